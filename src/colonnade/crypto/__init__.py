@@ -1,0 +1,1 @@
+"""Secret sharing, encryption and masks. This room has never heard of a party."""

@@ -1,0 +1,1 @@
+"""From an organisation's own files to integers with declared bounds."""

@@ -1,0 +1,1 @@
+"""Exact integer noise: samplers and the mechanisms made of them."""

@@ -1,0 +1,1 @@
+"""Integers that stand for data: fields, residues, rounding to a grid."""

@@ -1,0 +1,1 @@
+"""What parties do together; the only room that sends a byte."""

@@ -1,0 +1,1 @@
+"""Parties, groups and channels: who runs, with whom, and how they talk."""
