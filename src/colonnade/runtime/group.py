@@ -1,0 +1,106 @@
+"""Who takes part, and in which role.
+
+An owner holds columns. A keeper keeps secret shares. The server coordinates, receives what is opened,
+and holds no data. One node may have several roles; exactly 2t + 1 nodes are keepers, so each of them
+is needed to open a product and each can refuse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from colonnade.errors import PlanError
+
+
+@dataclass(frozen=True)
+class Group:
+    """The nodes of one run and what each of them does.
+
+    >>> group = Group.of(("bank", "insurer"), active="bank")
+    >>> group.keepers, group.threshold
+    (('server', 'bank', 'insurer'), 1)
+    >>> Group.of(("a", "b", "c", "d", "e"), active="a").threshold
+    2
+    """
+
+    owners: tuple[str, ...]
+    server: str
+    keepers: tuple[str, ...]
+    threshold: int
+    active: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        owners: tuple[str, ...],
+        *,
+        active: str | None = None,
+        server: str = "server",
+        threshold: int | None = None,
+        keepers: tuple[str, ...] | None = None,
+    ) -> Group:
+        """The group with the default committee.
+
+        Two owners need the server as third keeper. Three or more owners keep the shares among
+        themselves and the server keeps none, so that it learns nothing from colluding with t of them.
+        """
+        if threshold is None:
+            threshold = max(1, (len(owners) - 1) // 2) if keepers is None else (len(keepers) - 1) // 2
+        if keepers is None:
+            candidates = owners if len(owners) >= 2 * threshold + 1 else (server, *owners)
+            keepers = candidates[: 2 * threshold + 1]
+        return cls(owners=owners, server=server, keepers=keepers, threshold=threshold, active=active)
+
+    def __post_init__(self) -> None:
+        names = self.members
+        if len(self.owners) < 2:
+            raise PlanError(
+                f"a group needs at least two owners of columns; this one has {len(self.owners)} "
+                f"({', '.join(self.owners) or 'none'}). Name every organisation under [parties]."
+            )
+        for name in names:
+            if not name.isidentifier():
+                raise PlanError(
+                    f"{name!r} is no name for a party: use letters, digits and _, a letter first."
+                )
+        for role, listed in (("owner", self.owners), ("keeper", self.keepers)):
+            if len(set(listed)) != len(listed):
+                raise PlanError(f"each {role} is named once; this group names {', '.join(listed)}.")
+        if self.server in self.owners:
+            raise PlanError(f"the server {self.server!r} cannot also own columns: it must hold no data.")
+        if self.active is not None and self.active not in self.owners:
+            raise PlanError(
+                f"{self.active!r} should hold the label but is not among the owners ({', '.join(self.owners)})."
+            )
+        if self.threshold < 1:
+            raise PlanError(f"the threshold t must be at least 1; this plan says {self.threshold}.")
+        wanted = 2 * self.threshold + 1
+        if len(self.keepers) != wanted:
+            raise PlanError(
+                f"t = {self.threshold} colluding keepers need exactly 2t + 1 = {wanted} keepers; this group has "
+                f"{len(self.keepers)} ({', '.join(self.keepers)}). Name more keepers, or lower the threshold."
+            )
+        if self.honest_owners < 1:
+            raise PlanError(
+                f"with t = {self.threshold} of {len(self.owners)} owners colluding nobody's noise would be left. "
+                "Lower the threshold."
+            )
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Every node, once: owners, server, keepers that are neither."""
+        return tuple(dict.fromkeys((*self.owners, self.server, *self.keepers)))
+
+    @property
+    def honest_owners(self) -> int:
+        """How many owners' noise is certainly unknown to t colluding owners: K − t."""
+        return len(self.owners) - self.threshold
+
+    @property
+    def server_keeps(self) -> bool:
+        """Whether the server keeps shares: then the server and t further keepers recover everything."""
+        return self.server in self.keepers
+
+    def others(self, name: str) -> tuple[str, ...]:
+        """Every member but `name`."""
+        return tuple(member for member in self.members if member != name)

@@ -1,0 +1,72 @@
+"""A party: me, the others, how we talk, my coins and my book. Passed first, never global."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from colonnade.randomness import Randomness, SystemRandomness
+from colonnade.runtime.channel import Channel
+from colonnade.runtime.group import Group
+from colonnade.runtime.transcript import Seen, Traffic
+
+
+class Book(Protocol):
+    """What a protocol needs of a ledger: to be charged, and to keep what peers' ledgers say of themselves."""
+
+    def charge(self, release: Any, dataset: str) -> Any:
+        """Record the release, or refuse it, before anything leaves."""
+        ...
+
+    def keep_receipt(self, receipt: Any) -> None:
+        """Remember the head of a peer's ledger."""
+        ...
+
+
+def silent(step: str, done: int, total: int) -> None:
+    """Report progress to nobody."""
+
+
+@dataclass(eq=False)
+class Party:
+    """One node of a run, with everything it may touch.
+
+    `run` names the run once the parties have agreed on it; `numbers` counts the frames to and from each
+    peer, so that a frame that is lost, repeated or moved is noticed.
+    """
+
+    name: str
+    group: Group
+    channel: Channel
+    ledger: Book
+    randomness: Randomness = field(default_factory=SystemRandomness)
+    dataset: str = ""
+    timeout: float = 60.0
+    progress: Callable[[str, int, int], None] = silent
+    seen: list[Seen] | None = None
+    run: str = ""
+    traffic: Traffic = field(default_factory=Traffic)
+    numbers: dict[tuple[str, str], int] = field(default_factory=dict)
+    opened: set[str] = field(default_factory=set)
+
+    @property
+    def owns_columns(self) -> bool:
+        """Whether this node holds data."""
+        return self.name in self.group.owners
+
+    @property
+    def keeps_shares(self) -> bool:
+        """Whether this node keeps secret shares."""
+        return self.name in self.group.keepers
+
+    @property
+    def is_server(self) -> bool:
+        """Whether this node coordinates and receives what is opened."""
+        return self.name == self.group.server
+
+    def next_number(self, direction: str, peer: str) -> int:
+        """The position of the next frame to or from a peer."""
+        number = self.numbers.get((direction, peer), 0)
+        self.numbers[direction, peer] = number + 1
+        return number

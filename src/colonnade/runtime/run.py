@@ -1,0 +1,161 @@
+"""Run a protocol: every party here in this process, or as one party of a real federation.
+
+A program is a coroutine ``program(party, table, *agreed)``. Every party runs the same lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from colonnade.errors import ColonnadeError, RemoteProtocolError
+from colonnade.randomness import Randomness, SystemRandomness
+from colonnade.runtime.group import Group
+from colonnade.runtime.memory import memory_network
+from colonnade.runtime.party import Book, Party, silent
+from colonnade.runtime.transcript import Seen, Traffic
+
+T = TypeVar("T")
+Program = Callable[..., Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What each party came away with, what it sent, and, where recorded, what it saw."""
+
+    results: Mapping[str, Any]
+    traffic: Mapping[str, Traffic]
+    seen: Mapping[str, list[Seen] | None] = field(default_factory=dict)
+
+    @property
+    def bytes_sent(self) -> int:
+        """Everything that went over the wire."""
+        return sum(traffic.bytes_sent for traffic in self.traffic.values())
+
+    @property
+    def rounds(self) -> int:
+        """The longest chain of steps any party waited for."""
+        return max(traffic.rounds for traffic in self.traffic.values())
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What one party brings to a run in this process: its table, its ledger, its coins."""
+
+    ledger: Book
+    table: Any = None
+    dataset: str = ""
+    randomness: Randomness = field(default_factory=SystemRandomness)
+
+
+async def run_as(party: Party, program: Program, *arguments: Any) -> Any:
+    """Run a program as one party; peers are told when this party stops, and why.
+
+    The reason that peers are given is this party's error in one line. Errors carry no secret.
+    """
+    try:
+        result = await program(party, *arguments)
+    except BaseException as error:
+        party.channel.stop(str(error) if isinstance(error, ColonnadeError) else type(error).__name__)
+        raise
+    party.channel.stop(None)
+    return result
+
+
+def run_here(
+    program: Program,
+    group: Group,
+    desks: Mapping[str, Desk],
+    *agreed: Any,
+    timeout: float = 60.0,
+    record: bool = False,
+    progress: Callable[[str, int, int], None] = silent,
+) -> Outcome:
+    """Run every party of a group in this process and return what each came away with.
+
+    Parties are separate objects that talk only through the bytes of their channels. The first error of
+    any party stops all of them and is raised here. Works inside a notebook's running event loop too.
+    """
+    missing = sorted(set(group.members) - set(desks))
+    if missing:
+        raise ValueError(f"no desk for {', '.join(missing)}: every member brings at least a ledger")
+    return _finish(_run_all(program, group, desks, agreed, timeout, record, progress))
+
+
+async def _run_all(
+    program: Program,
+    group: Group,
+    desks: Mapping[str, Desk],
+    agreed: tuple[Any, ...],
+    timeout: float,
+    record: bool,
+    progress: Callable[[str, int, int], None],
+) -> Outcome:
+    network = memory_network(group.members)
+    parties = {
+        name: Party(
+            name=name,
+            group=group,
+            channel=network[name],
+            ledger=desks[name].ledger,
+            randomness=desks[name].randomness,
+            dataset=desks[name].dataset,
+            timeout=timeout,
+            progress=progress if name == group.server else silent,
+            seen=[] if record else None,
+        )
+        for name in group.members
+    }
+    tasks = {
+        name: asyncio.create_task(run_as(party, program, desks[name].table, *agreed), name=name)
+        for name, party in parties.items()
+    }
+    try:
+        await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+    _raise_first(list(tasks.values()))
+    return Outcome(
+        results={name: task.result() for name, task in tasks.items()},
+        traffic={name: party.traffic for name, party in parties.items()},
+        seen={name: party.seen for name, party in parties.items()},
+    )
+
+
+def _raise_first(tasks: list[asyncio.Task[Any]]) -> None:
+    """Raise the error that started the trouble: a party's own before what its peers made of it."""
+    errors = [error for task in tasks if not task.cancelled() and (error := task.exception()) is not None]
+    own = [error for error in errors if not isinstance(error, RemoteProtocolError)]
+    for error in (*own, *errors):
+        raise error
+
+
+def _finish(work: Awaitable[T]) -> T:
+    async def main() -> T:
+        return await work
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(main())
+    # A notebook's loop already runs in this thread; the parties get a thread and a loop of their own.
+    outcome: list[T] = []
+    failure: list[BaseException] = []
+
+    def in_thread() -> None:
+        try:
+            outcome.append(asyncio.run(main()))
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=in_thread, name="colonnade")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]
+    return outcome[0]

@@ -1,0 +1,164 @@
+"""How a message becomes bytes, and how bytes that may be hostile become a message.
+
+A frame is ``magic, version, header length, header, arrays``: the header is MessagePack and holds the
+envelope (run, sender, receiver, step, number), the plain fields, and name, type and shape of each array;
+the arrays follow as raw little-endian bytes. Nothing in a frame is executed, imported or constructed by
+name. What does not parse exactly, to the last byte, is refused.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgpack
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import LocalProtocolError, RemoteProtocolError
+
+T = TypeVar("T")
+MAGIC = b"CLND"
+VERSION = 1
+MAX_HEADER = 1 << 20
+MAX_FRAME = 1 << 28
+_PREFIX = struct.Struct("<4sBI")
+_TYPES = ("u1", "i4", "u4", "i8", "u8", "f8")
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """Where a message belongs; checked on arrival, so that no message can stand in for another."""
+
+    run: str
+    sender: str
+    receiver: str
+    step: str
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """Plain values and arrays, by name.
+
+    >>> frame = encode(Envelope("r", "bank", "server", "hello", 0), Message({"n": 3}, {"x": np.arange(2)}))
+    >>> envelope, message = decode(frame)
+    >>> envelope.step, message.fields["n"], message.arrays["x"].tolist()
+    ('hello', 3, [0, 1])
+    """
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+
+    def text(self, name: str) -> str:
+        """The field `name`, which must be text."""
+        return self._typed(name, str)
+
+    def integer(self, name: str) -> int:
+        """The field `name`, which must be an integer."""
+        return self._typed(name, int)
+
+    def array(self, name: str, *, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+        """The array `name`, which must have this type and shape."""
+        found = self.arrays.get(name)
+        if found is None or found.dtype != np.dtype(dtype) or found.shape != shape:
+            have = "none" if found is None else f"{found.dtype} of shape {found.shape}"
+            raise RemoteProtocolError(
+                f"expected an array {name!r} of {dtype} and shape {shape}, found {have}"
+            )
+        return found
+
+    def _typed(self, name: str, kind: type[T]) -> T:
+        value = self.fields.get(name)
+        if type(value) is not kind:
+            raise RemoteProtocolError(
+                f"expected {name!r} to be of type {kind.__name__}, found {type(value).__name__}"
+            )
+        return value
+
+
+def encode(envelope: Envelope, message: Message, *, limit: int = MAX_FRAME) -> bytes:
+    """The frame of a message. What cannot be serialised fails here, on the sender's own machine."""
+    arrays = []
+    for name, array in message.arrays.items():
+        code = array.dtype.newbyteorder("=").str[1:]
+        if code not in _TYPES:
+            raise LocalProtocolError(f"array {name!r} has type {array.dtype}, which does not travel")
+        arrays.append((name, code, array))
+    header = {
+        "envelope": [envelope.run, envelope.sender, envelope.receiver, envelope.step, envelope.number],
+        "fields": dict(message.fields),
+        "arrays": [[name, code, list(array.shape)] for name, code, array in arrays],
+    }
+    try:
+        packed = msgpack.packb(header, use_bin_type=True)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise LocalProtocolError(
+            f"step {envelope.step!r}: this message cannot be serialised ({error})"
+        ) from None
+    pieces = [_PREFIX.pack(MAGIC, VERSION, len(packed)), packed]
+    pieces += [
+        np.ascontiguousarray(array, dtype="<" + code).data.cast("B")
+        for _, code, array in arrays
+        if array.size
+    ]
+    size = sum(len(piece) for piece in pieces)
+    if len(packed) > MAX_HEADER or size > limit:
+        raise LocalProtocolError(
+            f"step {envelope.step!r}: a frame of {size} bytes is over the limit of {limit}; send smaller blocks"
+        )
+    return b"".join(pieces)
+
+
+def decode(frame: bytes, *, limit: int = MAX_FRAME) -> tuple[Envelope, Message]:
+    """The message in a frame, or `RemoteProtocolError`. Arrays are read-only views of the frame."""
+    if len(frame) > limit:
+        raise RemoteProtocolError(f"a frame of {len(frame)} bytes is over the limit of {limit}")
+    if len(frame) < _PREFIX.size:
+        raise RemoteProtocolError("a frame ended inside its prefix")
+    magic, version, length = _PREFIX.unpack_from(frame)
+    if magic != MAGIC:
+        raise RemoteProtocolError("these bytes are not a Colonnade frame")
+    if version != VERSION:
+        raise RemoteProtocolError(
+            f"a frame of wire version {version}; this is version {VERSION}. Run the same release of colonnade."
+        )
+    start = _PREFIX.size + length
+    if length > MAX_HEADER or start > len(frame):
+        raise RemoteProtocolError("a frame ended inside its header")
+    try:
+        header = msgpack.unpackb(frame[_PREFIX.size : start], raw=False, strict_map_key=True)
+        envelope, fields, listed = header["envelope"], header["fields"], header["arrays"]
+        run, sender, receiver, step, number = envelope
+        if len(header) != 3 or not isinstance(fields, dict) or type(number) is not int:
+            raise ValueError("wrong shape")
+        if not all(isinstance(text, str) for text in (run, sender, receiver, step)):
+            raise ValueError("wrong types")
+        arrays, end = _arrays(frame, listed, start)
+    except RemoteProtocolError:
+        raise
+    except (ValueError, TypeError, KeyError, OverflowError, msgpack.UnpackException):
+        raise RemoteProtocolError("a frame's header does not parse") from None
+    if end != len(frame):
+        raise RemoteProtocolError(f"a frame has {len(frame)} bytes where its header announces {end}")
+    return Envelope(run, sender, receiver, step, number), Message(fields, arrays)
+
+
+def _arrays(frame: bytes, listed: list[Any], start: int) -> tuple[dict[str, NDArray[Any]], int]:
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, code, shape in listed:
+        if not isinstance(name, str) or name in arrays or code not in _TYPES or len(shape) > 8:
+            raise ValueError("wrong array")
+        if not all(type(side) is int and 0 <= side <= MAX_FRAME for side in shape):
+            raise ValueError("wrong shape")
+        count = 1
+        for side in shape:
+            count *= side
+        dtype = np.dtype("<" + code)
+        if start + count * dtype.itemsize > len(frame):
+            raise RemoteProtocolError(f"a frame ended inside its array {name!r}")
+        arrays[name] = np.frombuffer(frame, dtype=dtype, count=count, offset=start).reshape(shape)
+        start += count * dtype.itemsize
+    return arrays, start
