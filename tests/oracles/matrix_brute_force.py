@@ -1,0 +1,89 @@
+"""Every integer row up to a norm, and the exact F², A, Q, R of every change: what the table must cover."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+
+def integer_rows(entries: int, norm_squared: int) -> np.ndarray:
+    """All integer vectors with so many entries and at most this squared norm."""
+    reach = range(-math.isqrt(norm_squared), math.isqrt(norm_squared) + 1)
+    rows = [
+        row for row in itertools.product(reach, repeat=entries) if sum(v * v for v in row) <= norm_squared
+    ]
+    return np.array(rows, dtype=np.int64).reshape(len(rows), entries)
+
+
+def label_rows(entries: int, norm_squared: int, one_hot: bool) -> np.ndarray:
+    """All label blocks: for one-hot ones, a fixed integer at any one place."""
+    if not one_hot:
+        return integer_rows(entries, norm_squared)
+    return np.eye(entries, dtype=np.int64) * math.isqrt(norm_squared)
+
+
+def all_rows(row) -> np.ndarray:
+    """Every row of a `RowShape`: features beside label block."""
+    features = integer_rows(row.features, row.norm_squared)
+    labels = label_rows(row.label_entries, row.label_norm_squared, row.one_hot)
+    pairs = [np.concatenate([x, y]) for x in features for y in labels]
+    return np.array(pairs, dtype=np.int64)
+
+
+def measures(changes: np.ndarray) -> np.ndarray:
+    """(F², A, Q, R, upper-triangle L1, upper-triangle L2²) of each matrix of a stack."""
+    size = changes.shape[-1]
+    diagonal = np.abs(changes[:, np.arange(size), np.arange(size)])
+    rows, columns = np.triu_indices(size, k=1)
+    above = np.abs(changes[:, rows, columns])
+    d1, d2 = diagonal.sum(1), (diagonal**2).sum(1)
+    a1, a2 = above.sum(1), (above**2).sum(1)
+    return np.stack([d2 + 2 * a2, d1 + 2 * a1, d2 + 4 * a2, d1 + 4 * a1, d1 + a1, d2 + a2], axis=1)
+
+
+def outer(rows: np.ndarray) -> np.ndarray:
+    return rows[:, :, None] * rows[:, None, :]
+
+
+def worst_zero_out(row) -> np.ndarray:
+    return measures(outer(all_rows(row))).max(0)
+
+
+def worst_replace(row) -> np.ndarray:
+    products = outer(all_rows(row))
+    return np.max([measures(products - one).max(0) for one in products], axis=0)
+
+
+def _beside(part: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    return np.concatenate([part, np.broadcast_to(rest, (len(part), len(rest)))], axis=1)
+
+
+def worst_part_zeroed(part, rest) -> np.ndarray:
+    parts, worst = all_rows(part), []
+    for fixed in all_rows(rest):
+        gone = outer(_beside(np.zeros_like(parts[:1]), fixed))
+        worst.append(measures(outer(_beside(parts, fixed)) - gone).max(0))
+    return np.max(worst, axis=0)
+
+
+def worst_part_replaced(part, rest) -> np.ndarray:
+    parts, worst = all_rows(part), []
+    for fixed in all_rows(rest):
+        products = outer(_beside(parts, fixed))
+        worst.extend(measures(products - one).max(0) for one in products)
+    return np.max(worst, axis=0)
+
+
+def worst_columns_replaced(part, rest, rows: int) -> np.ndarray:
+    """Two records at once, for `rows` = 2 and tiny shapes only."""
+    single = []
+    for fixed in all_rows(rest):
+        products = outer(_beside(all_rows(part), fixed))
+        single.extend((products - one) for one in products)
+    changes = np.unique(np.concatenate(single), axis=0)
+    total = changes
+    for _ in range(rows - 1):
+        total = np.unique((total[:, None] + changes[None]).reshape(-1, *changes.shape[1:]), axis=0)
+    return measures(total).max(0)

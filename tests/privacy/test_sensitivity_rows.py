@@ -1,0 +1,88 @@
+"""Rounded rows against every rounding of every small row."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colonnade.privacy.sensitivity.rows import (
+    grid_sensitivity,
+    label_constant,
+    norm_squared_bound,
+    rounded_norm_squared,
+)
+
+ROUNDINGS = ("nearest", "retry", "toward_zero", "stochastic")
+NEIGHBOURS = {
+    "nearest": lambda v: {math.floor(v + 0.5), math.ceil(v - 0.5)},
+    "toward_zero": lambda v: {math.trunc(v)},
+    "stochastic": lambda v: {math.floor(v), math.ceil(v)},
+}
+entries = st.lists(st.floats(-1, 1), min_size=1, max_size=6)
+
+
+@given(entries, st.integers(1, 50), st.sampled_from(sorted(NEIGHBOURS)))
+def test_no_rounding_of_a_clipped_row_is_longer_than_the_bound(values, gamma, rounding):
+    length = math.sqrt(sum(v * v for v in values))
+    scaled = [gamma * v / max(length, 1.0) * (1 - 1e-12) for v in values]
+    longest = max(
+        sum(e * e for e in row) for row in itertools.product(*(NEIGHBOURS[rounding](v) for v in scaled))
+    )
+    assert longest <= rounded_norm_squared(gamma, 1, columns=len(values), rounding=rounding)
+
+
+def test_the_stochastic_bound_is_needed_where_the_papers_bound_fails():
+    # 117 equal entries of 16/√117 may all round up to 2.
+    assert all(2 in NEIGHBOURS["stochastic"](16 / math.sqrt(117)) for _ in range(117))
+    assert rounded_norm_squared(16, 1, columns=117, rounding="retry") < 117 * 2**2
+    assert 117 * 2**2 <= rounded_norm_squared(16, 1, columns=117, rounding="stochastic")
+
+
+@given(st.integers(1, 10**9), st.fractions(0, 4), st.integers(0, 500), st.sampled_from(ROUNDINGS))
+def test_the_integer_bound_is_the_floor_of_the_formula(gamma, cap, columns, rounding):
+    exact = rounded_norm_squared(gamma, cap, columns=columns, rounding=rounding)
+    formula = norm_squared_bound(gamma, cap, columns=columns, rounding=rounding)
+    assert formula * (1 - 1e-13) - 1 <= exact <= formula * (1 + 1e-13) + 1e-9
+
+
+@given(st.integers(1, 10**6), st.fractions(0, 1), st.integers(0, 300))
+def test_the_roundings_are_ordered_by_how_much_they_can_add(gamma, cap, columns):
+    of = {name: rounded_norm_squared(gamma, cap, columns=columns, rounding=name) for name in ROUNDINGS}
+    assert of["toward_zero"] <= of["nearest"] <= of["stochastic"]
+    assert of["toward_zero"] <= of["retry"] <= of["stochastic"]
+
+
+@given(st.integers(1, 10**15), st.fractions(0, 1))
+def test_a_label_entry_is_the_largest_integer_below_gamma_c(gamma, cap):
+    entry = label_constant(gamma, cap)
+    assert entry**2 <= gamma**2 * cap < (entry + 1) ** 2
+
+
+def test_rounding_an_aggregate_to_a_grid_adds_the_grid_times_the_root_of_its_coordinates():
+    assert grid_sensitivity(1.0, grid=2**-20, coordinates=100) == pytest.approx(1 + 10 * 2**-20, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: rounded_norm_squared(0, 1, columns=1, rounding="nearest"),
+        lambda: rounded_norm_squared(1, -1.0, columns=1, rounding="nearest"),
+        lambda: rounded_norm_squared(1, math.nan, columns=1, rounding="nearest"),
+        lambda: rounded_norm_squared(1, math.inf, columns=1, rounding="nearest"),
+        lambda: rounded_norm_squared(1, 1, columns=-1, rounding="nearest"),
+        lambda: rounded_norm_squared(1, 1, columns=1, rounding="up"),
+        lambda: label_constant(0),
+        lambda: label_constant(4, Fraction(-1)),
+        lambda: grid_sensitivity(-1.0, grid=1, coordinates=1),
+        lambda: grid_sensitivity(1.0, grid=-1, coordinates=1),
+        lambda: grid_sensitivity(1.0, grid=1, coordinates=-1),
+    ],
+)
+def test_impossible_rows_are_refused(call):
+    with pytest.raises(ValueError):
+        call()
