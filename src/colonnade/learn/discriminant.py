@@ -1,0 +1,157 @@
+"""Linear classifiers from class counts, class sums and a Gram matrix.
+
+Everything here is a function of a release that is already public, so it spends no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import DataError
+from colonnade.learn.moments import ClassMoments
+from colonnade.learn.spectral import decompose, floor_of
+
+Array = NDArray[np.float64]
+
+# A class whose count is within this many of its own standard deviations of zero has no usable mean.
+COUNT_DEVIATIONS = 2.0
+
+# Keeps the log-odds finite where a noisy release claims to explain the label entirely.
+LARGEST_EXPLAINED = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class Discriminant:
+    """Scores a class by `coefficients @ x + intercepts`, in log-odds.
+
+    Two classes have one row, the log-odds of the second class; more have one row each, whose softmax is
+    the probability. `faint` lists the classes that are too rare for this noise: they keep their share of
+    the rows and nothing else.
+    """
+
+    coefficients: Array
+    intercepts: Array
+    faint: tuple[int, ...] = ()
+
+
+def binary_rule(
+    moments: ClassMoments,
+    *,
+    floor: float | None = None,
+    ridge: float = 0.0,
+    unbias: bool = True,
+    names: Sequence[object] = (0, 1),
+) -> Discriminant:
+    """Least squares on the class indicator, as log-odds that are positive where it passes one half.
+
+    w = T⁻¹(S₁ − n₁μ) with T floored, π = n₁/n, and f(x) = wᵀ(x − μ) + β + π − 1/2; class 1 is predicted
+    where f > 0. Least squares rather than Gaussian discriminants because of the threshold: 1/2 on the
+    regression of the indicator does not assume that both classes have one covariance, and on skewed
+    classes that assumption moves the boundary to the wrong place.
+
+    β = (1 − 2π)(s/c)² tr(T⁻¹)/n: w and μ share the noise of S₀ and S₁, so that E[wᵀμ] is off by just this
+    much, which is a shift of every score towards the larger class.
+
+    Log-odds a·f with a = 1/(π(1 − π)(1 − R²)), R² the share of the label's variance that f explains, with
+    its noise (s/c)²(π² + (1 − π)²) tr(T⁻¹) taken out. For two normal classes with one covariance the
+    log-odds are linear with exactly this slope; for R² = 0 and π = 1/2 it is 4, the slope at which the
+    second-order expansion of the logistic loss has its minimum at f.
+
+    >>> x = np.array([[-1.0], [-0.5], [0.5], [1.0]])
+    >>> sums = np.array([x[:2].sum(axis=0), x[2:].sum(axis=0)])
+    >>> moments = ClassMoments(x.T @ x, sums, np.array([2.0, 2.0]), noise=0.0, border=0.7)
+    >>> rule = binary_rule(moments)
+    >>> bool(rule.coefficients[0, 0] > 0), float(rule.intercepts[0])
+    (True, 0.0)
+    """
+    for name, count in zip(names, moments.counts, strict=True):
+        if not count > 0:
+            raise DataError(_no_rows(name, float(count), moments.count_noise))
+    scatter = moments.scatter()
+    n, mean = scatter.count, scatter.mean
+    share = float(moments.counts[1]) / n
+    spectrum = decompose(scatter.matrix, floor=floor_of(floor, moments.noise, len(mean)), ridge=ridge)
+    difference = moments.sums[1] - moments.counts[1] * mean
+    weights = spectrum.solve(difference)
+    through = moments.sum_noise**2 * spectrum.inverse_trace
+    bias = (1.0 - 2.0 * share) * through / n if unbias else 0.0
+    spread = share * (1.0 - share)
+    explained = float(difference @ weights) - (share**2 + (1.0 - share) ** 2) * through
+    explained = min(max(explained / (n * spread), 0.0), LARGEST_EXPLAINED)
+    slope = 1.0 / (spread * (1.0 - explained))
+    intercept = bias + share - 0.5 - float(weights @ mean)
+    return Discriminant((slope * weights)[None, :], np.array([slope * intercept]))
+
+
+def multiclass_rule(
+    moments: ClassMoments,
+    *,
+    floor: float | None = None,
+    ridge: float = 0.0,
+    unbias: bool = True,
+    names: Sequence[object] = (),
+) -> Discriminant:
+    """Linear discriminant analysis with a floored within-class scatter.
+
+    W = G − Σ S_c S_cᵀ/n_c, m_c = S_c/n_c, and
+    score_c(x) = n m_cᵀW⁻¹x − (n/2)(m_cᵀW⁻¹m_c − tr(W⁻¹)(s/c)²/n_c²) + log(n_c/n): the log of the class
+    probability up to a term common to all classes, for normal classes with one covariance W/n. The
+    subtracted trace is what the noise of S_c adds to m_cᵀW⁻¹m_c on average; left in, it would punish small
+    classes. A class whose count does not stand out of its noise has no usable mean: it is given the common
+    mean, which leaves it its share of the rows, and is listed as faint.
+
+    >>> sums = np.array([[-2.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
+    >>> moments = ClassMoments(4.0 * np.eye(2), sums, np.array([4.0, 4.0, 4.0]), noise=0.0, border=0.7)
+    >>> rule = multiclass_rule(moments)
+    >>> int(np.argmax(rule.coefficients @ np.array([0.1, 1.0]) + rule.intercepts))
+    2
+    """
+    scatter = moments.scatter()
+    n, mean = scatter.count, scatter.mean
+    bar = COUNT_DEVIATIONS * moments.count_noise
+    faint = tuple(int(i) for i in np.flatnonzero(~(moments.counts > bar)))
+    if len(moments.counts) - len(faint) < 2:
+        worst = faint[0]
+        name = names[worst] if names else worst
+        raise DataError(_no_rows(name, float(moments.counts[worst]), moments.count_noise))
+    counts = moments.counts.copy()
+    sums = moments.sums.copy()
+    for index in faint:
+        counts[index] = max(counts[index], 1.0)
+        sums[index] = counts[index] * mean
+    means = sums / counts[:, None]
+    within = moments.gram - sums.T @ means
+    spectrum = decompose(
+        (within + within.T) / 2.0, floor=floor_of(floor, moments.noise, len(mean)), ridge=ridge
+    )
+    coefficients = n * spectrum.solve(means.T).T
+    lift = np.zeros(len(counts))
+    if unbias:
+        lift = n * spectrum.inverse_trace * moments.sum_noise**2 / counts**2
+        lift[list(faint)] = 0.0
+    lengths = np.einsum("cd,cd->c", coefficients, means)
+    return Discriminant(coefficients, -0.5 * (lengths - lift) + np.log(counts / n), faint)
+
+
+def probabilities(scores: Array) -> Array:
+    """Class probabilities from `Discriminant` scores, one row a person.
+
+    >>> probabilities(np.array([[0.0]])), probabilities(np.array([[1.0, 1.0, 1.0, 1.0]]))
+    (array([[0.5, 0.5]]), array([[0.25, 0.25, 0.25, 0.25]]))
+    """
+    if scores.shape[1] == 1:
+        scores = np.column_stack([np.zeros(len(scores)), scores[:, 0]])
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def _no_rows(name: object, count: float, deviation: float) -> str:
+    return (
+        f"class {name!r} has a noisy count of {count:.1f} rows (standard deviation {deviation:.1f}), "
+        "which is too few to tell it from the others. Use more rows of that class, merge it with another, "
+        "or a release with less noise (a larger ε)."
+    )
