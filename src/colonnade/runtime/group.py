@@ -63,11 +63,11 @@ class Group:
                 raise PlanError(
                     f"{name!r} is no name for a party: use letters, digits and _, a letter first."
                 )
+        if self.server in self.owners:
+            raise PlanError(f"the server {self.server!r} cannot also own columns: it must hold no data.")
         for role, listed in (("owner", self.owners), ("keeper", self.keepers)):
             if len(set(listed)) != len(listed):
                 raise PlanError(f"each {role} is named once; this group names {', '.join(listed)}.")
-        if self.server in self.owners:
-            raise PlanError(f"the server {self.server!r} cannot also own columns: it must hold no data.")
         if self.active is not None and self.active not in self.owners:
             raise PlanError(
                 f"{self.active!r} should hold the label but is not among the owners ({', '.join(self.owners)})."

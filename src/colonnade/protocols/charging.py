@@ -1,0 +1,21 @@
+"""Charge the own ledger, then tell the peers its head, before a single share leaves."""
+
+from __future__ import annotations
+
+from colonnade.ledger import Receipt, Release
+from colonnade.protocols.messages import exchange
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+
+async def charge_first(party: Party, release: Release) -> None:
+    """Charge this party's ledger for the whole release and keep the peers' receipts.
+
+    A refusal is raised here, before anything derived from data is on the wire. Peers keep the head of
+    this ledger, so that cutting its end off later is noticed.
+    """
+    receipt: Receipt = party.ledger.charge(release, party.dataset)
+    mine = Message({"entry": receipt.entry, "head": receipt.head})
+    said = await exchange(party, "receipts", mine, party.group.members)
+    for peer, message in said.items():
+        party.ledger.keep_receipt(Receipt(peer, message.integer("entry"), message.text("head")))

@@ -1,0 +1,111 @@
+"""Deal a secret among the keepers, and the one door through which a secret is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.crypto.shares import Dealt, Scheme, Seed
+from colonnade.errors import LocalProtocolError, NotMasked, RemoteProtocolError
+from colonnade.ledger import Release
+from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.shared import Shared
+from colonnade.numbers.field import FieldArray
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+Shape = tuple[int, int]
+
+
+async def share(
+    party: Party,
+    mine: NDArray[np.int64] | None,
+    shapes: Mapping[str, Shape],
+    *,
+    scheme: Scheme,
+    degree: int,
+    step: str,
+) -> dict[str, Shared]:
+    """Every dealer in `shapes` deals its integers to the keepers; returns all of them, by dealer.
+
+    `mine` is this node's own array if it deals. Any `threshold` shares of it are uniform and independent
+    of it (docs/proofs/sharing.md).
+    """
+    kept: dict[str, FieldArray] = {}
+    if party.name in shapes:
+        if mine is None or mine.shape != shapes[party.name]:
+            found = None if mine is None else mine.shape
+            raise LocalProtocolError(
+                f"{party.name} at step {step!r} should deal an array of shape {shapes[party.name]}, has {found}"
+            )
+        pieces = scheme.deal(scheme.field.encode(mine), degree, party.randomness)
+        for keeper, piece in zip(party.group.keepers, pieces, strict=True):
+            if keeper == party.name:
+                kept[party.name] = scheme.expand(piece)
+            else:
+                await tell(party, keeper, step, _pack(piece))
+    if party.keeps_shares:
+        for dealer, shape in shapes.items():
+            if dealer != party.name:
+                kept[dealer] = _unpack(scheme, await hear(party, dealer, step), shape, f"{dealer} at step {step!r}")
+    return {
+        dealer: Shared(kept.get(dealer), shape, degree, frozenset({f"{dealer}/{step}"}))
+        for dealer, shape in shapes.items()
+    }
+
+
+async def open_to(
+    party: Party, receiver: str, value: Shared, *, scheme: Scheme, release: Release, step: str
+) -> NDArray[Any] | None:
+    """The door: `receiver` learns `value`, everybody else learns nothing, every ledger is charged first.
+
+    Refused, before any share leaves, unless fresh masks of the value's full degree from at least t + 1
+    dealers are in it, none of which was in anything opened before: then whoever sees all 2t + 1 shares,
+    together with t colluding dealers, learns the secret and nothing else (docs/proofs/noise-degree.md).
+    """
+    needed = party.group.threshold + 1
+    if len(value.dealers) < needed:
+        raise NotMasked(
+            f"{party.name} will not open {step!r}: degree-{value.degree} masks from {needed} parties are needed, "
+            f"{len(value.dealers)} are in it. Deal noise at degree {value.degree} and add it before opening."
+        )
+    again = sorted(value.masks & party.opened)
+    if again:
+        raise NotMasked(f"{party.name} will not open {step!r}: its mask {again[0]!r} was used in an earlier opening")
+    party.opened.update(value.masks)
+    party.ledger.charge(release, party.dataset)
+    if party.keeps_shares and value.share is None:
+        raise LocalProtocolError(f"{party.name} keeps shares but has none of {step!r}")
+    if party.name != receiver:
+        if value.share is not None:
+            await tell(party, receiver, step, _pack(value.share))
+        return None
+    shares = [
+        value.share
+        if keeper == party.name and value.share is not None
+        else _unpack(scheme, await hear(party, keeper, step), value.shape, f"{keeper} at step {step!r}")
+        for keeper in party.group.keepers
+    ]
+    return scheme.reconstruct(shares, value.degree).decode()
+
+
+def _pack(piece: Dealt) -> Message:
+    if isinstance(piece, Seed):
+        return Message({"key": piece.key})
+    return Message(arrays={"share": np.frombuffer(piece.to_bytes(), dtype=np.uint8)})
+
+
+def _unpack(scheme: Scheme, message: Message, shape: Shape, source: str) -> FieldArray:
+    key = message.fields.get("key")
+    packed = message.arrays.get("share")
+    try:
+        if type(key) is bytes and packed is None:
+            return scheme.expand(Seed(key, shape))
+        if packed is not None and packed.dtype == np.uint8 and key is None:
+            return FieldArray.from_bytes(scheme.field, shape, packed.tobytes())
+    except ValueError as error:
+        raise RemoteProtocolError(f"{source} sent a share that is none: {error}") from None
+    raise RemoteProtocolError(f"{source} sent neither a share nor a seed")

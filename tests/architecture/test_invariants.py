@@ -1,0 +1,108 @@
+"""What the tree of the source must look like for the proofs to be about the code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import colonnade
+
+ROOT = Path(colonnade.__file__).parent
+TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """Every call with the dotted text of what is called."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+def attributes(tree: ast.AST) -> Iterator[str]:
+    yield from (ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+
+
+def uses_randomness_source(tree: ast.AST) -> bool:
+    sources = ("secrets", "random", "os.urandom", "os.getrandom", "numpy.random", "uuid")
+    return any(name == source or name.startswith(source + ".") for name in imports(tree) for source in sources) or any(
+        text.startswith(("np.random", "numpy.random", "os.urandom", "os.getrandom")) for text in attributes(tree)
+    )
+
+
+def test_randomness_is_drawn_in_one_module_only() -> None:
+    assert [name for name, tree in TREES.items() if uses_randomness_source(tree)] == ["randomness.py"]
+
+
+def test_nothing_is_unpickled_evaluated_or_imported_by_name() -> None:
+    forbidden_imports = ("pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "importlib")
+    forbidden_calls = ("eval", "exec", "compile", "__import__", "builtins.eval", "builtins.exec")
+    for name, tree in TREES.items():
+        assert not [found for found in imports(tree) if found.split(".")[0] in forbidden_imports], name
+        assert not [called for called, _ in calls(tree) if called in forbidden_calls], name
+
+
+def test_arrays_are_loaded_without_pickle() -> None:
+    for name, tree in TREES.items():
+        for called, node in calls(tree):
+            if called in ("np.load", "numpy.load"):
+                allowed = [keyword.value for keyword in node.keywords if keyword.arg == "allow_pickle"]
+                assert [ast.unparse(value) for value in allowed] == ["False"], name
+
+
+def test_the_secret_is_interpolated_only_by_the_door() -> None:
+    """`reconstruct` is defined in the crypto room and called in one function: `open_to`."""
+    for name, tree in TREES.items():
+        if name.startswith("crypto/"):
+            continue
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                inside = [called for called, _ in calls(function) if called.split(".")[-1] == "reconstruct"]
+                assert not inside or (name, function.name) == ("protocols/sharing.py", "open_to"), name
+
+
+def test_only_protocols_send() -> None:
+    for name, tree in TREES.items():
+        senders = [called for called, _ in calls(tree) if called.endswith("channel.send")]
+        assert not senders or name.startswith("protocols/"), name
+
+
+def test_only_alignment_makes_an_aligned_table() -> None:
+    for name, tree in TREES.items():
+        made = [called for called, _ in calls(tree) if called.split(".")[-1] == "AlignedTable"]
+        assert not made or name == "protocols/alignment.py", name
+
+
+def test_nothing_is_validated_by_assert() -> None:
+    for name, tree in TREES.items():
+        assert not [node for node in ast.walk(tree) if isinstance(node, ast.Assert)], name
+
+
+def test_every_public_name_is_documented() -> None:
+    for name, tree in TREES.items():
+        assert ast.get_docstring(tree), name
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                assert ast.get_docstring(node), f"{name}: {node.name}"
+
+
+def test_every_exported_name_has_an_example_that_runs() -> None:
+    for exported in colonnade.__all__:
+        thing = getattr(colonnade, exported)
+        if not isinstance(thing, str):
+            assert ">>>" in (thing.__doc__ or ""), exported
+
+
+def test_the_invariants_would_notice_a_breach() -> None:
+    assert uses_randomness_source(ast.parse("import numpy as np\nx = np.random.default_rng()"))
+    assert uses_randomness_source(ast.parse("from os import urandom"))
+    assert "eval" in [called for called, _ in calls(ast.parse("eval('1')"))]
+    assert "self.channel.send" in [called for called, _ in calls(ast.parse("self.channel.send(x)"))]

@@ -1,0 +1,129 @@
+"""No party can reach another party's rows, except through the bytes of its channel."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import types
+from contextvars import ContextVar
+
+import numpy as np
+
+from colonnade.protocols.messages import exchange
+from colonnade.runtime.group import Group
+from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.wire import Message
+
+GROUP = Group.of(("bank", "insurer"), active="bank")
+SHARED_BY_MISTAKE: dict[str, object] = {}
+
+
+class Book:
+    def charge(self, release, dataset):
+        return None
+
+    def keep_receipt(self, receipt):
+        return None
+
+
+def reachable(*starts) -> set[int]:
+    """Ids of every object that strong references lead to.
+
+    Modules and their globals are followed for Colonnade and for this test, since a cache there would be
+    a way across; not for the interpreter and third-party packages, through which everything in a process
+    hangs together.
+    """
+    todo, found = list(starts), set()
+    while todo:
+        thing = todo.pop()
+        if id(thing) in found or isinstance(thing, types.ModuleType | asyncio.AbstractEventLoop):
+            continue
+        found.add(id(thing))
+        if isinstance(thing, types.FunctionType) and not ours(thing.__module__):
+            continue
+        if isinstance(thing, type) and not ours(thing.__module__):
+            continue
+        if isinstance(thing, dict) and foreign_namespace(thing):
+            continue
+        todo.extend(gc.get_referents(thing))
+    return found
+
+
+def ours(module: str | None) -> bool:
+    return bool(module) and module.split(".")[0] in ("colonnade", __name__.split(".")[0])
+
+
+def foreign_namespace(thing: dict) -> bool:
+    name = thing.get("__name__") if "__spec__" in thing else None
+    return isinstance(name, str) and not ours(name)
+
+
+def rows_of(name: str) -> np.ndarray:
+    return np.full((5, 2), {"bank": 1.0, "insurer": 2.0, "server": 0.0}[name])
+
+
+def run_with_probe(program, tables):
+    """Run until every party waits at a barrier in the middle, and look from each party's own frame."""
+    views: dict[str, set[int]] = {}
+
+    async def probed(party, table):
+        await exchange(party, "first", Message({}, {"sum": table.sum(axis=0)}), party.group.members)
+        program(party, table)
+        waiting = asyncio.create_task(
+            exchange(party, "second", Message({}, {"sum": table.sum(axis=0)}), party.group.members)
+        )
+        for _ in range(10):
+            await asyncio.sleep(0)
+        views[party.name] = reachable(party, table, sys._getframe())
+        await waiting
+
+    run_here(probed, GROUP, {name: Desk(Book(), table) for name, table in tables.items()})
+    return views
+
+
+def crossings(program) -> list[tuple[str, str]]:
+    tables = {name: rows_of(name) for name in GROUP.members}
+    views = run_with_probe(program, tables)
+    assert all(id(tables[name]) in views[name] for name in tables), "the walk finds a party's own rows"
+    return [(name, other) for name in tables for other in tables if other != name and id(tables[other]) in views[name]]
+
+
+def test_following_every_reference_from_one_party_never_reaches_anothers_rows():
+    assert crossings(lambda party, table: None) == []
+
+
+def test_this_walk_would_notice_rows_left_in_a_shared_place():
+    try:
+        assert ("insurer", "bank") in crossings(lambda party, table: SHARED_BY_MISTAKE.update({party.name: table}))
+    finally:
+        SHARED_BY_MISTAKE.clear()
+
+
+def test_this_walk_would_notice_a_channel_that_passes_objects():
+    def leak(party, table):
+        for line in party.channel._outgoing.values():
+            line.smuggled = table
+
+    assert ("insurer", "bank") in crossings(leak)
+
+
+def test_rows_are_touched_only_while_their_own_party_runs():
+    """A table that knows its owner refuses every other party's task."""
+    running: ContextVar[str] = ContextVar("running")
+
+    class Guarded:
+        def __init__(self, owner):
+            self.owner = owner
+
+        def sum(self):
+            if running.get() != self.owner:
+                raise AssertionError(f"{running.get()} touched the rows of {self.owner}")
+            return np.ones(2)
+
+    async def program(party, table):
+        running.set(party.name)
+        for step in ("first", "second"):
+            await exchange(party, step, Message({}, {"sum": table.sum()}), party.group.members)
+
+    run_here(program, GROUP, {name: Desk(Book(), Guarded(name)) for name in GROUP.members})

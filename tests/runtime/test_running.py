@@ -1,0 +1,166 @@
+"""Groups, channels and runs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from colonnade.errors import LocalProtocolError, PeerTimeout, PlanError, RemoteProtocolError
+from colonnade.protocols.messages import exchange, hear, tell
+from colonnade.runtime.group import Group
+from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.wire import Message
+
+GROUP = Group.of(("bank", "insurer"), active="bank")
+
+
+class NoLedger:
+    def charge(self, release, dataset):
+        raise AssertionError("nothing is released here")
+
+    def keep_receipt(self, receipt):
+        raise AssertionError("nothing is released here")
+
+
+def desks(group=GROUP, **tables):
+    return {name: Desk(NoLedger(), tables.get(name)) for name in group.members}
+
+
+@pytest.mark.parametrize(
+    ("owners", "keepers", "threshold"),
+    [(2, ("server", "a", "b"), 1), (3, ("a", "b", "c"), 1), (4, ("a", "b", "c"), 1), (5, tuple("abcde"), 2)],
+)
+def test_the_default_committee_has_two_t_plus_one_keepers(owners, keepers, threshold):
+    group = Group.of(tuple("abcdef"[:owners]))
+    assert (group.keepers, group.threshold) == (keepers, threshold)
+    assert group.server_keeps == (owners == 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"owners": ("bank",)}, "at least two owners"),
+        ({"owners": ("bank", "bank")}, "named once"),
+        ({"owners": ("bank", "no name")}, "no name for a party"),
+        ({"owners": ("bank", "server")}, "cannot also own columns"),
+        ({"owners": ("bank", "shop"), "active": "other"}, "not among the owners"),
+        ({"owners": ("bank", "shop"), "threshold": 2}, "exactly 2t \\+ 1 = 5 keepers"),
+        ({"owners": ("bank", "shop"), "threshold": 0}, "at least 1"),
+        ({"owners": ("bank", "shop"), "keepers": ("k1", "k2", "k3", "k4", "k5"), "threshold": 2}, "nobody's noise"),
+    ],
+)
+def test_a_group_that_cannot_work_is_refused(arguments, message):
+    with pytest.raises(PlanError, match=message):
+        Group.of(**arguments)
+
+
+def test_everybody_hears_what_everybody_says():
+    async def program(party, table):
+        said = await exchange(party, "greeting", Message({"name": party.name}), party.group.members)
+        return sorted(message.text("name") for message in said.values())
+
+    outcome = run_here(program, GROUP, desks())
+    assert outcome.results["bank"] == ["insurer", "server"]
+    assert outcome.rounds == 1
+    assert outcome.bytes_sent > 0
+
+
+def test_it_runs_inside_a_running_event_loop():
+    async def program(party, table):
+        return party.name
+
+    async def notebook():
+        return run_here(program, GROUP, desks())
+
+    assert asyncio.run(notebook()).results["bank"] == "bank"
+
+
+def test_a_peer_at_another_step_is_named_not_waited_for():
+    async def program(party, table):
+        if party.name == "bank":
+            await tell(party, "insurer", "moments", Message())
+        elif party.name == "insurer":
+            await hear(party, "bank", "noise")
+
+    with pytest.raises(RemoteProtocolError, match="insurer is at step 'noise' but bank sent 'moments'"):
+        run_here(program, GROUP, desks())
+
+
+def test_a_silent_peer_is_named_after_the_timeout():
+    async def program(party, table):
+        if party.name == "insurer":
+            await hear(party, "bank", "noise")
+        await asyncio.sleep(1)
+
+    with pytest.raises(PeerTimeout, match=r"insurer waited 0\.05 s at step 'noise' for bank"):
+        run_here(program, GROUP, desks(), timeout=0.05)
+
+
+def test_a_peer_that_stops_is_named_with_its_reason_and_its_own_error_is_raised():
+    heard = []
+
+    async def program(party, table):
+        if party.name == "bank":
+            raise PlanError("the bank cannot")
+        try:
+            await hear(party, "bank", "noise")
+        except RemoteProtocolError as error:
+            heard.append(str(error))
+            raise
+
+    with pytest.raises(PlanError, match="the bank cannot"):
+        run_here(program, GROUP, desks())
+    assert heard == [] or all("the bank cannot" in text for text in heard)
+
+
+def test_a_sender_waits_for_a_slow_receiver():
+    ahead = []
+
+    async def program(party, table):
+        if party.name == "bank":
+            for number in range(50):
+                await tell(party, "insurer", f"block {number}", Message())
+                ahead.append(number)
+        elif party.name == "insurer":
+            for number in range(50):
+                await hear(party, "bank", f"block {number}")
+                assert len(ahead) - number <= 6
+                await asyncio.sleep(0)
+
+    run_here(program, GROUP, desks())
+    assert len(ahead) == 50
+
+
+def test_talking_to_a_stranger_is_a_local_error():
+    async def program(party, table):
+        await tell(party, "stranger", "hello", Message())
+
+    with pytest.raises(LocalProtocolError, match="no connection to 'stranger'"):
+        run_here(program, GROUP, desks())
+
+
+@pytest.mark.parametrize("part", ["run", "sender", "receiver", "step", "number"])
+def test_a_frame_that_belongs_elsewhere_is_refused(part):
+    """Replayed, reordered, redirected, or from another run: the envelope does not fit."""
+    from colonnade.runtime.wire import Envelope, encode
+
+    async def program(party, table):
+        if party.name == "bank":
+            right = {"run": "", "sender": "bank", "receiver": "insurer", "step": "noise", "number": 0}
+            wrong = right | {part: 1 if part == "number" else "other"}
+            await party.channel.send("insurer", "noise", encode(Envelope(**wrong), Message()))
+        elif party.name == "insurer":
+            await hear(party, "bank", "noise")
+
+    with pytest.raises(RemoteProtocolError, match=f"bank sent a frame with another {part}"):
+        run_here(program, GROUP, desks())
+
+
+def test_recording_keeps_what_a_party_saw():
+    async def program(party, table):
+        await exchange(party, "greeting", Message({"name": party.name}), party.group.members)
+
+    outcome = run_here(program, GROUP, desks(), record=True)
+    assert sorted(seen.sender for seen in outcome.seen["bank"]) == ["insurer", "server"]
+    assert run_here(program, GROUP, desks()).seen["bank"] is None
