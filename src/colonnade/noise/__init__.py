@@ -1,1 +1,5 @@
 """Exact integer noise: samplers and the mechanisms made of them."""
+
+from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
+
+__all__ = ["MatrixSkellamNoise", "SkellamNoise"]

@@ -1,0 +1,51 @@
+"""Real functions as integers: a private mpmath context, taken one caller at a time.
+
+mpmath keeps its working precision in a shared context. The samplers' proofs need `mass(k)` to be the
+same integer every time it is asked, so they use a context that nobody else can touch, behind a lock,
+with the precision named at every use.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+
+_CONTEXT = mpmath.mp.clone()
+_LOCK = threading.RLock()
+
+
+@contextmanager
+def working(bits: int) -> Iterator[Any]:
+    """The context at `bits` of precision, for this thread alone while the block lasts.
+
+    >>> with working(200) as context:
+    ...     scaled_floor(context, context.exp(0), 10)
+    1024
+    """
+    with _LOCK, _CONTEXT.workprec(bits):
+        yield _CONTEXT
+
+
+def real(context: Any, value: Fraction) -> Any:
+    """An exact fraction at the context's precision, correctly rounded.
+
+    >>> with working(80) as context:
+    ...     real(context, Fraction(1, 4)) == 0.25
+    True
+    """
+    return context.mpf(value.numerator) / value.denominator
+
+
+def scaled_floor(context: Any, value: Any, bits: int) -> int:
+    """⌊2^bits · value⌋ of what the context computed; its error is the caller's to bound.
+
+    >>> with working(80) as context:
+    ...     scaled_floor(context, context.mpf(-1) / 4, 3)
+    -2
+    """
+    return int(context.floor(context.ldexp(value, bits)))

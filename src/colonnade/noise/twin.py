@@ -1,0 +1,53 @@
+"""The same machine in Python integers: slow, plain, and the reference for the compiled kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from colonnade.noise.table import CAPACITY, COLUMN_BITS, OFFSET_BITS, Table
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What two words propose: a cell, an offset in it, and 24 bits of the acceptance uniform."""
+
+    cell: int
+    offset: int
+    uniform: int
+
+
+def propose(table: Table, first: int, second: int) -> Candidate:
+    """The candidate that two 64-bit words stand for."""
+    column = first >> (64 - COLUMN_BITS)
+    cell = column if first % CAPACITY < int(table.rows[column, 0]) else int(table.rows[column, 1])
+    offset = (second % (1 << OFFSET_BITS)) >> (OFFSET_BITS - table.cells[cell].log_length)
+    return Candidate(cell, offset, second >> OFFSET_BITS)
+
+
+def chord_at(table: Table, cell: int, offset: int) -> tuple[int, int]:
+    """The chord's height at an offset, in units of 2^-24, and the half-width of its band."""
+    shift, start, rise, band = (int(entry) for entry in table.rows[cell, 3:7])
+    return start + (rise * ((offset << shift) >> 8) >> 32), band
+
+
+def verdict(table: Table, candidate: Candidate) -> bool | None:
+    """Taken, refused, or None: too close to the chord to tell from 24 bits."""
+    chord, band = chord_at(table, candidate.cell, candidate.offset)
+    if candidate.uniform < chord - band:
+        return True
+    return False if candidate.uniform >= chord + band else None
+
+
+def run(table: Table, words: Iterable[int]) -> list[int | Candidate]:
+    """What the kernel writes from these words: a value for each slot, or the candidate in doubt."""
+    slots: list[int | Candidate] = []
+    stream = iter(words)
+    for first, second in zip(stream, stream, strict=False):
+        candidate = propose(table, int(first), int(second))
+        decision = verdict(table, candidate)
+        if decision is None:
+            slots.append(candidate)
+        elif decision:
+            slots.append(table.cells[candidate.cell].base + candidate.offset)
+    return slots
