@@ -11,14 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.learn.moments import Scatter
-from colonnade.learn.spectral import decompose, deflated, learnable_rank
+from colonnade.learn.spectral import deflated, learnable_rank
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Principal:
-    """Orthonormal directions (rows), the sum of squares along each, and how many stand out of the noise."""
+    """Orthonormal directions (rows), strongest first, with the sum of squares of the rows along each.
+
+    `total` is the sum over all directions, and `learnable` how many stand out of the noise.
+    """
 
     directions: Array
     squares: Array
@@ -32,7 +35,8 @@ def principal_directions(scatter: Scatter, *, centre: bool = True) -> Principal:
     Centred, they are the eigenvectors of T = G − nμμᵀ. Not centred, they are those of T + nμμᵀ with μ
     read from the border of the release: there the mean has noise s√d/(cn), while inside G it would have to
     stand out of 2s√d by itself, and with thousands of columns it is often all that can be learned. The
-    squares are those seen, less what noise adds to them (`deflated`; (s/c)²d/n for the mean).
+    squares are those that the rows have along the directions returned, not those seen: `deflated` for T,
+    and likewise for the mean, whose length is seen too large by (s/c)²d/n².
 
     >>> scatter = Scatter(10.0, np.array([0.0, 2.0]), np.diag([5.0, 1.0]), noise=0.0, border=0.7)
     >>> principal_directions(scatter).squares
@@ -41,20 +45,25 @@ def principal_directions(scatter: Scatter, *, centre: bool = True) -> Principal:
     >>> uncentred.squares, np.abs(uncentred.directions[0])
     (array([41.,  5.]), array([0., 1.]))
     """
-    spectrum = decompose(scatter.matrix, floor=0.0)
-    squares = deflated(spectrum.observed, scatter.noise)
-    vectors = spectrum.vectors
-    learnable = learnable_rank(spectrum.observed, scatter.noise)
-    total = float(spectrum.observed.sum())
-    if not centre:
-        columns = len(squares)
-        length = float(scatter.mean @ scatter.mean)
-        lift = (scatter.noise / (scatter.border * scatter.count)) ** 2 * columns
-        if length > lift:
-            strength = scatter.count * (length - lift) / length
-            whole = (vectors * squares) @ vectors.T + strength * np.outer(scatter.mean, scatter.mean)
-            squares, vectors = np.linalg.eigh(whole)
-            total += strength * length
-            learnable = min(learnable + 1, columns)
-    order = np.argsort(squares)[::-1]
-    return Principal(vectors[:, order].T, np.maximum(squares[order], 0.0), total, learnable)
+    observed, vectors = np.linalg.eigh(scatter.matrix)
+    observed, vectors = observed[::-1], vectors[:, ::-1]
+    squares = deflated(observed, scatter.noise)
+    learnable = learnable_rank(observed, scatter.noise)
+    total = float(observed.sum())
+    length = float(scatter.mean @ scatter.mean)
+    lift = (scatter.noise / (scatter.border * scatter.count)) ** 2 * len(observed)
+    if centre or not length > lift:
+        return Principal(vectors.T, squares, total, learnable)
+    mean_square = scatter.count * length * (1.0 - lift / length) ** 2
+    spanning = np.column_stack([scatter.mean / np.sqrt(length), vectors[:, :learnable]])
+    basis, triangle = np.linalg.qr(spanning)
+    weights = np.concatenate([[mean_square], squares[:learnable]])
+    found, turn = np.linalg.eigh((triangle * weights) @ triangle.T)
+    keep = min(learnable + 1, len(observed))
+    leading = (basis @ turn)[:, ::-1][:, :keep]
+    rest = vectors - leading @ (leading.T @ vectors)
+    # What is left of the eigenvectors of T outside the leading directions, in the order of T.
+    directions = np.linalg.qr(np.column_stack([leading, rest[:, keep - 1 :]]))[0][:, : len(observed)]
+    directions[:, :keep] = leading
+    padded = np.concatenate([np.maximum(found[::-1][:keep], 0.0), np.zeros(len(observed) - keep)])
+    return Principal(directions.T, padded, total + mean_square, keep)

@@ -113,15 +113,14 @@ def learnable_rank(values: Array, noise: float) -> int:
 
 
 def deflated(values: Array, noise: float) -> Array:
-    """Eigenvalues with the lift that noise gives them taken back out.
+    """What the rows themselves have along noisy eigenvectors: √(L² − 4s²d), and zero inside the noise.
 
-    A true eigenvalue λ > s√d under such noise is seen at λ + s²d/λ; the larger root of that equation is
-    returned. Below the edge nothing can be said, and half of what is seen is returned, which joins the
-    other branch at the edge; never less than zero.
+    A true eigenvalue λ > s√d under such noise is seen at L = λ + s²d/λ, along a direction whose squared
+    cosine with the true one is 1 − s²d/λ²; so the rows have λ − s²d/λ = √(L² − 4s²d) along what is seen.
 
-    >>> deflated(np.array([3.0 + 4 * 0.25 / 3.0, 2.0, -1.0, 0.0]), noise=0.5)
-    array([3., 1., 0., 0.])
+    >>> deflated(np.array([3.0 + 1 / 3, 2.0, -1.0, 0.0]), noise=0.5).round(9)
+    array([2.66666667, 0.        , 0.        , 0.        ])
     """
     edge = noise_edge(noise, len(values))
-    root = np.sqrt(np.maximum(values**2 - edge**2, 0.0))
-    return np.asarray(np.maximum((values + root) / 2.0, 0.0))
+    inside = np.maximum(values, 0.0)
+    return np.asarray(np.sqrt(np.maximum(inside**2 - edge**2, 0.0)))
