@@ -1,0 +1,199 @@
+"""The inner loops over packed residues, compiled with numba for one thread.
+
+A word holds three residues of 21 bits, the first lowest; its top bit is zero. Every function takes one
+word array and the three primes of its residues. `fallback` has the same functions in plain numpy and
+gives the same integers.
+
+One thread each, because the parties of a run already occupy the cores, and without the interpreter lock,
+so that a party can receive while it computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numpy as np
+from numba import float64, int64, njit, uint64
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+Floats = NDArray[np.float64]
+Triple = tuple[int, int, int]
+
+_MASK = 0x1FFFFF
+_SKIP = 1024
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+def _compiled(function: _F) -> _F:
+    return cast(_F, njit(nogil=True, cache=True)(function))
+
+
+@_compiled
+def add(left: Words, right: Words, primes: Triple, out: Words) -> None:
+    p, q, r = primes
+    for i in range(left.size):
+        x, y = int64(left[i]), int64(right[i])
+        a = (x & _MASK) + (y & _MASK) - p
+        b = ((x >> 21) & _MASK) + ((y >> 21) & _MASK) - q
+        c = (x >> 42) + (y >> 42) - r
+        a += p if a < 0 else 0
+        b += q if b < 0 else 0
+        c += r if c < 0 else 0
+        out[i] = uint64(a | (b << 21) | (c << 42))
+
+
+@_compiled
+def subtract(left: Words, right: Words, primes: Triple, out: Words) -> None:
+    p, q, r = primes
+    for i in range(left.size):
+        x, y = int64(left[i]), int64(right[i])
+        a = (x & _MASK) - (y & _MASK)
+        b = ((x >> 21) & _MASK) - ((y >> 21) & _MASK)
+        c = (x >> 42) - (y >> 42)
+        a += p if a < 0 else 0
+        b += q if b < 0 else 0
+        c += r if c < 0 else 0
+        out[i] = uint64(a | (b << 21) | (c << 42))
+
+
+@_compiled
+def _product(x: float, y: float, prime: float, inverse: float) -> int:
+    # A product below 2^42 is exact in a double, and its quotient is off by one at most.
+    product = x * y
+    rest = product - np.floor(product * inverse) * prime
+    if rest < 0.0:
+        rest += prime
+    if rest >= prime:
+        rest -= prime
+    return int(rest)
+
+
+@_compiled
+def multiply(left: Words, right: Words, primes: Triple, out: Words) -> None:
+    """Element by element; a `right` of one word multiplies every element."""
+    p, q, r = float64(primes[0]), float64(primes[1]), float64(primes[2])
+    ip, iq, ir = 1.0 / p, 1.0 / q, 1.0 / r
+    step = 0 if right.size == 1 else 1
+    for i in range(left.size):
+        x, y = int64(left[i]), int64(right[i * step])
+        a = _product(float64(x & _MASK), float64(y & _MASK), p, ip)
+        b = _product(float64((x >> 21) & _MASK), float64((y >> 21) & _MASK), q, iq)
+        c = _product(float64(x >> 42), float64(y >> 42), r, ir)
+        out[i] = uint64(a | (b << 21) | (c << 42))
+
+
+@_compiled
+def _encode_small(values: NDArray[np.int64], primes: Triple, out: Words) -> int:
+    p, q, r = primes
+    seen = int64(0)
+    for i in range(values.size):
+        x = values[i]
+        sign = x >> 63
+        seen |= x ^ sign
+        out[i] = uint64((x + (p & sign)) | ((x + (q & sign)) << 21) | ((x + (r & sign)) << 42))
+    return int(seen)
+
+
+@_compiled
+def _encode_any(values: NDArray[np.int64], primes: Triple, out: Words) -> None:
+    p, q, r = primes
+    for i in range(values.size):
+        x = values[i]
+        out[i] = uint64((x % p) | ((x % q) << 21) | ((x % r) << 42))
+
+
+def encode(values: NDArray[np.int64], primes: Triple, out: Words) -> int:
+    """Residues of signed integers; returns the bits that occur in v, or in −v − 1 for negative v."""
+    # Integers of 20 bits and a sign need no division. The quick loop notes every bit it saw, and its
+    # output is thrown away when there were more.
+    seen = _encode_small(values, primes, out)
+    if seen >> 20:
+        _encode_any(values, primes, out)
+    return seen
+
+
+@_compiled
+def _is_invalid(word: int, primes: Triple) -> bool:
+    # Each sum reaches bit 21 exactly when its residue is not below its prime.
+    a = (word & uint64(_MASK)) + uint64(_MASK + 1 - primes[0])
+    b = ((word >> uint64(21)) & uint64(_MASK)) + uint64(_MASK + 1 - primes[1])
+    c = (word >> uint64(42)) + uint64(_MASK + 1 - primes[2])
+    return bool((a | b | c) >> uint64(21))
+
+
+@_compiled
+def invalid(words: Words, primes: Triple) -> NDArray[np.int64]:
+    """The positions, in order, of words that hold a residue not below its prime, or a top bit."""
+    total = 0
+    for i in range(words.size):
+        total += _is_invalid(words[i], primes)
+    found = np.empty(total, dtype=np.int64)
+    at = 0
+    for start in range(0, words.size, _SKIP):
+        if at == total:
+            break
+        stop = min(start + _SKIP, words.size)
+        here = 0
+        for i in range(start, stop):
+            here += _is_invalid(words[i], primes)
+        if here:
+            for i in range(start, stop):
+                if _is_invalid(words[i], primes):
+                    found[at] = i
+                    at += 1
+    return found
+
+
+@_compiled
+def drop_top_bit(words: Words) -> None:
+    for i in range(words.size):
+        words[i] &= uint64(0x7FFFFFFFFFFFFFFF)
+
+
+@_compiled
+def unpack(words: Words, out: Floats, at: int) -> None:
+    """Write the three 21-bit digits of a (rows, columns) block to columns `at`… of three float blocks."""
+    rows, columns = words.shape
+    for i in range(rows):
+        for j in range(columns):
+            x = int64(words[i, j])
+            out[0, i, at + j] = float64(x & _MASK)
+            out[1, i, at + j] = float64((x >> 21) & _MASK)
+            out[2, i, at + j] = float64(x >> 42)
+
+
+@_compiled
+def fold(product: Floats, total: Floats, prime: int) -> None:
+    """total = (total + product) mod prime, for integers below 2^53 in doubles."""
+    p = float64(prime)
+    inverse = 1.0 / p
+    for i in range(product.shape[0]):
+        for j in range(product.shape[1]):
+            x = product[i, j] + total[i, j]
+            rest = x - np.floor(x * inverse) * p
+            if rest < 0.0:
+                rest += p
+            if rest >= p:
+                rest -= p
+            total[i, j] = rest
+
+
+@_compiled
+def decode(words: Words, primes: Triple, inverses: Triple, out: NDArray[np.int64]) -> None:
+    """The integer nearest to zero with these residues, by Garner's mixed radix.
+
+    `inverses` are 1/p mod q, 1/(pq) mod r and 1/q mod r.
+    """
+    p, q, r = primes
+    modulus = p * q * r
+    half = modulus // 2
+    for i in range(words.size):
+        x = int64(words[i])
+        a = x & _MASK
+        b = (((x >> 21) & _MASK) - a) % q * inverses[0] % q
+        c = (((x >> 42) - a) % r * inverses[1] - b * inverses[2]) % r
+        value = a + p * (b + q * c)
+        out[i] = value - modulus if value > half else value

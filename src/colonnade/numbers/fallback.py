@@ -1,0 +1,84 @@
+"""The loops of `compiled` in plain numpy: slower, and the same integers.
+
+They run where numba cannot, and they are what the compiled loops are tested against.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+Floats = NDArray[np.float64]
+Triple = tuple[int, int, int]
+
+_MASK = np.uint64(0x1FFFFF)
+_SHIFTS = tuple(np.uint64(shift) for shift in (0, 21, 42))
+
+
+def _digits(words: Words) -> tuple[NDArray[np.int64], ...]:
+    low, middle = (((words >> shift) & _MASK).astype(np.int64) for shift in _SHIFTS[:2])
+    return low, middle, (words >> _SHIFTS[2]).astype(np.int64)
+
+
+def _pack(digits: list[NDArray[np.int64]], out: Words) -> None:
+    out[...] = 0
+    for digit, shift in zip(digits, _SHIFTS, strict=True):
+        out |= digit.astype(np.uint64) << shift
+
+
+def add(left: Words, right: Words, primes: Triple, out: Words) -> None:
+    pairs = zip(_digits(left), _digits(right), primes, strict=True)
+    _pack([(x + y) % p for x, y, p in pairs], out)
+
+
+def subtract(left: Words, right: Words, primes: Triple, out: Words) -> None:
+    pairs = zip(_digits(left), _digits(right), primes, strict=True)
+    _pack([(x - y) % p for x, y, p in pairs], out)
+
+
+def multiply(left: Words, right: Words, primes: Triple, out: Words) -> None:
+    """Element by element; a `right` of one word multiplies every element."""
+    pairs = zip(_digits(left), _digits(right), primes, strict=True)
+    _pack([x * y % p for x, y, p in pairs], out)
+
+
+def encode(values: NDArray[np.int64], primes: Triple, out: Words) -> int:
+    """Residues of signed integers; returns the bits that occur in v, or in −v − 1 for negative v."""
+    _pack([values % p for p in primes], out)
+    return int(np.bitwise_or.reduce(values ^ (values >> 63)))
+
+
+def invalid(words: Words, primes: Triple) -> NDArray[np.int64]:
+    """The positions, in order, of words that hold a residue not below its prime, or a top bit."""
+    pairs = zip(_digits(words), primes, strict=True)
+    return np.flatnonzero(np.logical_or.reduce([digit >= p for digit, p in pairs]))
+
+
+def drop_top_bit(words: Words) -> None:
+    words &= np.uint64(0x7FFFFFFFFFFFFFFF)
+
+
+def unpack(words: Words, out: Floats, at: int) -> None:
+    """Write the three 21-bit digits of a (rows, columns) block to columns `at`… of three float blocks."""
+    for lane, digit in enumerate(_digits(words)):
+        out[lane, :, at : at + words.shape[1]] = digit
+
+
+def fold(product: Floats, total: Floats, prime: int) -> None:
+    """total = (total + product) mod prime, for integers below 2^53 in doubles."""
+    total[...] = (product + total).astype(np.int64) % prime
+
+
+def decode(words: Words, primes: Triple, inverses: Triple, out: NDArray[np.int64]) -> None:
+    """The integer nearest to zero with these residues, by Garner's mixed radix.
+
+    `inverses` are 1/p mod q, 1/(pq) mod r and 1/q mod r.
+    """
+    p, q, r = primes
+    low, middle, high = _digits(words)
+    b = (middle - low) % q * inverses[0] % q
+    c = ((high - low) % r * inverses[1] - b * inverses[2]) % r
+    value = low + p * (b + q * c)
+    modulus = p * q * r
+    out[...] = np.where(value > modulus // 2, value - modulus, value)
