@@ -87,8 +87,9 @@ def matrix_change_zero_out(row: RowShape) -> MatrixChange:
     Guarantee, with d features, ‖x̃‖² ≤ R₂, at most s label entries in use, ‖ỹ‖² ≤ g² and B = R₂ + g²:
     F ≤ B, A ≤ (√(dR₂) + √s·g)², Q ≤ (2 − 1/(d + s))B², R ≤ 2A − B. All four are attained.
 
-    >>> matrix_change_zero_out(RowShape(features=4, norm_squared=25))
-    MatrixChange(frobenius=Fraction(25, 1), weighted_l1=Fraction(100, 1), fourth=Fraction(1093, 1), fourth_l1=Fraction(175, 1))
+    >>> change = matrix_change_zero_out(RowShape(features=4, norm_squared=25))
+    >>> int(change.frobenius), int(change.weighted_l1), int(change.fourth), int(change.fourth_l1)
+    (25, 100, 1093, 175)
     """
     d, s, bound = row.features, row.label_support, row.bound
     squares = d * row.norm_squared + s * row.label_norm_squared
