@@ -58,7 +58,7 @@ class MersenneWords:
 
     def decode(self, words: Words) -> NDArray[np.int64]:
         """Signed integers nearest to zero."""
-        values: NDArray[np.int64] = words[0].astype(np.int64)
+        values: NDArray[np.int64] = words.reshape(words.shape[1:]).astype(np.int64)
         values -= MERSENNE * (values > MERSENNE // 2)
         return values
 
