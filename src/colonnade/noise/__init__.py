@@ -1,5 +1,20 @@
 """Exact integer noise: samplers and the mechanisms made of them."""
 
+from colonnade.noise.binomial import binomial
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
+from colonnade.noise.mechanism import VectorChange
+from colonnade.noise.poisson_binomial import PoissonBinomialNoise
+from colonnade.noise.polya import PolyaNoise
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 
-__all__ = ["MatrixSkellamNoise", "SkellamNoise"]
+__all__ = [
+    "DiscreteGaussianNoise",
+    "DiscreteLaplaceNoise",
+    "MatrixSkellamNoise",
+    "PoissonBinomialNoise",
+    "PolyaNoise",
+    "SkellamNoise",
+    "VectorChange",
+    "binomial",
+]

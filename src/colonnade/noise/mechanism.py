@@ -7,6 +7,7 @@ knows those. What hides the data from that observer is the rest, and `event` des
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
@@ -14,7 +15,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanError, PrivacyError
+from colonnade.privacy.events import Number
 from colonnade.randomness import Randomness
+
+
+class Norms(Protocol):
+    """How far one unit of privacy moves an integer vector, in L1 and in L2."""
+
+    @property
+    def l1(self) -> Number: ...
+
+    @property
+    def l2(self) -> Number: ...
+
+
+@dataclass(frozen=True)
+class VectorChange:
+    """Norms written down by hand.
+
+    >>> VectorChange(l1=3, l2=2).l1
+    3
+    """
+
+    l1: Number
+    l2: Number
 
 
 class Noise(Protocol):
@@ -66,3 +90,16 @@ def unknown_fraction(*, known: int, parts: int, of: int) -> Fraction:
     if known == parts:
         raise PrivacyError(f"an observer who knows all {parts} parts of the noise can take it off again")
     return Fraction(parts - known, of)
+
+
+def whole_unknown(law: str, *, known: int, parts: int, of: int) -> None:
+    """Refuses an observer who knows so much that less than one whole is left.
+
+    >>> whole_unknown("discrete Laplace", known=1, parts=3, of=2)
+    """
+    left = unknown_fraction(known=known, parts=parts, of=of)
+    if left < 1:
+        raise PrivacyError(
+            f"{left} of the {law} noise is left to hide the data from an observer who knows {known} of {parts} "
+            f"parts, and a fraction of it is another law. Deal parts of 1/{parts - known}."
+        )

@@ -35,7 +35,7 @@ def sample(law: Law, shape: int | Sequence[int], randomness: Randomness) -> NDAr
 
 
 def draw_from(table: Table, count: int, randomness: Randomness) -> NDArray[np.int64]:
-    """`count` draws. Each slot holds the first accepted of its own chain of candidates, all with fresh words."""
+    """`count` draws; each slot holds the first accepted of its own chain of candidates, on fresh words."""
     out = np.empty(count, dtype=np.int64)
     doubts = np.empty((min(_DOUBTS, count), 4), dtype=np.int64)
     slot = 0

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
 from colonnade.noise.fixed_point import real, scaled_floor, working
-from colonnade.noise.mechanism import exact_positive, share
-from colonnade.noise.sampler import sample
+from colonnade.noise.mechanism import Norms, exact_positive, share, unknown_fraction
+from colonnade.noise.sampler import LARGEST_DRAW, sample
 from colonnade.noise.table import PRECISION, SLACK
+from colonnade.privacy.events import Approximated, Event, MatrixChange, MatrixSkellam, Skellam
 from colonnade.randomness import Randomness
 
 SMALLEST_MU = Fraction(1, 10**9)
@@ -104,7 +105,7 @@ class SkellamLaw:
     def _bend(self) -> int:
         return 2 * (self.mass(0) - self.mass(1)) + 8 * SLACK
 
-    def curvature(self, start: int, stop: int) -> int:
+    def curvature(self, start: int, mass: int) -> int:
         """f(k+1) − 2f(k) + f(k−1) is largest in modulus at 0, because f has a positive transform."""
         return self._bend
 
@@ -129,6 +130,11 @@ class SkellamNoise:
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu", checked_mu(self.mu))
 
+    @property
+    def support(self) -> int:
+        """No draw is larger in modulus."""
+        return 1 << SkellamLaw(self.mu).exponent
+
     def part(self, parts: int) -> SkellamNoise:
         """One of `parts` equal shares: that many independent draws of it sum to a draw of the whole."""
         return SkellamNoise(share(self.mu, parts))
@@ -136,6 +142,21 @@ class SkellamNoise:
     def draw(self, shape: int | Sequence[int], randomness: Randomness) -> NDArray[np.int64]:
         """Independent draws, each within 2^-100 of Sk(μ) in total variation."""
         return sample(SkellamLaw(self.mu), shape, randomness)
+
+    def event(
+        self, change: Norms, *, known: int = 0, parts: int = 1, of: int = 1, entries: int = LARGEST_DRAW
+    ) -> Event:
+        """What an observer is left with who knows `known` of `parts` parts, each 1/of of this noise.
+
+        `entries` is how many coordinates are released; left out, the most that one draw can have.
+
+        >>> from colonnade.noise.mechanism import VectorChange
+        >>> SkellamNoise(Fraction(100)).event(VectorChange(3, 2), known=1, parts=3, of=2, entries=10)
+        Approximated(event=Skellam(l1=3, l2=2, mu=Fraction(100, 1), coordinates=None), draws=20)
+        """
+        mu = self.mu * unknown_fraction(known=known, parts=parts, of=of)
+        leaf = Skellam(change.l1, change.l2, mu, coordinates=1 if entries == 1 else None)
+        return Approximated(leaf, draws=(parts - known) * entries)
 
 
 @dataclass(frozen=True)
@@ -156,6 +177,11 @@ class MatrixSkellamNoise:
         object.__setattr__(self, "mu", 2 * checked_mu(exact_positive("μ", self.mu) / 2))
         checked_mu(self.mu)
 
+    @property
+    def support(self) -> int:
+        """No draw is larger in modulus."""
+        return 1 << SkellamLaw(self.mu).exponent
+
     def part(self, parts: int) -> MatrixSkellamNoise:
         """One of `parts` equal shares: that many independent draws of it sum to a draw of the whole."""
         return MatrixSkellamNoise(share(self.mu, parts))
@@ -175,6 +201,21 @@ class MatrixSkellamNoise:
         if len(extent) != 2 or extent[0] != extent[1]:
             raise PlanError(f"symmetric noise fills a square matrix, not an array of shape {extent}")
         return self.draw_symmetric(extent[0], randomness)
+
+    def event(
+        self, change: MatrixChange, *, known: int = 0, parts: int = 1, of: int = 1, size: int | None = None
+    ) -> Event:
+        """What an observer is left with who knows `known` of `parts` parts, each 1/of of this noise.
+
+        `size` is the side of the matrix; left out, the most entries that one draw can have are counted.
+
+        >>> change = MatrixChange(frobenius=2, weighted_l1=4, fourth=6, fourth_l1=6)
+        >>> MatrixSkellamNoise(Fraction(100)).event(change, known=1, parts=3, of=2, size=4).draws
+        20
+        """
+        mu = self.mu * unknown_fraction(known=known, parts=parts, of=of)
+        entries = LARGEST_DRAW if size is None else size * (size + 1) // 2
+        return Approximated(MatrixSkellam(change, mu), draws=(parts - known) * entries)
 
 
 def checked_mu(mu: object) -> Fraction:

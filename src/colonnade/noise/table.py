@@ -47,8 +47,8 @@ class Law(Protocol):
         """An integer within 2 of 2^192·f(k), for 0 ≤ k ≤ 2^m; the same for the same k, always."""
         ...
 
-    def curvature(self, start: int, stop: int) -> int:
-        """At least 2^192·|f(k+1) − 2f(k) + f(k−1)| for every start < k < stop."""
+    def curvature(self, start: int, mass: int) -> int:
+        """At least 2^192·|f(k+1) − 2f(k) + f(k−1)| for every k > start ≥ 0, given mass(start)."""
         ...
 
     def __hash__(self) -> int:
@@ -95,7 +95,7 @@ def chord_error(law: Law, start: int, log_length: int, *, left: int, right: int)
     """How far masses in [start, start + 2^log_length] may lie from the chord; 0 for a single point."""
     if log_length == 0:
         return 0
-    bend = law.curvature(start, start + (1 << log_length)) * (1 << 2 * log_length) // 8 + 1
+    bend = law.curvature(start, left) * (1 << 2 * log_length) // 8 + 1
     return min(bend, left - right + 2 * SLACK) + 4 * SLACK
 
 
