@@ -1,0 +1,143 @@
+"""The block of integers that a label becomes.
+
+The label block has norm at most γ/√2 on the integer grid (docs/proofs/encoding-norm.md), so that with
+features of norm at most γ a joint row has ‖z‖² ≤ 1.5 γ² up to the rounding of the features. Its constant is
+an integer and never rounded: class counts, sums and the intercept come out of one release exactly scaled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colonnade.data.forms import label_from_data
+from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
+
+
+@dataclass(frozen=True)
+class LabelBlock:
+    """The columns that a label, or its absence, adds to every row.
+
+    * classes: g·onehot(y), g = ⌊γ/√2⌋; each row has norm exactly g.
+    * real, count: (g₁, round(g₁v)), g₁ = ⌊γ/2⌋, v ∈ [−1, 1]; each row has norm at most √2·g₁.
+    * no label (`LabelBlock(None)`): the constant g, so that counts and means come with the release.
+
+    >>> LabelBlock(ClassLabel("income", classes=("low", "high"))).quantize([1, 0], 4096).tolist()
+    [[0, 2896], [2896, 0]]
+    >>> LabelBlock(RealLabel("price", low=0, high=100)).quantize([0, 50, 100], 4096).tolist()
+    [[2048, -2048], [2048, 0], [2048, 2048]]
+    """
+
+    label: Label | None
+
+    @property
+    def kind(self) -> str:
+        """'classes', 'real', 'count' or 'none'."""
+        return "none" if self.label is None else self.label.kind
+
+    @property
+    def one_hot(self) -> bool:
+        """Whether products of two different label columns are 0 in every row, so need no release."""
+        return isinstance(self.label, ClassLabel)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The declared classes; none unless the label is a class."""
+        return self.label.classes if isinstance(self.label, ClassLabel) else ()
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """A readable name for each column of the block."""
+        match self.label:
+            case None:
+                return ("constant",)
+            case ClassLabel(column, classes):
+                return tuple(f"{column}={name}" for name in classes)
+            case _:
+                return ("constant", self.label.column)
+
+    @property
+    def width(self) -> int:
+        """How many columns the block has."""
+        return len(self.entries)
+
+    def constant(self, gamma: int) -> int:
+        """The integer that stands for "one": g or g₁."""
+        if gamma < 2:
+            raise ValueError(f"gamma = {gamma} leaves no room for a label")
+        return gamma // 2 if self.kind in ("real", "count") else math.isqrt(gamma * gamma // 2)
+
+    def norm_squared(self, gamma: int) -> int:
+        """The largest ‖label block‖² of any row, exactly; at most γ²/2."""
+        constant = self.constant(gamma)
+        return 2 * constant**2 if self.kind in ("real", "count") else constant**2
+
+    def quantize(self, values: ArrayLike | None, gamma: int, *, rows: int | None = None) -> NDArray[np.int64]:
+        """The block for coded labels: class numbers, or real values in the label's own units.
+
+        Without a label only the number of rows matters. Values outside the bounds are clipped.
+        """
+        constant = self.constant(gamma)
+        if self.label is None or values is None:
+            if self.label is not None or rows is None:
+                raise ValueError("quantize needs label values, or for no label the number of rows")
+            return np.full((rows, 1), constant, dtype=np.int64)
+        given = np.asarray(values)
+        if isinstance(self.label, ClassLabel):
+            if given.dtype.kind not in "iu" or (
+                given.size and not 0 <= given.min() <= given.max() < self.width
+            ):
+                raise ValueError(f"class codes are whole numbers from 0 to {self.width - 1}")
+            block = np.zeros((len(given), self.width), dtype=np.int64)
+            block[np.arange(len(given)), given] = constant
+            return block
+        block = np.empty((len(given), 2), dtype=np.int64)
+        block[:, 0] = constant
+        np.clip(
+            np.rint(constant * self.to_unit(given)), -constant, constant, out=block[:, 1], casting="unsafe"
+        )
+        return block
+
+    def to_unit(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Real labels y in their own units as v ∈ [−1, 1]."""
+        low, high = self._bounds()
+        given = np.asarray(values, dtype=np.float64)
+        if not np.isfinite(given).all():
+            raise ValueError("labels must be finite")
+        return np.clip((np.clip(given, low, high) - low) * (2.0 / (high - low)) - 1.0, -1.0, 1.0)
+
+    def from_unit(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Predictions v back in the label's own units; the inverse of `to_unit`.
+
+        >>> LabelBlock(RealLabel("price", low=0, high=100)).from_unit([-1.0, 0.5]).tolist()
+        [0.0, 75.0]
+        """
+        low, high = self._bounds()
+        return low + (np.asarray(values, dtype=np.float64) + 1.0) * ((high - low) / 2.0)
+
+    def names(self, codes: ArrayLike) -> NDArray[Any]:
+        """Class numbers back as declared class names."""
+        return np.asarray(np.asarray(self.classes, dtype=object)[np.asarray(codes)])
+
+    def to_data(self) -> dict[str, object]:
+        """A public description from which `from_data` makes the same block."""
+        return {"kind": "none"} if self.label is None else self.label.to_data()
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, object]) -> LabelBlock:
+        """The block that `to_data` described.
+
+        >>> LabelBlock.from_data(LabelBlock(RealLabel("price", low=0, high=100)).to_data()).kind
+        'real'
+        """
+        return cls(None if data == {"kind": "none"} else label_from_data(data))
+
+    def _bounds(self) -> tuple[float, float]:
+        if not isinstance(self.label, RealLabel | CountLabel):
+            raise ValueError(f"a label of kind {self.kind!r} has no range")
+        return self.label.low, self.label.high

@@ -1,0 +1,118 @@
+"""From features to integers of bounded norm: the last step before a record is shared.
+
+Guarantee: for any values whatever, each row x̃ that `quantize` returns has ‖x̃‖² ≤ `norm_squared_bound`,
+checked in integer arithmetic. Sensitivity and therefore ε rest on this number and on nothing that happened
+in floating point before. Proof: docs/proofs/encoding-norm.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colonnade.data.block import Block
+from colonnade.data.clipping import clamp_columns
+from colonnade.data.encoding import Encoder
+from colonnade.errors import DataError, PlanError
+from colonnade.privacy.sensitivity.rows import rounded_norm_squared
+
+# Below this γ the error of rounding to nearest, √n/2 per row, is felt in the noise.
+LEAST_GAMMA_NEAREST = 2**12
+MOST_GAMMA = 2**28
+
+
+@dataclass(frozen=True)
+class Quantizer:
+    """One party's features as integers: x̃ = round(γ·clip(x/√m)).
+
+    `attributes_total` is m, the attributes of all parties together. `cap_squared` is c_q², this party's part
+    of the joint norm; the caps of all parties must sum to at most 1. By default c_q² = m_q/m, which every
+    encoded row meets as it is; a smaller cap shortens rows.
+
+    >>> from colonnade.data.columns import NumericColumn
+    >>> encoder = Encoder((NumericColumn("age", low=20, high=60),), mode="linear")
+    >>> quantizer = Quantizer(encoder, attributes_total=4, gamma=4096)
+    >>> quantizer.quantize({"age": [20, 40, 60, 1000]}).tolist()
+    [[-2048], [0], [2048], [2048]]
+    >>> quantizer.norm_squared_bound == 2048**2 + 2048  # ⌊(2048 + 1/2)²⌋
+    True
+    """
+
+    encoder: Encoder
+    attributes_total: int
+    gamma: int
+    cap_squared: Fraction | None = None
+    rounding: Literal["nearest", "toward_zero"] = "nearest"
+
+    def __post_init__(self) -> None:
+        if self.rounding not in ("nearest", "toward_zero"):
+            raise PlanError(f"rounding {self.rounding!r} is not one of nearest, toward_zero.")
+        least = LEAST_GAMMA_NEAREST if self.rounding == "nearest" else 2
+        if not least <= self.gamma <= MOST_GAMMA:
+            raise PlanError(
+                f"gamma = {self.gamma} is outside {least} to {MOST_GAMMA} for rounding {self.rounding!r}."
+            )
+        if self.attributes_total < max(1, self.encoder.attributes):
+            raise PlanError(
+                f"{self.attributes_total} attributes in all, but this party alone has {self.encoder.attributes}."
+            )
+        cap = self.natural_cap_squared if self.cap_squared is None else Fraction(self.cap_squared)
+        if not 0 <= cap <= 1 or (cap == 0 and self.encoder.width):
+            raise PlanError(f"a party's cap c² = {cap} is outside 0 to 1.")
+        object.__setattr__(self, "cap_squared", cap)
+
+    @property
+    def natural_cap_squared(self) -> Fraction:
+        """m_q/m: the squared norm that no encoded row exceeds."""
+        return Fraction(self.encoder.attributes, self.attributes_total)
+
+    @cached_property
+    def norm_squared_bound(self) -> int:
+        """The integer that ‖x̃‖² never exceeds."""
+        return rounded_norm_squared(self.gamma, self._cap, columns=self.encoder.width, rounding=self.rounding)
+
+    @property
+    def width(self) -> int:
+        """The number of columns of integers."""
+        return self.encoder.width
+
+    def quantize(self, values: Block | Mapping[str, ArrayLike]) -> NDArray[np.int64]:
+        """The integers of a block of a table, or of raw values by column, one row each."""
+        block = self.encoder.block(values)
+        integers = np.empty((block.rows, self.width), dtype=np.int64)
+        if not self.width:
+            return integers
+        for rows, piece in self.encoder.pieces(block, scale=self.gamma / math.sqrt(self.attributes_total)):
+            integers[rows] = self._round(piece).T
+        return integers
+
+    def dequantize(self, integers: ArrayLike) -> NDArray[np.float64]:
+        """Features again, as `Encoder.decode` reads them, up to rounding and shortening."""
+        return np.asarray(integers) * (math.sqrt(self.attributes_total) / self.gamma)
+
+    @property
+    def _cap(self) -> Fraction:
+        return self.natural_cap_squared if self.cap_squared is None else self.cap_squared
+
+    def _round(self, piece: NDArray[np.float64]) -> NDArray[np.float64] | NDArray[np.int64]:
+        """Rounded records, one a column. Floats that hold whole numbers are as good as integers here."""
+        if self._cap < self.natural_cap_squared:
+            limit = self.gamma * math.sqrt(self._cap)
+            norms = np.sqrt(np.einsum("ij,ij->j", piece, piece))
+            piece *= np.minimum(1.0, limit / np.maximum(norms, limit))
+        (np.rint if self.rounding == "nearest" else np.trunc)(piece, out=piece)
+        peak = max(float(piece.max()), -float(piece.min()))
+        if not math.isfinite(peak):
+            raise DataError("a value that is not a finite number reached the quantizer.")
+        if self.width * int(peak) ** 2 <= self.norm_squared_bound:
+            return piece
+        integers = piece.astype(np.int64)
+        clamp_columns(integers, self.norm_squared_bound)
+        return integers

@@ -1,0 +1,188 @@
+"""One file as DuckDB sees it: its columns and its rows in order, in batches.
+
+DuckDB's own messages about a bad file quote its rows, so none of them is passed on.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from colonnade.data.documents import nearest_file
+from colonnade.errors import DataError
+
+SUFFIXES = (".csv", ".csv.gz", ".parquet")
+# In SQL: the blanks that a file may leave around a number.
+BLANKS = "' ' || chr(9) || chr(10) || chr(13)"
+
+_DELIMITERS = (",", ";", "\t", "|")
+_NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
+_NESTED = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION|LIST).*")
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "preserve_insertion_order": True,
+    "autoinstall_known_extensions": False,
+    "memory_limit": "400MB",
+}
+
+
+@dataclass(frozen=True)
+class FileColumn:
+    """A column of a file: how SQL calls it, and its type."""
+
+    identifier: str
+    kind: str
+
+    @property
+    def is_text(self) -> bool:
+        """Whether numbers in it have to be read from text."""
+        return self.kind == "VARCHAR"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it holds numbers."""
+        return _NUMBER.fullmatch(self.kind) is not None
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that exists and has a header."""
+
+    path: Path
+    party: str
+    reader: str
+    columns: Mapping[str, FileColumn]
+
+    @classmethod
+    def open(cls, path: Path, *, party: str, wanted: Sequence[str]) -> File:
+        """Look at a file's header; `wanted` helps to tell the delimiter of a CSV."""
+        start = f"party {party!r}, file {path}"
+        if path.is_dir():
+            raise DataError(f"{start} is a directory; a file was expected, ending in {', '.join(SUFFIXES)}.")
+        if not path.exists():
+            raise DataError(f"{start} does not exist." + nearest_file(path))
+        if re.search(r"[*?\[\]]", str(path)):
+            raise DataError(f"{start}: a path with any of * ? [ ] would be read as a pattern. Rename it.")
+        if not path.stat().st_size:
+            raise DataError(f"{start} is empty.")
+        if path.suffix == ".parquet":
+            return cls._parquet(path, party)
+        if path.name.endswith((".csv", ".csv.gz")):
+            return cls._csv(path, party, wanted)
+        raise DataError(f"{start}: this kind of file is not read; known are {', '.join(SUFFIXES)}.")
+
+    @classmethod
+    def _parquet(cls, path: Path, party: str) -> File:
+        reader = f"read_parquet({_quoted(path)}, hive_partitioning = false)"
+        file = cls(path, party, reader, {})
+        with closing(duckdb.connect(config=_SETTINGS)) as connection:
+            try:
+                described = connection.execute(f"DESCRIBE SELECT * FROM {reader}").fetchall()
+            except duckdb.Error:
+                raise file._wrong("it is not a Parquet file, or it is damaged.") from None
+        columns = {
+            str(row[0]): FileColumn(_identifier(str(row[0])), str(row[1]))
+            for row in described
+            if not _NESTED.fullmatch(str(row[1]))
+        }
+        return cls(path, party, reader, columns)
+
+    @classmethod
+    def _csv(cls, path: Path, party: str, wanted: Sequence[str]) -> File:
+        file = cls(path, party, "", {})
+        best: tuple[int, list[str], str] = (-1, [], ",")
+        for delimiter in _DELIMITERS:
+            names = [name.strip() for name in file._header(delimiter)]
+            if (found := sum(name in names for name in wanted)) > best[0]:
+                best = (found, names, delimiter)
+        _, names, delimiter = best
+        for name in wanted:
+            if names.count(name) > 1:
+                raise file._wrong(f"its header names column {name!r} more than once.")
+        # Columns go by position: a header may hold anything, repeated or not.
+        positions = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(names)))
+        reader = (
+            f"read_csv({_quoted(path)}, auto_detect = false, header = true, delim = '{delimiter}', "
+            f"quote = '\"', escape = '\"', columns = {{{positions}}}, hive_partitioning = false)"
+        )
+        columns = {name: FileColumn(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
+        return cls(path, party, reader, columns)
+
+    def batches(self, expressions: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+        """These expressions over all rows in order, exactly `size` rows a batch but for the last."""
+        query = f"SELECT {', '.join(expressions)} FROM {self.reader}"
+        with closing(duckdb.connect(config=_SETTINGS)) as connection:
+            try:
+                yield from _exactly(connection.sql(query).fetch_record_batch(size), size)
+            except duckdb.Error as wrong:
+                raise self._explained(wrong) from None
+
+    def count(self, condition: str = "true") -> int:
+        """How many rows meet a condition."""
+        with closing(duckdb.connect(config=_SETTINGS)) as connection:
+            try:
+                row = connection.execute(f"SELECT count(*) FROM {self.reader} WHERE {condition}").fetchone()
+            except duckdb.Error as wrong:
+                raise self._explained(wrong) from None
+        return int(row[0]) if row else 0
+
+    def _header(self, delimiter: str) -> list[str]:
+        opened = gzip.open if self.path.suffix == ".gz" else open
+        try:
+            with opened(self.path, "rt", encoding="utf-8-sig", newline="") as lines:
+                return next(csv.reader(lines, delimiter=delimiter), [])
+        except UnicodeDecodeError:
+            raise self._wrong("it is not UTF-8 text. Save it as UTF-8.") from None
+        except (OSError, EOFError, csv.Error):
+            raise self._wrong("its header cannot be read.") from None
+
+    def _explained(self, wrong: duckdb.Error) -> DataError:
+        text = str(wrong)
+        line = re.search(r"[Ll]ine:? (\d+)", text)
+        where = f"line {line[1]}: " if line else ""
+        if re.search(r"unicode|utf-?8", text, re.IGNORECASE):
+            return self._wrong(f"{where}it is not UTF-8 text. Save it as UTF-8.")
+        if re.search(r"Number of Columns", text, re.IGNORECASE):
+            return self._wrong(f"{where}a row has not as many fields as the header.")
+        if re.search(r"quote", text, re.IGNORECASE):
+            return self._wrong(f"{where}a quotation mark is not closed or stands inside a field.")
+        return self._wrong(f"{where}the rows cannot be read.")
+
+    def _wrong(self, message: str) -> DataError:
+        return DataError(f"party {self.party!r}, file {self.path}: {message}")
+
+
+def _exactly(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of exactly `size`; a batch that fits already is not copied."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        while rows >= size:
+            joined = waiting[0] if len(waiting) == 1 else _joined(waiting)
+            yield joined.slice(0, size)
+            rows -= size
+            waiting = [joined.slice(size)] if rows else []
+    if rows:
+        yield waiting[0] if len(waiting) == 1 else _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches).combine_chunks()
+    return table.to_batches()[0]
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,186 @@
+"""A party's declaration of its columns, from a TOML file or from plain data.
+
+::
+
+    id = "customer"
+
+    [columns.age]
+    kind = "numeric"
+    low = 17
+    high = 90
+
+    [columns.capital_gain]
+    kind = "numeric"
+    low = 0
+    high = 99999
+    transform = "log1p"
+
+    [columns.sex]
+    kind = "binary"
+    values = ["F", "M"]
+
+    [columns.job]
+    kind = "categorical"
+    categories = ["clerk", "farmer", "none of these"]
+    other = "none of these"
+
+    [label]
+    column = "income"
+    kind = "classes"
+    classes = ["<=50K", ">50K"]
+
+The order of the columns is the order of declaration. A party without the label must declare at least one
+column; a party with the label may declare none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from colonnade.data.columns import Column, Misdeclared
+from colonnade.data.documents import Document, check
+from colonnade.data.forms import DeclaredForm, SchemaForm, by_name
+from colonnade.data.targets import Label
+from colonnade.errors import SchemaError
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class PublicSchema:
+    """What peers may see of a party's schema: everything but the name of its id column.
+
+    >>> Schema.parse(EXAMPLE).public("bank").party
+    'bank'
+    """
+
+    party: str
+    columns: tuple[Column, ...]
+    label: Label | None = None
+
+    def __post_init__(self) -> None:
+        _check_names(self.columns, self.label)
+
+    def to_data(self) -> dict[str, object]:
+        """Plain values for a plan or a message; columns are a list, so their order survives sorted keys."""
+        return {"party": self.party, **_to_data(self.columns, self.label)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> PublicSchema:
+        """The schema that a peer described; anything else than a valid description is a `SchemaError`."""
+        party = data.get("party")
+        if not isinstance(party, str) or not party:
+            raise SchemaError("a schema description names no party.")
+        rest = {key: value for key, value in data.items() if key != "party"}
+        form = check(DeclaredForm, by_name(rest), error=SchemaError, name=f"schema of party {party!r}")
+        return cls(party, *form.values())
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What one party declares: its id column, its columns in order, and the label if it holds it.
+
+    >>> schema = Schema.parse(EXAMPLE)
+    >>> [column.name for column in schema.columns], schema.label.column
+    (['age', 'sex'], 'income')
+    >>> Schema.from_data(schema.to_data()) == schema
+    True
+    """
+
+    id: str
+    columns: tuple[Column, ...]
+    label: Label | None = None
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            raise Misdeclared(("id",), "the id column has no name.")
+        _check_names(self.columns, self.label)
+        if self.id in (column.name for column in self.columns):
+            raise Misdeclared(
+                ("columns", self.id),
+                f"{self.id!r} is the id column and a feature. An id says who a row is and is never learnt from.",
+            )
+        if self.label is not None and self.label.column == self.id:
+            raise Misdeclared(("label", "column"), f"{self.id!r} is the id column and the label.")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Schema:
+        """The schema in a TOML file."""
+        return cls._of(Document.load(path, error=SchemaError))
+
+    @classmethod
+    def parse(cls, text: str, *, name: str = "schema") -> Schema:
+        """The schema in a TOML text; `name` is how messages call it."""
+        return cls._of(Document.parse(text, name, error=SchemaError))
+
+    @classmethod
+    def _of(cls, document: Document) -> Schema:
+        form = document.check(SchemaForm, error=SchemaError)
+        return _located(lambda: cls(form.id, *form.values()), document)
+
+    def to_data(self) -> dict[str, object]:
+        """Plain values from which `from_data` makes an equal schema."""
+        return {"id": self.id, **_to_data(self.columns, self.label)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Schema:
+        """The schema that `to_data` described."""
+        form = check(SchemaForm, by_name(data), error=SchemaError, name="schema")
+        return cls(form.id, *form.values())
+
+    def public(self, party: str) -> PublicSchema:
+        """What peers may see of it."""
+        return PublicSchema(party, self.columns, self.label)
+
+
+def _check_names(columns: tuple[Column, ...], label: Label | None) -> None:
+    names = [column.name for column in columns]
+    if not names and label is None:
+        raise Misdeclared(
+            (), "no columns are declared. A party without the label needs at least one column to take part."
+        )
+    for name in names:
+        if not name.strip():
+            raise Misdeclared(("columns", name), "a column has no name.")
+        if names.count(name) > 1:
+            raise Misdeclared(("columns", name), f"column {name!r} is declared twice.")
+    if label is not None and not label.column:
+        raise Misdeclared(("label", "column"), "the label column has no name.")
+    if label is not None and label.column in names:
+        raise Misdeclared(
+            ("columns", label.column), f"{label.column!r} is the label and a feature. Declare it once."
+        )
+
+
+def _to_data(columns: tuple[Column, ...], label: Label | None) -> dict[str, object]:
+    described: dict[str, object] = {"columns": [column.to_data() for column in columns]}
+    return described if label is None else {**described, "label": label.to_data()}
+
+
+def _located(make: Callable[[], _T], document: Document) -> _T:
+    try:
+        return make()
+    except Misdeclared as wrong:
+        raise SchemaError(f"{document.where(wrong.where)}: {wrong}") from None
+
+
+EXAMPLE = """
+id = "customer"
+
+[columns.age]
+kind = "numeric"
+low = 17
+high = 90
+
+[columns.sex]
+kind = "binary"
+values = ["F", "M"]
+
+[label]
+column = "income"
+kind = "classes"
+classes = ["<=50K", ">50K"]
+"""

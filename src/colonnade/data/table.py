@@ -1,0 +1,225 @@
+"""One party's rows: a file or arrays, read in blocks, under a declared schema.
+
+Messages of errors from here name the party, the file and the column, and count; they never show a value or
+an id. Counts depend on the data too, so they are for the party's own eyes and are not sent to peers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colonnade.data.block import Block
+from colonnade.data.clipping import ClippingLog
+from colonnade.data.coding import code, refuse_ids, spell_ids
+from colonnade.data.columns import nearest
+from colonnade.data.reading import FileRows
+from colonnade.data.schema import PublicSchema, Schema
+from colonnade.errors import DataError
+
+BLOCK_ROWS = 1 << 16
+
+
+class Rows(Protocol):
+    """Where the rows of a table come from."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        ...
+
+    def ids(self) -> Iterator[list[str]]:
+        """The ids in order, some at a time; missing and repeated ones are a `DataError` before the first."""
+        ...
+
+    def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
+        """The rows in order, at most `size` at a time."""
+        ...
+
+
+class Table:
+    """One party's rows and what it declared about them.
+
+    Reading a file streams it: a table holds no rows, only the place where they are.
+
+    >>> schema = Schema.parse('''id = "customer"
+    ... columns.age = {kind = "numeric", low = 17, high = 90}''')
+    >>> table = Table.from_arrays("bank", {"customer": [12, 7], "age": [30, 99]}, schema)
+    >>> table.rows, list(table.ids()), str(table.clipping)
+    (2, ['12', '7'], 'age: 1 of 2 values lay outside the declared bounds and were clipped')
+    >>> [block.columns["age"].tolist() for block in table.blocks(size=1)]
+    [[30.0], [90.0]]
+    """
+
+    def __init__(self, party: str, path: str | Path, schema: Schema) -> None:
+        self._set(party, schema, FileRows(party, Path(path), schema), ClippingLog())
+
+    def _set(self, party: str, schema: Schema, rows: Rows, clipping: ClippingLog) -> Table:
+        self.party = party
+        self.schema = schema
+        self.clipping = clipping
+        self._rows = rows
+        return self
+
+    @classmethod
+    def from_arrays(
+        cls,
+        party: str,
+        arrays: Mapping[str, ArrayLike],
+        schema: Schema,
+        *,
+        ids: ArrayLike | None = None,
+        name: str = "arrays",
+    ) -> Table:
+        """A table of arrays already in memory, under the same rules as a file.
+
+        Ids come from `ids`, or from the schema's id column; without either, rows are numbered from 0.
+        """
+        rows, clipping = _array_rows(party, arrays, schema, ids, name)
+        return cls.__new__(cls)._set(party, schema, rows, clipping)
+
+    @property
+    def name(self) -> str:
+        """How messages call where the rows come from."""
+        return self._rows.name
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return self._rows.count
+
+    def ids(self) -> Iterator[str]:
+        """The ids in order, as text; see `text_of` for their spelling. Missing or repeated ids are refused."""
+        for batch in self._rows.ids():
+            yield from batch
+
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Block]:
+        """The rows in order, at most `size` at a time; every block but the last has exactly `size`."""
+        if size < 1:
+            raise ValueError(f"a block has at least one row, not {size}")
+        return self._rows.blocks(size, self.clipping)
+
+    def check(self) -> Table:
+        """Read everything once, so that whatever is wrong is found before anything is charged or sent."""
+        for _ in self._rows.ids():
+            pass
+        for _ in self.blocks():
+            pass
+        return self
+
+    def take(self, positions: ArrayLike) -> Table:
+        """The rows at these positions, in this order: a public split, or the order that alignment asks for.
+
+        The rows taken are held in memory, eight bytes a value.
+        """
+        wanted = np.asarray(positions)
+        if wanted.ndim != 1 or wanted.dtype.kind not in "iu" or not wanted.size:
+            raise ValueError("positions are a list of row numbers, at least one")
+        if not 0 <= wanted.min() <= wanted.max() < self.rows:
+            raise ValueError(f"positions run from 0 to {self.rows - 1}")
+        if len(np.unique(wanted)) != len(wanted):
+            raise ValueError("a row cannot be taken twice")
+        return Table.__new__(Table)._set(self.party, self.schema, _gather(self, wanted), self.clipping)
+
+    def public(self) -> PublicSchema:
+        """What peers may see of it: declarations, no values."""
+        return self.schema.public(self.party)
+
+
+class ArrayRows:
+    """Rows in memory, already as declared."""
+
+    def __init__(self, name: str, block: Block, ids: list[str]) -> None:
+        self.name = name
+        self.count = block.rows
+        self._block = block
+        self._ids = ids
+
+    def ids(self) -> Iterator[list[str]]:
+        """All ids at once."""
+        yield list(self._ids)
+
+    def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
+        """Slices, without copying; they cannot be written to."""
+        for start in range(0, self.count, size):
+            part = slice(start, min(start + size, self.count))
+            label = self._block.label
+            yield Block(
+                {name: values[part] for name, values in self._block.columns.items()},
+                None if label is None else label[part],
+                part.stop - start,
+            )
+
+
+def _array_rows(
+    party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None, name: str
+) -> tuple[ArrayRows, ClippingLog]:
+    coded: dict[str, NDArray[Any]] = {}
+    counts = {}
+    declared = {column.name: column for column in schema.columns}
+    wanted = {**declared, **({schema.label.column: schema.label} if schema.label else {})}
+    for column, declaration in wanted.items():
+        if column not in arrays:
+            raise DataError(
+                f"party {party!r}, {name}: column {column!r} is declared but missing."
+                + nearest(column, arrays)
+            )
+        result = code(arrays[column], declaration)
+        result.problems.refuse(party=party, source=name, column=column)
+        coded[column], counts[column] = _frozen(result.values), result.clipped
+    lengths = {len(values) for values in coded.values()}
+    if len(lengths) > 1:
+        raise DataError(f"party {party!r}, {name}: the columns have different lengths.")
+    rows = lengths.pop()
+    if not rows:
+        raise DataError(f"party {party!r}, {name}: there are no rows.")
+    given = ids if ids is not None else arrays.get(schema.id)
+    spelt = (
+        [str(number) for number in range(rows)]
+        if given is None
+        else spell_ids(given, party=party, source=name, column=schema.id)
+    )
+    if len(spelt) != rows:
+        raise DataError(f"party {party!r}, {name}: {len(spelt)} ids for {rows} rows.")
+    refuse_ids(spelt.count(""), rows - len(set(spelt)), party=party, source=name, column=schema.id)
+    log = ClippingLog()
+    log.finish(counts, rows=rows)
+    label = coded[schema.label.column] if schema.label else None
+    return ArrayRows(name, Block({name: coded[name] for name in declared}, label, rows), spelt), log
+
+
+def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
+    """The rows at these positions, picked out of one streamed reading."""
+    order = np.argsort(positions, kind="stable")
+    ascending = positions[order]
+    columns: dict[str, NDArray[Any]] = {}
+    label: NDArray[Any] | None = None
+    start = 0
+    for block in table.blocks():
+        first, last = np.searchsorted(ascending, (start, start + block.rows))
+        here, into = ascending[first:last] - start, order[first:last]
+        for name, values in block.columns.items():
+            columns.setdefault(name, np.empty(len(positions), dtype=values.dtype))[into] = values[here]
+        if block.label is not None:
+            label = np.empty(len(positions), dtype=block.label.dtype) if label is None else label
+            label[into] = block.label[here]
+        start += block.rows
+    ids = list(table.ids())
+    frozen = {name: _frozen(values) for name, values in columns.items()}
+    taken = Block(frozen, None if label is None else _frozen(label), len(positions))
+    return ArrayRows(table.name, taken, [ids[position] for position in positions])
+
+
+def _frozen(values: NDArray[Any]) -> NDArray[Any]:
+    view = values.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,95 @@
+"""What is declared about a label."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from colonnade.data.columns import Misdeclared, check_bounds, check_values, text_of
+
+
+@dataclass(frozen=True)
+class ClassLabel:
+    """A label that is one of the declared classes.
+
+    >>> ClassLabel("income", classes=("<=50K", ">50K")).kind
+    'classes'
+    """
+
+    column: str
+    classes: tuple[str, ...]
+    kind = "classes"
+
+    def __post_init__(self) -> None:
+        classes = tuple(text_of(value) for value in self.classes)
+        check_values(("label", "classes"), f"label {self.column!r}", classes, least=2)
+        object.__setattr__(self, "classes", classes)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The declared classes in order of their codes."""
+        return self.classes
+
+    @property
+    def other(self) -> str | None:
+        """A label has no place for undeclared values."""
+        return None
+
+    def to_data(self) -> dict[str, object]:
+        """The declaration as plain values."""
+        return {"column": self.column, "kind": self.kind, "classes": list(self.classes)}
+
+
+@dataclass(frozen=True)
+class RealLabel:
+    """A label that is a number between declared bounds.
+
+    >>> RealLabel("price", low=0, high=100).high
+    100.0
+    """
+
+    column: str
+    low: float
+    high: float
+    kind = "real"
+
+    def __post_init__(self) -> None:
+        check_bounds(("label",), f"label {self.column!r}", self.low, self.high)
+        object.__setattr__(self, "low", float(self.low))
+        object.__setattr__(self, "high", float(self.high))
+
+    def to_data(self) -> dict[str, object]:
+        """The declaration as plain values."""
+        return {"column": self.column, "kind": self.kind, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True)
+class CountLabel:
+    """A label that counts something: whole numbers between declared bounds, none below zero.
+
+    >>> CountLabel("visits", low=0, high=9).low
+    0.0
+    """
+
+    column: str
+    low: float
+    high: float
+    kind = "count"
+
+    def __post_init__(self) -> None:
+        what = f"label {self.column!r}"
+        check_bounds(("label",), what, self.low, self.high)
+        for key, value in (("low", self.low), ("high", self.high)):
+            if value < 0 or value != math.floor(value):
+                raise Misdeclared(
+                    ("label", key), f"{what}: {key} = {value:g}, but a count is a whole number from 0 up."
+                )
+        object.__setattr__(self, "low", float(self.low))
+        object.__setattr__(self, "high", float(self.high))
+
+    def to_data(self) -> dict[str, object]:
+        """The declaration as plain values."""
+        return {"column": self.column, "kind": self.kind, "low": self.low, "high": self.high}
+
+
+Label = ClassLabel | RealLabel | CountLabel
