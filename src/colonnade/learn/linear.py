@@ -1,0 +1,90 @@
+"""Regression from one release."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+
+from colonnade.learn.columns import Rows
+from colonnade.learn.fitting import ReleaseSource, at_least, begin, fitted, obtain
+from colonnade.learn.least_squares import least_squares
+from colonnade.learn.release import MomentRelease
+
+Array = NDArray[np.float64]
+
+
+class LinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Least squares, or with `ridge` ridge regression, for a label that is a number or a count.
+
+    `coef_` and `intercept_` are in the label's own units per unit of feature. The intercept is not
+    penalised.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The price of a release, for the server and for readers. Used only when fitting from a federation; a
+        release that exists is fitted at no further cost.
+    floor
+        Eigenvalues of the scatter matrix are raised to this many standard deviations of the noise. None:
+        min(√(2d), 11) (`default_floor`).
+    ridge
+        Added to every eigenvalue after that, in units of Σxxᵀ.
+    unbias
+        Whether the shift of the predictions that noise causes on average is taken out.
+
+    >>> from fractions import Fraction
+    >>> from colonnade.data.columns import NumericColumn
+    >>> from colonnade.data.encoding import Encoder
+    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.data.quantizer import Quantizer
+    >>> from colonnade.data.targets import RealLabel
+    >>> encoder = Encoder((NumericColumn("size", low=0, high=100),), mode="linear")
+    >>> label = LabelBlock(RealLabel("price", low=0, high=1000))
+    >>> features = Quantizer(encoder, attributes_total=1, gamma=4096).quantize({"size": [0, 50, 100]})
+    >>> rows = np.column_stack([features, label.quantize([100, 300, 500], 4096)])
+    >>> release = MomentRelease(
+    ...     matrix=rows.T @ rows, gamma=4096, rows=3, encoders=(("agency", encoder),), label=label,
+    ...     mu=Fraction(0), guarantees=(), plan="", run="", reproducible=False,
+    ... )
+    >>> LinearRegression().fit(release).predict({"size": [75]}).round().tolist()
+    [400.0]
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        floor: float | None = None,
+        ridge: float = 0.0,
+        unbias: bool = True,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.floor = floor
+        self.ridge = ridge
+        self.unbias = unbias
+
+    def fit(self, source: MomentRelease | ReleaseSource) -> Self:
+        """Learn from a release, or from a federation that makes one for (epsilon, delta).
+
+        If nothing can be learned from a release that was just paid for, it is still in `releases_`.
+        """
+        at_least("ridge", self.ridge, 0.0)
+        if self.floor is not None:
+            at_least("floor", self.floor, 0.0)
+        release = obtain(source, task="regression", epsilon=self.epsilon, delta=self.delta)
+        begin(self, release)
+        line = least_squares(release.value_moments(), floor=self.floor, ridge=self.ridge, unbias=self.unbias)
+        low, high = release.label.from_unit([-1.0, 1.0])
+        self.coef_ = line.coefficients * ((high - low) / 2.0)
+        self.intercept_ = float(release.label.from_unit(line.intercept))
+        return self
+
+    def predict(self, X: Rows) -> Array:
+        """The label's expected value for each person, in its own units; it can lie outside the bounds."""
+        release = fitted(self, "coef_")
+        return np.asarray(release.features(X) @ self.coef_ + self.intercept_)

@@ -1,0 +1,161 @@
+"""Classification from one release."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from colonnade.data.coding import code
+from colonnade.data.targets import ClassLabel
+from colonnade.errors import DataError, InputError
+from colonnade.learn.columns import Rows
+from colonnade.learn.discriminant import binary_rule, multiclass_rule, probabilities
+from colonnade.learn.fitting import NoiseWarning, ReleaseSource, at_least, begin, fitted, obtain
+from colonnade.learn.release import MomentRelease
+
+Array = NDArray[np.float64]
+
+
+class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A linear classifier with logistic probabilities, for two classes or more.
+
+    `coef_` and `intercept_` are log-odds, as in scikit-learn. Two classes: least squares on the indicator
+    of the second class, which is where the second-order expansion of the logistic loss has its minimum,
+    with the slope that makes it a log-odds (`binary_rule`). More: linear discriminant analysis
+    (`multiclass_rule`). A probability here is that of the logistic model which the moments determine: right
+    for normal classes with one covariance, close to right where scores are a sum of many small terms, and
+    not corrected by a look at the rows, which nobody can take. `predict` does not depend on it.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The price of a release, for the server and for readers. Used only when fitting from a federation; a
+        release that exists is fitted at no further cost.
+    floor
+        Eigenvalues of the scatter matrix are raised to this many standard deviations of the noise. None:
+        min(√(2d), 11) (`default_floor`).
+    ridge
+        Added to every eigenvalue after that, in units of Σxxᵀ.
+    threshold
+        Two classes only: the second is predicted where its probability is above this.
+    unbias
+        Whether the shift of the scores that noise causes on average is taken out.
+
+    >>> from fractions import Fraction
+    >>> from colonnade.data.columns import NumericColumn
+    >>> from colonnade.data.encoding import Encoder
+    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.data.quantizer import Quantizer
+    >>> encoder = Encoder((NumericColumn("age", low=20, high=60),), mode="linear")
+    >>> label = LabelBlock(ClassLabel("buys", classes=("no", "yes")))
+    >>> ages, buys = [22, 30, 35, 44, 52, 58], [0, 0, 1, 0, 1, 1]
+    >>> features = Quantizer(encoder, attributes_total=1, gamma=4096).quantize({"age": ages})
+    >>> rows = np.column_stack([features, label.quantize(buys, 4096)])
+    >>> release = MomentRelease(
+    ...     matrix=rows.T @ rows, gamma=4096, rows=6, encoders=(("shop", encoder),), label=label,
+    ...     mu=Fraction(0), guarantees=(), plan="", run="", reproducible=False,
+    ... )
+    >>> model = LogisticRegression().fit(release)
+    >>> model.predict({"age": [25, 55]}).tolist()
+    ['no', 'yes']
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        floor: float | None = None,
+        ridge: float = 0.0,
+        threshold: float = 0.5,
+        unbias: bool = True,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.floor = floor
+        self.ridge = ridge
+        self.threshold = threshold
+        self.unbias = unbias
+
+    def fit(self, source: MomentRelease | ReleaseSource) -> Self:
+        """Learn from a release, or from a federation that makes one for (epsilon, delta).
+
+        If nothing can be learned from a release that was just paid for, it is still in `releases_`.
+        """
+        self._check()
+        release = obtain(source, task="classification", epsilon=self.epsilon, delta=self.delta)
+        begin(self, release)
+        moments = release.class_moments()
+        names = release.label.classes
+        if len(names) != 2 and self.threshold != 0.5:
+            raise InputError(
+                f"threshold = {self.threshold!r} is for two classes; this release has {len(names)}. Leave it at 0.5."
+            )
+        rule = (binary_rule if len(names) == 2 else multiclass_rule)(
+            moments, floor=self.floor, ridge=self.ridge, unbias=self.unbias, names=names
+        )
+        if rule.faint:
+            warnings.warn(
+                f"too few rows for this much noise to learn class {', '.join(repr(names[i]) for i in rule.faint)}: "
+                "it keeps its share of the rows and is hardly ever predicted.",
+                NoiseWarning,
+                stacklevel=2,
+            )
+        self.classes_ = np.array(names)
+        self.coef_ = rule.coefficients
+        self.intercept_ = rule.intercepts
+        return self
+
+    def decision_function(self, X: Rows) -> Array:
+        """Log-odds of the second class; with more classes, one score per class."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict_proba(self, X: Rows) -> Array:
+        """One probability per class, in the order of `classes_`."""
+        return probabilities(self._scores(X))
+
+    def predict_log_proba(self, X: Rows) -> Array:
+        """The logarithms of `predict_proba`."""
+        return np.asarray(np.log(self.predict_proba(X)))
+
+    def predict(self, X: Rows) -> NDArray[Any]:
+        """The class of each person, as declared."""
+        return np.asarray(self.classes_[self._codes(X)])
+
+    def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of people whose class is predicted right.
+
+        Exact accuracy on people who are not public is itself a release, and this does not charge for it.
+        """
+        label = fitted(self, "coef_").label.label
+        if not isinstance(label, ClassLabel):
+            raise DataError("this release has no classes to score.")
+        coded = code(y, label)
+        if coded.problems:
+            raise DataError(f"label {label.column!r}: {coded.problems.sentence}. {coded.problems.advice}")
+        right = self._codes(X) == coded.values
+        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
+
+    def _scores(self, rows: Rows) -> Array:
+        release = fitted(self, "coef_")
+        return np.asarray(release.features(rows) @ self.coef_.T + self.intercept_)
+
+    def _codes(self, rows: Rows) -> NDArray[np.int64]:
+        scores = self._scores(rows)
+        if scores.shape[1] > 1:
+            return np.asarray(scores.argmax(axis=1))
+        return np.asarray(scores[:, 0] > math.log(self.threshold / (1.0 - self.threshold)), dtype=np.int64)
+
+    def _check(self) -> None:
+        at_least("ridge", self.ridge, 0.0)
+        if self.floor is not None:
+            at_least("floor", self.floor, 0.0)
+        at_least("threshold", self.threshold, 0.0, strict=True)
+        if not self.threshold < 1.0:
+            raise InputError(f"threshold = {self.threshold!r} is a probability below 1.")

@@ -1,0 +1,189 @@
+"""The one object every model here is fitted from: a noisy matrix of second moments, already public.
+
+It has left the door, it has been paid for, and it can be used any number of times: what is computed from
+it is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from os import PathLike
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.encoding import Encoder
+from colonnade.data.label import LabelBlock
+from colonnade.errors import DataError
+from colonnade.learn.columns import Rows, column_names, feature_names, feature_rows
+from colonnade.learn.moments import ClassMoments, ConstantMoments, ValueMoments
+from colonnade.learn.privacy import Privacy
+from colonnade.privacy.guarantee import Guarantee
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MomentRelease:
+    """Σ z̃z̃ᵀ plus noise over the aligned rows, on the integer grid, with all that is needed to read it.
+
+    A row is z̃ = (features, label block): the encoded columns of the parties in the order of `encoders`,
+    each divided by √m for m attributes in all and rounded on the grid of `gamma`; then the label's block.
+    Entries that are zero for every row, such as the product of two classes, are not released and are 0.
+
+    `mu` is the Skellam noise with every party's part in it: variance 2·mu on the diagonal, mu elsewhere.
+    `plan` and `run` are the digests under which the ledgers hold this release. A `reproducible` release had
+    noise from a seed: it is for tests and protects nobody.
+    """
+
+    matrix: NDArray[np.int64]
+    gamma: int
+    rows: int
+    encoders: tuple[tuple[str, Encoder], ...]
+    label: LabelBlock
+    mu: Fraction
+    guarantees: tuple[Guarantee, ...]
+    plan: str
+    run: str
+    reproducible: bool
+
+    def __post_init__(self) -> None:
+        matrix = np.array(self.matrix)
+        width = self.columns + self.label.width
+        if matrix.dtype != np.int64 or matrix.shape != (width, width):
+            raise ValueError(
+                f"a release of {self.columns} features and {self.label.width} label columns is an int64 matrix "
+                f"of {width} × {width}, not {matrix.dtype} of shape {matrix.shape}"
+            )
+        if not np.array_equal(matrix, matrix.T):
+            raise ValueError("a matrix of second moments is symmetric")
+        block = matrix[self.columns :, self.columns :]
+        if self.label.one_hot and np.any(block[~np.eye(len(block), dtype=bool)]):
+            raise ValueError("products of two classes are not released and must be 0")
+        if self.gamma < 2 or self.rows < 1 or self.mu < 0:
+            raise ValueError(
+                f"gamma ≥ 2, rows ≥ 1 and mu ≥ 0 are needed, not {self.gamma}, {self.rows}, {self.mu}"
+            )
+        matrix.flags.writeable = False
+        object.__setattr__(self, "matrix", matrix)
+
+    def __repr__(self) -> str:
+        return (
+            f"MomentRelease({self.columns} features of {len(self.encoders)} parties, label {self.label.kind}, "
+            f"{self.rows} rows, noise {self.noise:.3g})"
+        )
+
+    @property
+    def columns(self) -> int:
+        """How many features a row has, the label not counted."""
+        return sum(encoder.width for _, encoder in self.encoders)
+
+    @property
+    def noise(self) -> float:
+        """s: the standard deviation of an entry of the Gram matrix off its diagonal, in natural units."""
+        return math.sqrt(self.mu) / self.gamma**2
+
+    @property
+    def border(self) -> float:
+        """c: the constant with which "one" enters a row, in natural units."""
+        return self.label.constant(self.gamma) / self.gamma
+
+    @property
+    def gram(self) -> Array:
+        """Σ xxᵀ with noise, in natural units."""
+        return self._block(slice(0, self.columns), slice(0, self.columns)) / float(self.gamma**2)
+
+    @property
+    def privacy(self) -> Privacy:
+        """What this release tells whom, as sentences when printed."""
+        return Privacy(self.guarantees, reproducible=self.reproducible)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """A name for each feature; one that two parties use is written party.name."""
+        return feature_names(self.encoders)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The raw columns that `features` reads; one that two parties use is written party.column."""
+        return column_names(self.encoders)
+
+    def features(self, rows: Rows) -> Array:
+        """People as rows of features: raw columns by name are encoded, encoded rows are checked."""
+        return feature_rows(rows, self.encoders)
+
+    def class_moments(self) -> ClassMoments:
+        """G, class sums and class counts, in natural units."""
+        if self.label.kind != "classes":
+            raise DataError(
+                f"this release has {_described(self.label)}, so it cannot be used to classify. "
+                "Make one whose active party declares a label of kind 'classes'."
+            )
+        one = self.label.constant(self.gamma)
+        edge = slice(self.columns, None)
+        return ClassMoments(
+            self.gram,
+            self._block(edge, slice(0, self.columns)) / float(self.gamma * one),
+            np.diag(self._block(edge, edge)) / float(one**2),
+            noise=self.noise,
+            border=self.border,
+        )
+
+    def value_moments(self) -> ValueMoments:
+        """G, n, Σx, Σxv, Σv and Σv² for the label v scaled to [−1, 1]."""
+        if self.label.kind not in ("real", "count"):
+            raise DataError(
+                f"this release has {_described(self.label)}, so it cannot be used for regression. "
+                "Make one whose active party declares a label of kind 'real' or 'count'."
+            )
+        one = self.label.constant(self.gamma)
+        edge = slice(self.columns, None)
+        sums = self._block(edge, slice(0, self.columns)) / float(self.gamma * one)
+        values = self._block(edge, edge) / float(one**2)
+        return ValueMoments(
+            self.gram,
+            float(values[0, 0]),
+            sums[0],
+            cross=sums[1],
+            value_total=float(values[0, 1]),
+            value_square=float(values[1, 1]),
+            noise=self.noise,
+            border=self.border,
+        )
+
+    def plain_moments(self) -> ConstantMoments:
+        """G, n and Σx, whatever the label is."""
+        if self.label.kind == "classes":
+            return self.class_moments().plain()
+        if self.label.kind in ("real", "count"):
+            return self.value_moments().plain()
+        one = self.label.constant(self.gamma)
+        return ConstantMoments(
+            self.gram,
+            float(self.matrix[-1, -1]) / one**2,
+            self._block(slice(-1, None), slice(0, self.columns))[0] / float(self.gamma * one),
+            noise=self.noise,
+            border=self.border,
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the release to one file; see `colonnade.learn.release_file`."""
+        from colonnade.learn.release_file import save_release
+
+        save_release(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> MomentRelease:
+        """The release that `save` wrote; a damaged or newer file is refused."""
+        from colonnade.learn.release_file import load_release
+
+        return load_release(path)
+
+    def _block(self, rows: slice, columns: slice) -> Array:
+        return np.asarray(self.matrix[rows, columns], dtype=np.float64)
+
+
+def _described(label: LabelBlock) -> str:
+    return "no label" if label.kind == "none" else f"a label of kind {label.kind!r}"

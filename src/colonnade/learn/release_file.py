@@ -1,0 +1,176 @@
+"""A release in one file: a NumPy archive with the integers, a description in JSON, and their digest.
+
+The digest finds damage: a cut file, a flipped bit, an edit by hand. It has no key, so it is no proof of who
+wrote the file. Nothing in it is pickled, and nothing is believed before it has been checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from fractions import Fraction
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.encoding import Encoder
+from colonnade.data.label import LabelBlock
+from colonnade.errors import DataError, SchemaError
+from colonnade.learn.release import MomentRelease
+from colonnade.privacy.guarantee import Guarantee
+from colonnade.privacy.neighbours import parse_unit
+from colonnade.privacy.observers import parse_observer
+
+FORMAT = "colonnade moment release"
+VERSION = 1
+_MEMBERS = ("header.npy", "matrix.npy", "digest.npy")
+
+
+def save_release(release: MomentRelease, path: str | PathLike[str]) -> None:
+    """Write a release; a file of that name is replaced only once the new one is whole."""
+    target = Path(path)
+    header = json.dumps(_described(release), ensure_ascii=False, sort_keys=True).encode()
+    digest = _digest(header, release.matrix)
+    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    except OSError as error:
+        raise DataError(
+            f"cannot write {target}: {error.strerror}. Choose a folder you can write to."
+        ) from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(
+                file,
+                allow_pickle=False,
+                header=np.frombuffer(header, dtype=np.uint8),
+                matrix=release.matrix,
+                digest=np.frombuffer(digest, dtype=np.uint8),
+            )
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except OSError as error:
+        raise DataError(f"cannot write {target}: {error.strerror}.") from None
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def load_release(path: str | PathLike[str]) -> MomentRelease:
+    """The release in a file; anything but a whole release of a known version is a `DataError`."""
+    source = Path(path)
+    try:
+        header, matrix, digest = _members(source)
+    except FileNotFoundError:
+        raise DataError(f"{source}: there is no such file.") from None
+    except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error):
+        raise DataError(
+            f"{source} is not a moment release, or it is damaged or cut off. Copy it again from where it was saved."
+        ) from None
+    described = _parsed(source, header)
+    version = described.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise DataError(f"{source} does not say in which version of the format it is written.")
+    if version > VERSION:
+        raise DataError(
+            f"{source} is written in version {version} of the format, and this Colonnade reads up to {VERSION}. "
+            "Upgrade Colonnade to read it."
+        )
+    if digest != _digest(header, matrix):
+        raise DataError(
+            f"{source} was altered after it was saved: its digest does not match its contents. "
+            "Copy it again from where it was saved."
+        )
+    try:
+        return _read(described, matrix)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError, SchemaError) as error:
+        raise DataError(f"{source} describes a release that cannot be: {error}") from None
+
+
+def _members(source: Path) -> tuple[bytes, NDArray[np.int64], bytes]:
+    size = source.stat().st_size
+    with zipfile.ZipFile(source) as archive:
+        found = archive.infolist()
+        # Stored as they are: a small file cannot claim to unpack to a large one.
+        if sorted(item.filename for item in found) != sorted(_MEMBERS) or any(
+            item.compress_type != zipfile.ZIP_STORED or item.file_size > size for item in found
+        ):
+            raise ValueError("not the members of a release")
+    with np.load(source, allow_pickle=False) as archive:
+        header, matrix, digest = (archive[name.removesuffix(".npy")] for name in _MEMBERS)
+    if header.dtype != np.uint8 or digest.dtype != np.uint8 or matrix.dtype != np.int64 or matrix.ndim != 2:
+        raise ValueError("not the arrays of a release")
+    return header.tobytes(), matrix, digest.tobytes()
+
+
+def _digest(header: bytes, matrix: NDArray[np.int64]) -> bytes:
+    state = hashlib.sha256(len(header).to_bytes(8, "little") + header)
+    state.update(np.ascontiguousarray(matrix, dtype="<i8").tobytes())
+    return state.digest()
+
+
+def _parsed(source: Path, header: bytes) -> dict[str, Any]:
+    try:
+        described = json.loads(header)
+    except ValueError:
+        described = None
+    if not isinstance(described, dict) or described.get("format") != FORMAT:
+        raise DataError(f"{source} is not a moment release. Give a file that MomentRelease.save wrote.")
+    return described
+
+
+def _described(release: MomentRelease) -> dict[str, object]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "gamma": release.gamma,
+        "rows": release.rows,
+        "mu": str(release.mu),
+        "encoders": [{"party": party, "encoder": encoder.to_data()} for party, encoder in release.encoders],
+        "label": release.label.to_data(),
+        "guarantees": [
+            {
+                "observer": item.observer.name,
+                "unit": item.unit.name,
+                "epsilon": item.epsilon,
+                "delta": item.delta,
+                "assumption": item.assumption,
+                "method": item.method,
+            }
+            for item in release.guarantees
+        ],
+        "plan": release.plan,
+        "run": release.run,
+        "reproducible": release.reproducible,
+    }
+
+
+def _read(described: dict[str, Any], matrix: NDArray[np.int64]) -> MomentRelease:
+    return MomentRelease(
+        matrix=matrix,
+        gamma=described["gamma"],
+        rows=described["rows"],
+        encoders=tuple((item["party"], Encoder.from_data(item["encoder"])) for item in described["encoders"]),
+        label=LabelBlock.from_data(described["label"]),
+        mu=Fraction(described["mu"]),
+        guarantees=tuple(
+            Guarantee(
+                observer=parse_observer(item["observer"]),
+                unit=parse_unit(item["unit"]),
+                epsilon=item["epsilon"],
+                delta=item["delta"],
+                assumption=item["assumption"],
+                method=item["method"],
+            )
+            for item in described["guarantees"]
+        ),
+        plan=described["plan"],
+        run=described["run"],
+        reproducible=described["reproducible"],
+    )
