@@ -214,7 +214,7 @@ def triangle_change_replace(row: RowShape) -> TriangleChange:
     """
     n, bound = row.pair_support, row.bound
     return TriangleChange(
-        l1=Fraction(min(math.isqrt(n * (n + 1) * bound**2), 2 * bound**2)), l2=_root_up(2 * bound**2)
+        l1=Fraction(min(math.isqrt(n * (n + 1) * bound**2), 2 * bound**2)), l2=root_up(2 * bound**2)
     )
 
 
@@ -230,7 +230,7 @@ def _spread(frobenius_squared: int, *, entries: int, weights: int) -> MatrixChan
 
 def _change(*, frobenius_squared: int, weighted_l1: int, fourth: int, fourth_l1: int) -> MatrixChange:
     return MatrixChange(
-        frobenius=_root_up(frobenius_squared),
+        frobenius=root_up(frobenius_squared),
         weighted_l1=Fraction(weighted_l1),
         fourth=Fraction(fourth),
         fourth_l1=Fraction(fourth_l1),
@@ -251,8 +251,12 @@ def _ceil_sqrt(value: int) -> int:
     return math.isqrt(value - 1) + 1 if value else 0
 
 
-def _root_up(value: int) -> Fraction:
-    """√value, exact for a square, else rounded up on a grid of 2^-32."""
+def root_up(value: int) -> Fraction:
+    """√value, exact for a square, else rounded up on a grid of 2^-32.
+
+    >>> root_up(49), root_up(2) ** 2 > 2
+    (Fraction(7, 1), True)
+    """
     root = math.isqrt(value)
     if root * root == value:
         return Fraction(root)
