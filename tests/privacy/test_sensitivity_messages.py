@@ -1,0 +1,308 @@
+"""Message sensitivities against brute force over residuals and against two runs on neighbouring data."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colonnade.privacy.sensitivity import losses
+from colonnade.privacy.sensitivity.messages import (
+    Schedule,
+    StepSensitivities,
+    active_messages,
+    encrypted_active_messages,
+    encrypted_passive_messages,
+    passive_messages,
+)
+
+# name → residual, bounds by (k, c, c′, k_y), labels by k_y
+LOSSES = {
+    "logistic": (
+        lambda t, y: -y / (1 + np.exp(y * t)),
+        lambda k, c, p, ky: losses.logistic_bounds(radius=k, active_cap=c),
+        lambda ky: (-1.0, 1.0),
+    ),
+    "least squares": (
+        lambda t, y: 2 * (t - y),
+        lambda k, c, p, ky: losses.least_squares_bounds(
+            radius=k, active_cap=c, passive_cap=p, label_bound=ky
+        ),
+        lambda ky: (-ky, 0.0, ky),
+    ),
+    "l2-SVM": (
+        lambda t, y: -2 * y * np.maximum(0, 1 - y * t),
+        lambda k, c, p, ky: losses.squared_hinge_bounds(radius=k, active_cap=c, passive_cap=p),
+        lambda ky: (-1.0, 1.0),
+    ),
+    "Poisson": (
+        lambda t, y: np.exp(t) - y,
+        lambda k, c, p, ky: losses.poisson_bounds(radius=k, active_cap=c, passive_cap=p, label_bound=ky),
+        lambda ky: (0.0, ky / 2, ky),
+    ),
+    "Gamma": (
+        lambda t, y: 1 - y * np.exp(-t),
+        lambda k, c, p, ky: losses.gamma_bounds(radius=k, active_cap=c, passive_cap=p, label_bound=ky),
+        lambda ky: (0.0, ky / 2, ky),
+    ),
+}
+SIZES = [
+    (1.0, 1.0, 1.0, 1.0),
+    (0.5, 0.7, 0.3, 3.0),
+    (2.0, 0.7, 0.7, 0.5),
+    (3.0, 0.2, 1.0, 1.0),
+    (1.0, 0.1, 2.0, 0.2),
+]
+
+
+def extremes(name, sizes):
+    """(largest |h|, steepest quotient, largest own-row difference) over a grid that holds every corner."""
+    k, c, p, ky = sizes
+    residual, _, labels = LOSSES[name]
+    own, received = np.linspace(-k * c, k * c, 41), np.linspace(-k * p, k * p, 41)
+    if name == "logistic":
+        received = np.linspace(-50, 50, 801)
+    theta = own[:, None] + received[None, :]
+    by_label = {y: residual(theta, y) for y in labels(ky)}
+    size = max(np.abs(h).max() for h in by_label.values())
+    fine = np.linspace(theta.min(), theta.max(), 4001)
+    slope = max((np.diff(residual(fine, y)) / np.diff(fine)).max() for y in by_label)
+    row = max(
+        (h.max(0) - g.min(0)).max() for h, g in itertools.product(by_label.values(), repeat=2)
+    )  # the same m, any two rows
+    return size, slope, row
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("sizes", SIZES)
+def test_no_residual_is_larger_steeper_or_further_from_another(name, sizes):
+    size, slope, row = extremes(name, sizes)
+    bounds = LOSSES[name][1](*sizes)
+    assert size <= bounds.size * (1 + 1e-12)
+    assert slope <= bounds.slope * (1 + 1e-9)
+    assert row <= bounds.row * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_row_bound_is_attained(name):
+    for sizes in SIZES:
+        tolerance = 1e-3 if name == "logistic" else 1e-12  # the best received value lies between grid points
+        assert extremes(name, sizes)[2] == pytest.approx(LOSSES[name][1](*sizes).row, rel=tolerance)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_residual_never_falls_as_the_score_rises(name):
+    residual, _, labels = LOSSES[name]
+    for y in labels(1.5):
+        assert (np.diff(residual(np.linspace(-3, 3, 1000), y)) >= -1e-15).all()
+
+
+def project(w, radius):
+    length = np.linalg.norm(w)
+    return w if length <= radius else w * (radius / length)
+
+
+def clipped_rows(generator, rows, columns, cap):
+    x = generator.normal(size=(rows, columns))
+    return x * cap / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), cap)
+
+
+def run(schedule, x, *, message, residual, radius, step_size, ridge, received, w0):
+    """The sequence of messages of one party whose transcript is fixed."""
+    w, sent = w0.copy(), []
+    for step in range(schedule.steps):
+        position = step % schedule.steps_per_epoch
+        batch = np.arange(schedule.rows)[position * schedule.batch :][: schedule.batch]
+        sent.append(message(batch, x[batch] @ w, received[step][: len(batch)]))
+        gradient = residual(batch, x[batch] @ w, received[step][: len(batch)]) @ x[batch] / schedule.batch
+        w = project(w - step_size * (gradient + ridge * w), radius)
+    return sent
+
+
+def distance(first, second):
+    return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(first, second, strict=True)))
+
+
+schedules = st.builds(Schedule, rows=st.integers(1, 9), batch=st.integers(1, 9), epochs=st.integers(1, 4))
+
+
+@given(schedules, st.floats(0.01, 1.5), st.floats(0, 0.3), st.integers(0, 2**32 - 1))
+@settings(deadline=None)
+def test_two_passive_runs_on_neighbouring_data_stay_within_the_total(schedule, step_size, ridge, seed):
+    generator = np.random.default_rng(seed)
+    radius, cap, clip = 1.5, 0.8, 2.0
+    x = clipped_rows(generator, schedule.rows, 2, cap)
+    other = x.copy()
+    other[generator.integers(schedule.rows)] *= -1
+    received = generator.choice([-clip, clip], (schedule.steps, schedule.batch))
+    w0 = project(generator.normal(size=2) * 3, radius)
+    sent = [
+        run(
+            schedule,
+            data,
+            message=lambda _, s, m: s,
+            residual=lambda _, s, m: m,
+            radius=radius,
+            step_size=step_size,
+            ridge=ridge,
+            received=received,
+            w0=w0,
+        )
+        for data in (x, other)
+    ]
+    bound = passive_messages(schedule, radius=radius, cap=cap, step_size=step_size, clip=clip, ridge=ridge)
+    assert distance(*sent) <= bound.total
+
+
+@given(
+    schedules,
+    st.sampled_from(sorted(LOSSES)),
+    st.floats(0.01, 0.4),
+    st.floats(0, 0.3),
+    st.integers(0, 2**32 - 1),
+)
+@settings(deadline=None)
+def test_two_active_runs_on_neighbouring_data_stay_within_the_total(schedule, name, step_size, ridge, seed):
+    generator = np.random.default_rng(seed)
+    radius, cap, passive, ky = 1.0, 0.8, 0.6, 1.5
+    residual, bounds, labels = LOSSES[name]
+    x = clipped_rows(generator, schedule.rows, 2, cap)
+    y = generator.choice(labels(ky), schedule.rows)
+    other, changed = x.copy(), y.copy()
+    record = generator.integers(schedule.rows)
+    other[record] *= generator.choice([-1, 1])
+    changed[record] = generator.choice(labels(ky))
+    received = generator.uniform(-radius * passive, radius * passive, (schedule.steps, schedule.batch))
+    w0 = project(generator.normal(size=2) * 3, radius)
+
+    def sent(data, label):
+        def h(batch, scores, m):
+            return residual(scores + m, label[batch])
+
+        return run(
+            schedule,
+            data,
+            message=h,
+            residual=h,
+            radius=radius,
+            step_size=step_size,
+            ridge=ridge,
+            received=received,
+            w0=w0,
+        )
+
+    bound = active_messages(
+        schedule, bounds(radius, cap, passive, ky), radius=radius, cap=cap, step_size=step_size, ridge=ridge
+    )
+    assert distance(sent(x, y), sent(other, changed)) <= bound.total
+
+
+@given(schedules, st.floats(0.01, 3), st.booleans(), st.integers(0, 2**32 - 1))
+@settings(deadline=None)
+def test_two_encrypted_runs_on_neighbouring_data_stay_within_the_total(schedule, step_size, active, seed):
+    generator = np.random.default_rng(seed)
+    radius, peer = 1.5, 2.0
+    x = clipped_rows(generator, schedule.rows, 2, 1.0)
+    y = generator.choice([-1.0, 1.0], schedule.rows) if active else np.zeros(schedule.rows)
+    record = generator.integers(schedule.rows)
+    other, changed = x.copy(), y.copy()
+    other[record], changed[record] = -other[record], -changed[record]
+    received = generator.choice([-peer, peer], (schedule.steps, schedule.batch))
+    w0 = project(generator.normal(size=2) * 3, radius)
+
+    def sent(data, label):
+        return run(
+            schedule,
+            data,
+            message=lambda batch, s, m: s - 2 * label[batch],
+            residual=lambda batch, s, m: (s - 2 * label[batch] + m) / 4,
+            radius=radius,
+            step_size=step_size,
+            ridge=0.0,
+            received=received,
+            w0=w0,
+        )
+
+    bound = encrypted_active_messages if active else encrypted_passive_messages
+    total = bound(schedule, radius=radius, peer_clip=peer, step_size=step_size).total
+    assert distance(sent(x, y), sent(other, changed)) <= total
+
+
+def test_the_passive_bound_is_nearly_attained():
+    schedule = Schedule(rows=50, batch=10, epochs=5)
+    x, other = np.full((50, 1), 1.0), np.full((50, 1), 1.0)
+    other[0] = -1.0
+    received = np.full((schedule.steps, 10), 0.0)
+    received[:: schedule.steps_per_epoch, 0] = 1.0
+    sent = [
+        run(
+            schedule,
+            data,
+            message=lambda _, s, m: s,
+            residual=lambda _, s, m: m,
+            radius=1.0,
+            step_size=0.01,
+            ridge=0.0,
+            received=received,
+            w0=np.ones(1),
+        )
+        for data in (x, other)
+    ]
+    bound = passive_messages(schedule, radius=1, cap=1, step_size=0.01, clip=1)
+    assert 0.99 * bound.total < distance(*sent) <= bound.total
+
+
+def test_with_a_ridge_the_first_batch_need_not_be_the_worst_so_every_position_is_tried():
+    # A record of the one-row second batch is fresh in the weights when the ten-row batch is sent again.
+    bound = passive_messages(
+        Schedule(rows=11, batch=10, epochs=3), radius=1, cap=1, step_size=1.0, clip=4, ridge=0.9
+    )
+    assert bound.per_step[0] == 0.0
+    assert bound.per_step[1] == pytest.approx(2.0)
+
+
+@given(schedules, st.floats(0, 0.5))
+def test_a_grid_adds_its_root_of_the_batch_to_every_step(schedule, grid):
+    bare = passive_messages(schedule, radius=1, cap=1, step_size=0.1, clip=1)
+    rounded = passive_messages(schedule, radius=1, cap=1, step_size=0.1, clip=1, grid=grid)
+    assert len(rounded.per_step) == schedule.steps
+    assert rounded.per_step[0] == pytest.approx(
+        bare.per_step[0] + grid * math.sqrt(min(schedule.batch, schedule.rows))
+    )
+
+
+@given(st.integers(1, 6), st.floats(0.5, 2), st.floats(0.5, 4))
+def test_larger_clips_and_more_epochs_never_cost_less(epochs, radius, clip):
+    def total(e, c):
+        return passive_messages(Schedule(30, 7, e), radius=radius, cap=1, step_size=0.1, clip=c).total
+
+    assert total(epochs, clip) <= total(epochs + 1, clip)
+    assert total(epochs, clip) <= total(epochs, clip * 1.5) * (1 + 1e-12)
+
+
+def test_a_step_that_spreads_weights_apart_is_refused():
+    bounds = losses.least_squares_bounds(radius=1, active_cap=1, passive_cap=1, label_bound=1)
+    with pytest.raises(ValueError, match="at most 1"):
+        active_messages(Schedule(5, 5, 1), bounds, radius=1, cap=1, step_size=1.1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Schedule(rows=0, batch=1, epochs=1),
+        lambda: passive_messages(Schedule(1, 1, 1), radius=-1, cap=1, step_size=1, clip=1),
+        lambda: passive_messages(Schedule(1, 1, 1), radius=math.inf, cap=1, step_size=1, clip=1),
+        lambda: losses.logistic_bounds(radius=math.nan, active_cap=1),
+    ],
+)
+def test_impossible_settings_are_refused(call):
+    with pytest.raises(ValueError):
+        call()
+
+
+def test_the_total_is_the_root_of_the_sum_of_squares():
+    assert StepSensitivities((1.0, 2.0, 2.0)).total == 3.0
