@@ -1,0 +1,205 @@
+"""Calibration: the least noise, or the most steps, that keeps a family of events within (ε, δ).
+
+The answers are short decimal numbers, rounded toward safety, and are checked by the same `account` that prices a
+release: what is returned is within the target, and the next value on the side of less noise is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from colonnade.errors import PlanError, PrivacyError
+from colonnade.privacy.events import Event, PoissonBinomial, Repeated
+from colonnade.privacy.guarantee import account
+
+_LEAST_EXPONENT, _GREATEST_EXPONENT = -12, 60
+_BETA_DIGITS = 6
+
+
+def calibrate(
+    family: Callable[[Fraction], Event], *, epsilon: float, delta: float, digits: int = 6
+) -> Fraction:
+    """The least noise parameter, to so many significant digits, whose event costs at most ε at δ.
+
+    `family` makes an event from σ, σ², μ or a scale, and must not cost more when that grows.
+
+    >>> from colonnade.privacy.events import Gaussian
+    >>> float(calibrate(lambda sigma: Gaussian(1, sigma), epsilon=1.0, delta=1e-5))
+    3.73064
+    """
+    _check_target(epsilon, delta)
+    per_decade = 9 * 10 ** (digits - 1)
+
+    def value(rank: int) -> Fraction:
+        decade, place = divmod(rank, per_decade)
+        exponent = decade - digits + 1
+        return Fraction(10 ** (digits - 1) + place) * (
+            10**exponent if exponent >= 0 else Fraction(1, 10**-exponent)
+        )
+
+    rank = _first_within(
+        lambda rank: _epsilon(family(value(rank)), delta),
+        epsilon,
+        low=_LEAST_EXPONENT * per_decade,
+        high=_GREATEST_EXPONENT * per_decade,
+        start=0,
+        stride=per_decade,
+        position=lambda rank: math.log(value(rank)),
+    )
+    if rank is None:
+        raise PlanError(
+            f"no noise up to 1e{_GREATEST_EXPONENT} keeps this release within ε = {epsilon:g} at δ = {delta:g}. "
+            "Choose a larger ε or δ, or release less."
+        )
+    return value(rank)
+
+
+def calibrate_poisson_binomial(
+    contributors: int, *, trials: Sequence[int], times: int, epsilon: float, delta: float, changed: int = 1
+) -> PoissonBinomial:
+    """The Poisson binomial release, made so many times, that costs at most ε at δ and estimates best.
+
+    For each number of trials b the largest β within the target is found; the estimate of a sum from Bin(b, ½ + βx)
+    has variance at most M/(4bβ²), so the pair with the largest bβ² wins. More trials give a slightly better estimate
+    and longer messages.
+
+    >>> event = calibrate_poisson_binomial(5, trials=(2,), times=1, epsilon=1.0, delta=1e-5)
+    >>> event.trials, 0 < event.beta < Fraction(1, 2)
+    (2, True)
+    """
+    _check_target(epsilon, delta)
+    grid = 10**_BETA_DIGITS
+    best: PoissonBinomial | None = None
+    for count in trials:
+
+        def event(rank: int, count: int = count) -> PoissonBinomial:
+            return PoissonBinomial(contributors, count, Fraction(-rank, grid), changed)
+
+        rank = _first_within(
+            lambda rank: _epsilon(Repeated(event(rank), times), delta),
+            epsilon,
+            low=1 - grid // 2,
+            high=-1,
+            start=1 - grid // 2,
+            stride=grid // 4,
+            position=lambda rank: -math.log(-rank),
+        )
+        if rank is None:
+            continue
+        found = event(rank)
+        if best is None or found.trials * Fraction(found.beta) ** 2 > best.trials * Fraction(best.beta) ** 2:
+            best = found
+    if best is None:
+        raise PlanError(
+            f"no β of at least 1e-{_BETA_DIGITS} keeps {times} releases within ε = {epsilon:g} at δ = {delta:g}. "
+            "Choose a larger ε or δ, fewer trials or fewer releases."
+        )
+    return best
+
+
+def most_times(family: Callable[[int], Event], *, epsilon: float, delta: float, limit: int = 10**9) -> int:
+    """The largest count, up to a limit, whose event costs at most ε at δ; 0 if not even one does.
+
+    `family` makes an event from a number of epochs, steps or releases, and must not cost less when that grows.
+
+    >>> from colonnade.privacy.events import Gaussian
+    >>> most_times(lambda steps: Repeated(Gaussian(1, 40), times=steps), epsilon=1.0, delta=1e-5)
+    114
+    """
+    _check_target(epsilon, delta)
+    rank = _first_within(
+        lambda rank: _epsilon(family(-rank), delta),
+        epsilon,
+        low=-limit,
+        high=-1,
+        start=-1,
+        stride=1,
+        position=lambda rank: -math.log(-rank),
+    )
+    return 0 if rank is None else -rank
+
+
+def _check_target(epsilon: float, delta: float) -> None:
+    if not (0 < epsilon < math.inf and 0 <= delta < 1):
+        raise ValueError(f"a target needs ε > 0 and 0 ≤ δ < 1, found ε = {epsilon} and δ = {delta}")
+
+
+def _epsilon(event: Event, delta: float) -> float:
+    """ε at δ, infinite where `account` refuses."""
+    try:
+        return account(event, delta).epsilon
+    except PrivacyError:
+        return math.inf
+
+
+def _first_within(
+    cost: Callable[[int], float],
+    target: float,
+    *,
+    low: int,
+    high: int,
+    start: int,
+    stride: int,
+    position: Callable[[int], float],
+) -> int | None:
+    """The least rank in [low, high] whose cost, which does not rise with the rank, is at most the target.
+
+    Strides that double find a bracket; inside it the guess is where log cost, as a straight line over `position`,
+    meets the target, and a plain bisection whenever such a guess left most of the bracket standing.
+    """
+    costs = {start: cost(start)}
+
+    def at(rank: int) -> float:
+        if rank not in costs:
+            costs[rank] = cost(rank)
+        return costs[rank]
+
+    above, within = start, start  # `above` will cost more than the target, `within` at most the target
+    if at(start) <= target:
+        while at(above) <= target:
+            if above == low:
+                return low
+            within, above, stride = above, max(low, above - stride), 2 * stride
+    else:
+        while at(within) > target:
+            if within == high:
+                return None
+            above, within, stride = within, min(high, within + stride), 2 * stride
+    bisect = False
+    while within - above > 1:
+        guess = (above + within) // 2
+        if not bisect:
+            guess = _interpolated(above, within, at(above), at(within), target, position=position)
+        length = within - above
+        if at(guess) <= target:
+            within = guess
+        else:
+            above = guess
+        bisect = 2 * (within - above) > length
+    return within
+
+
+def _interpolated(
+    above: int,
+    within: int,
+    above_cost: float,
+    within_cost: float,
+    target: float,
+    *,
+    position: Callable[[int], float],
+) -> int:
+    """The rank at which a straight line through both ends, in logarithms, meets the target; inside the bracket."""
+    if math.isinf(above_cost) or within_cost <= 0:
+        return (above + within) // 2
+    share = (math.log(above_cost) - math.log(target)) / (math.log(above_cost) - math.log(within_cost))
+    goal = position(above) + share * (position(within) - position(above))
+    low, high = above + 1, within - 1
+    while low < high:
+        middle = (low + high) // 2
+        if position(middle) < goal:
+            low = middle + 1
+        else:
+            high = middle
+    return low
