@@ -1,0 +1,308 @@
+"""The machine: every table audited, damaged tables caught, the compiled kernel held to its twin."""
+
+import dataclasses
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colonnade.errors import PlanError
+from colonnade.noise.audit import findings
+from colonnade.noise.discrete_gaussian import DiscreteGaussianLaw
+from colonnade.noise.discrete_laplace import DiscreteLaplaceLaw
+from colonnade.noise.kernel import fill
+from colonnade.noise.polya import PolyaLaw
+from colonnade.noise.sampler import accepts, draw_from, sample
+from colonnade.noise.skellam import SkellamLaw
+from colonnade.noise.table import (
+    CAPACITY,
+    COLUMNS,
+    PRECISION,
+    SCALE_BITS,
+    UNIFORM_BITS,
+    alias_columns,
+    table_of,
+)
+from colonnade.noise.twin import Candidate, run, verdict
+from colonnade.randomness import SeededRandomness, SystemRandomness
+
+LAWS = [
+    SkellamLaw(Fraction(1, 10**9)),
+    SkellamLaw(Fraction(1, 1000)),
+    SkellamLaw(Fraction(1)),
+    SkellamLaw(Fraction(10**4)),
+    SkellamLaw(Fraction(10**6)),
+    SkellamLaw(Fraction(10**15, 7)),
+    SkellamLaw(Fraction(10**18)),
+    DiscreteGaussianLaw(Fraction(1, 10**9)),
+    DiscreteGaussianLaw(Fraction(1, 100)),
+    DiscreteGaussianLaw(Fraction(16)),
+    DiscreteGaussianLaw(Fraction(10**6)),
+    DiscreteGaussianLaw(Fraction(1 << 40)),
+    DiscreteGaussianLaw(Fraction(1 << 88)),
+    DiscreteLaplaceLaw(Fraction(100)),
+    DiscreteLaplaceLaw(Fraction(12)),
+    DiscreteLaplaceLaw(Fraction(1)),
+    DiscreteLaplaceLaw(Fraction(1, 1000)),
+    DiscreteLaplaceLaw(Fraction(1, 1 << 45)),
+    PolyaLaw(Fraction(1, 10), Fraction(100)),
+    PolyaLaw(Fraction(1, 10), Fraction(1, 10)),
+    PolyaLaw(Fraction(1, 100), Fraction(1, 1 << 20)),
+    PolyaLaw(Fraction(1), Fraction(1, 1000)),
+    PolyaLaw(Fraction(1, 3), Fraction(1, 1 << 40)),
+]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_every_integer_fact_of_the_proof_holds(law):
+    assert findings(table_of(law)) == ()
+
+
+@settings(deadline=None, max_examples=8)
+@given(
+    st.fractions(min_value=Fraction(1, 10**9), max_value=10**4, max_denominator=10**9),
+    st.integers(min_value=0, max_value=14),
+)
+def test_tables_of_arbitrary_fractions_pass_the_audit(base, decades):
+    assert findings(table_of(SkellamLaw(base * 10**decades)), points=2) == ()
+    assert findings(table_of(DiscreteGaussianLaw(base * 10**decades)), points=2) == ()
+
+
+def with_row(table, row, field, change):
+    rows = table.rows.copy()
+    rows[row, field] = change(int(rows[row, field]))
+    return dataclasses.replace(table, rows=rows)
+
+
+class Inflated:
+    """A law whose masses came out a tenth of a percent too large after its table was made."""
+
+    def __init__(self, law):
+        self.exponent, self.two_sided, self.tails = law.exponent, law.two_sided, law.tails
+        self._law = law
+
+    def mass(self, k):
+        return self._law.mass(k) * 1001 // 1000
+
+
+def widest(table):
+    return max(range(len(table.cells)), key=lambda j: int(table.rows[j, 6]))
+
+
+def moved_weight(table):
+    weights = list(table.weights)
+    weights[3] += 1
+    weights[4] -= 1
+    return dataclasses.replace(table, weights=tuple(weights))
+
+
+def narrowed(table):
+    rows = table.rows.copy()
+    rows[:, 6] = rows[:, 6] * 6 // 10
+    return dataclasses.replace(table, rows=rows)
+
+
+DAMAGE = {
+    "A: threshold one higher": lambda t: with_row(t, 5, 0, lambda v: v + 1 if v < CAPACITY else v - 1),
+    "A: threshold past its column": lambda t: with_row(t, 5, 0, lambda v: CAPACITY + 1),
+    "A: another alias target": lambda t: with_row(
+        t, int(np.argmin(t.rows[:, 0])), 1, lambda v: (v + 1) % COLUMNS
+    ),
+    "A: a weight moved by one": moved_weight,
+    "A: a weight lost": lambda t: dataclasses.replace(t, weights=t.weights[:-1]),
+    "C: a base moved by one": lambda t: with_row(t, 7, 2, lambda v: v + 1),
+    "C: a cell of another length": lambda t: with_row(t, 7, 3, lambda v: v - 1),
+    "C: a cell past the offset bits": lambda t: with_row(t, 7, 3, lambda v: -1),
+    "B: a slope reversed": lambda t: with_row(t, widest(t), 5, lambda v: -v - 1),
+    "B: a slope that overflows": lambda t: with_row(t, 9, 5, lambda v: 1 << 40),
+    "B: bands at sixty percent": narrowed,
+    "B: masses a tenth of a percent too large": lambda t: dataclasses.replace(t, law=Inflated(t.law)),
+    "D: an envelope too low": lambda t: dataclasses.replace(t, scale=t.scale * 1001 // 1000),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_the_audit_catches_every_kind_of_damage(damage):
+    table = table_of(DiscreteGaussianLaw(Fraction(10**6)))
+    assert any(found.startswith(damage[:2]) for found in findings(DAMAGE[damage](table)))
+
+
+@pytest.mark.parametrize(
+    "damage", ["B: bands at sixty percent", "B: a slope reversed", "A: a weight moved by one"]
+)
+def test_the_audit_catches_damage_to_a_skellam_table(damage):
+    table = table_of(SkellamLaw(Fraction(10**6)))
+    assert any(found.startswith(damage[:2]) for found in findings(DAMAGE[damage](table), points=2))
+
+
+def test_the_audit_catches_a_tail_that_the_kernel_could_decide():
+    table = table_of(DiscreteLaplaceLaw(Fraction(1)))
+    tail = len(table.cells) - 1
+    assert any("tail" in found for found in findings(with_row(table, tail, 6, lambda v: 3)))
+    moved = dataclasses.replace(table.cells[tail], left=table.cells[tail].left + 1)
+    assert any(
+        "tails" in found for found in findings(dataclasses.replace(table, cells=(*table.cells[:-1], moved)))
+    )
+
+
+def test_the_audit_catches_zero_inside_a_cell():
+    table = table_of(SkellamLaw(Fraction(1)))
+    cells = [dataclasses.replace(cell, base=cell.base) for cell in table.cells if cell.base not in (-1, 0)]
+    bridge = dataclasses.replace(table.cells[0], base=-1, log_length=1)
+    rows = table.rows.copy()
+    for row, cell in zip(rows, [*cells, bridge], strict=False):
+        row[2:4] = cell.base, 40 - cell.log_length
+    joined = dataclasses.replace(table, cells=(*cells, bridge), rows=rows)
+    assert "C: 0 lies inside a cell, where masses turn" in findings(joined)
+
+
+def test_fast_decisions_agree_with_the_exact_one_at_either_end_of_the_missing_bits():
+    """What the kernel decides from 24 bits, all 2^128 continuations of them would decide alike."""
+    for law in (SkellamLaw(Fraction(10**6)), PolyaLaw(Fraction(1, 100), Fraction(1, 1 << 20))):
+        table = table_of(law)
+        source = np.random.default_rng(11)
+        for _ in range(400):
+            cell = int(source.integers(len(table.cells)))
+            offset = int(source.integers(1 << table.cells[cell].log_length))
+            mass = table.mass(table.cells[cell], offset)
+            middle = (table.scale * mass << (table.cells[cell].log_length + UNIFORM_BITS)) // (
+                table.weights[cell] << SCALE_BITS
+            )
+            # Near the acceptance probability, where a mistake would be made.
+            uniform = min(max(middle + int(source.integers(-300, 300)), 0), (1 << UNIFORM_BITS) - 1)
+            decision = verdict(table, Candidate(cell, offset, uniform))
+            if decision is not None:
+                assert accepts(table, cell, offset, uniform=uniform << 128) is decision
+                assert accepts(table, cell, offset, uniform=((uniform + 1) << 128) - 1) is decision
+
+
+def by_kernel(kernel, table, words):
+    out = np.zeros(len(words), dtype=np.int64)
+    doubts = np.zeros((len(words), 4), dtype=np.int64)
+    slot, used, noted = kernel(table.rows, words, out, 0, doubts)
+    assert used == len(words)
+    slots = out[:slot].tolist()
+    for place, cell, offset, uniform in doubts[:noted].tolist():
+        slots[place] = Candidate(cell, offset, uniform)
+    return slots
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_the_compiled_kernel_is_its_twin_on_the_same_words(law):
+    table = table_of(law)
+    words = SeededRandomness(f"twin {law}").words(2 * 3000)
+    # Extreme words, and uniforms near the chords' bands, beside random ones.
+    words[:4] = 0
+    words[4:8] = np.uint64(2**64 - 1)
+    words[9:4001:2] |= np.uint64(((1 << 24) - 1 - 64) << 40)
+    assert by_kernel(fill, table, words) == run(table, words.tolist())
+
+
+@pytest.mark.parametrize("law", [LAWS[4], LAWS[6], LAWS[16]], ids=str)
+def test_the_kernel_before_compilation_is_its_twin(law):
+    table = table_of(law)
+    words = SeededRandomness(f"python {law}").words(2 * 1500)
+    words[1::2] |= np.uint64(((1 << 24) - 1 - 4095) << 40)
+    found = run(table, words.tolist())
+    assert by_kernel(fill.py_func, table, words) == found
+    assert any(isinstance(slot, Candidate) for slot in found)
+    assert len(found) < 1500
+
+
+def test_the_kernel_stops_when_slots_words_or_room_for_doubts_run_out():
+    table = table_of(SkellamLaw(Fraction(10**6)))
+    words = SeededRandomness("stops").words(20_001)
+    out = np.zeros(10, dtype=np.int64)
+    assert fill(table.rows, words, out, 4, np.zeros((10, 4), dtype=np.int64))[0] == 10
+    assert fill(table.rows, words[:5], out, 0, np.zeros((10, 4), dtype=np.int64))[1] == 4
+    always = with_row(table, 0, 6, int).rows.copy()
+    always[:, 6] = 1 << 25
+    slot, used, noted = fill(always, words, out, 0, np.zeros((3, 4), dtype=np.int64))
+    assert (slot, used, noted) == (3, 6, 3)
+
+
+def test_a_full_room_for_doubts_changes_no_law_and_loses_no_slot():
+    """Every candidate in doubt: the slow path alone, in more batches than its room holds."""
+    table = table_of(DiscreteGaussianLaw(Fraction(16)))
+    rows = table.rows.copy()
+    rows[:, 6] = 1 << 25
+    slow = dataclasses.replace(table, rows=rows)
+    drawn = draw_from(slow, 3000, SeededRandomness("slow"))
+    assert np.all(np.abs(drawn) < 64)
+    assert abs(float(np.var(drawn)) - 16) < 3
+
+
+@given(st.lists(st.integers(min_value=0, max_value=1 << 40), min_size=1, max_size=COLUMNS))
+@settings(deadline=None, max_examples=20)
+def test_alias_columns_hand_out_exactly_the_weights(raw):
+    weights = [value + 1 for value in raw]
+    weights[0] += (1 << 64) - sum(weights)
+    thresholds, targets = alias_columns(tuple(weights))
+    received = [0] * COLUMNS
+    for column, (threshold, target) in enumerate(zip(thresholds, targets, strict=True)):
+        received[column] += threshold
+        received[target] += CAPACITY - threshold
+    assert received == weights + [0] * (COLUMNS - len(weights))
+
+
+def test_one_law_has_one_table():
+    assert table_of(SkellamLaw(Fraction(3, 2))) is table_of(SkellamLaw(Fraction(6, 4)))
+
+
+def test_a_support_past_the_offset_bits_is_refused():
+    with pytest.raises(ValueError, match="does not fit"):
+        table_of(DiscreteGaussianLaw(Fraction(1 << 100)))
+
+
+@pytest.mark.parametrize("shape", [-1, (3, -2), (1 << 17, 1 << 17)])
+def test_an_impossible_shape_is_refused(shape):
+    with pytest.raises(PlanError, match="at most 2\\^32 entries"):
+        sample(SkellamLaw(Fraction(1)), shape, SystemRandomness())
+
+
+def test_drawing_nothing_gives_nothing():
+    assert sample(SkellamLaw(Fraction(1)), (0, 4), SystemRandomness()).shape == (0, 4)
+
+
+def test_a_seed_repeats_its_draws_and_the_system_does_not():
+    law = SkellamLaw(Fraction(10**12))
+    first, second = (sample(law, 50_000, SeededRandomness(5)) for _ in range(2))
+    assert np.array_equal(first, second)
+    assert not np.array_equal(sample(law, 50, SystemRandomness()), sample(law, 50, SystemRandomness()))
+
+
+def test_masses_do_not_depend_on_the_precision_others_use():
+    law = PolyaLaw(Fraction(1, 3), Fraction(1, 50))
+    before = [law.mass(k) for k in (0, 5, 511, 512, 513, 2000)]
+    with mpmath.workprec(20):
+        fresh = PolyaLaw(Fraction(1, 3), Fraction(1, 50))
+        assert [fresh.mass(k) for k in (0, 5, 511, 512, 513, 2000)] == before
+
+
+def exact_gaussian(law, k):
+    return mpmath.exp(
+        -(mpmath.mpf(k) ** 2) * law.sigma_squared.denominator / (2 * law.sigma_squared.numerator)
+    )
+
+
+def exact_laplace(law, k):
+    return mpmath.exp(-mpmath.mpf(k) * law.rate.numerator / law.rate.denominator)
+
+
+def exact_polya(law, k):
+    shape = mpmath.mpf(law.shape.numerator) / law.shape.denominator
+    log = mpmath.loggamma(k + shape) - mpmath.loggamma(shape) - mpmath.loggamma(k + 1)
+    return mpmath.exp(log) * exact_laplace(law, k)
+
+
+@pytest.mark.parametrize("law", LAWS[7:], ids=str)
+def test_masses_are_within_two_units_of_an_independent_formula(law):
+    formula = {DiscreteGaussianLaw: exact_gaussian, DiscreteLaplaceLaw: exact_laplace, PolyaLaw: exact_polya}
+    reach = 1 << law.exponent
+    values = {0, 1, 2, 3, 511, 512, 513, reach, *range(0, reach + 1, max(1, reach // 12))}
+    with mpmath.workprec(900):
+        for k in (k for k in values if k <= reach):
+            assert abs(law.mass(k) - mpmath.ldexp(formula[type(law)](law, k), PRECISION)) <= 2
