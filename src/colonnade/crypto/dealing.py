@@ -84,12 +84,8 @@ def combine(terms: Iterable[tuple[int, FieldArray]]) -> FieldArray:
     for weight, array in terms:
         if total is None:
             total = array.times(weight)
-        elif weight == 1:
-            total = total + array
-        elif weight == -1:
-            total = total - array
-        elif weight:
-            total = total + array.times(weight)
+        else:
+            total.add_times(weight, array)
     if total is None:
         raise ValueError("a sum needs at least one term")
     return total

@@ -80,12 +80,27 @@ class FieldArray:
 
     def times(self, factor: int) -> FieldArray:
         """Every element times one integer of any size and sign."""
-        words = np.empty((self.words.shape[0],) + (1,) * len(self.shape), dtype=np.uint64)
-        reduced = np.array(factor % self.field.modulus, dtype=object).reshape((1,) * len(self.shape))
-        self.field.words.encode_exact(reduced, words)
         out = np.empty_like(self.words)
-        self.field.words.multiply(self.words, words, out)
+        self.field.words.multiply(self.words, self._one_element(factor), out)
         return FieldArray(self.field, out)
+
+    def add_times(self, factor: int, other: FieldArray) -> None:
+        """Add factor · other in place: for running sums that nobody else holds."""
+        self._match(other)
+        if factor == 1:
+            self.field.words.add(self.words, other.words, self.words)
+        elif factor == -1:
+            self.field.words.subtract(self.words, other.words, self.words)
+        else:
+            self.field.words.add_scaled(self.words, other.words, self._one_element(factor))
+
+    def _one_element(self, value: int) -> Words:
+        ones = (1,) * len(self.shape)
+        words = np.empty((self.words.shape[0], *ones), dtype=np.uint64)
+        self.field.words.encode_exact(
+            np.array([value % self.field.modulus], dtype=object).reshape(ones), words
+        )
+        return words
 
     def multiply(self, other: FieldArray) -> FieldArray:
         """Products of elements at the same place."""

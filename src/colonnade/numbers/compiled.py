@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 import numpy as np
-from numba import float64, int64, njit, uint64
+from numba import float64, int32, int64, njit, uint64
 from numpy.typing import NDArray
 
 Words = NDArray[np.uint64]
@@ -60,29 +60,42 @@ def subtract(left: Words, right: Words, primes: Triple, out: Words) -> None:
 
 
 @_compiled
-def _product(x: float, y: float, prime: float, inverse: float) -> int:
-    # A product below 2^42 is exact in a double, and its quotient is off by one at most.
-    product = x * y
-    rest = product - np.floor(product * inverse) * prime
-    if rest < 0.0:
-        rest += prime
-    if rest >= prime:
-        rest -= prime
-    return int(rest)
+def _reduced(value: int, prime: int, gap: int) -> int:
+    # 2^21 ≡ gap: the bits above are worth gap times as much below. For gap < 2^10 and a value below
+    # 2^43, two rounds leave less than 2p.
+    value = (value >> 21) * gap + (value & _MASK)
+    value = (value >> 21) * gap + (value & _MASK) - prime
+    return value + (prime if value < 0 else 0)
 
 
 @_compiled
 def multiply(left: Words, right: Words, primes: Triple, out: Words) -> None:
     """Element by element; a `right` of one word multiplies every element."""
-    p, q, r = float64(primes[0]), float64(primes[1]), float64(primes[2])
-    ip, iq, ir = 1.0 / p, 1.0 / q, 1.0 / r
+    p, q, r = primes
+    e, f, g = _MASK + 1 - p, _MASK + 1 - q, _MASK + 1 - r
     step = 0 if right.size == 1 else 1
     for i in range(left.size):
         x, y = int64(left[i]), int64(right[i * step])
-        a = _product(float64(x & _MASK), float64(y & _MASK), p, ip)
-        b = _product(float64((x >> 21) & _MASK), float64((y >> 21) & _MASK), q, iq)
-        c = _product(float64(x >> 42), float64(y >> 42), r, ir)
+        # Through 32 bits, because processors multiply those many at a time.
+        a = _reduced(int64(int32(x & _MASK)) * int64(int32(y & _MASK)), p, e)
+        b = _reduced(int64(int32((x >> 21) & _MASK)) * int64(int32((y >> 21) & _MASK)), q, f)
+        c = _reduced(int64(int32(x >> 42)) * int64(int32(y >> 42)), r, g)
         out[i] = uint64(a | (b << 21) | (c << 42))
+
+
+@_compiled
+def add_scaled(total: Words, words: Words, factor: Words, primes: Triple) -> None:
+    """total += words · factor, for a factor of one word."""
+    p, q, r = primes
+    e, f, g = _MASK + 1 - p, _MASK + 1 - q, _MASK + 1 - r
+    y = int64(factor[0])
+    u, v, w = int64(int32(y & _MASK)), int64(int32((y >> 21) & _MASK)), int64(int32(y >> 42))
+    for i in range(words.size):
+        x, t = int64(words[i]), int64(total[i])
+        a = _reduced(int64(int32(x & _MASK)) * u + (t & _MASK), p, e)
+        b = _reduced(int64(int32((x >> 21) & _MASK)) * v + ((t >> 21) & _MASK), q, f)
+        c = _reduced(int64(int32(x >> 42)) * w + (t >> 42), r, g)
+        total[i] = uint64(a | (b << 21) | (c << 42))
 
 
 @_compiled
@@ -157,12 +170,15 @@ def drop_top_bit(words: Words) -> None:
 def unpack(words: Words, out: Floats, at: int) -> None:
     """Write the three 21-bit digits of a (rows, columns) block to columns `at`… of three float blocks."""
     rows, columns = words.shape
+    stop = at + columns
     for i in range(rows):
+        # Slices, so that the inner loop has no index arithmetic and becomes vector instructions.
+        row, low, middle, high = words[i], out[0, i, at:stop], out[1, i, at:stop], out[2, i, at:stop]
         for j in range(columns):
-            x = int64(words[i, j])
-            out[0, i, at + j] = float64(x & _MASK)
-            out[1, i, at + j] = float64((x >> 21) & _MASK)
-            out[2, i, at + j] = float64(x >> 42)
+            x = int64(row[j])
+            low[j] = float64(x & _MASK)
+            middle[j] = float64((x >> 21) & _MASK)
+            high[j] = float64(x >> 42)
 
 
 @_compiled
@@ -171,14 +187,15 @@ def fold(product: Floats, total: Floats, prime: int) -> None:
     p = float64(prime)
     inverse = 1.0 / p
     for i in range(product.shape[0]):
-        for j in range(product.shape[1]):
-            x = product[i, j] + total[i, j]
+        added, row = product[i], total[i]
+        for j in range(row.size):
+            x = added[j] + row[j]
             rest = x - np.floor(x * inverse) * p
             if rest < 0.0:
                 rest += p
             if rest >= p:
                 rest -= p
-            total[i, j] = rest
+            row[j] = rest
 
 
 @_compiled

@@ -43,6 +43,12 @@ def multiply(left: Words, right: Words, primes: Triple, out: Words) -> None:
     _pack([x * y % p for x, y, p in pairs], out)
 
 
+def add_scaled(total: Words, words: Words, factor: Words, primes: Triple) -> None:
+    """total += words · factor, for a factor of one word."""
+    parts = zip(_digits(total), _digits(words), _digits(factor), primes, strict=True)
+    _pack([(t + x * y) % p for t, x, y, p in parts], total)
+
+
 def encode(values: NDArray[np.int64], primes: Triple, out: Words) -> int:
     """Residues of signed integers; returns the bits that occur in v, or in −v − 1 for negative v."""
     _pack([values % p for p in primes], out)

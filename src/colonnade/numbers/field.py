@@ -43,7 +43,7 @@ __all__ = [
 class Field:
     """The integers modulo the product of `primes`.
 
-    `primes` are 3, 6, … distinct primes between 2^20 and 2^21, or 2^61 − 1 alone.
+    `primes` are 3, 6, … distinct primes between 2^21 − 2^10 and 2^21, or 2^61 − 1 alone.
 
     >>> FIELD63.encode(np.array([3, -4])).times(5).decode()
     array([ 15, -20])

@@ -47,6 +47,12 @@ class MersenneWords:
         middle = a * d + b * c
         out[...] = _reduced(a * c * np.uint64(2) + (middle >> thirty) + ((middle & rest) << half) + b * d)
 
+    def add_scaled(self, total: Words, words: Words, factor: Words) -> None:
+        """total += words · factor, for a factor of one element."""
+        product = np.empty_like(words)
+        self.multiply(words, factor, product)
+        self.add(total, product, total)
+
     def encode(self, values: NDArray[np.int64], out: Words) -> int:
         """Write the words of signed integers; returns the bits that occur in v, or in −v − 1 if v < 0."""
         out[0] = (values % MERSENNE).astype(np.uint64)

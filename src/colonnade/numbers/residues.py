@@ -13,6 +13,9 @@ from colonnade.numbers.kernels import Floats, Triple, Words, kernels
 from colonnade.randomness import Randomness
 
 _DIGIT_BITS = 21
+_LARGEST = 1 << _DIGIT_BITS
+# So near to 2^21 that a product is reduced with two small multiplications, see `compiled`.
+_GAP = 1 << 10
 
 
 def _is_prime(number: int) -> bool:
@@ -21,7 +24,7 @@ def _is_prime(number: int) -> bool:
 
 @dataclass(frozen=True)
 class ResidueWords:
-    """Word arithmetic for a product of 3, 6, … distinct primes between 2^20 and 2^21.
+    """Word arithmetic for a product of 3, 6, … distinct primes just below 2^21.
 
     An array of integers is a word array of shape (limbs, …): limb l holds the residues modulo
     primes[3l], primes[3l+1] and primes[3l+2]. Sums and products act on each residue by itself, so they
@@ -33,8 +36,8 @@ class ResidueWords:
     def __post_init__(self) -> None:
         if not self.primes or len(self.primes) % 3 or len(set(self.primes)) != len(self.primes):
             raise ValueError(f"residues come in threes, modulo distinct primes; got {self.primes}")
-        if not all((1 << 20) < prime < (1 << 21) and _is_prime(prime) for prime in self.primes):
-            raise ValueError(f"every modulus must be a prime between 2^20 and 2^21; got {self.primes}")
+        if not all(_LARGEST - _GAP < prime < _LARGEST and _is_prime(prime) for prime in self.primes):
+            raise ValueError(f"every modulus must be a prime just below 2^21; got {self.primes}")
 
     @property
     def limbs(self) -> int:
@@ -63,6 +66,12 @@ class ResidueWords:
         x, y, z = self._flat(left), self._flat(right), self._flat(out)
         for limb, primes in enumerate(self._triples):
             kernels().multiply(x[limb], y[limb], primes, z[limb])
+
+    def add_scaled(self, total: Words, words: Words, factor: Words) -> None:
+        """total += words · factor, for a factor of one element."""
+        x, y, z = self._flat(words), self._flat(factor), self._flat(total)
+        for limb, primes in enumerate(self._triples):
+            kernels().add_scaled(z[limb], x[limb], y[limb], primes)
 
     def encode(self, values: NDArray[np.int64], out: Words) -> int:
         """Write the words of signed integers; returns the bits that occur in v, or in −v − 1 if v < 0."""
