@@ -1,1 +1,9 @@
-"""Each party's own book of what it let out: refuse before, record, never forget."""
+"""Each party's own book: budgets, charges before releases, receipts for peers."""
+
+from colonnade.ledger.book import Total
+from colonnade.ledger.budget import Account, Budget
+from colonnade.ledger.chain import Entry
+from colonnade.ledger.ledger import Ledger, Verified
+from colonnade.ledger.release import Line, Receipt, Release
+
+__all__ = ["Account", "Budget", "Entry", "Ledger", "Line", "Receipt", "Release", "Total", "Verified"]

@@ -1,0 +1,102 @@
+"""Yes or no: whether a release fits its budgets, and whether a history is the one that peers saw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+from colonnade.errors import BudgetExceeded, LedgerAltered, LedgerError
+from colonnade.ledger.book import Book, Spent, accounts, events_of, left
+from colonnade.ledger.budget import Account
+from colonnade.ledger.release import Receipt, Release
+
+
+def admit(book: Book, release: Release, dataset: str) -> None:
+    """Return if every account of the release stays within every budget that governs it.
+
+    Raises `BudgetExceeded` for the first account that would not, or that has no budget.
+
+    >>> from colonnade.ledger.release import Line
+    >>> from colonnade.privacy.events import Gaussian
+    >>> line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=8.0))
+    >>> admit(Book("bank.ledger"), Release("r", "run", "plan", "a count", "server", (line,), False), "adult")
+    Traceback (most recent call last):
+    colonnade.errors.BudgetExceeded: ...
+    """
+    for account in accounts(release, dataset):
+        _admit(book, release, account)
+
+
+def charged_before(book: Book, release: Release, text: str) -> Receipt | None:
+    """The receipt of a release whose id was charged already; None if it was not.
+
+    `text` is what would be written. Raises `LedgerError` if the id was charged for something else: the
+    second release would leave uncounted.
+
+    >>> charged_before(Book("bank.ledger"), Release("r", "run", "plan", "a count", "server", (), False), "") is None
+    True
+    """
+    if release.id not in book.charged:
+        return None
+    before, receipt = book.charged[release.id]
+    if before != text:
+        raise LedgerError(
+            f"{book.where}: release id '{release.id}' was charged at entry {receipt.entry} for something else. "
+            "Give every release an id of its own; a run that starts again takes a new run id."
+        )
+    return receipt
+
+
+def check_witness(receipt: Receipt, heads: Sequence[str], *, where: str) -> None:
+    """Return if a history is the one a receipt was given for; `heads[n]` is the hash of entry n.
+
+    >>> check_witness(Receipt("bank", 1, "a" * 64), ["0" * 64, "a" * 64], where="bank.ledger")
+    >>> check_witness(Receipt("bank", 2, "b" * 64), ["0" * 64, "a" * 64], where="bank.ledger")
+    Traceback (most recent call last):
+    colonnade.errors.LedgerAltered: ...
+    """
+    last = len(heads) - 1
+    if receipt.entry > last:
+        raise LedgerAltered(
+            f"{where}: a peer holds a receipt for entry {receipt.entry}, and the ledger ends at entry {last}, so "
+            f"entry {last + 1} and what followed were cut off. Restore the file from a copy; until then its "
+            "totals are too small."
+        )
+    if receipt.head != heads[receipt.entry]:
+        raise LedgerAltered(
+            f"{where}: entry {receipt.entry} is not the one that a peer holds a receipt for, so it or an entry "
+            "before it was written anew. Restore the file from a copy; until then its totals may be too small."
+        )
+
+
+def _admit(book: Book, release: Release, account: Account) -> None:
+    budgets = book.governing(account)
+    if not budgets:
+        raise BudgetExceeded(
+            f"{book.party} has declared no budget for {account}, so it does not release {release.what} to "
+            f"{release.receiver}. Declare one: set_budget('{account.dataset}', '{account.unit}', "
+            f"'{account.observer}', epsilon=…, delta=…)."
+        )
+    spent = book.spent.get(account, Spent())
+    for budget in budgets:
+        after = spent.epsilon(budget.delta, *events_of(release, account))
+        # Written so that a cost that is not a number is refused too.
+        if not after <= budget.epsilon:
+            before = spent.epsilon(budget.delta)
+            raise BudgetExceeded(
+                f"{book.party}: releasing {release.what} to {release.receiver} costs ε = {_up(after - before)}; "
+                f"{_down(left(budget.epsilon, before))} is left of {_down(budget.epsilon)} ({account}, "
+                f"δ = {budget.delta:g}). Raise the budget, or plan again with more noise."
+            )
+
+
+# A cost is printed rounded up and a remainder rounded down, so that no refusal reads "costs 1; 1 is left".
+def _up(value: float) -> str:
+    if not math.isfinite(value):
+        return "∞"
+    return f"{Context(prec=3, rounding=ROUND_CEILING).create_decimal(Decimal(value)):g}"
+
+
+def _down(value: float) -> str:
+    return f"{Context(prec=3, rounding=ROUND_FLOOR).create_decimal(Decimal(value)):g}"

@@ -1,0 +1,286 @@
+"""Where a ledger's entries live: an append-only SQLite table, one file per party.
+
+A connection lives for one operation. Nothing is carried across a fork or between threads, nothing is
+held open while a protocol waits for a peer, and between operations the file on disk is whole.
+Every write is one `BEGIN IMMEDIATE` transaction in WAL mode with full synchronisation: when `writing`
+returns, the entry is on the disk; when it raises or the process dies, either the entry is there whole
+or there is no trace of it (docs/decisions/0001-sqlite-ledger.md).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Protocol
+
+from colonnade.errors import LedgerAltered, LedgerError, LedgerLocked
+from colonnade.ledger.chain import Entry
+from colonnade.ledger.layout import Page, check_application, check_layout, lay_out
+
+_LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT})
+_RETRY_SECONDS = 0.01
+
+
+class Journal(Protocol):
+    """A table of entries that transactions read and extend."""
+
+    @property
+    def where(self) -> str:
+        """How messages name this journal."""
+        ...
+
+    def reading(self) -> AbstractContextManager[Page]:
+        """One consistent view of the table."""
+        ...
+
+    def writing(self) -> AbstractContextManager[Page]:
+        """The table to oneself; what is appended is durable when the block has ended without an error."""
+        ...
+
+
+class FileJournal:
+    """A journal in a file, shared by any number of threads and processes.
+
+    `patience` is how many seconds an operation waits for other processes before it raises
+    `LedgerLocked`.
+
+    >>> import tempfile
+    >>> from colonnade.ledger.chain import GENESIS, write
+    >>> path = Path(tempfile.mkdtemp()) / "bank.ledger"
+    >>> first = write(1, GENESIS, kind="opened", time="2030-01-01", body={})
+    >>> journal = FileJournal.create(path, first, patience=5.0)
+    >>> with journal.reading() as page:
+    ...     [row.seq for row in page.rows(1)]
+    [1]
+    """
+
+    def __init__(self, path: Path, *, patience: float) -> None:
+        self._path = path
+        self._patience = patience
+
+    @property
+    def where(self) -> str:
+        return str(self._path)
+
+    @classmethod
+    def create(cls, path: Path, first: Entry, *, patience: float) -> FileJournal:
+        """A new file that holds one entry. Never touches a file that exists.
+
+        The ledger is made beside its place and moved there whole, so a kill leaves it whole, or leaves an
+        empty file that says what it is when it is opened, or leaves nothing.
+        """
+        try:
+            # This claims the name. Only the owner may read: a ledger tells what a party does with its data.
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            making = path.with_name(f"{path.name}.new")
+            for leftover in (making, making.with_name(f"{making.name}-journal")):
+                leftover.unlink(missing_ok=True)
+            os.close(os.open(making, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            with (
+                cls(making, patience=patience)._connected() as connection,
+                _transaction(connection, "BEGIN EXCLUSIVE"),
+            ):
+                lay_out(connection, first)
+            making.replace(path)
+            _sync_directory(path.parent)
+        except FileExistsError:
+            raise LedgerError(
+                f"{path}: cannot create a ledger here, because the file exists. Open it with Ledger.open, or "
+                "choose another name; never delete a ledger whose data are still in use."
+            ) from None
+        except OSError as error:
+            raise LedgerError(
+                f"{path}: cannot create a ledger here ({error.strerror}). Choose a directory that exists and "
+                "that this user may write to."
+            ) from error
+        return cls(path, patience=patience)
+
+    @classmethod
+    def open(cls, path: Path, *, patience: float) -> FileJournal:
+        """The journal in an existing file; raises `LedgerError` when there is none."""
+        if not path.exists():
+            raise LedgerError(
+                f"{path}: there is no ledger here. Create one with Ledger.create, or correct the path."
+            )
+        if not path.is_file():
+            raise LedgerError(
+                f"{path}: a ledger is a file, and this is a directory or a device. Correct the path."
+            )
+        if not os.access(path, os.R_OK | os.W_OK) or not os.access(path.parent, os.W_OK):
+            raise LedgerError(
+                f"{path}: this user may not write to the ledger or its directory. Give it write permission; to "
+                "read only, copy the file elsewhere and open the copy."
+            )
+        if path.stat().st_size == 0:
+            raise LedgerError(
+                f"{path}: this file is empty, not a ledger; perhaps its creation was interrupted. If no ledger "
+                "was ever there, delete it and create one; otherwise restore the file from a copy."
+            )
+        journal = cls(path, patience=patience)
+        with journal.reading():
+            return journal
+
+    @contextmanager
+    def reading(self) -> Iterator[Page]:
+        with self._checked("BEGIN") as page:
+            yield page
+
+    @contextmanager
+    def writing(self) -> Iterator[Page]:
+        with self._checked("BEGIN IMMEDIATE") as page:
+            yield page
+
+    @contextmanager
+    def _checked(self, begin: str) -> Iterator[Page]:
+        with self._connected() as connection:
+            self._begin(connection, begin)
+            with _transaction(connection, None):
+                check_layout(connection, self.where)
+                yield Page(connection)
+
+    def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
+        # SQLite's own waiting does not cover every case: a peer process that recovers the WAL after a kill,
+        # or cleans it up as the last to close, answers "busy" at once.
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                # First of all, because the next line would change another program's database.
+                check_application(connection, self.where)
+                mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+                connection.execute(begin)
+                # A plain BEGIN takes no lock; the first read does.
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            except sqlite3.OperationalError as error:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                if _primary(error) not in _LOCKED or time.monotonic() >= deadline:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+            else:
+                break
+        if mode != b"wal":
+            connection.execute("ROLLBACK")
+            raise LedgerError(
+                f"{self.where}: this file system cannot hold a write-ahead log. Move the ledger to a local disk."
+            )
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        with _translated(self.where):
+            # mode=rw: a path that vanished must not come back as an empty ledger.
+            connection = sqlite3.connect(
+                f"{self._path.absolute().as_uri()}?mode=rw",
+                uri=True,
+                timeout=self._patience,
+                isolation_level=None,
+            )
+            try:
+                _configure(connection)
+                yield connection
+            finally:
+                connection.close()
+
+
+class MemoryJournal:
+    """The same table in memory, for simulation and tests: it ends with the process.
+
+    >>> from colonnade.ledger.chain import GENESIS, write
+    >>> journal = MemoryJournal(write(1, GENESIS, kind="opened", time="2030-01-01", body={}), name="bank")
+    >>> with journal.reading() as page:
+    ...     [row.seq for row in page.rows(1)]
+    [1]
+    """
+
+    def __init__(self, first: Entry, *, name: str) -> None:
+        self.where = f"the in-memory ledger of {name}"
+        self._lock = threading.Lock()
+        # Threads take turns under the lock, so the connection may pass between them.
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        weakref.finalize(self, self._connection.close)
+        _configure(self._connection)
+        with _transaction(self._connection, "BEGIN"):
+            lay_out(self._connection, first)
+
+    @contextmanager
+    def reading(self) -> Iterator[Page]:
+        with self.writing() as page:
+            yield page
+
+    @contextmanager
+    def writing(self) -> Iterator[Page]:
+        with self._lock, _translated(self.where), _transaction(self._connection, "BEGIN IMMEDIATE"):
+            yield Page(self._connection)
+
+
+def _configure(connection: sqlite3.Connection) -> None:
+    # Bytes, because an altered text need not be valid UTF-8, and the chain must see it as it is.
+    connection.text_factory = bytes
+    connection.execute("PRAGMA synchronous = FULL")
+    # On macOS a plain fsync leaves the data in the drive's cache; elsewhere this changes nothing.
+    connection.execute("PRAGMA fullfsync = ON")
+    connection.execute("PRAGMA checkpoint_fullfsync = ON")
+    connection.execute("PRAGMA trusted_schema = OFF")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str | None) -> Iterator[None]:
+    """Commit at the end of the block, roll back if it raises; `begin` None: it has begun already."""
+    if begin is not None:
+        connection.execute(begin)
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # The first error is the one to report, and closing the connection rolls back as well.
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def _translated(where: str) -> Iterator[None]:
+    """SQLite's errors as ours, with the file's name and what to do."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        # SQLite quotes the damaged text in its message, and the message then is no text.
+        raise LedgerAltered(_damaged(where, "text that is no text")) from error
+    except sqlite3.Error as error:
+        code = _primary(error)
+        if code in _LOCKED:
+            raise LedgerLocked(
+                f"{where}: another process holds this ledger. Wait for it or end it, then run again; nothing "
+                "was written."
+            ) from error
+        if code == sqlite3.SQLITE_NOTADB:
+            raise LedgerError(f"{where}: this file is not a ledger. Correct the path.") from error
+        if code in _DAMAGED:
+            raise LedgerAltered(_damaged(where, str(error))) from error
+        if code == sqlite3.SQLITE_FULL:
+            raise LedgerError(f"{where}: the disk is full. Make room, then run again.") from error
+        raise LedgerError(f"{where}: the ledger cannot be read or written ({error}).") from error
+
+
+def _damaged(where: str, how: str) -> str:
+    return f"{where}: the file is damaged ({how}). Restore it from a copy, and ask peers for their receipts."
+
+
+def _primary(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+
+
+def _sync_directory(directory: Path) -> None:
+    # Where directories cannot be opened (Windows) the file system keeps names by itself.
+    with suppress(OSError) if os.name == "nt" else nullcontext():
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,321 @@
+"""Each party's own book of what has left its house: refuse before, record, never forget."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from colonnade.errors import InputError, LedgerAltered, LedgerError
+from colonnade.ledger.admission import admit, charged_before, check_witness
+from colonnade.ledger.book import Book, Total, budget_to_data
+from colonnade.ledger.budget import Budget, named_account, named_pattern
+from colonnade.ledger.chain import GENESIS, Entry, canonical, follow, write
+from colonnade.ledger.journal import FileJournal, Journal, MemoryJournal
+from colonnade.ledger.layout import FORMAT, Page
+from colonnade.ledger.release import Receipt, Release
+
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What `Ledger.verify` found in order: so many entries up to this head, and so many receipts.
+
+    >>> Verified(party="bank", entries=3, head="0" * 64, receipts=0).entries
+    3
+    """
+
+    party: str
+    entries: int
+    head: str
+    receipts: int
+
+
+class Ledger:
+    """One party's ledger: budgets, charges and peers' receipts, in one hash-chained history.
+
+    Guarantee: when `charge` returns, the release is on the disk and within every budget that governs it;
+    when it raises, nothing was charged. A process that dies inside `charge` has either charged the
+    release or not, so a release that leaves only after `charge` returned is always counted
+    (docs/proofs/ledger.md).
+
+    Any number of threads and processes may hold the same ledger.
+
+    >>> from colonnade.ledger.release import Line
+    >>> from colonnade.privacy.events import Gaussian
+    >>> ledger = Ledger.in_memory("bank")
+    >>> ledger.set_budget("adult", "record", "server", epsilon=1.0, delta=1e-5)
+    >>> line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=8.0))
+    >>> release = Release(
+    ...     id="run-1/moments", run="run-1", plan="5f0c", what="second moments", receiver="server",
+    ...     lines=(line,), reproducible=False,
+    ... )
+    >>> receipt = ledger.charge(release, "adult")
+    >>> receipt.party, receipt.entry
+    ('bank', 3)
+    >>> (total,) = ledger.totals()
+    >>> 0 < total.epsilon < 1 and total.left > 0
+    True
+    >>> ledger.verify([receipt]).entries
+    3
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        """For `create`, `open` and `in_memory`, which make the journal."""
+        self._journal = journal
+        self._lock = threading.Lock()
+        self._book = Book(journal.where)
+        with journal.reading() as page:
+            self._catch_up(page)
+        if self._book.format > FORMAT:
+            raise LedgerError(
+                f"{journal.where}: written in ledger format {self._book.format}; this version of Colonnade "
+                f"reads up to {FORMAT}. Install a newer Colonnade."
+            )
+
+    @classmethod
+    def create(cls, path: str | Path, party: str, *, patience: float = PATIENCE) -> Ledger:
+        """A new ledger file for a party; raises `LedgerError` if the file exists.
+
+        `patience` is how many seconds an operation waits for other processes.
+
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "bank.ledger"
+        >>> Ledger.create(path, "bank").party
+        'bank'
+        """
+        return cls(FileJournal.create(Path(path), _opening(party), patience=patience))
+
+    @classmethod
+    def open(cls, path: str | Path, *, patience: float = PATIENCE) -> Ledger:
+        """The ledger in a file, its whole chain checked.
+
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "bank.ledger"
+        >>> head = Ledger.create(path, "bank").receipt()
+        >>> Ledger.open(path).receipt() == head
+        True
+        """
+        return cls(FileJournal.open(Path(path), patience=patience))
+
+    @classmethod
+    def in_memory(cls, party: str) -> Ledger:
+        """A ledger that ends with the process, for simulation and tests.
+
+        >>> Ledger.in_memory("bank").totals()
+        ()
+        """
+        return cls(MemoryJournal(_opening(party), name=party))
+
+    @property
+    def party(self) -> str:
+        """Whose ledger this is."""
+        return self._book.party
+
+    def set_budget(self, dataset: str, unit: str, observer: str, epsilon: float, delta: float) -> None:
+        """From here on, the account may lose at most ε at this δ.
+
+        "*" as unit or observer means each one that no closer budget names, each with a total of its own;
+        two equally close budgets both hold. The history keeps every budget that was ever set. Setting
+        the budget that is in force already changes nothing and writes nothing.
+
+        >>> ledger = Ledger.in_memory("bank")
+        >>> ledger.set_budget("adult", "*", "*", epsilon=1.0, delta=1e-5)
+        >>> ledger.what_fits("adult", "record", "server")
+        1.0
+        """
+        budget = Budget(named_pattern(dataset, unit, observer), epsilon=epsilon, delta=delta)
+        with self._lock, self._journal.writing() as page:
+            book = self._catch_up(page)
+            if book.budgets.get(budget.account) != budget:
+                self._append(page, "budget", budget_to_data(budget))
+
+    def charge(self, release: Release, dataset: str) -> Receipt:
+        """Charge a release to a data set before it leaves; the receipt goes to peers.
+
+        All events ever charged to an account are composed and converted at its budget's δ. If any account
+        of the release would pass its budget, or has none, this raises `BudgetExceeded` and writes
+        nothing. A release id is charged once: the same release again returns the first receipt, another
+        release under the same id raises `LedgerError`.
+
+        >>> ledger = Ledger.in_memory("bank")
+        >>> ledger.charge(Release("r", "run", "plan", "a count", "server", (), False), "adult").entry
+        2
+        """
+        body = {"dataset": dataset, "release": release.to_data()}
+        # An entry that could not be read back would lock the party out of its own ledger.
+        if Release.from_data(json.loads(canonical(body["release"]))) != release:
+            raise ValueError(f"release {release.id!r} does not survive being written and read")
+        with self._lock, self._journal.writing() as page:
+            book = self._catch_up(page)
+            if (earlier := charged_before(book, release, canonical(body))) is not None:
+                return earlier
+            admit(book, release, dataset)
+            entry = self._append(page, "charge", body)
+        return Receipt(party=self.party, entry=entry.seq, head=entry.hash)
+
+    def keep_receipt(self, receipt: Receipt) -> None:
+        """Keep a peer's receipt, as a witness that its entry was written.
+
+        Raises `LedgerAltered` if the peer gave another head for the same entry before: its ledger has
+        two histories. Both receipts are kept, because together they are the evidence.
+
+        >>> ledger = Ledger.in_memory("bank")
+        >>> ledger.keep_receipt(Receipt(party="insurer", entry=3, head="0" * 64))
+        >>> [receipt.party for receipt in ledger.receipts()]
+        ['insurer']
+        """
+        if receipt.party == self.party:
+            raise LedgerError(
+                f"{self._journal.where}: a receipt of {self.party} is of no use in {self.party}'s own ledger. "
+                "Give it to a peer."
+            )
+        with self._lock, self._journal.writing() as page:
+            book = self._catch_up(page)
+            others = [
+                kept
+                for kept in book.receipts
+                if (kept.party, kept.entry) == (receipt.party, receipt.entry) and kept != receipt
+            ]
+            if receipt not in book.receipts:
+                self._append(page, "receipt", receipt.to_data())
+        if others:
+            raise LedgerAltered(
+                f"{receipt.party} gave two receipts for entry {receipt.entry} of its ledger, with heads "
+                f"{others[0].head[:12]}… and {receipt.head[:12]}…, so that ledger was altered or replaced. "
+                f"Both are kept in {self._journal.where}; stop, and ask {receipt.party}."
+            )
+
+    def receipts(self, party: str | None = None) -> tuple[Receipt, ...]:
+        """The peers' receipts kept here, or those of one peer: what it needs for its `verify`.
+
+        >>> Ledger.in_memory("bank").receipts("insurer")
+        ()
+        """
+        book = self._current()
+        return tuple(receipt for receipt in book.receipts if party in (None, receipt.party))
+
+    def receipt(self) -> Receipt:
+        """A receipt for the last entry, for peers to keep.
+
+        >>> Ledger.in_memory("bank").receipt().entry
+        1
+        """
+        book = self._current()
+        return Receipt(party=book.party, entry=book.seq, head=book.head)
+
+    def totals(self) -> tuple[Total, ...]:
+        """What every account has lost, and what is left of its budget.
+
+        >>> ledger = Ledger.in_memory("bank")
+        >>> ledger.set_budget("adult", "record", "server", epsilon=1.0, delta=1e-5)
+        >>> [(total.epsilon, total.left) for total in ledger.totals()]
+        [(0.0, 1.0)]
+        """
+        return self._current().totals()
+
+    def budgets(self) -> tuple[Budget, ...]:
+        """The budgets in force; `entries` has those that were.
+
+        >>> Ledger.in_memory("bank").budgets()
+        ()
+        """
+        return tuple(self._current().budgets.values())
+
+    def what_fits(self, dataset: str, unit: str, observer: str) -> float:
+        """ε left for one account at its budget's δ; 0 without a budget.
+
+        Costs do not simply add: a release of this ε may take less from what is left, and `charge` decides.
+
+        >>> Ledger.in_memory("bank").what_fits("adult", "record", "server")
+        0.0
+        """
+        total = self._current().total(named_account(dataset, unit, observer))
+        return 0.0 if total is None else total.left
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The whole history, read from the store and checked against the chain.
+
+        >>> [entry.kind for entry in Ledger.in_memory("bank").entries()]
+        ['opened']
+        """
+        with self._journal.reading() as page:
+            return tuple(follow(page.rows(1), seq=0, head=GENESIS, where=self._journal.where))
+
+    def verify(self, receipts: Iterable[Receipt] = ()) -> Verified:
+        """Check the whole history against its chain, against its totals, and against peers' receipts.
+
+        Raises `LedgerAltered` that names the first bad entry. The chain alone shows any change within the
+        history; that its end was cut off, or that all of it was written anew, only peers' receipts show.
+
+        >>> bank = Ledger.in_memory("bank")
+        >>> head = bank.receipt()
+        >>> bank.verify([head]).receipts
+        1
+        >>> Ledger.in_memory("bank").verify([Receipt("bank", entry=9, head=head.head)])
+        Traceback (most recent call last):
+        colonnade.errors.LedgerAltered: ...
+        """
+        witnesses = sorted(set(receipts), key=lambda receipt: receipt.entry)
+        for receipt in witnesses:
+            if receipt.party != self.party:
+                raise LedgerError(
+                    f"{self._journal.where}: this is the ledger of {self.party}, and a receipt of {receipt.party} "
+                    "says nothing about it. Pass only receipts of this party."
+                )
+        with self._lock, self._journal.reading() as page:
+            known = self._catch_up(page)
+            replayed, heads = Book(self._journal.where), [GENESIS]
+            for entry in follow(page.rows(1), seq=0, head=GENESIS, where=self._journal.where):
+                replayed.read(entry)
+                heads.append(entry.hash)
+        if replayed != known:
+            raise LedgerAltered(
+                f"{self._journal.where}: its history was exchanged while this process held it."
+            )
+        for receipt in witnesses:
+            check_witness(receipt, heads, where=self._journal.where)
+        return Verified(party=self.party, entries=known.seq, head=known.head, receipts=len(witnesses))
+
+    def _current(self) -> Book:
+        with self._lock, self._journal.reading() as page:
+            return self._catch_up(page)
+
+    def _catch_up(self, page: Page) -> Book:
+        """Read what other threads and processes have written since, each entry checked."""
+        book = self._book
+        rows = page.rows(max(book.seq, 1))
+        if book.seq > 0:
+            # Our own last entry must still be there: the chain goes on from it, or it was tampered with.
+            tip = next(rows, None)
+            if tip is None or tip.hash != book.head.encode():
+                raise LedgerAltered(
+                    f"{book.where}: entry {book.seq} has changed or gone since this process read it. Restore the "
+                    "file from a copy, and ask peers for their receipts."
+                )
+        for entry in follow(rows, seq=book.seq, head=book.head, where=book.where):
+            book.read(entry)
+        if book.seq == 0:
+            raise LedgerAltered(f"{book.where}: all of its entries are gone. Restore the file from a copy.")
+        return book
+
+    def _append(self, page: Page, kind: str, body: Mapping[str, Any]) -> Entry:
+        # The book is not told: it reads the entry back at its next turn, once the transaction has ended.
+        entry = write(self._book.seq + 1, self._book.head, kind=kind, time=_now(), body=body)
+        page.append(entry)
+        return entry
+
+
+def _opening(party: str) -> Entry:
+    if not isinstance(party, str) or not party:
+        raise InputError(f"a ledger belongs to a party; found {party!r}. Give the party's name.")
+    return write(1, GENESIS, kind="opened", time=_now(), body={"party": party, "format": FORMAT})
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,145 @@
+"""What is about to leave a house, and the receipt its ledger gives for having charged it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from colonnade.privacy.events import Event, event_from_data, event_to_data
+from colonnade.privacy.guarantee import check_claim
+from colonnade.privacy.neighbours import parse_unit
+from colonnade.privacy.observers import parse_observer
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one release is to one observer, for one unit of protection.
+
+    The names are those of `colonnade.privacy.observers` and `colonnade.privacy.neighbours` in their one
+    spelling: two spellings of one observer would be two totals, each of them too small.
+
+    >>> from colonnade.privacy.events import Gaussian
+    >>> Line("server", "record", Gaussian(sensitivity=1.0, sigma=4.0)).observer
+    'server'
+    """
+
+    observer: str
+    unit: str
+    event: Event
+
+    def __post_init__(self) -> None:
+        observer, unit = parse_observer(self.observer), parse_unit(self.unit)
+        if self.observer != observer.name:
+            raise ValueError(f"the observer {self.observer!r} is written {observer.name!r}")
+        if self.unit != unit.name:
+            raise ValueError(f"the unit {self.unit!r} is written {unit.name!r}")
+        if not isinstance(self.event, Event):
+            raise TypeError(f"a line has an event, not {type(self.event).__name__}")
+        # A sample that this observer knows hides nothing from it, and is not charged as if it did.
+        check_claim(self.event, observer=observer, unit=unit)
+
+
+@dataclass(frozen=True)
+class Release:
+    """What is about to leave, to whom, and what that is to each observer.
+
+    `id` names one opening of one draw of noise. A ledger charges an id once, so that the owner who deals
+    columns and the keeper who opens shares may both ask; hence a run that starts again, and so draws
+    again, must use a fresh id. `lines` are those that concern the charging party's own data; a keeper
+    without columns has none. `reproducible` says that the noise came from a seed, which protects nobody.
+
+    >>> from colonnade.privacy.events import Gaussian
+    >>> line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=4.0))
+    >>> release = Release(
+    ...     id="run-1/moments", run="run-1", plan="5f0c", what="second moments", receiver="server",
+    ...     lines=(line,), reproducible=False,
+    ... )
+    >>> Release.from_data(release.to_data()) == release
+    True
+    """
+
+    id: str
+    run: str
+    plan: str
+    what: str
+    receiver: str
+    lines: tuple[Line, ...]
+    reproducible: bool
+
+    def __post_init__(self) -> None:
+        for name in ("id", "run", "plan", "what", "receiver"):
+            if not isinstance(getattr(self, name), str) or not getattr(self, name):
+                raise ValueError(f"a release has a {name}: text that is not empty")
+        if not isinstance(self.lines, tuple) or not all(isinstance(line, Line) for line in self.lines):
+            raise ValueError("the lines of a release are a tuple of Line")
+        if not isinstance(self.reproducible, bool):
+            raise ValueError("a release says whether its noise is reproducible: True or False")
+
+    def to_data(self) -> dict[str, Any]:
+        """The release as JSON data."""
+        return {
+            "id": self.id,
+            "run": self.run,
+            "plan": self.plan,
+            "what": self.what,
+            "receiver": self.receiver,
+            "lines": [
+                {"observer": line.observer, "unit": line.unit, "event": event_to_data(line.event)}
+                for line in self.lines
+            ],
+            "reproducible": self.reproducible,
+        }
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Release:
+        """The release that `to_data` wrote."""
+        lines = tuple(
+            Line(line["observer"], line["unit"], event_from_data(line["event"])) for line in data["lines"]
+        )
+        return cls(
+            id=data["id"],
+            run=data["run"],
+            plan=data["plan"],
+            what=data["what"],
+            receiver=data["receiver"],
+            lines=lines,
+            reproducible=data["reproducible"],
+        )
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A ledger's head after an entry: whoever keeps it can tell if that entry is later changed or gone.
+
+    It shows the number of entries and a digest, and nothing of what they say.
+
+    >>> receipt = Receipt(party="bank", entry=3, head="0" * 64)
+    >>> Receipt.from_data(receipt.to_data()) == receipt
+    True
+    """
+
+    party: str
+    entry: int
+    head: str
+
+    def __post_init__(self) -> None:
+        # A receipt comes from a peer's bytes, so its shape is checked here, once.
+        if not isinstance(self.party, str) or not self.party:
+            raise ValueError("a receipt names a party")
+        if not isinstance(self.entry, int) or isinstance(self.entry, bool) or self.entry < 1:
+            raise ValueError(f"a receipt names an entry, counted from 1; found {self.entry!r}")
+        if not isinstance(self.head, str) or not _HASH.fullmatch(self.head):
+            raise ValueError("a receipt's head is a SHA-256 digest in 64 hexadecimal digits")
+
+    def to_data(self) -> dict[str, Any]:
+        """The receipt as JSON data."""
+        return {"party": self.party, "entry": self.entry, "head": self.head}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Receipt:
+        """The receipt that `to_data` wrote."""
+        return cls(party=data["party"], entry=data["entry"], head=data["head"])

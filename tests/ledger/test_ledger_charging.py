@@ -1,0 +1,428 @@
+"""Budgets and charges: what is admitted, what is refused, and what is remembered."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ledger_samples import DELTA, STEP, ledger_with_history, release
+
+from colonnade.errors import BudgetExceeded, InputError, LedgerAltered, LedgerError, PrivacyError
+from colonnade.ledger import Ledger, Line, Receipt, Release, Total
+from colonnade.privacy.events import Approximated, Composed, Event, Gaussian, PoissonSampled, Repeated
+from colonnade.privacy.guarantee import account
+
+STRONGER = Gaussian(sensitivity=1, sigma=32)
+EVENTS = (STEP, STRONGER, Gaussian(sensitivity=2, sigma=64))
+
+
+def bank(epsilon: float = 1.0) -> Ledger:
+    ledger = Ledger.in_memory("bank")
+    ledger.set_budget("adult", "record", "server", epsilon=epsilon, delta=DELTA)
+    return ledger
+
+
+def only_total(ledger: Ledger) -> Total:
+    (total,) = ledger.totals()
+    return total
+
+
+# Laws.
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from(EVENTS), min_size=1, max_size=8))
+def test_the_total_is_the_cost_of_everything_composed(events: list[Event]) -> None:
+    ledger = bank(epsilon=50.0)
+    for index, event in enumerate(events):
+        ledger.charge(release(f"r{index}", event=event), "adult")
+    direct = account(Composed(tuple(events)), DELTA).epsilon
+    assert only_total(ledger).epsilon == pytest.approx(direct, rel=1e-6)
+    assert only_total(ledger).entries == len(events)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from(EVENTS), min_size=1, max_size=8), st.floats(0.05, 1.5))
+def test_a_release_is_admitted_exactly_if_everything_with_it_fits(
+    events: list[Event], epsilon: float
+) -> None:
+    ledger, admitted = bank(epsilon), list[Event]()
+    for index, event in enumerate(events):
+        entries = len(ledger.entries())
+        together = account(Composed((*admitted, event)), DELTA).epsilon
+        if math.isclose(together, epsilon, rel_tol=1e-6):
+            return
+        if together <= epsilon:
+            ledger.charge(release(f"r{index}", event=event), "adult")
+            admitted.append(event)
+        else:
+            with pytest.raises(BudgetExceeded):
+                ledger.charge(release(f"r{index}", event=event), "adult")
+            assert len(ledger.entries()) == entries
+        assert only_total(ledger).epsilon <= epsilon
+
+
+actions = st.lists(
+    st.tuples(
+        st.sampled_from(("charge", "budget", "receipt")),
+        st.integers(0, 5),
+        st.sampled_from(("server", "reader", "party:insurer")),
+        st.sampled_from(("record", "record-replaced")),
+        st.sampled_from(EVENTS),
+        st.booleans(),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(actions)
+def test_a_ledger_opened_again_is_the_same_ledger(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, str, str, Event, bool]]
+) -> None:
+    path = tmp_path_factory.mktemp("replay") / "bank.ledger"
+    live = Ledger.create(path, "bank")
+    live.set_budget("adult", "*", "*", epsilon=0.6, delta=DELTA)
+    for kind, number, observer, unit, event, seeded in steps:
+        try:
+            if kind == "charge":
+                live.charge(
+                    release(f"r{number}", event=event, observer=observer, unit=unit, reproducible=seeded),
+                    "adult",
+                )
+            elif kind == "budget":
+                live.set_budget("adult", unit, observer, epsilon=0.3 + number, delta=DELTA)
+            else:
+                live.keep_receipt(Receipt("insurer", entry=number + 1, head=f"{number:064x}"))
+        except (BudgetExceeded, LedgerError):
+            pass
+    again = Ledger.open(path)
+    assert again.totals() == live.totals()
+    assert again.entries() == live.entries()
+    assert again.budgets() == live.budgets()
+    assert again.receipts() == live.receipts()
+    assert again.verify([live.receipt()]) == live.verify([again.receipt()])
+
+
+def test_the_order_of_releases_does_not_change_the_total() -> None:
+    one, other = bank(50.0), bank(50.0)
+    for index, event in enumerate(EVENTS):
+        one.charge(release(f"r{index}", event=event), "adult")
+    for index, event in reversed(list(enumerate(EVENTS))):
+        other.charge(release(f"r{index}", event=event), "adult")
+    assert only_total(one).epsilon == pytest.approx(only_total(other).epsilon, rel=1e-9)
+
+
+def test_a_plan_calibrated_to_the_whole_budget_fits_once_and_not_twice() -> None:
+    exact = account(STEP, DELTA).epsilon
+    ledger = bank(exact)
+    ledger.charge(release("r0"), "adult")
+    assert only_total(ledger).epsilon == exact
+    assert only_total(ledger).left == 0.0
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(release("r1", event=Gaussian(sensitivity=1, sigma=10_000)), "adult")
+
+
+def test_equal_releases_cost_what_repeating_costs() -> None:
+    ledger = bank(50.0)
+    for index in range(10):
+        ledger.charge(release(f"r{index}"), "adult")
+    assert only_total(ledger).epsilon == account(Repeated(STEP, 10), DELTA).epsilon
+
+
+# Refusals.
+
+
+def test_a_refusal_says_who_asked_what_it_costs_what_is_left_and_what_to_do() -> None:
+    ledger = bank(0.25)
+    ledger.charge(release("r0"), "adult")
+    with pytest.raises(BudgetExceeded) as refused:
+        ledger.charge(release("r1"), "adult")
+    message = str(refused.value)
+    assert message.startswith("bank: releasing second moments to server costs ε = 0.")
+    assert "is left of 0.25 " in message
+    for part in ("data set 'adult'", "unit 'record'", "observer 'server'", "δ = 1e-05"):
+        assert part in message
+    assert message.endswith("Raise the budget, or plan again with more noise.")
+
+
+def test_a_refusal_never_reads_as_if_the_release_would_fit() -> None:
+    exact = account(STEP, DELTA).epsilon
+    ledger = bank(math.nextafter(exact, 0))
+    with pytest.raises(BudgetExceeded) as refused:
+        ledger.charge(release("r0"), "adult")
+    words = str(refused.value).replace(";", "").split()
+    cost, left = float(words[words.index("=") + 1]), float(words[words.index("is") - 1])
+    assert cost > left
+
+
+def test_without_a_budget_nothing_leaves_and_the_message_says_how_to_declare_one() -> None:
+    ledger = Ledger.in_memory("bank")
+    with pytest.raises(
+        BudgetExceeded, match=r"set_budget\('adult', 'record', 'server', epsilon=…, delta=…\)"
+    ):
+        ledger.charge(release("r0"), "adult")
+    assert len(ledger.entries()) == 1
+
+
+def test_a_budget_for_another_data_set_unit_or_observer_is_no_budget() -> None:
+    ledger = Ledger.in_memory("bank")
+    ledger.set_budget("census", "record", "server", epsilon=9, delta=DELTA)
+    ledger.set_budget("adult", "record-replaced", "server", epsilon=9, delta=DELTA)
+    ledger.set_budget("adult", "record", "reader", epsilon=9, delta=DELTA)
+    with pytest.raises(BudgetExceeded, match="no budget"):
+        ledger.charge(release("r0"), "adult")
+
+
+def test_a_release_that_one_of_its_accounts_refuses_is_charged_to_none() -> None:
+    ledger = bank(5.0)
+    both = Release(
+        id="r0",
+        run="run-1",
+        plan="5f0c",
+        what="second moments",
+        receiver="server",
+        lines=(Line("server", "record", STEP), Line("party:insurer", "others-part", STEP)),
+        reproducible=False,
+    )
+    with pytest.raises(BudgetExceeded, match="observer 'party:insurer'"):
+        ledger.charge(both, "adult")
+    assert only_total(ledger).epsilon == 0.0
+    assert len(ledger.entries()) == 2
+
+
+def test_two_lines_of_a_release_on_one_account_both_count() -> None:
+    twice = Release(
+        id="r0",
+        run="run-1",
+        plan="5f0c",
+        what="two counts",
+        receiver="server",
+        lines=(Line("server", "record", STEP), Line("server", "record", STEP)),
+        reproducible=False,
+    )
+    ledger = bank(5.0)
+    ledger.charge(twice, "adult")
+    assert only_total(ledger).epsilon == account(Repeated(STEP, 2), DELTA).epsilon
+    assert only_total(ledger).entries == 1
+
+
+def test_a_release_without_noise_is_refused() -> None:
+    with pytest.raises(PrivacyError):
+        bank(1e6).charge(release("r0", event=Gaussian(sensitivity=1, sigma=1e-9)), "adult")
+
+
+def test_a_delta_too_small_for_the_samplers_refuses_and_still_shows_the_totals() -> None:
+    drawn = Approximated(STEP, draws=10)
+    ledger = bank()
+    ledger.charge(release("r0", event=drawn), "adult")
+    ledger.set_budget("adult", "record", "server", epsilon=1.0, delta=1e-40)
+    assert only_total(ledger).epsilon == math.inf
+    assert only_total(ledger).left == 0.0
+    with pytest.raises(BudgetExceeded, match="costs ε = ∞; 0 is left of 1 "):
+        ledger.charge(release("r1", event=drawn), "adult")
+
+
+def test_sampling_that_an_observer_can_see_is_no_line_of_a_release() -> None:
+    sampled = PoissonSampled(rate=Fraction(1, 100), event=STEP)
+    Line("server", "record", sampled)
+    with pytest.raises(PrivacyError, match="secret batches"):
+        Line("party:insurer", "record", sampled)
+    with pytest.raises(PrivacyError, match="record-replaced"):
+        Line("server", "record-replaced", sampled)
+    with pytest.raises(TypeError, match="event"):
+        Line("server", "record", "gaussian")  # type: ignore[arg-type]
+
+
+# Once per id.
+
+
+def test_the_same_release_is_charged_once() -> None:
+    ledger = bank()
+    first = ledger.charge(release("r0"), "adult")
+    ledger.charge(release("r1"), "adult")
+    assert ledger.charge(release("r0"), "adult") == first
+    assert only_total(ledger).entries == 2
+
+
+def test_the_same_release_is_known_after_opening_again(tmp_path: Path) -> None:
+    _, receipts = ledger_with_history(tmp_path / "bank.ledger")
+    assert Ledger.open(tmp_path / "bank.ledger").charge(release("r0"), "adult") == receipts[0]
+
+
+@pytest.mark.parametrize(
+    ("other", "dataset"),
+    [
+        (release("r0", event=STRONGER), "adult"),
+        (release("r0", what="labels"), "adult"),
+        (release("r0", reproducible=True), "adult"),
+        (release("r0"), "census"),
+    ],
+)
+def test_an_id_cannot_serve_for_something_else(other: Release, dataset: str) -> None:
+    ledger = bank()
+    ledger.charge(release("r0"), "adult")
+    with pytest.raises(LedgerError, match="'r0' was charged at entry 3 for something else"):
+        ledger.charge(other, dataset)
+    assert only_total(ledger).entries == 1
+
+
+# Budgets.
+
+
+def test_the_closest_budget_governs() -> None:
+    ledger = Ledger.in_memory("bank")
+    ledger.set_budget("adult", "*", "*", epsilon=1, delta=DELTA)
+    ledger.set_budget("adult", "record", "*", epsilon=2, delta=DELTA)
+    ledger.set_budget("adult", "record", "server", epsilon=3, delta=DELTA)
+    assert ledger.what_fits("adult", "record", "server") == 3
+    assert ledger.what_fits("adult", "record", "reader") == 2
+    assert ledger.what_fits("adult", "record-replaced", "reader") == 1
+    assert ledger.what_fits("census", "record", "server") == 0
+
+
+def test_two_equally_close_budgets_both_hold() -> None:
+    exact = account(STEP, DELTA).epsilon
+    ledger = Ledger.in_memory("bank")
+    ledger.set_budget("adult", "record", "*", epsilon=5, delta=DELTA)
+    ledger.set_budget("adult", "*", "server", epsilon=exact / 2, delta=DELTA)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(release("r0"), "adult")
+    ledger.charge(release("r1", observer="reader"), "adult")
+
+
+def test_a_starred_budget_gives_each_observer_a_total_of_its_own() -> None:
+    exact = account(STEP, DELTA).epsilon
+    ledger = Ledger.in_memory("bank")
+    ledger.set_budget("adult", "*", "*", epsilon=exact, delta=DELTA)
+    ledger.charge(release("r0"), "adult")
+    ledger.charge(release("r1", observer="reader"), "adult")
+    assert [total.observer for total in ledger.totals()] == ["reader", "server"]
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(release("r2"), "adult")
+
+
+def test_a_budget_can_be_raised_and_lowered_and_the_history_shows_it() -> None:
+    ledger = bank(1.0)
+    ledger.charge(release("r0"), "adult")
+    spent = only_total(ledger).epsilon
+    ledger.set_budget("adult", "record", "server", epsilon=spent / 2, delta=DELTA)
+    assert only_total(ledger).left == 0.0
+    assert only_total(ledger).epsilon == spent
+    with pytest.raises(BudgetExceeded):
+        ledger.charge(release("r1"), "adult")
+    ledger.set_budget("adult", "record", "server", epsilon=2, delta=DELTA)
+    ledger.charge(release("r1"), "adult")
+    budgets = [entry.body["epsilon"] for entry in ledger.entries() if entry.kind == "budget"]
+    assert budgets == [1.0, spent / 2, 2]
+
+
+def test_setting_the_budget_in_force_writes_nothing() -> None:
+    ledger = bank(1.0)
+    ledger.set_budget("adult", "record", "server", epsilon=1, delta=DELTA)
+    assert len(ledger.entries()) == 2
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.inf, math.nan, True, "1"])
+def test_a_budget_has_a_finite_positive_epsilon(epsilon: float) -> None:
+    with pytest.raises(InputError, match="ε"):
+        Ledger.in_memory("bank").set_budget("adult", "record", "server", epsilon, DELTA)
+
+
+@pytest.mark.parametrize("delta", [0, 1, -1e-5, 2, math.nan])
+def test_a_budget_has_a_delta_between_0_and_1(delta: float) -> None:
+    with pytest.raises(InputError, match="δ"):
+        Ledger.in_memory("bank").set_budget("adult", "record", "server", 1.0, delta)
+
+
+def test_a_budget_for_an_observer_or_unit_that_does_not_exist_is_refused_when_it_is_set() -> None:
+    with pytest.raises(InputError, match="sever"):
+        Ledger.in_memory("bank").set_budget("adult", "record", "sever", 1.0, DELTA)
+    with pytest.raises(InputError, match="row"):
+        Ledger.in_memory("bank").set_budget("adult", "row", "server", 1.0, DELTA)
+    with pytest.raises(InputError, match="data set"):
+        Ledger.in_memory("bank").set_budget("*", "record", "server", 1.0, DELTA)
+
+
+def test_one_coalition_in_two_spellings_is_one_account() -> None:
+    ledger = Ledger.in_memory("bank")
+    ledger.set_budget("adult", "record", "coalition:server+insurer", 1.0, DELTA)
+    assert ledger.what_fits("adult", "record", "coalition:insurer+server") == 1.0
+    with pytest.raises(ValueError, match=r"is written 'coalition:insurer\+server'"):
+        Line("coalition:server+insurer", "record", STEP)
+
+
+# Taint, receipts, views.
+
+
+def test_seeded_noise_taints_the_total_for_good() -> None:
+    ledger = bank(5.0)
+    ledger.charge(release("r0"), "adult")
+    assert not only_total(ledger).reproducible
+    ledger.charge(release("r1", reproducible=True), "adult")
+    ledger.charge(release("r2"), "adult")
+    assert only_total(ledger).reproducible
+    assert [entry.body["release"]["reproducible"] for entry in ledger.entries()[2:]] == [False, True, False]
+
+
+def test_a_peers_receipt_is_kept_once() -> None:
+    ledger = bank()
+    receipt = Receipt("insurer", entry=3, head="ab" * 32)
+    ledger.keep_receipt(receipt)
+    ledger.keep_receipt(receipt)
+    assert ledger.receipts("insurer") == (receipt,)
+    assert ledger.receipts("nobody") == ()
+
+
+def test_a_peer_that_tells_two_histories_is_caught_and_both_receipts_are_kept() -> None:
+    ledger = bank()
+    told, retold = Receipt("insurer", entry=3, head="ab" * 32), Receipt("insurer", entry=3, head="cd" * 32)
+    ledger.keep_receipt(told)
+    ledger.keep_receipt(Receipt("insurer", entry=4, head="cd" * 32))
+    for _ in range(2):
+        with pytest.raises(LedgerAltered, match="insurer gave two receipts for entry 3"):
+            ledger.keep_receipt(retold)
+    assert {told, retold} <= set(ledger.receipts("insurer"))
+    assert len(ledger.receipts()) == 3
+
+
+def test_a_ledger_is_no_witness_for_itself() -> None:
+    ledger = bank()
+    with pytest.raises(LedgerError, match="own ledger"):
+        ledger.keep_receipt(ledger.receipt())
+
+
+def test_entries_are_json_and_carry_utc_times() -> None:
+    import datetime
+    import json
+
+    ledger = bank()
+    ledger.charge(release("r0"), "adult")
+    for entry in ledger.entries():
+        assert json.loads(json.dumps(entry.to_data())) == entry.to_data()
+        assert datetime.datetime.fromisoformat(entry.time).utcoffset() == datetime.timedelta(0)
+
+
+@pytest.mark.parametrize("field", ["id", "run", "plan", "what", "receiver"])
+def test_a_release_says_what_it_is(field: str) -> None:
+    data = release("r0").to_data()
+    with pytest.raises(ValueError, match=field):
+        Release.from_data({**data, field: ""})
+
+
+@pytest.mark.parametrize(
+    ("entry", "head"), [(0, "ab" * 32), (True, "ab" * 32), (1, "ab"), (1, "AB" * 32), (1, None)]
+)
+def test_a_receipt_has_its_shape(entry: int, head: str) -> None:
+    with pytest.raises(ValueError, match="receipt"):
+        Receipt("insurer", entry=entry, head=head)
+
+
+@pytest.mark.parametrize("party", ["", None])
+def test_a_ledger_has_an_owner(party: str) -> None:
+    with pytest.raises(InputError, match="belongs to a party"):
+        Ledger.in_memory(party)
