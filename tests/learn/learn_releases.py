@@ -1,0 +1,121 @@
+"""Releases as a trusted party would make them from rows in the clear: inputs for the tests of this room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.columns import BinaryColumn, CategoricalColumn, NumericColumn
+from colonnade.data.encoding import Encoder
+from colonnade.data.label import LabelBlock
+from colonnade.data.quantizer import Quantizer
+from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
+from colonnade.learn.release import MomentRelease
+from colonnade.privacy.guarantee import Guarantee
+from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
+from colonnade.privacy.observers import PartyView, Server
+
+GAMMA = 2**16
+GUARANTEES = (
+    Guarantee(
+        Server(), ZERO_OUT, 1.0, 1e-5, "at least 1 of 2 owners keeps its noise secret", "Rényi, α = 21"
+    ),
+    Guarantee(PartyView("bank"), OthersPart("bank"), 1.8, 1e-5, "", "Rényi, α = 13"),
+)
+
+
+def release_of(
+    parties: Sequence[tuple[str, Encoder, Mapping[str, Any]]],
+    label: LabelBlock,
+    values: NDArray[Any] | None,
+    *,
+    noise: float = 0.0,
+    seed: int = 0,
+    gamma: int = GAMMA,
+    guarantees: tuple[Guarantee, ...] = (),
+) -> MomentRelease:
+    """The moments of rows in the clear, with rounded normal noise of this standard deviation off the diagonal."""
+    attributes = sum(encoder.attributes for _, encoder, _ in parties)
+    blocks = [
+        Quantizer(encoder, attributes_total=attributes, gamma=gamma).quantize(raw)
+        for _, encoder, raw in parties
+    ]
+    count = len(blocks[0])
+    rows = np.column_stack([*blocks, label.quantize(values, gamma, rows=count)])
+    # Exact for these sizes, and BLAS is fast where int64 products are not.
+    matrix = np.rint(rows.T.astype(float) @ rows.astype(float)).astype(np.int64)
+    mu = Fraction(round(noise**2 * gamma**4))
+    if mu:
+        rng = np.random.default_rng(seed)
+        off = rng.normal(size=matrix.shape) * float(mu) ** 0.5
+        upper = np.rint(np.triu(off, 1) + np.diag(np.diag(off)) * 2**0.5).astype(np.int64)
+        matrix += upper + np.triu(upper, 1).T
+        if label.one_hot:
+            edge = matrix[-label.width :, -label.width :]
+            edge[~np.eye(label.width, dtype=bool)] = 0
+    return MomentRelease(
+        matrix=matrix,
+        gamma=gamma,
+        rows=count,
+        encoders=tuple((party, encoder) for party, encoder, _ in parties),
+        label=label,
+        mu=mu,
+        guarantees=guarantees,
+        plan="plan",
+        run="run",
+        reproducible=False,
+    )
+
+
+class Shoppers:
+    """Made-up people at a bank and a shop, with labels of every kind that depend on their columns."""
+
+    def __init__(self, rows: int = 4000, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self.rows = rows
+        self.raw: dict[str, Any] = {
+            "age": rng.integers(18, 90, rows),
+            "income": np.round(rng.lognormal(10, 0.7, rows)),
+            "sex": rng.choice(["F", "M"], rows),
+            "visits": rng.poisson(4, rows),
+            "region": rng.choice(["north", "south", "east", "west"], rows, p=[0.4, 0.3, 0.2, 0.1]),
+        }
+        signal = (
+            0.04 * (self.raw["age"] - 50)
+            + 0.8 * (self.raw["sex"] == "F")
+            + 0.3 * (self.raw["visits"] - 4)
+            + 0.9 * (self.raw["region"] == "north")
+            - 0.8
+        )
+        self.buys = (signal + rng.logistic(size=rows) > 0).astype(np.int64)
+        self.grade = np.digitize(signal + 0.5 * rng.normal(size=rows), [-1.0, 0.5]).astype(np.int64)
+        self.spent = np.clip(50 + 20 * signal + 10 * rng.normal(size=rows), 0, 100)
+        self.orders = np.clip(np.round(np.exp(0.3 * signal)), 0, 9)
+        bank = (NumericColumn("age", 18, 90), NumericColumn("income", 0, 200000, "log1p"))
+        shop = (
+            BinaryColumn("sex", ("F", "M")),
+            NumericColumn("visits", 0, 20),
+            CategoricalColumn("region", ("north", "south", "east", "west")),
+        )
+        self.columns = {"bank": bank, "shop": shop}
+
+    def parties(self, mode: str) -> list[tuple[str, Encoder, Mapping[str, Any]]]:
+        return [(party, Encoder(columns, mode), self.raw) for party, columns in self.columns.items()]  # type: ignore[arg-type]
+
+    def release(
+        self, kind: str, *, mode: str = "circle", noise: float = 0.0, seed: int = 0, gamma: int = GAMMA
+    ) -> MomentRelease:
+        label, values = {
+            "two": (LabelBlock(ClassLabel("buys", ("no", "yes"))), self.buys),
+            "three": (LabelBlock(ClassLabel("grade", ("low", "middle", "high"))), self.grade),
+            "real": (LabelBlock(RealLabel("spent", 0, 100)), self.spent),
+            "count": (LabelBlock(CountLabel("orders", 0, 9)), self.orders),
+            "none": (LabelBlock(None), None),
+        }[kind]
+        return release_of(
+            self.parties(mode), label, values, noise=noise, seed=seed, gamma=gamma, guarantees=GUARANTEES
+        )
