@@ -183,7 +183,7 @@ def event_to_data(event: Event) -> dict[str, Any]:
     so that the same event comes back whichever JSON or MessagePack library carried it.
 
     >>> event_to_data(Laplace(sensitivity=1, scale=Fraction(5, 2)))
-    {'event': 'laplace', 'sensitivity': 1, 'scale': '5/2'}
+    {'kind': 'laplace', 'sensitivity': 1, 'scale': '5/2'}
     """
     data: dict[str, Any] = _to_data(event)
     return data
@@ -192,7 +192,7 @@ def event_to_data(event: Event) -> dict[str, Any]:
 def event_from_data(data: Mapping[str, Any]) -> Event:
     """The event that `event_to_data` wrote; a `ValueError` or `TypeError` for anything else.
 
-    >>> event_from_data({"event": "laplace", "sensitivity": 1, "scale": "5/2"})
+    >>> event_from_data({"kind": "laplace", "sensitivity": 1, "scale": "5/2"})
     Laplace(sensitivity=1, scale=Fraction(5, 2))
     """
     event = _from_data(data)
@@ -204,7 +204,7 @@ def event_from_data(data: Mapping[str, Any]) -> Event:
 def _to_data(value: Any) -> Any:
     if type(value) in _NAMES:
         fields = {field.name: _to_data(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"event": _NAMES[type(value)], **fields}
+        return {"kind": _NAMES[type(value)], **fields}
     if isinstance(value, tuple):
         return [_to_data(item) for item in value]
     if isinstance(value, Fraction):
@@ -216,16 +216,16 @@ def _to_data(value: Any) -> Any:
 
 def _from_data(data: Any) -> Any:
     if isinstance(data, Mapping):
-        if data.get("event") not in _KINDS:
+        if data.get("kind") not in _KINDS:
             raise ValueError(
-                f"no event is called {data.get('event')!r}: use one of {', '.join(sorted(_KINDS))}"
+                f"no event is called {data.get('kind')!r}: use one of {', '.join(sorted(_KINDS))}"
             )
-        kind = _KINDS[data["event"]]
+        kind = _KINDS[data["kind"]]
         expected = {field.name for field in dataclasses.fields(kind)}
-        found = set(data) - {"event"}
+        found = set(data) - {"kind"}
         if found != expected:
             raise ValueError(
-                f"event {data['event']!r} has the fields {sorted(expected)}, found {sorted(found)}"
+                f"event {data['kind']!r} has the fields {sorted(expected)}, found {sorted(found)}"
             )
         return kind(**{name: _from_data(data[name]) for name in expected})
     if isinstance(data, (list, tuple)):

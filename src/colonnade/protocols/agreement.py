@@ -50,12 +50,16 @@ def flatten(data: Any, path: str = "") -> dict[str, Any]:
 
 
 async def meet(party: Party) -> None:
-    """Give the run a name to which everybody contributed, so that no message of another run fits it."""
-    mine = party.randomness.bytes(16).hex()
-    said = await exchange(party, "hello", Message({"contribution": mine}), party.group.members)
-    contributions = {peer: message.text("contribution") for peer, message in said.items()}
-    contributions[party.name] = mine
-    party.run = digest(contributions)[:32]
+    """Give the run a name to which everybody contributed, so that no message of another run fits it.
+
+    Everybody also says whether its coins come from a seed: one such party is enough to taint the run.
+    """
+    mine = Message(
+        {"contribution": party.randomness.bytes(16).hex(), "reproducible": party.randomness.reproducible}
+    )
+    said = {party.name: mine, **await exchange(party, "hello", mine, party.group.members)}
+    party.run = digest({name: message.text("contribution") for name, message in said.items()})[:32]
+    party.tainted = any(message.fields.get("reproducible") is not False for message in said.values())
 
 
 async def agree(party: Party, what: str, data: Mapping[str, Any]) -> None:

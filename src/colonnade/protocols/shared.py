@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
+import numpy as np
+
 from colonnade.errors import LocalProtocolError
-from colonnade.numbers.field import FieldArray
+from colonnade.numbers.field import Field, FieldArray, GramSum
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,12 +36,6 @@ class Shared:
         share = None if self.share is None or other.share is None else self.share + other.share
         return replace(self, share=share, masks=self.masks | other.masks)
 
-    def moments(self) -> Shared:
-        """Shares of ZᵀZ, computed by each keeper alone. The degree doubles and no mask is left."""
-        columns = self.shape[1]
-        share = None if self.share is None else self.share.gram()
-        return Shared(share, (columns, columns), 2 * self.degree)
-
     @property
     def dealers(self) -> frozenset[str]:
         """Whose fresh masks of full degree are in it."""
@@ -49,16 +45,33 @@ class Shared:
         raise LocalProtocolError("nobody can branch on a secret; open it first")
 
 
-def beside(blocks: Iterable[Shared]) -> Shared:
-    """The columns of several secrets side by side, in the order given."""
-    first, *rest = blocks
-    if any(block.shape[0] != first.shape[0] or block.degree != first.degree for block in rest):
-        raise LocalProtocolError("columns side by side need the same rows and the same degree")
-    shape = (first.shape[0], first.shape[1] + sum(block.shape[1] for block in rest))
-    if first.share is None:
-        return Shared(None, shape, first.degree)
-    shares = [block.share for block in rest if block.share is not None]
-    return Shared(first.share.stack_columns(shares), shape, first.degree)
+class MomentSum:
+    """Shares of the upper triangle of Σ ZᵀZ over blocks of rows, computed by each keeper alone.
+
+    A node that keeps no shares runs the same lines and holds nothing.
+    """
+
+    def __init__(self, field: Field, columns: int, *, keeps_shares: bool) -> None:
+        self._columns = columns
+        self._sum = GramSum(field, columns) if keeps_shares else None
+        self._degree = 0
+
+    def add(self, blocks: Sequence[Shared]) -> None:
+        """Add ZᵀZ, where Z is these secrets beside each other."""
+        self._degree = 2 * blocks[0].degree
+        if any(block.degree != blocks[0].degree for block in blocks):
+            raise LocalProtocolError("columns side by side need the same degree")
+        if self._sum is not None:
+            self._sum.add(*(block.share for block in blocks if block.share is not None))
+
+    def upper_triangle(self) -> Shared:
+        """The sum, each unordered pair once, row by row. The degree has doubled and no mask is left."""
+        shape = (1, self._columns * (self._columns + 1) // 2)
+        if self._sum is None:
+            return Shared(None, shape, self._degree)
+        gram = self._sum.value()
+        words = gram.words[:, *np.triu_indices(self._columns)]
+        return Shared(FieldArray(gram.field, words[:, None, :]), shape, self._degree)
 
 
 def total(values: Iterable[Shared]) -> Shared:

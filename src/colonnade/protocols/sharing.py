@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from colonnade.crypto.shares import Dealt, Scheme, Seed
 from colonnade.errors import LocalProtocolError, NotMasked, RemoteProtocolError
 from colonnade.ledger import Release
+from colonnade.numbers.field import FieldArray
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.shared import Shared
-from colonnade.numbers.field import FieldArray
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -50,7 +50,9 @@ async def share(
     if party.keeps_shares:
         for dealer, shape in shapes.items():
             if dealer != party.name:
-                kept[dealer] = _unpack(scheme, await hear(party, dealer, step), shape, f"{dealer} at step {step!r}")
+                kept[dealer] = _unpack(
+                    scheme, await hear(party, dealer, step), shape, f"{dealer} at step {step!r}"
+                )
     return {
         dealer: Shared(kept.get(dealer), shape, degree, frozenset({f"{dealer}/{step}"}))
         for dealer, shape in shapes.items()
@@ -74,7 +76,9 @@ async def open_to(
         )
     again = sorted(value.masks & party.opened)
     if again:
-        raise NotMasked(f"{party.name} will not open {step!r}: its mask {again[0]!r} was used in an earlier opening")
+        raise NotMasked(
+            f"{party.name} will not open {step!r}: its mask {again[0]!r} was used in an earlier opening"
+        )
     party.opened.update(value.masks)
     party.ledger.charge(release, party.dataset)
     if party.keeps_shares and value.share is None:

@@ -32,7 +32,8 @@ def silent(step: str, done: int, total: int) -> None:
 class Party:
     """One node of a run, with everything it may touch.
 
-    `run` names the run once the parties have agreed on it; `numbers` counts the frames to and from each
+    `run` names the run once the parties have agreed on it, and `tainted` says that somebody in it draws from
+    a seed, so that its noise protects nobody. `numbers` counts the frames to and from each
     peer, so that a frame that is lost, repeated or moved is noticed.
     """
 
@@ -46,6 +47,7 @@ class Party:
     progress: Callable[[str, int, int], None] = silent
     seen: list[Seen] | None = None
     run: str = ""
+    tainted: bool = False
     traffic: Traffic = field(default_factory=Traffic)
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)

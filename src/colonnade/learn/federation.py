@@ -1,0 +1,149 @@
+"""Organisations that meet in this process: each a separate object with its own table, ledger and coins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from colonnade.data.table import Table
+from colonnade.errors import PlanError
+from colonnade.learn.release import MomentRelease
+from colonnade.ledger import Ledger
+from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MomentsPlan, Task
+from colonnade.protocols.moments_session import MomentsRequest, OpenedMoments, moments_session
+from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import silent
+from colonnade.runtime.run import Desk, Outcome, run_here
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One finished run: what was released, as it was planned, and what went over the wire."""
+
+    release: MomentRelease
+    plan: MomentsPlan
+    outcome: Outcome
+
+
+class Federation:
+    """Two or more organisations with columns about the same people, and a server that holds none.
+
+    Parties see only their own table and talk only through their channels. Each charges its own ledger
+    before anything leaves; `budget` is the (ε, δ) that every party without a ledger of its own grants to
+    every observer, in a ledger that ends with this process.
+
+    >>> from colonnade import Federation, PCA, Schema, Table
+    >>> def declared(column, high):
+    ...     return Schema.parse(f'id = "n"\\ncolumns.{column} = {{kind = "numeric", low = 0, high = {high}}}')
+    >>> bank = Table.from_arrays("bank", {"age": [30, 50, 70]}, declared("age", 90))
+    >>> shop = Table.from_arrays("shop", {"spent": [1, 5, 9]}, declared("spent", 10))
+    >>> federation = Federation([bank, shop], budget=(2.0, 1e-5))
+    >>> pca = PCA(n_components=1, epsilon=1.0, delta=1e-5).fit(federation)
+    >>> pca.components_.shape
+    (1, 2)
+    >>> [total.left < 2.0 for total in federation.ledgers["bank"].totals()]
+    [True, True, True]
+    """
+
+    def __init__(
+        self,
+        tables: Iterable[Table],
+        *,
+        budget: tuple[float, float] | None = None,
+        ledgers: Mapping[str, Ledger] | None = None,
+        datasets: Mapping[str, str] | None = None,
+        server: str = "server",
+        threshold: int | None = None,
+        keepers: tuple[str, ...] | None = None,
+        timeout: float = 600.0,
+        noise_seed: int | None = None,
+    ) -> None:
+        self.tables = {table.party: table for table in tables}
+        active = [party for party, table in self.tables.items() if table.schema.label is not None]
+        self.group = Group.of(
+            tuple(self.tables),
+            active=active[0] if active else None,
+            server=server,
+            threshold=threshold,
+            keepers=keepers,
+        )
+        self.datasets = {party: (datasets or {}).get(party, party) for party in self.tables}
+        self.ledgers = self._ledgers(dict(ledgers or {}), budget)
+        self.timeout = timeout
+        self.progress: Callable[[str, int, int], None] = silent
+        self.runs: list[Run] = []
+        self._noise_seed = noise_seed
+
+    def _ledgers(self, given: dict[str, Ledger], budget: tuple[float, float] | None) -> dict[str, Ledger]:
+        without = [party for party in self.tables if party not in given]
+        if without and budget is None:
+            raise PlanError(
+                f"{', '.join(without)} brought no ledger and no budget was given. Pass budget=(epsilon, delta), the "
+                "most that each observer may learn from each party, or ledgers={party: Ledger.open(...)}."
+            )
+        for member in self.group.members:
+            if member not in given:
+                given[member] = Ledger.in_memory(member)
+                if budget is not None and member in self.tables:
+                    given[member].set_budget(
+                        self.datasets[member], "*", "*", epsilon=budget[0], delta=budget[1]
+                    )
+        return given
+
+    def moments(
+        self,
+        *,
+        task: Task,
+        epsilon: float,
+        delta: float | None = None,
+        accepted_delta: float | None = None,
+        gamma: int = DEFAULT_GAMMA,
+        record: bool = False,
+    ) -> MomentRelease:
+        """Release one noisy moment matrix at this ε, charged to every party's ledger first."""
+        request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma)
+        desks = {
+            member: Desk(
+                ledger=self.ledgers[member],
+                table=self.tables.get(member),
+                dataset=self.datasets.get(member, member),
+                randomness=self._coins(member),
+            )
+            for member in self.group.members
+        }
+        outcome = run_here(
+            moments_session,
+            self.group,
+            desks,
+            request,
+            timeout=self.timeout,
+            record=record,
+            progress=self.progress,
+        )
+        opened: OpenedMoments = outcome.results[self.group.server]
+        release = released(opened)
+        self.runs.append(Run(release, opened.plan, outcome))
+        return release
+
+    def _coins(self, member: str) -> Randomness:
+        if self._noise_seed is None:
+            return SystemRandomness()
+        return SeededRandomness(f"{self._noise_seed}/{len(self.runs)}/{member}")
+
+
+def released(opened: OpenedMoments) -> MomentRelease:
+    """What was opened, as something to fit models from."""
+    plan = opened.plan
+    return MomentRelease(
+        matrix=opened.matrix,
+        gamma=plan.gamma,
+        rows=plan.rows,
+        encoders=tuple(plan.encoders.items()),
+        label=plan.label,
+        mu=plan.total_mu,
+        guarantees=plan.guarantees,
+        plan=plan.hash,
+        run=opened.run,
+        reproducible=opened.reproducible,
+    )

@@ -1,0 +1,27 @@
+"""Each protocol as a trusted party would do it: the twin that the real one must equal, on integers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.protocols.moments_plan import MomentsPlan
+
+
+def ideal_moments(tables: Mapping[str, AlignedTable], plan: MomentsPlan) -> NDArray[np.object_]:
+    """Σ z̃z̃ᵀ in Python integers, with everybody's rows in one place and no noise."""
+    rows = []
+    label: NDArray[np.int64] | None = None
+    for owner in plan.group.owners:
+        (block,) = tables[owner].blocks(plan.rows)
+        rows.append(plan.quantizers[owner].quantize(block))
+        if owner == plan.label_holder:
+            values = block.label if plan.task != "pca" else None
+            label = plan.label.quantize(values, plan.gamma, rows=plan.rows)
+    if label is not None:
+        rows.append(label)
+    joint = np.concatenate(rows, axis=1).astype(object)
+    return np.asarray(joint.T @ joint)

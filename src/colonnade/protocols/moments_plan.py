@@ -1,0 +1,379 @@
+"""Everything the parties agree on before a noisy moment matrix is made. It touches no data.
+
+The row of a person is z = (x₁, …, x_K, label block): party q's features have norm at most γc_q on the
+grid before rounding, Σ c_q² ≤ 1, so the joint row is bounded without anyone seeing another's norms. The
+matrix Σ zzᵀ is released once per unordered pair with Skellam noise, of which every owner deals one part
+of 1/(K − t): whatever t owners know or reveal, the rest adds up to the noise that ε was computed for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+from colonnade.crypto.shares import Scheme, make_scheme
+from colonnade.data.encoding import Encoder, Mode
+from colonnade.data.label import LabelBlock
+from colonnade.data.quantizer import Quantizer
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import PlanError
+from colonnade.ledger import Line, Release
+from colonnade.noise.skellam import MatrixSkellamNoise
+from colonnade.numbers.field import FIELD63, Field, check_fits
+from colonnade.privacy.calibrate import calibrate
+from colonnade.privacy.events import Approximated, Event, MatrixChange, MatrixSkellam, event_to_data
+from colonnade.privacy.guarantee import Guarantee, guarantee
+from colonnade.privacy.neighbours import ZERO_OUT, OthersPart, Unit
+from colonnade.privacy.observers import Observer, PartyView, Reader, Server
+from colonnade.privacy.sensitivity.matrix import (
+    RowShape,
+    matrix_change_part_replaced,
+    matrix_change_replace,
+    matrix_change_zero_out,
+)
+from colonnade.protocols.agreement import digest
+from colonnade.runtime.group import Group
+
+Task = Literal["classification", "regression", "pca"]
+DEFAULT_GAMMA = 1 << 12
+_BLOCK_ENTRIES = 1 << 20
+
+
+@dataclass(frozen=True)
+class View:
+    """What one observer gets out of the release: the noise it does not know, against what it may compare."""
+
+    observer: Observer
+    unit: Unit
+    event: Event
+    assumption: str
+
+
+@dataclass(frozen=True)
+class MomentsPlan:
+    """One noisy moment matrix: who, which columns, at what ε, with how much noise.
+
+    Made by `plan_moments`, which chooses `mu`. Equal plans have equal hashes, and parties compare hashes
+    before anything leaves.
+    """
+
+    task: Task
+    group: Group
+    rows: int
+    schemas: tuple[PublicSchema, ...]
+    epsilon: float
+    delta: float
+    gamma: int
+    mu: Fraction
+
+    @property
+    def mode(self) -> Mode:
+        """Classification puts numbers on a circle, which lifts every classifier; the rest stays linear."""
+        return "circle" if self.task == "classification" else "linear"
+
+    @cached_property
+    def encoders(self) -> dict[str, Encoder]:
+        """How each owner's columns become features."""
+        return {schema.party: Encoder(schema.columns, self.mode) for schema in self.schemas}
+
+    @cached_property
+    def label(self) -> LabelBlock:
+        """The label block; a constant where there is no label to learn."""
+        if self.task == "pca":
+            return LabelBlock(None)
+        return LabelBlock(next(schema.label for schema in self.schemas if schema.label is not None))
+
+    @property
+    def label_holder(self) -> str:
+        """Who deals the label block: the active party, or for a constant the first owner."""
+        return self.group.active if self.group.active is not None else self.group.owners[0]
+
+    @property
+    def attributes(self) -> int:
+        """m: how many columns there are over all parties."""
+        return sum(encoder.attributes for encoder in self.encoders.values())
+
+    @cached_property
+    def quantizers(self) -> dict[str, Quantizer]:
+        """How each owner turns its rows into integers, with the cap c_q² = m_q/m."""
+        return {
+            party: Quantizer(
+                encoder,
+                attributes_total=self.attributes,
+                gamma=self.gamma,
+                cap_squared=Fraction(encoder.attributes, self.attributes),
+            )
+            for party, encoder in self.encoders.items()
+        }
+
+    def shape_of(self, party: str) -> RowShape:
+        """The bound on one party's part of an integer row."""
+        quantizer = self.quantizers[party]
+        features = RowShape(features=quantizer.encoder.width, norm_squared=quantizer.norm_squared_bound)
+        if party != self.label_holder:
+            return features
+        label = RowShape(
+            features=0,
+            norm_squared=0,
+            label_entries=self.label.width,
+            label_norm_squared=self.label.norm_squared(self.gamma),
+            one_hot=self.label.one_hot,
+        )
+        return features.beside(label)
+
+    def shape_of_all_but(self, party: str | None) -> RowShape:
+        """The bound on the rest of an integer row; on the whole row without a party."""
+        rest = [self.shape_of(owner) for owner in self.group.owners if owner != party]
+        shape = rest[0]
+        for part in rest[1:]:
+            shape = shape.beside(part)
+        return shape
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """How many integers of a row each owner deals, without the label block."""
+        return {party: encoder.width for party, encoder in self.encoders.items()}
+
+    @property
+    def size(self) -> int:
+        """How many columns the moment matrix has."""
+        return sum(self.widths.values()) + self.label.width
+
+    @property
+    def coefficients(self) -> int:
+        """How many numbers are opened: each unordered pair once."""
+        return self.size * (self.size + 1) // 2
+
+    @property
+    def block(self) -> int:
+        """Rows dealt at a time: enough to keep the kernels busy, few enough to bound memory."""
+        return max(64, min(1 << 14, _BLOCK_ENTRIES // self.size))
+
+    @cached_property
+    def noise(self) -> MatrixSkellamNoise:
+        """The whole noise, of which each owner draws one part of 1/(K − t)."""
+        return MatrixSkellamNoise(self.mu)
+
+    @property
+    def total_mu(self) -> Fraction:
+        """μ of all parts together, K/(K − t) of the whole: what the opened matrix carries."""
+        return self.mu * Fraction(len(self.group.owners), self.group.honest_owners)
+
+    @cached_property
+    def field(self) -> Field:
+        """The field of the shares, in which nothing can wrap around, whatever the rows and the noise are."""
+        reach = self.noise.part(self.group.honest_owners).support
+        check_fits(
+            FIELD63,
+            rows=self.rows,
+            per_row=self.shape_of_all_but(None).bound,
+            noise=len(self.group.owners) * reach,
+            what=f"a moment matrix at gamma = {self.gamma}",
+        )
+        return FIELD63
+
+    @cached_property
+    def scheme(self) -> Scheme:
+        """How shares are dealt and opened."""
+        return make_scheme(len(self.group.keepers), self.field)
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What the release is to each observer. Whoever reads the model sees what the server opens."""
+        group = self.group
+        zero_out = self._event(matrix_change_zero_out(self.shape_of_all_but(None)))
+        views = [
+            View(Server(), ZERO_OUT, zero_out, _server_assumption(group)),
+            View(Reader(), ZERO_OUT, zero_out, _reader_assumption(group)),
+        ]
+        for owner in group.owners:
+            if group.threshold == 1:
+                change = matrix_change_part_replaced(self.shape_of_all_but(owner), self.shape_of(owner))
+            else:
+                # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
+                change = matrix_change_replace(self.shape_of_all_but(None))
+            views.append(
+                View(PartyView(owner), OthersPart(owner), self._event(change), _party_assumption(group))
+            )
+        return tuple(views)
+
+    def _event(self, change: MatrixChange) -> Event:
+        owners, honest = len(self.group.owners), self.group.honest_owners
+        return self.noise.event(change, known=self.group.threshold, parts=owners, of=honest, size=self.size)
+
+    @cached_property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """One statement per observer, for noise that nobody can reproduce."""
+        return tuple(
+            guarantee(
+                view.event,
+                observer=view.observer,
+                unit=view.unit,
+                delta=self.delta,
+                assumption=view.assumption,
+            )
+            for view in self.views
+        )
+
+    def release(self, party: str, *, run: str, reproducible: bool) -> Release:
+        """What a member charges: the lines about its own columns, none if it owns nothing."""
+        lines = tuple(
+            Line(view.observer.name, view.unit.name, view.event)
+            for view in self.views
+            if party in self.group.owners and view.observer.name != PartyView(party).name
+        )
+        return Release(
+            id=f"{run}/moments",
+            run=run,
+            plan=self.hash,
+            what=f"second moments of {self.size} columns",
+            receiver=self.group.server,
+            lines=lines,
+            reproducible=reproducible,
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """The whole plan as plain values, derived numbers included, so that a difference shows where it is."""
+        group = self.group
+        return {
+            "protocol": "noisy moments",
+            "format": 1,
+            "task": self.task,
+            "owners": list(group.owners),
+            "active": group.active,
+            "server": group.server,
+            "keepers": list(group.keepers),
+            "threshold": group.threshold,
+            "rows": self.rows,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "gamma": self.gamma,
+            "mu": str(self.mu),
+            "mode": self.mode,
+            "rounding": "nearest",
+            "schemas": {schema.party: schema.to_data() for schema in self.schemas},
+            "label": self.label.to_data(),
+            "label_holder": self.label_holder,
+            "caps": {party: str(quantizer.cap_squared) for party, quantizer in self.quantizers.items()},
+            "bounds": {party: quantizer.norm_squared_bound for party, quantizer in self.quantizers.items()},
+            "primes": list(self.field.primes),
+            "block": self.block,
+            "views": {view.observer.name: event_to_data(view.event) for view in self.views},
+        }
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the plan."""
+        return digest(self.to_data())
+
+
+def default_delta(rows: int) -> float:
+    """1e-5, or a tenth of 1/n where that is smaller.
+
+    >>> default_delta(1000), default_delta(10**6)
+    (1e-05, 1e-07)
+    """
+    return min(1e-5, 10.0 ** math.floor(math.log10(1 / (10 * rows))))
+
+
+def plan_moments(
+    group: Group,
+    schemas: tuple[PublicSchema, ...],
+    *,
+    task: Task,
+    rows: int,
+    epsilon: float,
+    delta: float | None = None,
+    accepted_delta: float | None = None,
+    gamma: int = DEFAULT_GAMMA,
+) -> MomentsPlan:
+    """The plan with the least noise that keeps ε for the server and for readers, t owners' noise aside.
+
+    δ at or above 1/n would allow the whole row of some person to be published; it is refused unless
+    `accepted_delta` repeats it.
+    """
+    _check_parties(group, schemas, task)
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise PlanError(f"epsilon = {epsilon:g}, but privacy loss is a positive number. Try 1.")
+    if rows < 1:
+        raise PlanError("there are no aligned rows to learn from.")
+    if delta is None:
+        delta = default_delta(rows)
+    if not 0 < delta < 1:
+        raise PlanError(
+            f"delta = {delta:g}, but it is a probability between 0 and 1. Try {default_delta(rows):g}."
+        )
+    if delta >= 1 / rows and accepted_delta != delta:
+        raise PlanError(
+            f"delta = {delta:g} is not below 1/n = {1 / rows:.3g} for {rows} rows: it would allow publishing a "
+            f"person's row outright. Use {default_delta(rows):g}, or say accepted_delta = {delta:g} if you mean it."
+        )
+
+    def with_mu(mu: Fraction) -> MomentsPlan:
+        return MomentsPlan(task, group, rows, schemas, float(epsilon), delta, gamma, mu)
+
+    server = with_mu(Fraction(1)).views[0].event
+    plan = with_mu(calibrate(lambda mu: _scaled(server, mu), epsilon=epsilon, delta=delta))
+    _ = plan.field  # refuses here, before any data is touched, what could wrap around
+    return plan
+
+
+def _check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -> None:
+    if tuple(schema.party for schema in schemas) != group.owners:
+        raise PlanError("the schemas of a plan are those of its owners, in their order")
+    holders = [schema.party for schema in schemas if schema.label is not None]
+    wanted = {"classification": ("classes",), "regression": ("real", "count"), "pca": ()}[task]
+    if task == "pca":
+        return
+    if not holders:
+        raise PlanError(
+            f"{task} needs a label, and no party declares one. Add a [label] table to the schema of one party."
+        )
+    if len(holders) > 1:
+        raise PlanError(f"one party holds the label; {', '.join(holders)} all declare one. Keep one of them.")
+    if group.active != holders[0]:
+        raise PlanError(
+            f"the job says that {group.active or 'nobody'} holds the label, but {holders[0]} declares one. "
+            f"Write active = {holders[0]!r}."
+        )
+    kind = LabelBlock(schemas[group.owners.index(holders[0])].label).kind
+    if kind not in wanted:
+        raise PlanError(
+            f"{task} needs a label of kind {' or '.join(wanted)}; {holders[0]} declares kind {kind!r}. "
+            "Change the task, or the label's declaration."
+        )
+
+
+def _scaled(event: Event, mu: Fraction) -> Event:
+    """The event of a plan with μ = 1 under another μ; calibration also looks where no sampler goes."""
+    if not (isinstance(event, Approximated) and isinstance(event.event, MatrixSkellam)):
+        raise TypeError(f"a moment release is matrix Skellam noise, not {type(event).__name__}")
+    leaf = event.event
+    return replace(event, event=replace(leaf, mu=leaf.mu * mu))
+
+
+def _server_assumption(group: Group) -> str:
+    t = group.threshold
+    if group.server_keeps:
+        others = "no other keeper" if t == 1 else f"fewer than {t} other keepers"
+        return f"it colludes with {others} (with {_count(t, 'keeper')} it would recover every column)"
+    told = "its noise and its shares" if t == 1 else "their noise and their shares"
+    return f"at most {_count(t, 'owner')} disclose{'s' if t == 1 else ''} {told} to it"
+
+
+def _reader_assumption(group: Group) -> str:
+    t = group.threshold
+    return f"at most {_count(t, 'owner')} disclose{'s its' if t == 1 else ' their'} noise"
+
+
+def _party_assumption(group: Group) -> str:
+    t = group.threshold
+    others = "no other keeper or owner" if t == 1 else f"fewer than {t} other keepers or owners"
+    return f"it colludes with {others} (its own columns and its own noise it knows)"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"one {noun}" if number == 1 else f"{number} {noun}s"

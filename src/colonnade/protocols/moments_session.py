@@ -1,0 +1,139 @@
+"""The whole path of one moment release, from strangers to a matrix that everybody may read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.schema import PublicSchema
+from colonnade.data.table import Table
+from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError
+from colonnade.protocols.agreement import agree, meet
+from colonnade.protocols.alignment import align_equal_ids
+from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MomentsPlan, Task, plan_moments
+from colonnade.protocols.noisy_moments import noisy_moments
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+
+@dataclass(frozen=True)
+class MomentsRequest:
+    """What the parties want, before anybody has said how many rows or which columns there are.
+
+    >>> MomentsRequest(task="classification", epsilon=1.0).to_data()["gamma"]
+    4096
+    """
+
+    task: Task
+    epsilon: float
+    delta: float | None = None
+    accepted_delta: float | None = None
+    gamma: int = DEFAULT_GAMMA
+
+    def to_data(self) -> dict[str, Any]:
+        """The request as plain values, for the parties to compare."""
+        return {
+            "method": "moments",
+            "task": self.task,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "accepted_delta": self.accepted_delta,
+            "gamma": self.gamma,
+        }
+
+    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> MomentsPlan:
+        """The plan for these columns and rows."""
+        return _planned(self, group, schemas, rows)
+
+
+@lru_cache(maxsize=32)
+def _planned(
+    request: MomentsRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+) -> MomentsPlan:
+    # A plan is public and the same for every party, so parties in one process may share the work.
+    return plan_moments(
+        group,
+        schemas,
+        task=request.task,
+        rows=rows,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        accepted_delta=request.accepted_delta,
+        gamma=request.gamma,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedMoments:
+    """The noisy matrix with everything that says what it is."""
+
+    matrix: NDArray[np.int64]
+    plan: MomentsPlan
+    run: str
+    reproducible: bool
+
+
+async def moments_session(party: Party, table: Table | None, request: MomentsRequest) -> OpenedMoments:
+    """Meet, compare jobs, introduce columns, align rows, compare plans, release once, publish."""
+    await meet(party)
+    await agree(party, "job", {**request.to_data(), "group": _group_data(party.group)})
+    schemas, rows = await _introduce(party, table)
+    aligned = await align_equal_ids(party, table)
+    plan = request.plan(party.group, schemas, rows)
+    await agree(party, "plan", plan.to_data())
+    opened = await noisy_moments(party, aligned, plan)
+    matrix = await _publish(party, opened, plan)
+    return OpenedMoments(matrix, plan, party.run, party.tainted)
+
+
+def _group_data(group: Group) -> dict[str, Any]:
+    return {
+        "owners": list(group.owners),
+        "server": group.server,
+        "keepers": list(group.keepers),
+        "threshold": group.threshold,
+        "active": group.active,
+    }
+
+
+async def _introduce(party: Party, table: Table | None) -> tuple[tuple[PublicSchema, ...], int]:
+    """Every owner tells every member its declared columns and its number of rows."""
+    mine: Mapping[str, Any] = {}
+    if party.owns_columns:
+        if table is None:
+            raise LocalProtocolError(f"{party.name} owns columns but brought no table")
+        mine = {"schema": table.schema.public(party.name).to_data(), "rows": table.rows}
+        for member in party.group.others(party.name):
+            await tell(party, member, "introduction", Message(mine))
+    schemas, rows = [], -1
+    for owner in party.group.owners:
+        said = Message(mine) if owner == party.name else await hear(party, owner, "introduction")
+        described = said.fields.get("schema")
+        try:
+            schema = PublicSchema.from_data(described if isinstance(described, dict) else {})
+        except SchemaError as error:
+            raise RemoteProtocolError(f"{party.name} at step 'introduction', from {owner}: {error}") from None
+        if schema.party != owner:
+            raise RemoteProtocolError(f"{owner} introduced itself with the columns of {schema.party}")
+        schemas.append(schema)
+        rows = said.integer("rows") if rows < 0 else rows
+    return tuple(schemas), rows
+
+
+async def _publish(party: Party, opened: NDArray[np.int64] | None, plan: MomentsPlan) -> NDArray[np.int64]:
+    """The server sends the opened matrix to every owner: what is opened is for all to read."""
+    server = party.group.server
+    if opened is not None:
+        for owner in party.group.owners:
+            await tell(party, owner, "release", Message(arrays={"matrix": opened}))
+        return opened
+    if not party.owns_columns:
+        return np.zeros((0, 0), dtype=np.int64)
+    return (await hear(party, server, "release")).array("matrix", dtype="i8", shape=(plan.size, plan.size))
