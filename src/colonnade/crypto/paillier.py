@@ -188,8 +188,8 @@ def decrypt_any_size(private: PrivateKey, ciphertexts: Ciphertexts) -> tuple[int
     if ciphertexts.key != private.public:
         raise ValueError("these ciphertexts belong to another key")
     modulus = gmpy2.mpz(private.public.modulus)
-    at_p = _decrypt_modulo(private.p, private.public.modulus, ciphertexts.values)
-    at_q = _decrypt_modulo(private.q, private.public.modulus, ciphertexts.values)
+    at_p = _decrypt_modulo(private.p, private.q, ciphertexts.values)
+    at_q = _decrypt_modulo(private.q, private.p, ciphertexts.values)
     q_inverse = gmpy2.invert(private.q, private.p)
     plaintexts = []
     for first, second in zip(at_p, at_q, strict=True):
@@ -198,20 +198,20 @@ def decrypt_any_size(private: PrivateKey, ciphertexts: Ciphertexts) -> tuple[int
     return tuple(plaintexts)
 
 
-def _decrypt_modulo(prime: int, modulus: int, values: Sequence[int]) -> list[int]:
-    """m modulo one prime: c^(p−1) = 1 + m·N·(p−1) modulo p², because the p−1-th power of ρ is 1."""
-    square = gmpy2.mpz(prime) ** 2
+def _decrypt_modulo(prime: int, other: int, values: Sequence[int]) -> list[int]:
+    """m modulo one prime p of N = p·q.
 
-    def logarithms(numbers: Sequence[int]) -> list[int]:
-        return [(power - 1) // prime for power in numbers]
+    The (p−1)-th power of ρ is 1 modulo p², so c^(p−1) = 1 + m·N·(p−1) = 1 − m·q·p modulo p².
+    """
+    square = gmpy2.mpz(prime) ** 2
+    scale = gmpy2.invert(-other, prime)
 
     def work(piece: slice) -> list[int]:
         # gmpy2 keeps this permission per thread.
         gmpy2.get_context().allow_release_gil = True
         bases = [value % square for value in values[piece]]
-        return logarithms(gmpy2.powmod_base_list(bases, gmpy2.mpz(prime) - 1, square)) if bases else []
+        powers = gmpy2.powmod_base_list(bases, gmpy2.mpz(prime) - 1, square)
+        return [(power - 1) // prime * scale % prime for power in powers]
 
-    scale = gmpy2.invert(logarithms([gmpy2.powmod(1 + modulus, prime - 1, square)])[0], prime)
     with ThreadPoolExecutor(usable_cores()) as threads:
-        found = threads.map(work, pieces(len(values)))
-        return [value * scale % prime for part in found for value in part]
+        return [plaintext for part in threads.map(work, pieces(len(values))) for plaintext in part]
