@@ -111,6 +111,8 @@ def spell_ids(values: ArrayLike | pa.Array, *, party: str, source: str, column: 
             f"party {party!r}, {source}, id column {column!r}: ids are {array.type} values. "
             "Give them as integers or text, spelt the same at every party."
         )
+    if pa.types.is_integer(array.type):
+        array = array.cast(pa.string())
     return ["" if value is None else text_of(value) for value in array.to_pylist()]
 
 

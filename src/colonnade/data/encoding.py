@@ -26,7 +26,7 @@ Mode = Literal["circle", "linear"]
 MODES: tuple[Mode, ...] = ("circle", "linear")
 
 # Rows are encoded in pieces whose features stay in the second-level cache.
-_PIECE = 2048
+_PIECE = 4096
 
 
 def simplex(vertices: int) -> NDArray[np.float64]:
@@ -129,7 +129,10 @@ class Encoder:
             stop = min(start + _PIECE, block.rows)
             for target, values, write in writers:
                 write(values[start:stop], target[:, : stop - start])
-            yield slice(start, stop), scratch[:, : stop - start]
+            piece = scratch[:, : stop - start]
+            if self.mode == "linear":
+                np.clip(piece, -scale, scale, out=piece)
+            yield slice(start, stop), piece
 
     def decode(self, features: ArrayLike) -> dict[str, NDArray[Any]]:
         """The values whose encoding is nearest: numbers within bounds, and names of levels.
@@ -208,7 +211,6 @@ class _NumberWriter:
         np.subtract(values, self.low, out=u)
         np.multiply(u, 2.0 * size / (self.high - self.low), out=u)
         np.subtract(u, size, out=u)
-        np.clip(u, -size, size, out=u)
         if self.circle:
             u *= math.pi / 2.0
             np.cos(u, out=target[1])

@@ -9,9 +9,10 @@ import csv
 import gzip
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -29,7 +30,6 @@ _NESTED = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION|LIST).*")
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "preserve_insertion_order": True,
     "autoinstall_known_extensions": False,
-    "memory_limit": "400MB",
 }
 
 
@@ -81,12 +81,11 @@ class File:
     @classmethod
     def _parquet(cls, path: Path, party: str) -> File:
         reader = f"read_parquet({_quoted(path)}, hive_partitioning = false)"
-        file = cls(path, party, reader, {})
-        with closing(duckdb.connect(config=_SETTINGS)) as connection:
-            try:
-                described = connection.execute(f"DESCRIBE SELECT * FROM {reader}").fetchall()
-            except duckdb.Error:
-                raise file._wrong("it is not a Parquet file, or it is damaged.") from None
+        described: list[tuple[Any, ...]] | None = None
+        with closing(_connect()) as connection, suppress(duckdb.Error):
+            described = connection.execute(f"DESCRIBE SELECT * FROM {reader}").fetchall()
+        if described is None:
+            raise cls(path, party, reader, {})._wrong("it is not a Parquet file, or it is damaged.")
         columns = {
             str(row[0]): FileColumn(_identifier(str(row[0])), str(row[1]))
             for row in described
@@ -103,6 +102,12 @@ class File:
             if (found := sum(name in names for name in wanted)) > best[0]:
                 best = (found, names, delimiter)
         _, names, delimiter = best
+        if best[0] == 0:
+            # The first line may be a row: none of it is quoted.
+            raise file._wrong(
+                "its first line names none of the declared columns. Is the header missing, or the delimiter "
+                "not one of comma, semicolon, tab and bar?"
+            )
         for name in wanted:
             if names.count(name) > 1:
                 raise file._wrong(f"its header names column {name!r} more than once.")
@@ -118,20 +123,28 @@ class File:
     def batches(self, expressions: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
         """These expressions over all rows in order, exactly `size` rows a batch but for the last."""
         query = f"SELECT {', '.join(expressions)} FROM {self.reader}"
-        with closing(duckdb.connect(config=_SETTINGS)) as connection:
+        with closing(_connect()) as connection:
+            wrong = None
             try:
-                yield from _exactly(connection.sql(query).fetch_record_batch(size), size)
-            except duckdb.Error as wrong:
-                raise self._explained(wrong) from None
+                yield from _exactly(_stream(connection.sql(query), size), size)
+            except duckdb.Error as found:
+                wrong = self._explained(str(found))
+        # Raised here and not above, so that DuckDB's message does not hang on it as its context.
+        if wrong:
+            raise wrong
 
     def count(self, condition: str = "true") -> int:
         """How many rows meet a condition."""
-        with closing(duckdb.connect(config=_SETTINGS)) as connection:
+        (rows,) = self._first(f"SELECT count(*) FROM {self.reader} WHERE {condition}")
+        return int(rows)
+
+    def _first(self, query: str) -> tuple[Any, ...]:
+        with closing(_connect()) as connection:
             try:
-                row = connection.execute(f"SELECT count(*) FROM {self.reader} WHERE {condition}").fetchone()
-            except duckdb.Error as wrong:
-                raise self._explained(wrong) from None
-        return int(row[0]) if row else 0
+                return connection.execute(query).fetchall()[0]
+            except duckdb.Error as found:
+                wrong = self._explained(str(found))
+        raise wrong
 
     def _header(self, delimiter: str) -> list[str]:
         opened = gzip.open if self.path.suffix == ".gz" else open
@@ -143,8 +156,7 @@ class File:
         except (OSError, EOFError, csv.Error):
             raise self._wrong("its header cannot be read.") from None
 
-    def _explained(self, wrong: duckdb.Error) -> DataError:
-        text = str(wrong)
+    def _explained(self, text: str) -> DataError:
         line = re.search(r"[Ll]ine:? (\d+)", text)
         where = f"line {line[1]}: " if line else ""
         if re.search(r"unicode|utf-?8", text, re.IGNORECASE):
@@ -157,6 +169,20 @@ class File:
 
     def _wrong(self, message: str) -> DataError:
         return DataError(f"party {self.party!r}, file {self.path}: {message}")
+
+
+def _connect() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(config=_SETTINGS)
+    # It would draw into the terminal of whoever calls; it can only be set per connection.
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def _stream(relation: duckdb.DuckDBPyRelation, size: int) -> Iterator[pa.RecordBatch]:
+    # The older name is deprecated; the newer one is missing from older versions.
+    open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
+    reader: Iterator[pa.RecordBatch] = open_reader(size)
+    return reader
 
 
 def _exactly(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:

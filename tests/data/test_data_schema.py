@@ -1,0 +1,196 @@
+"""Schemas: what they say survives every form, and every mistake is pointed at."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.documents import Document
+from colonnade.data.schema import PublicSchema, Schema
+from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
+from colonnade.errors import InputError, SchemaError
+
+GOOD = """id = "customer"
+
+[columns.age]
+kind = "numeric"
+low = 17
+high = 90
+
+[columns."capital gain"]
+kind = "numeric"
+low = 0
+high = 99999
+transform = "log1p"
+
+[columns.sex]
+kind = "binary"
+values = ["F", "M"]
+
+[columns.job]
+kind = "categorical"
+categories = ["clerk", "farmer", 7]
+other = "farmer"
+
+[label]
+column = "income"
+kind = "classes"
+classes = ["<=50K", ">50K"]
+"""
+
+names = st.text(min_size=1, max_size=8).filter(lambda name: bool(name.strip()))
+levels = st.lists(st.text(min_size=1).map(str.strip).filter(bool), min_size=2, max_size=6, unique=True).map(
+    tuple
+)
+bounds = st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)).map(lambda b: (b[0], b[0] + b[1]))
+
+
+@st.composite
+def columns(draw: st.DrawFn, name: str) -> Column:
+    kind = draw(st.sampled_from(["numeric", "log1p", "binary", "categorical"]))
+    if kind == "numeric":
+        low, high = draw(bounds)
+        return NumericColumn(name, low, high)
+    if kind == "log1p":
+        return NumericColumn(name, draw(st.floats(-0.9, 10)), draw(st.floats(11, 1e9)), "log1p")
+    values = draw(levels)
+    if kind == "binary":
+        return BinaryColumn(name, (values[0], values[1]))
+    return CategoricalColumn(name, values, draw(st.none() | st.sampled_from(values)))
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> Schema:
+    identity, target, *rest = draw(st.lists(names, min_size=3, max_size=7, unique=True))
+    label: Label | None = draw(
+        st.none()
+        | st.just(RealLabel(target, -1, 5))
+        | st.just(CountLabel(target, 0, 9))
+        | levels.map(lambda values: ClassLabel(target, values))
+    )
+    return Schema(identity, tuple(draw(columns(name)) for name in rest), label)
+
+
+@given(schemas())
+def test_a_schema_survives_its_plain_form_even_with_sorted_keys(schema: Schema) -> None:
+    text = json.dumps(schema.to_data(), sort_keys=True)
+    assert Schema.from_data(json.loads(text)) == schema
+
+
+@given(schemas())
+def test_what_peers_see_has_every_declaration_and_not_the_id_column(schema: Schema) -> None:
+    public = schema.public("bank")
+    again = PublicSchema.from_data(json.loads(json.dumps(public.to_data(), sort_keys=True)))
+    assert again == public
+    assert (again.columns, again.label) == (schema.columns, schema.label)
+    assert "id" not in public.to_data()
+
+
+def test_columns_keep_the_order_of_declaration() -> None:
+    assert [c.name for c in Schema.parse(GOOD).columns] == ["age", "capital gain", "sex", "job"]
+
+
+def test_categories_written_as_numbers_are_compared_as_text() -> None:
+    job = Schema.parse(GOOD).columns[3]
+    assert isinstance(job, CategoricalColumn)
+    assert job.categories == ("clerk", "farmer", "7")
+
+
+def test_a_party_with_only_the_label_is_allowed() -> None:
+    label_only = 'id = "a"\n[label]\ncolumn = "y"\nkind = "real"\nlow = 0\nhigh = 1'
+    assert Schema.parse(label_only).columns == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "parts"),
+    [
+        ("low = 17", "low = 95", ["line 5", "columns.age.low", "95", "not below", "90"]),
+        ("low = 17\n", "", ["line 3", "columns.age.low", "missing"]),
+        ("high = 90", "high = inf", ["line 6", "columns.age.high", "inf", "finite"]),
+        ("low = 17", "low = nan", ["line 5", "nan", "finite"]),
+        ("low = 17", 'low = "17"', ["line 5", "columns.age.low", "'17'", "number"]),
+        ("low = 17", "low = true", ["line 5", "True", "number"]),
+        ("low = 17", "lwo = 17\nlow = 17", ["line 5", "columns.age.lwo", "unknown key 'lwo'", "'low'"]),
+        ('kind = "binary"', 'kind = "binray"', ["columns.sex", "'binray'", "Did you mean 'binary'"]),
+        ('kind = "binary"\n', "", ["columns.sex", "'kind' is missing"]),
+        ('transform = "log1p"', 'transform = "log"', ["line 12", "'log'", "log1p"]),
+        ("low = 0", "low = -1", ["line 10", "log1p", "-1"]),
+        ('["F", "M"]', '["F"]', ["columns.sex.values", "at least 2"]),
+        ('["F", "M"]', '["F", "M", "X"]', ["columns.sex.values", "two values"]),
+        ('["F", "M"]', '["F", " F"]', ["columns.sex.values", "more than once"]),
+        ('["clerk", "farmer", 7]', "[]", ["columns.job.categories", "at least 2"]),
+        ('["clerk", "farmer", 7]', '["clerk", "farmer", " "]', ["columns.job.categories", "empty"]),
+        ('other = "farmer"', 'other = "framer"', ["columns.job.other", "Did you mean 'farmer'"]),
+        ('column = "income"', 'column = "age"', ["columns.age", "label and a feature"]),
+        ('column = "income"', 'column = "customer"', ["label.column", "id column and the label"]),
+        ('id = "customer"', 'id = "age"', ["columns.age", "id column and a feature"]),
+        ('id = "customer"\n', "", ["id", "missing"]),
+        ('kind = "classes"', 'kind = "clases"', ["label", "Did you mean 'classes'"]),
+        ('classes = ["<=50K", ">50K"]', 'classes = [">50K"]', ["label.classes", "at least 2"]),
+        ("[label]", "[lable]", ["lable", "unknown key", "Did you mean 'label'"]),
+        ("[columns.age]", "[columns.age", ["not TOML", "line 3"]),
+    ],
+)
+def test_a_mistake_is_named_with_file_line_field_and_value(old: str, new: str, parts: list[str]) -> None:
+    assert GOOD.count(old) >= 1
+    with pytest.raises(SchemaError) as raised:
+        Schema.parse(GOOD.replace(old, new, 1), name="bank.toml")
+    for part in ["bank.toml", *parts]:
+        assert part in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ('id = "a"', "no columns"),
+        ('id = "a"\n[columns]', "no columns"),
+        ('id = ""\ncolumns.x = {kind = "numeric", low = 0, high = 1}', "no name"),
+        ('id = "a"\n[label]\ncolumn = "y"\nkind = "count"\nlow = 0.5\nhigh = 9', "whole number"),
+        ('id = "a"\n[label]\ncolumn = "y"\nkind = "count"\nlow = -1\nhigh = 9', "whole number"),
+        ('id = "a"\n[label]\ncolumn = "y"\nkind = "real"\nlow = -1e308\nhigh = 1e308', "too wide"),
+    ],
+)
+def test_a_schema_that_declares_too_little_is_refused(text: str, part: str) -> None:
+    with pytest.raises(SchemaError, match=part):
+        Schema.parse(text)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"party": "bank"},
+        {"party": "bank", "columns": "age"},
+        {"party": "bank", "columns": [{"kind": "numeric", "low": 0, "high": 1}]},
+        {"party": "bank", "columns": [{"name": "a", "kind": "numeric", "low": 1, "high": 0}]},
+        {"party": "bank", "columns": [{"name": "a", "kind": "numeric", "low": 0, "high": 1}] * 2},
+        {"party": "bank", "columns": [{"name": "a", "kind": "numeric", "low": 0, "high": 1}], "more": 1},
+    ],
+)
+def test_a_peer_s_description_is_checked_like_a_file(data: dict[str, object]) -> None:
+    with pytest.raises(SchemaError):
+        PublicSchema.from_data(data)
+
+
+def test_a_missing_schema_file_brings_the_nearest_name(tmp_path) -> None:
+    (tmp_path / "bank.toml").write_text(GOOD)
+    assert Schema.load(tmp_path / "bank.toml") == Schema.parse(GOOD)
+    with pytest.raises(SchemaError, match=r"does not exist. Did you mean 'bank.toml'"):
+        Schema.load(tmp_path / "bnak.toml")
+    with pytest.raises(SchemaError, match="directory"):
+        Schema.load(tmp_path)
+    (tmp_path / "latin.toml").write_bytes('id = "é"'.encode("latin-1"))
+    with pytest.raises(SchemaError, match="UTF-8"):
+        Schema.load(tmp_path / "latin.toml")
+
+
+def test_a_line_is_found_through_headers_dotted_keys_and_inline_tables() -> None:
+    text = 'id = "a"\n[columns]\nage = {kind = "numeric", low = 1}\n[columns."x.y"]\nlow = 2\n'
+    document = Document.parse(text, "f.toml", error=InputError)
+    assert document.line(("columns", "age", "low")) == 3
+    assert document.line(("columns", "x.y", "low")) == 5
+    assert document.line(("nothing",)) is None
