@@ -15,7 +15,7 @@ ROUNDING = 2.0**-40
 """Relative margin added to every ε and δ: far above what double arithmetic can lose, far below what is printed."""
 
 LARGEST_ORDER = 2.0**20
-_COARSE_RATIO = 1.2
+_COARSE_RATIO = 1.3
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -100,7 +100,7 @@ def _least_integer(cost: Callable[[float], float], low: int, high: int) -> float
 def _least_real(cost: Callable[[float], float], low: float, high: float) -> float:
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
     at_left, at_right = cost(left), cost(right)
-    while high - low > 1e-6 * (high - 1):
+    while high - low > 1e-5 * (high - 1):
         if at_left <= at_right:
             high, right, at_right = right, left, at_left
             left = high - _GOLDEN * (high - low)

@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 
 from colonnade.privacy.events import PoissonBinomial
 
-LONGEST_SUM = 384
+LONGEST_SUM = 256
 _SMALLEST_LOGARITHM = 600.0
 """Probabilities stay above e⁻⁶⁰⁰, so that doubles hold them all."""
 
@@ -35,7 +35,7 @@ def poisson_binomial_renyi(event: PoissonBinomial, order: float) -> float:
     >>> round(poisson_binomial_renyi(PoissonBinomial(5, 4, Fraction(1, 10)), 2.0), 6)
     0.1369
     """
-    high, low = _probabilities(event)
+    high, low = probabilities(event)
     if event.changed > 1:
         return event.changed * event.trials * _coin_renyi(high, low, order)
     return math.fsum(
@@ -63,7 +63,7 @@ def homogeneous_renyi(contributors: int, trials: int, beta: float, order: float)
 
 def groups(event: PoissonBinomial) -> list[tuple[int, int, int]]:
     """How a long sum is cut: (contributors, trials in a group, number of such groups)."""
-    _, low = _probabilities(event)
+    _, low = probabilities(event)
     longest = max(1, min(LONGEST_SUM, int(_SMALLEST_LOGARITHM / -math.log(low))))
     # A contributor beyond the longest sum is treated as known to the observer: that can only cost more.
     contributors = min(event.contributors, longest)
@@ -74,7 +74,7 @@ def groups(event: PoissonBinomial) -> list[tuple[int, int, int]]:
 
 def pure_loss(event: PoissonBinomial) -> float:
     """The largest log-ratio of probabilities: every changed coin shows its less likely face."""
-    high, low = _probabilities(event)
+    high, low = probabilities(event)
     return event.changed * event.trials * math.log(high / low)
 
 
@@ -130,6 +130,7 @@ def _coin_renyi(high: float, low: float, order: float) -> float:
     )
 
 
-def _probabilities(event: PoissonBinomial) -> tuple[float, float]:
+def probabilities(event: PoissonBinomial) -> tuple[float, float]:
+    """½ + β and ½ − β."""
     beta = Fraction(event.beta)
     return float(Fraction(1, 2) + beta), float(Fraction(1, 2) - beta)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from colonnade.privacy.composition import Items, Leaf, itemise
-from colonnade.privacy.conversion import LARGEST_ORDER, best_order, delta_from_renyi, epsilon_from_renyi
+from colonnade.privacy.conversion import best_order, delta_from_renyi, epsilon_from_renyi
 from colonnade.privacy.events import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -27,7 +27,7 @@ from colonnade.privacy.events import (
 )
 from colonnade.privacy.poisson_binomial import poisson_binomial_renyi
 from colonnade.privacy.skellam import exact_order_limit, exact_skellam_renyi
-from colonnade.privacy.subsampling import LARGEST_SAMPLED_ORDER, sampled_renyi
+from colonnade.privacy.subsampling import sampled_renyi
 
 _LAST_BITS = 2.0**-50
 
@@ -160,12 +160,6 @@ def _skellam(leaf: Skellam, order: float) -> float:
         if order <= exact_order_limit(shift, mu):
             return min(bound, exact_skellam_renyi(shift, mu, order))
     return bound
-
-
-def largest_order(items: Items) -> float:
-    """Beyond this order a rule of these items answers infinity."""
-    sampled = any(isinstance(leaf, PoissonSampled) for leaf, _ in items.leaves)
-    return LARGEST_SAMPLED_ORDER if sampled else LARGEST_ORDER
 
 
 def _integer(items: Items) -> bool:

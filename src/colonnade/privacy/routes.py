@@ -16,8 +16,12 @@ from colonnade.privacy.composition import Items
 from colonnade.privacy.conversion import round_up
 from colonnade.privacy.events import Gaussian, PerStep
 from colonnade.privacy.gdp import gaussian_delta, gaussian_epsilon
+from colonnade.privacy.loss import LEAST_DELTA, loss_distribution
 from colonnade.privacy.pure import pure_epsilon
 from colonnade.privacy.renyi import least_delta, least_epsilon, sum_of_squares
+
+_LOSS_NAME = "privacy loss distribution"
+_TYPICAL_DELTA = 1e-6
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,11 @@ def epsilon_routes(items: Items, delta: float) -> Point:
     if mu is not None:
         return _least([pure, Point(round_up(gaussian_epsilon(mu, delta)), _gaussian_name(mu))])
     epsilon, order = least_epsilon(items, delta)
-    return _least([pure, Point(round_up(epsilon), _renyi_name(order), order)])
+    points = [pure, Point(round_up(epsilon), _renyi_name(order), order)]
+    losses = loss_distribution(items, epsilon) if delta >= LEAST_DELTA else None
+    if losses is not None:
+        points.append(Point(round_up(losses.epsilon(delta)), _LOSS_NAME))
+    return _least(points)
 
 
 def least_delta_of_routes(items: Items, epsilon: float) -> Point:
@@ -54,7 +62,13 @@ def least_delta_of_routes(items: Items, epsilon: float) -> Point:
     if mu is not None:
         return Point(round_up(gaussian_delta(mu, epsilon)), _gaussian_name(mu))
     delta, order = least_delta(items, epsilon)
-    return Point(round_up(delta), _renyi_name(order), order)
+    points = [Point(round_up(delta), _renyi_name(order), order)]
+    losses = (
+        loss_distribution(items, least_epsilon(items, _TYPICAL_DELTA)[0]) if delta >= LEAST_DELTA else None
+    )
+    if losses is not None:
+        points.append(Point(round_up(losses.delta(epsilon)), _LOSS_NAME))
+    return _least(points)
 
 
 def gaussian_mu_of(items: Items) -> float | None:

@@ -1,0 +1,106 @@
+"""Privacy loss distributions: the exact way leaves with known laws compose, on dp-accounting's arithmetic.
+
+Each leaf's hockey-stick curve is sampled on a grid of losses and joined pessimistically ("Connect the Dots",
+Doroshenko, Ghazi, Kamath, Kumar and Manurangsi, arXiv 2207.04380v1); the grids are convolved. What a Fourier
+transform can lose in double arithmetic is taken out of δ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from colonnade.privacy.composition import Items
+from colonnade.privacy.events import PoissonBinomial
+from colonnade.privacy.hockey_stick import Curve, curves_of
+
+if TYPE_CHECKING:
+    from dp_accounting.pld.pld_pmf import PLDPmf
+
+LEAST_DELTA = 1e-12
+_GRID = 2.0**15
+_MOST_VALUES = 2.0**23
+_MOST_CURVES = 24
+
+
+@dataclass(frozen=True)
+class LossDistribution:
+    """The loss in each direction, and how much of δ the arithmetic may have lost."""
+
+    directions: tuple[PLDPmf, ...]
+    lost: float
+
+    def epsilon(self, delta: float) -> float:
+        """The least ε at this δ; infinite if the arithmetic is not fine enough for it."""
+        inside = delta - self.lost
+        if inside <= 0:
+            return math.inf
+        return max(float(pmf.get_epsilon_for_delta(inside)) for pmf in self.directions)
+
+    def delta(self, epsilon: float) -> float:
+        """The least δ at this ε."""
+        return max(float(pmf.get_delta_for_epsilon(epsilon)) for pmf in self.directions) + self.lost
+
+
+def loss_distribution(items: Items, scale: float) -> LossDistribution | None:
+    """The loss of all these leaves together, if each has a curve; `scale` is a rough ε, from a quicker route.
+
+    >>> from colonnade.privacy.composition import itemise
+    >>> from colonnade.privacy.events import Laplace, Repeated
+    >>> losses = loss_distribution(itemise(Repeated(Laplace(1, 10), times=10)), 1.0)
+    >>> 0.9 < losses.epsilon(1e-5) < 1.0
+    True
+    """
+    # Scales within a factor of two share a grid, so that nearby questions share an answer.
+    return _distribution(items, 2.0 ** math.ceil(math.log2(scale))) if 1e-6 < scale < 1e6 else None
+
+
+@lru_cache(maxsize=32)
+def _distribution(items: Items, scale: float) -> LossDistribution | None:
+    curves: list[tuple[Curve, int]] = []
+    # Poisson binomials last: their curves take longest, and another leaf may have none.
+    for leaf, times in sorted(
+        items.leaves, key=lambda item: (isinstance(item[0], PoissonBinomial), repr(item))
+    ):
+        of_leaf = curves_of(leaf)
+        if of_leaf is None:
+            return None
+        curves.extend((curve, times * count) for curve, count in of_leaf)
+    curves = [(curve, count) for curve, count in curves if curve.reach > 0]
+    if not curves or len(curves) > _MOST_CURVES:
+        return None
+    interval = max(scale / _GRID, max(2 * curve.reach * curve.width / _MOST_VALUES for curve, _ in curves))
+    forward = [(_grid(curve, interval, backward=False), count) for curve, count in curves]
+    directions = [_convolve(forward)]
+    if any(curve.forward is not curve.backward for curve, _ in curves):
+        directions.append(
+            _convolve([(_grid(curve, interval, backward=True), count) for curve, count in curves])
+        )
+    length = max(pmf.size for pmf in directions)
+    count = sum(count for _, count in curves)
+    # A transform of length n is off by at most 4u·log₂ n of the 2-norm, a k-th power by k times that, and the
+    # 1-norm of the error is at most √n times its 2-norm.
+    lost = count * math.sqrt(length) * 4 * 2.0**-53 * math.log2(length + 2)
+    return LossDistribution(tuple(directions), lost)
+
+
+def _grid(curve: Curve, interval: float, *, backward: bool) -> PLDPmf:
+    from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
+
+    reach = math.ceil(curve.reach / interval)
+    epsilons = np.arange(-reach, reach + 1, dtype=np.float64) * interval
+    deltas = np.clip((curve.backward if backward else curve.forward)(epsilons), 0.0, 1.0)
+    return create_pmf_pessimistic_connect_dots_fixed_gap(interval, -reach, reach, deltas).to_dense_pmf()
+
+
+def _convolve(parts: list[tuple[PLDPmf, int]]) -> PLDPmf:
+    truncation = 1e-15
+    composed = [pmf.self_compose(count, truncation) if count > 1 else pmf for pmf, count in parts]
+    total = composed[0]
+    for pmf in composed[1:]:
+        total = total.compose(pmf, truncation)
+    return total
