@@ -26,7 +26,7 @@ class Problems:
     """How many values of a column cannot be used, by reason.
 
     >>> Problems(missing=2, infinite=1).sentence
-    '2 values are missing or not a number, 1 value is infinite'
+    '2 values are missing (empty, NULL or NaN), 1 value is infinite'
     """
 
     missing: int = 0
@@ -45,7 +45,7 @@ class Problems:
     def sentence(self) -> str:
         """What was found, as counts only."""
         said = (
-            (self.missing, "missing or not a number"),
+            (self.missing, "missing (empty, NULL or NaN)"),
             (self.infinite, "infinite"),
             (self.text, "text where a number is declared"),
             (self.fractional, "not whole where a count is declared"),
@@ -195,12 +195,13 @@ def _number(value: object, number: dict[str, int], elsewhere: int) -> int:
 def _arrow(values: ArrayLike | pa.Array | Iterable[object]) -> pa.Array:
     if isinstance(values, pa.Array):
         return values
-    given = np.asarray(values)
+    # A list of texts stays one: numpy's fixed-width texts lose what they take for padding.
+    given = list(values) if isinstance(values, list | tuple) else np.asarray(values)
     try:
         return pa.array(given, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
         # Mixed kinds in an object array: compared as text, one by one.
         return pa.array(
-            [None if value is None or value != value else text_of(value) for value in given.tolist()],
+            [None if value is None or value != value else text_of(value) for value in given],
             type=pa.string(),
         )

@@ -1,0 +1,153 @@
+"""Encoders: norms for any values, inverses, and the same features however rows are cut."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from colonnade.data.block import Block
+from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.encoding import MODES, Encoder, Mode, simplex
+from colonnade.errors import DataError, SchemaError
+
+AGE = NumericColumn("age", low=17, high=90)
+GAIN = NumericColumn("gain", low=0, high=99999, transform="log1p")
+SEX = BinaryColumn("sex", values=("F", "M"))
+JOB = CategoricalColumn("job", categories=("clerk", "farmer", "nurse", "other"), other="other")
+COLUMNS: tuple[Column, ...] = (AGE, GAIN, SEX, JOB)
+
+any_number = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([17.0, 90.0, -0.0, 5e-324])
+modes = st.sampled_from(MODES)
+
+
+def any_rows(size: int) -> st.SearchStrategy[dict[str, object]]:
+    return st.fixed_dictionaries(
+        {
+            "age": hnp.arrays(np.float64, size, elements=any_number),
+            "gain": hnp.arrays(np.float64, size, elements=any_number),
+            "sex": st.lists(st.sampled_from(["F", " M ", "M"]), min_size=size, max_size=size),
+            "job": st.lists(st.text(min_size=1).filter(str.strip), min_size=size, max_size=size),
+        }
+    )
+
+
+@given(modes, any_rows(5))
+def test_every_attribute_is_a_block_of_norm_at_most_one(mode: Mode, rows: dict[str, object]) -> None:
+    encoder = Encoder(COLUMNS, mode)
+    features = encoder.encode(rows)  # type: ignore[arg-type]
+    for span in encoder.spans.values():
+        assert np.linalg.norm(features[:, span], axis=1).max() <= 1 + 1e-12
+
+
+@given(any_rows(5))
+def test_on_the_circle_every_attribute_has_norm_one(rows: dict[str, object]) -> None:
+    encoder = Encoder(COLUMNS, "circle")
+    features = encoder.encode(rows)  # type: ignore[arg-type]
+    norms = [np.linalg.norm(features[:, span], axis=1) for span in encoder.spans.values()]
+    np.testing.assert_allclose(norms, 1, atol=1e-12)
+
+
+@given(modes, st.lists(st.floats(0, 1), min_size=1, max_size=9), st.data())
+def test_decoding_gives_back_what_was_encoded(mode: Mode, shares: list[float], data: st.DataObject) -> None:
+    encoder = Encoder(COLUMNS, mode)
+    level = st.lists(st.sampled_from(JOB.categories), min_size=len(shares), max_size=len(shares))
+    rows = {
+        "age": [AGE.low + share * (AGE.high - AGE.low) for share in shares],
+        "gain": [GAIN.high * share for share in shares],
+        "sex": ["F"] * len(shares),
+        "job": data.draw(level),
+    }
+    decoded = encoder.decode(encoder.encode(rows))
+    assert decoded["job"].tolist() == rows["job"]
+    assert decoded["sex"].tolist() == rows["sex"]
+    # Near the ends of the circle the sine is flat: half its digits remain.
+    np.testing.assert_allclose(decoded["age"], rows["age"], rtol=1e-7)
+    np.testing.assert_allclose(decoded["gain"], rows["gain"], rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("vertices", range(2, 12))
+def test_a_simplex_has_equal_angles_unit_vertices_and_its_centre_at_the_origin(vertices: int) -> None:
+    corners = simplex(vertices)
+    expected = np.full((vertices, vertices), -1 / (vertices - 1))
+    np.fill_diagonal(expected, 1)
+    np.testing.assert_allclose(corners @ corners.T, expected, atol=1e-14)
+    np.testing.assert_allclose(corners.sum(axis=0), 0, atol=1e-14)
+
+
+def test_these_rows_have_these_features() -> None:
+    rows = {"age": [17, 53.5, 90], "gain": [0, math.expm1(math.log1p(99999) / 2), 99999]}
+    circle = Encoder((AGE, GAIN), "circle")
+    assert circle.feature_names == ("age:sin", "age:cos", "gain:sin", "gain:cos")
+    expected = [[-1, 0, -1, 0], [0, 1, 0, 1], [1, 0, 1, 0]]
+    np.testing.assert_allclose(circle.encode(rows), expected, atol=1e-9)
+    linear = Encoder((AGE, GAIN, SEX), "linear")
+    assert linear.feature_names == ("age", "gain", "sex")
+    features = linear.encode({**rows, "sex": ["F", "M", "F"]})
+    np.testing.assert_allclose(features, [[-1, -1, -1], [0, 0, 1], [1, 1, -1]], atol=1e-9)
+
+
+def test_width_spans_and_names_agree() -> None:
+    for mode in MODES:
+        encoder = Encoder(COLUMNS, mode)
+        assert encoder.attributes == 4
+        assert encoder.width == len(encoder.feature_names) == encoder.encode(rows_of(1)).shape[1]
+        assert [s.start for s in encoder.spans.values()][1:] == [s.stop for s in encoder.spans.values()][:-1]
+    assert Encoder((JOB,), "linear").feature_names == ("job:farmer", "job:nurse", "job:other")
+
+
+def rows_of(count: int) -> dict[str, object]:
+    rng = np.random.default_rng(count)
+    return {
+        "age": rng.uniform(0, 120, count),
+        "gain": rng.integers(0, 10**6, count),
+        "sex": rng.choice(["F", "M"], count),
+        "job": rng.choice(["clerk", "farmer", "nurse", "other", "pilot"], count),
+    }
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_are_encoded_alike_alone_and_in_a_long_table(mode: Mode) -> None:
+    rows = rows_of(10_001)
+    encoder = Encoder(COLUMNS, mode)
+    whole = encoder.encode(rows)  # type: ignore[arg-type]
+    for start in (0, 4095, 4096, 10_000):
+        one = {name: values[start : start + 1] for name, values in rows.items()}  # type: ignore[index]
+        np.testing.assert_allclose(encoder.encode(one), whole[start : start + 1], rtol=0, atol=1e-15)
+
+
+def test_an_encoder_survives_its_public_description() -> None:
+    for mode in MODES:
+        encoder = Encoder(COLUMNS, mode)
+        assert Encoder.from_data(json.loads(json.dumps(encoder.to_data(), sort_keys=True))) == encoder
+    for wrong in ({}, {"mode": "square", "columns": []}, {"mode": "circle", "columns": 3}):
+        with pytest.raises(SchemaError):
+            Encoder.from_data(wrong)
+
+
+def test_bad_rows_are_refused_by_column_and_count_without_showing_a_value() -> None:
+    encoder = Encoder(COLUMNS, "circle")
+    rows = rows_of(3)
+    with pytest.raises(DataError, match=r"'job' is missing from the rows. Did you mean 'jobs'"):
+        encoder.encode({**{k: v for k, v in rows.items() if k != "job"}, "jobs": rows["job"]})  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="column 'age': 1 value is missing") as raised:
+        encoder.encode({**rows, "age": [float("nan"), 31337, 20]})  # type: ignore[arg-type]
+    assert "31337" not in str(raised.value)
+    with pytest.raises(DataError, match="column 'sex': 2 values are not among the declared") as raised:
+        encoder.encode({**rows, "sex": ["F", "secret", "secret"]})  # type: ignore[arg-type]
+    assert "secret" not in str(raised.value)
+    with pytest.raises(DataError, match="different lengths"):
+        encoder.encode({**rows, "age": [1.0]})  # type: ignore[arg-type]
+    with pytest.raises(SchemaError, match="needs column 'age'"):
+        encoder.encode(Block({}, None, 0))
+
+
+def test_features_with_one_name_are_refused() -> None:
+    clash = (NumericColumn("a", 0, 1), NumericColumn("a:sin", 0, 1), BinaryColumn("a:cos", ("x", "y")))
+    with pytest.raises(SchemaError, match="'a:cos'"):
+        Encoder(clash, "circle")
