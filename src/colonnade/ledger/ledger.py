@@ -160,10 +160,7 @@ class Ledger:
         return Receipt(party=self.party, entry=entry.seq, head=entry.hash)
 
     def keep_receipt(self, receipt: Receipt) -> None:
-        """Keep a peer's receipt, as a witness that its entry was written.
-
-        Raises `LedgerAltered` if the peer gave another head for the same entry before: its ledger has
-        two histories. Both receipts are kept, because together they are the evidence.
+        """Keep a peer's receipt, as a witness that its entry was written. A receipt is kept once.
 
         >>> ledger = Ledger.in_memory("bank")
         >>> ledger.keep_receipt(Receipt(party="insurer", entry=3, head="0" * 64))
@@ -177,19 +174,8 @@ class Ledger:
             )
         with self._lock, self._journal.writing() as page:
             book = self._catch_up(page)
-            others = [
-                kept
-                for kept in book.receipts
-                if (kept.party, kept.entry) == (receipt.party, receipt.entry) and kept != receipt
-            ]
             if receipt not in book.receipts:
                 self._append(page, "receipt", receipt.to_data())
-        if others:
-            raise LedgerAltered(
-                f"{receipt.party} gave two receipts for entry {receipt.entry} of its ledger, with heads "
-                f"{others[0].head[:12]}… and {receipt.head[:12]}…, so that ledger was altered or replaced. "
-                f"Both are kept in {self._journal.where}; stop, and ask {receipt.party}."
-            )
 
     def receipts(self, party: str | None = None) -> tuple[Receipt, ...]:
         """The peers' receipts kept here, or those of one peer: what it needs for its `verify`.
@@ -199,6 +185,25 @@ class Ledger:
         """
         book = self._current()
         return tuple(receipt for receipt in book.receipts if party in (None, receipt.party))
+
+    def contradictions(self) -> tuple[tuple[Receipt, Receipt], ...]:
+        """Pairs of kept receipts in which one peer gives two heads for one entry: it has told two histories.
+
+        Its ledger was altered, or was started anew, as a ledger in memory is with every process.
+
+        >>> ledger = Ledger.in_memory("bank")
+        >>> ledger.keep_receipt(Receipt(party="insurer", entry=3, head="0" * 64))
+        >>> ledger.keep_receipt(Receipt(party="insurer", entry=3, head="1" * 64))
+        >>> [(first.entry, second.entry) for first, second in ledger.contradictions()]
+        [(3, 3)]
+        """
+        told: dict[tuple[str, int], Receipt] = {}
+        found = []
+        for receipt in self._current().receipts:
+            first = told.setdefault((receipt.party, receipt.entry), receipt)
+            if first != receipt:
+                found.append((first, receipt))
+        return tuple(found)
 
     def receipt(self) -> Receipt:
         """A receipt for the last entry, for peers to keep.
