@@ -68,7 +68,7 @@ def drop_top_bit(words: Words) -> None:
 def unpack(words: Words, out: Floats, at: int) -> None:
     """Write the three 21-bit digits of a (rows, columns) block to columns `at`… of three float blocks."""
     for lane, digit in enumerate(_digits(words)):
-        out[lane, :, at : at + words.shape[1]] = digit
+        out[lane, : words.shape[0], at : at + words.shape[1]] = digit
 
 
 def fold(product: Floats, total: Floats, prime: int) -> None:

@@ -99,7 +99,7 @@ class Field:
             raise TypeError(f"a field holds integers, not {values.dtype}: round first")
         if values.dtype == np.uint64:
             return self._encode_exact(values.astype(object))
-        integers = np.ascontiguousarray(values, dtype=np.int64)
+        integers = np.asarray(values, dtype=np.int64, order="C")
         words = np.empty((self.words.limbs, *integers.shape), dtype=np.uint64)
         # The loop reports the bits it met, so that only integers near the capacity are looked at twice.
         if self.words.encode(integers, words) >= self.capacity:

@@ -60,7 +60,7 @@ class MersenneWords:
 
     def encode_exact(self, values: NDArray[np.object_], out: Words) -> None:
         """The same for Python integers of any size."""
-        out[0] = (values % MERSENNE).astype(np.uint64)
+        out.reshape(-1)[...] = (values.reshape(-1) % MERSENNE).astype(np.uint64)
 
     def decode(self, words: Words) -> NDArray[np.int64]:
         """Signed integers nearest to zero."""
