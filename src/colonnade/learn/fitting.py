@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from colonnade.errors import InputError
 from colonnade.learn.release import MomentRelease
-
-Task = Literal["classification", "regression", "pca"]
+from colonnade.protocols.moments_plan import Task
 
 
 class NoiseWarning(UserWarning):

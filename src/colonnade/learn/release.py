@@ -36,6 +36,17 @@ class MomentRelease:
     `mu` is the Skellam noise with every party's part in it: variance 2·mu on the diagonal, mu elsewhere.
     `plan` and `run` are the digests under which the ledgers hold this release. A `reproducible` release had
     noise from a seed: it is for tests and protects nobody.
+
+    >>> from colonnade.data.columns import NumericColumn
+    >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
+    >>> release = MomentRelease(
+    ...     matrix=np.array([[160000, 0], [0, 250000]]), gamma=100, rows=50, encoders=(("bank", encoder),),
+    ...     label=LabelBlock(None), mu=Fraction(10**8), guarantees=(), plan="", run="", reproducible=False,
+    ... )
+    >>> release
+    MomentRelease(1 feature of 1 party, no label, 50 rows, noise 1)
+    >>> release.gram, round(release.plain_moments().count, 1)
+    (array([[16.]]), 51.0)
     """
 
     matrix: NDArray[np.int64]
@@ -70,9 +81,11 @@ class MomentRelease:
         object.__setattr__(self, "matrix", matrix)
 
     def __repr__(self) -> str:
+        features = "1 feature" if self.columns == 1 else f"{self.columns} features"
+        parties = "1 party" if len(self.encoders) == 1 else f"{len(self.encoders)} parties"
         return (
-            f"MomentRelease({self.columns} features of {len(self.encoders)} parties, label {self.label.kind}, "
-            f"{self.rows} rows, noise {self.noise:.3g})"
+            f"MomentRelease({features} of {parties}, {_described(self.label)}, {self.rows} rows, "
+            f"noise {self.noise:.3g})"
         )
 
     @property
