@@ -9,7 +9,9 @@ from pathlib import Path
 import colonnade
 
 ROOT = Path(colonnade.__file__).parent
-TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+TREES = {
+    path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))
+}
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
@@ -33,8 +35,11 @@ def attributes(tree: ast.AST) -> Iterator[str]:
 
 def uses_randomness_source(tree: ast.AST) -> bool:
     sources = ("secrets", "random", "os.urandom", "os.getrandom", "numpy.random", "uuid")
-    return any(name == source or name.startswith(source + ".") for name in imports(tree) for source in sources) or any(
-        text.startswith(("np.random", "numpy.random", "os.urandom", "os.getrandom")) for text in attributes(tree)
+    return any(
+        name == source or name.startswith(source + ".") for name in imports(tree) for source in sources
+    ) or any(
+        text.startswith(("np.random", "numpy.random", "os.urandom", "os.getrandom"))
+        for text in attributes(tree)
     )
 
 
@@ -90,7 +95,8 @@ def test_every_public_name_is_documented() -> None:
     for name, tree in TREES.items():
         assert ast.get_docstring(tree), name
         for node in tree.body:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            if named and not node.name.startswith("_"):
                 assert ast.get_docstring(node), f"{name}: {node.name}"
 
 

@@ -63,15 +63,23 @@ async def meet(party: Party) -> None:
 
 
 async def agree(party: Party, what: str, data: Mapping[str, Any]) -> None:
-    """Stop unless every member holds the same `data`; the error names the first field that differs."""
-    mine = {path: digest(value) for path, value in flatten(data).items()}
-    said = await exchange(party, what, Message({"digests": mine}), party.group.members)
-    for peer, message in said.items():
+    """Stop unless every member holds the same `data`; the error names the first field that differs.
+
+    If anybody differs from anybody, every member sees at least one difference, so all take the second look.
+    """
+    whole = digest(data)
+    members = party.group.members
+    said = await exchange(party, what, Message({"digest": whole}), members)
+    if all(message.text("digest") == whole for message in said.values()):
+        return
+    mine = {path: digest(value)[:32] for path, value in flatten(data).items()}
+    details = await exchange(party, f"{what} fields", Message({"digests": mine}), members)
+    for peer, message in details.items():
         theirs = message.fields.get("digests")
-        if theirs == mine:
-            continue
         known = theirs if isinstance(theirs, dict) else {}
         differing = [path for path in (*mine, *known) if mine.get(path) != known.get(path)]
+        if not differing and said[peer].text("digest") == whole:
+            continue
         first = differing[0] if differing else what
         how = "do not agree on" if first in mine and first in known else "do not both have"
         raise PlansDiffer(

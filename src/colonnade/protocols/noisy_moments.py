@@ -12,11 +12,12 @@ Box of the protocol, after the Skellam moment release of SPCA (Skellam noise in 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
+from colonnade.data.block import Block
 from colonnade.errors import LocalProtocolError
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.moments_plan import MomentsPlan
@@ -25,9 +26,20 @@ from colonnade.protocols.sharing import open_to, share
 from colonnade.runtime.party import Party
 
 
-async def noisy_moments(
-    party: Party, table: AlignedTable | None, plan: MomentsPlan
-) -> NDArray[np.int64] | None:
+class RowSource(Protocol):
+    """Aligned rows in blocks, or blanks in their place."""
+
+    @property
+    def rows(self) -> int:
+        """The public number of rows."""
+        ...
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """The rows in order, at most `size` at a time."""
+        ...
+
+
+async def noisy_moments(party: Party, table: RowSource | None, plan: MomentsPlan) -> NDArray[np.int64] | None:
     """The noisy matrix Σ z̃z̃ᵀ at the server, None elsewhere."""
     group, t = party.group, party.group.threshold
     release = plan.release(party.name, run=party.run, reproducible=party.tainted)
@@ -77,7 +89,7 @@ def arranged(matrix: NDArray[np.int64], plan: MomentsPlan) -> NDArray[np.int64]:
 
 
 def _blocks(
-    party: Party, table: AlignedTable | None, plan: MomentsPlan
+    party: Party, table: RowSource | None, plan: MomentsPlan
 ) -> Iterator[tuple[int, NDArray[np.int64] | None]]:
     """Row counts of the agreed blocks, with this owner's integers for each of them."""
     if not party.owns_columns:

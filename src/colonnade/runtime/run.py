@@ -36,6 +36,15 @@ class Outcome:
         return sum(traffic.bytes_sent for traffic in self.traffic.values())
 
     @property
+    def bytes_by_step(self) -> dict[str, int]:
+        """What all parties sent, by kind of step."""
+        steps: dict[str, int] = {}
+        for traffic in self.traffic.values():
+            for (_, step), size in traffic.sent.items():
+                steps[step] = steps.get(step, 0) + size
+        return steps
+
+    @property
     def rounds(self) -> int:
         """The longest chain of steps any party waited for."""
         return max(traffic.rounds for traffic in self.traffic.values())

@@ -1,0 +1,526 @@
+"""The moment protocol against its ideal twin, its door, and its refusals."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colonnade.crypto.shares import make_scheme
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.errors import (
+    BudgetExceeded,
+    DataError,
+    FieldTooSmall,
+    LocalProtocolError,
+    NotMasked,
+    PlanError,
+    PlansDiffer,
+    RemoteProtocolError,
+)
+from colonnade.learn.federation import Federation
+from colonnade.ledger import Ledger, Release
+from colonnade.numbers.field import FIELD63
+from colonnade.privacy.guarantee import account
+from colonnade.protocols.alignment import align_equal_ids
+from colonnade.protocols.dry_run import bill
+from colonnade.protocols.ideal import ideal_moments
+from colonnade.protocols.moments_plan import default_delta, plan_moments
+from colonnade.protocols.moments_session import MomentsRequest, moments_session
+from colonnade.protocols.noisy_moments import noisy_moments
+from colonnade.protocols.shared import MomentSum, Shared, total
+from colonnade.protocols.sharing import open_to, share
+from colonnade.randomness import SystemRandomness
+from colonnade.runtime.group import Group
+from colonnade.runtime.run import Desk, run_here
+
+NAMES = ("bank", "insurer", "shop", "clinic", "school")
+LABELS = {
+    "classification": "[label]\ncolumn='y'\nkind='classes'\nclasses=['no','maybe','yes']\n",
+    "regression": "[label]\ncolumn='y'\nkind='real'\nlow=-2\nhigh=2\n",
+    "pca": "",
+}
+
+
+class Silence:
+    """No noise at all, so that the protocol can be compared with its ideal on integers."""
+
+    support = 0
+
+    def part(self, parts):
+        return self
+
+    def draw_symmetric(self, size, randomness):
+        return np.zeros((size, size), dtype=np.int64)
+
+
+class Witnessed:
+    """Real noise whose parts are remembered."""
+
+    def __init__(self, noise, drawn):
+        self.noise, self.drawn = noise, drawn
+
+    def __getattr__(self, name):
+        return getattr(self.noise, name)
+
+    def part(self, parts):
+        return Witnessed(self.noise.part(parts), self.drawn)
+
+    def draw_symmetric(self, size, randomness):
+        self.drawn.append(self.noise.draw_symmetric(size, randomness))
+        return self.drawn[-1].copy()
+
+
+def table_of(party, rows, *, task, active, seed=0, ids=None, width=2):
+    rng = np.random.default_rng([seed, NAMES.index(party)])
+    text = "id='n'\n" + "".join(
+        f"[columns.{party}{i}]\nkind='numeric'\nlow=-1\nhigh=1\n" for i in range(width)
+    )
+    text += f"[columns.{party}_kind]\nkind='categorical'\ncategories=['a','b','c']\n"
+    arrays = {f"{party}{i}": rng.uniform(-1.2, 1.2, rows) for i in range(width)}
+    arrays[f"{party}_kind"] = rng.choice(["a", "b", "c"], rows)
+    if party == active and task != "pca":
+        text += LABELS[task]
+        arrays["y"] = (
+            rng.choice(["no", "maybe", "yes"], rows) if task == "classification" else rng.normal(size=rows)
+        )
+    return Table.from_arrays(party, arrays, Schema.parse(text), ids=ids)
+
+
+def tables_of(parties, rows, *, task="classification", active=None, seed=0):
+    active = active or parties[0]
+    return [table_of(party, rows, task=task, active=active, seed=seed) for party in parties]
+
+
+def ledgers_for(group, epsilon=10.0):
+    ledgers = {name: Ledger.in_memory(name) for name in group.members}
+    for name in group.owners:
+        ledgers[name].set_budget(name, "*", "*", epsilon=epsilon, delta=1e-5)
+    return ledgers
+
+
+def run_plan(plan, tables, *, record=False, ledgers=None):
+    """The protocol between alignment and opening, as every party runs it."""
+
+    async def program(party, table):
+        from colonnade.protocols.agreement import meet
+
+        await meet(party)
+        aligned = await align_equal_ids(party, table)
+        return await noisy_moments(party, aligned, plan), aligned
+
+    by_name = {table.party: table for table in tables}
+    books = ledgers or ledgers_for(plan.group)
+    desks = {name: Desk(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
+    return run_here(program, plan.group, desks, record=record)
+
+
+def plan_for(tables, group, *, task="classification", rows=None, epsilon=1.0, **more):
+    schemas = tuple(table.public() for table in tables)
+    return plan_moments(
+        group, schemas, task=task, rows=rows or tables[0].rows, epsilon=epsilon, delta=1e-5, **more
+    )
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(["classification", "regression", "pca"]),
+    st.integers(2, 5),
+    st.integers(1, 300),
+    st.integers(0, 4),
+    st.integers(0, 1000),
+)
+def test_without_noise_the_protocol_is_the_ideal(task, count, rows, active, seed):
+    parties = NAMES[:count]
+    holder = parties[active % count]
+    tables = tables_of(parties, rows, task=task, active=holder, seed=seed)
+    group = Group.of(parties, active=None if task == "pca" else holder)
+    plan = plan_for(tables, group, task=task)
+    plan.__dict__["noise"] = Silence()
+    plan.__dict__["views"] = ()
+    outcome = run_plan(plan, tables)
+    opened, _ = outcome.results["server"]
+    aligned = {name: outcome.results[name][1] for name in parties}
+    assert opened.tolist() == ideal_moments(aligned, plan).tolist()
+    assert all(outcome.results[name][0] is None for name in parties), "only the server opens"
+
+
+def test_what_is_opened_is_the_ideal_plus_every_owners_noise():
+    tables = tables_of(("bank", "insurer", "shop"), 50)
+    plan = plan_for(tables, Group.of(("bank", "insurer", "shop"), active="bank"))
+    drawn = []
+    plan.__dict__["noise"] = Witnessed(plan.noise, drawn)
+    outcome = run_plan(plan, tables)
+    opened, _ = outcome.results["server"]
+    ideal = ideal_moments({name: outcome.results[name][1] for name in plan.group.owners}, plan)
+    assert len(drawn) == 3
+    # The label block is dealt behind bank's features and arranged to the end; diagonals suffice to compare.
+    difference = np.sort(np.diag(opened - ideal.astype(np.int64)))
+    assert difference.tolist() == np.sort(np.diag(sum(drawn))).tolist()
+    labels = opened[-3:, -3:]
+    assert np.count_nonzero(labels - np.diag(np.diag(labels))) == 0, "products of classes are not released"
+
+
+def test_keepers_that_own_nothing_can_keep_the_shares():
+    tables = tables_of(("bank", "insurer"), 40)
+    group = Group.of(("bank", "insurer"), active="bank", keepers=("one", "two", "three"))
+    plan = plan_for(tables, group)
+    plan.__dict__["noise"] = Silence()
+    plan.__dict__["views"] = ()
+    outcome = run_plan(plan, tables)
+    aligned = {name: outcome.results[name][1] for name in group.owners}
+    assert outcome.results["server"][0].tolist() == ideal_moments(aligned, plan).tolist()
+
+
+def opening(prepare, *, threshold=1):
+    """Run the door on whatever `prepare` makes of freshly dealt secrets."""
+    group = Group.of(NAMES[: 2 * threshold + 1], active="bank")
+    scheme = make_scheme(len(group.keepers), FIELD63)
+    release = Release("r/x", "r", "plan", "a test", "server", (), False)
+
+    async def program(party, table):
+        mine = np.arange(6, dtype=np.int64).reshape(3, 2) if party.name == "bank" else None
+        dealt = await share(party, mine, {"bank": (3, 2)}, scheme=scheme, degree=threshold, step="columns")
+        sums = MomentSum(FIELD63, 2, keeps_shares=party.keeps_shares)
+        sums.add([dealt["bank"]])
+        value = await prepare(party, sums.upper_triangle(), dealt["bank"], scheme)
+        return await open_to(party, group.server, value, scheme=scheme, release=release, step="open")
+
+    desks = {name: Desk(ledger) for name, ledger in ledgers_for(group).items()}
+    return run_here(program, group, desks, record=True)
+
+
+async def noise_of(party, dealers, scheme, degree, step="noise"):
+    mine = np.zeros((1, 3), dtype=np.int64) if party.name in dealers else None
+    shares = await share(party, mine, dict.fromkeys(dealers, (1, 3)), scheme=scheme, degree=degree, step=step)
+    return total(shares.values())
+
+
+def test_the_door_opens_a_product_that_enough_parties_masked():
+    async def masked(party, product, dealt, scheme):
+        return product + await noise_of(party, party.group.owners, scheme, 2)
+
+    assert opening(masked).results["server"].tolist() == [[20, 26, 35]]
+
+
+def test_the_door_refuses_a_bare_product():
+    async def bare(party, product, dealt, scheme):
+        return product
+
+    with pytest.raises(NotMasked, match="masks from 2 parties are needed, 0 are in it"):
+        opening(bare)
+
+
+def test_the_door_refuses_a_product_that_only_possible_colluders_masked():
+    async def one(party, product, dealt, scheme):
+        return product + await noise_of(party, ("insurer",), scheme, 2)
+
+    with pytest.raises(NotMasked, match="1 are in it"):
+        opening(one)
+
+
+def test_the_door_refuses_a_mask_that_was_used_before():
+    async def again(party, product, dealt, scheme):
+        noise = await noise_of(party, party.group.owners, scheme, 2)
+        release = Release("r/y", "r", "plan", "another test", "server", (), False)
+        await open_to(party, "server", product + noise, scheme=scheme, release=release, step="first")
+        return product + product + noise
+
+    with pytest.raises(NotMasked, match="was used in an earlier opening"):
+        opening(again)
+
+
+def test_a_mask_of_degree_t_cannot_be_added_to_a_product():
+    async def low(party, product, dealt, scheme):
+        return product + await noise_of(party, party.group.owners, scheme, 1)
+
+    with pytest.raises(LocalProtocolError, match="cannot add shares of degree 2"):
+        opening(low)
+
+
+def test_nobody_can_branch_on_a_secret():
+    with pytest.raises(LocalProtocolError, match="nobody can branch on a secret"):
+        bool(Shared(None, (1, 1), 1))
+
+
+def test_a_refused_release_leaves_no_column_on_the_wire():
+    tables = tables_of(("bank", "insurer"), 30)
+    group = Group.of(("bank", "insurer"), active="bank")
+    plan = plan_for(tables, group)
+    ledgers = ledgers_for(group) | {"bank": ledgers_for(group, epsilon=0.5)["bank"]}
+    steps = []
+
+    async def program(party, table):
+        from colonnade.protocols.agreement import meet
+
+        try:
+            await meet(party)
+            aligned = await align_equal_ids(party, table)
+            await noisy_moments(party, aligned, plan)
+        finally:
+            steps.extend(step for _, step in party.traffic.sent)
+
+    by_name = {table.party: table for table in tables}
+    with pytest.raises(BudgetExceeded, match="bank"):
+        run_here(
+            program,
+            group,
+            {name: Desk(ledgers[name], by_name.get(name), dataset=name) for name in group.members},
+        )
+    assert "hello" in steps and not {"columns", "noise", "moments"} & set(steps)
+    assert [entry.kind for entry in ledgers["bank"].entries()] == ["opened", "budget"]
+
+
+def test_every_owner_and_keeper_is_charged_before_the_first_column():
+    order = []
+
+    class Noting:
+        def __init__(self, name, ledger):
+            self.name, self.ledger = name, ledger
+
+        def charge(self, release, dataset):
+            order.append(("charge", self.name))
+            return self.ledger.charge(release, dataset)
+
+        def keep_receipt(self, receipt):
+            self.ledger.keep_receipt(receipt)
+
+    tables = tables_of(("bank", "insurer"), 30)
+    group = Group.of(("bank", "insurer"), active="bank")
+    plan = plan_for(tables, group)
+    ledgers = {name: Noting(name, ledger) for name, ledger in ledgers_for(group).items()}
+    original = type(plan.quantizers["bank"]).quantize
+
+    def noted(self, values):
+        order.append(("rows", "somebody"))
+        return original(self, values)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(plan.quantizers["bank"]), "quantize", noted)
+        run_plan(plan, tables, ledgers=ledgers)
+    first_rows = order.index(("rows", "somebody"))
+    assert {name for what, name in order[:first_rows] if what == "charge"} == {"bank", "insurer", "server"}
+
+
+def test_peers_keep_receipts_that_show_a_ledger_cut_short():
+    tables = tables_of(("bank", "insurer"), 30)
+    federation = Federation(tables, budget=(2.0, 1e-5))
+    federation.moments(task="classification", epsilon=1.0, delta=1e-5)
+    receipts = federation.ledgers["insurer"].receipts("bank")
+    assert federation.ledgers["bank"].verify(receipts).receipts == 1
+    from colonnade.errors import LedgerAltered
+
+    with pytest.raises(LedgerAltered):
+        Ledger.in_memory("bank").verify(receipts)
+
+
+@pytest.mark.parametrize("field", ["epsilon", "gamma", "task"])
+def test_different_jobs_stop_the_run_and_name_the_field(field):
+    request = MomentsRequest("classification", 1.0, 1e-5)
+    other = replace(request, **{field: {"epsilon": 2.0, "gamma": 8192, "task": "pca"}[field]})
+    tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
+    group = Group.of(("bank", "insurer"), active="bank")
+
+    async def program(party, table):
+        return await moments_session(party, table, other if party.name == "insurer" else request)
+
+    ledgers = ledgers_for(group)
+    with pytest.raises(PlansDiffer, match=f"do not agree on '{field}'"):
+        run_here(program, group, {n: Desk(ledgers[n], tables.get(n), dataset=n) for n in group.members})
+    assert all(len(ledger.entries()) <= 2 for ledger in ledgers.values()), "nothing was charged"
+
+
+def test_a_lying_introduction_is_refused():
+    group = Group.of(("bank", "insurer"), active="bank")
+    tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
+
+    class Lying:
+        rows = 20
+
+        class schema:
+            @staticmethod
+            def public(name):
+                return tables["bank"].public()
+
+    ledgers = ledgers_for(group)
+    desks = {
+        n: Desk(ledgers[n], Lying() if n == "insurer" else tables.get(n), dataset=n) for n in group.members
+    }
+    with pytest.raises(RemoteProtocolError, match="insurer introduced itself with the columns of bank"):
+        run_here(moments_session, group, desks, MomentsRequest("classification", 1.0, 1e-5))
+
+
+def aligned_with(bank_ids, insurer_ids):
+    group = Group.of(("bank", "insurer"), active="bank")
+    tables = {
+        "bank": table_of("bank", len(bank_ids), task="classification", active="bank", ids=bank_ids),
+        "insurer": table_of(
+            "insurer", len(insurer_ids), task="classification", active="bank", ids=insurer_ids
+        ),
+    }
+
+    async def program(party, table):
+        return await align_equal_ids(party, table)
+
+    ledgers = ledgers_for(group)
+    return run_here(program, group, {n: Desk(ledgers[n], tables.get(n)) for n in group.members}, record=True)
+
+
+def test_equal_ids_align():
+    outcome = aligned_with(["a", "b", "c"], ["a", "b", "c"])
+    assert outcome.results["bank"].digest == outcome.results["insurer"].digest
+    assert outcome.results["server"] is None
+    assert all(b"ids" not in seen.frame for seen in outcome.seen["server"]), "the server sees no digest"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "message"),
+    [
+        (["a", "b"], "3 rows against 2|2 rows against 3"),
+        (["c", "b", "a"], "same ids in different orders"),
+        (["a", "b", "d"], "do not match, although both have 3 rows"),
+    ],
+)
+def test_ids_that_do_not_match_are_an_error_that_shows_none_of_them(theirs, message):
+    with pytest.raises(DataError, match=message) as caught:
+        aligned_with(["a", "b", "c"], theirs)
+    assert "'d'" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"epsilon": 0.0}, PlanError, "positive number"),
+        ({"epsilon": float("nan")}, PlanError, "positive number"),
+        ({"delta": 0.5}, PlanError, "not below 1/n"),
+        ({"delta": 2.0}, PlanError, "between 0 and 1"),
+        ({"gamma": 16}, PlanError, "gamma"),
+        ({"rows": 2**60, "delta": 1e-20}, FieldTooSmall, "rows"),
+        ({"task": "regression"}, PlanError, "needs a label of kind real or count"),
+    ],
+)
+def test_a_plan_that_cannot_work_is_refused(change, error, message):
+    tables = tables_of(("bank", "insurer"), 100)
+    arguments = {"task": "classification", "rows": 100, "epsilon": 1.0, "delta": 1e-5} | change
+    with pytest.raises(error, match=message):
+        plan_moments(
+            Group.of(("bank", "insurer"), active="bank"),
+            tuple(table.public() for table in tables),
+            **arguments,
+        )
+
+
+def test_a_delta_above_one_over_n_must_be_named_explicitly():
+    tables = tables_of(("bank", "insurer"), 100)
+    schemas = tuple(table.public() for table in tables)
+    group = Group.of(("bank", "insurer"), active="bank")
+    plan = plan_moments(
+        group, schemas, task="classification", rows=100, epsilon=1.0, delta=0.02, accepted_delta=0.02
+    )
+    assert plan.delta == 0.02
+    assert default_delta(100) < 1 / 1000 + 1e-12
+
+
+@pytest.mark.parametrize("labels", [(), ("bank", "insurer"), ("insurer",)])
+def test_the_label_must_be_where_the_job_says(labels):
+    tables = [
+        table_of("bank", 10, task="classification", active="bank" if "bank" in labels else "nobody"),
+        table_of("insurer", 10, task="classification", active="insurer" if "insurer" in labels else "nobody"),
+    ]
+    with pytest.raises(PlanError, match="label"):
+        plan_for(tables, Group.of(("bank", "insurer"), active="bank"))
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_the_plan_spends_at_most_its_epsilon_and_knows_what_a_party_knows(count):
+    tables = tables_of(NAMES[:count], 1000)
+    plan = plan_for(tables, Group.of(NAMES[:count], active="bank"), epsilon=0.7)
+    by_observer = {item.observer.name: item.epsilon for item in plan.guarantees}
+    assert 0.69 < by_observer["server"] <= 0.7
+    assert by_observer["reader"] == by_observer["server"]
+    assert all(by_observer[f"party:{name}"] >= 0.7 for name in NAMES[:count]), "replacing costs a party more"
+    assert plan.total_mu == plan.mu * Fraction(count, count - plan.group.threshold)
+    less = plan_for(tables, plan.group, epsilon=0.35)
+    assert less.mu > plan.mu
+
+
+def test_the_noise_left_to_an_observer_is_what_the_owners_it_does_not_know_dealt():
+    tables = tables_of(NAMES[:3], 1000)
+    plan = plan_for(tables, Group.of(NAMES[:3], active="bank"))
+    for view in plan.views:
+        assert view.event.event.mu == plan.mu, "K − t parts of μ/(K − t) are μ"
+    assert account(plan.views[0].event, 1e-5).epsilon <= 1.0
+
+
+def test_a_dry_run_costs_what_the_real_run_costs_and_touches_nothing():
+    tables = tables_of(("bank", "insurer"), 300)
+    federation = Federation(tables, budget=(2.0, 1e-5))
+    federation.moments(task="classification", epsilon=1.0, delta=1e-5)
+    run = federation.runs[-1]
+    expected = bill(run.plan)
+    for step in ("columns", "noise", "moments", "receipts"):
+        assert expected.bytes_by_step[step] == run.outcome.bytes_by_step[step]
+    assert expected.bytes_sent <= run.outcome.bytes_sent
+    assert expected.guarantees == run.release.guarantees
+
+
+def test_seeded_noise_taints_the_run_the_ledgers_and_the_release():
+    tables = tables_of(("bank", "insurer"), 50)
+    first = Federation(tables, budget=(2.0, 1e-5), noise_seed=1)
+    second = Federation(tables, budget=(2.0, 1e-5), noise_seed=1)
+    one = first.moments(task="classification", epsilon=1.0, delta=1e-5)
+    two = second.moments(task="classification", epsilon=1.0, delta=1e-5)
+    assert np.array_equal(one.matrix, two.matrix)
+    assert one.reproducible and "No privacy" in str(one.privacy)
+    assert all(total.reproducible for total in first.ledgers["bank"].totals())
+    honest = Federation(tables, budget=(2.0, 1e-5)).moments(task="classification", epsilon=1.0, delta=1e-5)
+    assert not honest.reproducible
+    assert not np.array_equal(one.matrix, honest.matrix)
+
+
+def test_shares_that_are_none_end_the_run_by_name():
+    group = Group.of(("bank", "insurer"), active="bank")
+    scheme = make_scheme(3, FIELD63)
+    from colonnade.protocols.messages import tell
+    from colonnade.runtime.wire import Message
+
+    async def program(party, table):
+        if party.name == "bank":
+            for keeper in ("server", "insurer"):
+                garbage = np.full(16, 255, dtype=np.uint8)
+                await tell(party, keeper, "columns", Message(arrays={"share": garbage}))
+            return
+        await share(party, None, {"bank": (1, 2)}, scheme=scheme, degree=1, step="columns")
+
+    desks = {name: Desk(ledger) for name, ledger in ledgers_for(group).items()}
+    with pytest.raises(RemoteProtocolError, match="bank at step 'columns' sent a share that is none"):
+        run_here(program, group, desks)
+
+
+def test_interrupting_a_run_cancels_every_party():
+    cancelled = []
+
+    async def program(party, table):
+        try:
+            if party.name == "server":
+                raise KeyboardInterrupt
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            cancelled.append(party.name)
+            raise
+
+    group = Group.of(("bank", "insurer"), active="bank")
+    with pytest.raises(KeyboardInterrupt):
+        run_here(program, group, {name: Desk(ledger) for name, ledger in ledgers_for(group).items()})
+    assert sorted(cancelled) == ["bank", "insurer"]
+
+
+def test_the_system_randomness_is_the_default():
+    tables = tables_of(("bank", "insurer"), 20)
+    assert isinstance(Federation(tables, budget=(1.0, 1e-5))._coins("bank"), SystemRandomness)
