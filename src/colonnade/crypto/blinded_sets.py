@@ -1,0 +1,127 @@
+"""Two sets that find what they have in common, as pure functions over blocks of points.
+
+The asker shuffles and blinds its ids, the other side does the same with its own, and each multiplies what
+it receives. The asker then holds ab·H(x) for its own ids, because the other side returned them in the order
+sent, and ab·H(y) for the other side's ids, which it multiplied itself; equal values are common ids. It tells
+the other side the places of those in the other side's own shuffled list. docs/proofs/psi.md says who learns what.
+
+The common order is that of the values ab·H(x). To anyone who lacks a or b it is a random order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.crypto.curve import POINT_BYTES, Blinding, hash_to_curve
+from colonnade.randomness import Randomness
+
+BLOCK_POINTS = 4096
+_DUMMY_BYTES = 32
+
+Places = NDArray[np.int64]
+
+
+def shuffled(count: int, randomness: Randomness) -> Places:
+    """A secret uniform order of `range(count)`: the order of as many random 128-bit numbers.
+
+    >>> from colonnade.randomness import SystemRandomness
+    >>> sorted(shuffled(3, SystemRandomness()).tolist())
+    [0, 1, 2]
+    """
+    words = randomness.words(2 * count)
+    return np.lexsort((words[:count], words[count:])).astype(np.int64)
+
+
+@dataclass(frozen=True, repr=False)
+class BlindedSet:
+    """One party's side of one intersection: its ids in a secret order, filled up with dummies, and its scalar.
+
+    `padded` is the size that the peer sees; it must be at least the number of ids. A dummy is the hash of fresh
+    random bytes under a domain of its own, so it meets no id of anybody.
+
+    >>> from colonnade.randomness import SystemRandomness
+    >>> ids = [b"ada", b"grace"]
+    >>> mine = BlindedSet.prepare(ids, domain=b"doctest", randomness=SystemRandomness(), padded=5)
+    >>> sum(len(block) for block in mine.blinded_blocks()) // 32
+    5
+    """
+
+    ids: Sequence[bytes]
+    domain: bytes
+    order: Places
+    blinding: Blinding
+    randomness: Randomness = field()
+
+    @classmethod
+    def prepare(
+        cls, ids: Sequence[bytes], *, domain: bytes, randomness: Randomness, padded: int | None = None
+    ) -> BlindedSet:
+        """A fresh scalar and a fresh order. Ids must be distinct."""
+        size = len(ids) if padded is None else padded
+        if size < len(ids):
+            raise ValueError(f"{len(ids)} ids cannot be padded to {size}")
+        if len(set(ids)) != len(ids):
+            raise ValueError(f"{len(ids) - len(set(ids))} ids are repeated")
+        return cls(ids, domain, shuffled(size, randomness), Blinding.draw(randomness), randomness)
+
+    @property
+    def size(self) -> int:
+        """How many points the peer sees."""
+        return len(self.order)
+
+    def blinded_blocks(self) -> Iterator[bytes]:
+        """a·H(x) in the secret order, a block at a time."""
+        for start in range(0, self.size, BLOCK_POINTS):
+            places = self.order[start : start + BLOCK_POINTS]
+            real = places < len(self.ids)
+            hashed = hash_to_curve((self.ids[place] for place in places[real]), domain=self.domain)
+            dummies = hash_to_curve(
+                (self.randomness.bytes(_DUMMY_BYTES) for _ in range(int((~real).sum()))),
+                domain=self.domain + b" dummy",
+            )
+            points = np.empty((len(places), POINT_BYTES), dtype=np.uint8)
+            points[real] = np.frombuffer(hashed, dtype=np.uint8).reshape(-1, POINT_BYTES)
+            points[~real] = np.frombuffer(dummies, dtype=np.uint8).reshape(-1, POINT_BYTES)
+            yield self.blinding.multiply(points.tobytes())
+
+    def rows(self, places: Places) -> Places:
+        """Which ids stand at these places of the shuffled list; refused if a place is repeated or a dummy."""
+        if places.size and (int(places.min()) < 0 or int(places.max()) >= self.size):
+            raise ValueError(f"a place lies outside the list of {self.size}")
+        if len(np.unique(places)) != len(places):
+            raise ValueError("a place is named twice")
+        rows = self.order[places]
+        if np.any(rows >= len(self.ids)):
+            raise ValueError("a place names a dummy, which can be in no other set")
+        return rows
+
+
+@dataclass(frozen=True)
+class Matches:
+    """The common ids, in the common order, by their places in the two shuffled lists."""
+
+    mine: Places
+    theirs: Places
+    values: NDArray[np.bytes_]
+
+
+def match(mine: bytes, theirs: bytes) -> Matches:
+    """Where two lists of twice multiplied points agree, sorted by those points.
+
+    A list that names a point twice is refused: ids are distinct, so a peer that sends one point twice
+    does not follow the protocol.
+
+    >>> found = match(b"b" * 32 + b"a" * 32, b"c" * 32 + b"a" * 32 + b"b" * 32)
+    >>> found.mine.tolist(), found.theirs.tolist()
+    ([1, 0], [1, 2])
+    """
+    left, right = (np.frombuffer(points, dtype=f"S{POINT_BYTES}") for points in (mine, theirs))
+    for side, points in (("own", left), ("peer's", right)):
+        if len(np.unique(points)) != len(points):
+            raise ValueError(f"a point is repeated in the {side} list")
+    values, places, their_places = np.intersect1d(left, right, assume_unique=True, return_indices=True)
+    return Matches(places.astype(np.int64), their_places.astype(np.int64), values)
