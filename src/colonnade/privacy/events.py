@@ -236,4 +236,9 @@ def _from_data(data: Any) -> Any:
 
 
 def _parse_number(text: str) -> Number:
-    return Fraction(text) if "/" in text else int(text)
+    if "/" not in text:
+        return int(text)
+    numerator, denominator = (int(part) for part in text.split("/"))
+    if denominator <= 0:
+        raise ValueError(f"the denominator of {text!r} is not positive")
+    return Fraction(numerator, denominator)

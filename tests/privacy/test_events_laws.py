@@ -1,0 +1,213 @@
+"""Events: what can be built, what comes back from data, and how they compose."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from typing import Any, get_args
+
+import msgpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from privacy_strategies import events, mechanisms
+
+from colonnade.privacy.composition import contains_sampling, itemise
+from colonnade.privacy.events import (
+    TOTAL_VARIATION_PER_DRAW,
+    Approximated,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    Laplace,
+    MatrixChange,
+    MatrixSkellam,
+    Mechanism,
+    PerStep,
+    PoissonBinomial,
+    PoissonSampled,
+    Repeated,
+    Skellam,
+    event_from_data,
+    event_to_data,
+)
+from colonnade.privacy.renyi import renyi
+
+CHANGE = MatrixChange(1, 2, 3, 4)
+
+
+@given(events())
+def test_an_event_comes_back_from_json_as_it_was(event: Event) -> None:
+    assert event_from_data(json.loads(json.dumps(event_to_data(event)))) == event
+
+
+@given(events())
+def test_an_event_comes_back_from_messagepack_as_it_was(event: Event) -> None:
+    assert event_from_data(msgpack.unpackb(msgpack.packb(event_to_data(event)))) == event
+
+
+def test_numbers_of_any_size_and_kind_come_back_with_their_kind() -> None:
+    for value in (10**40, 2**53, 2**53 - 1, Fraction(10**30, 7), Fraction(3), 0.1, 5):
+        back = event_from_data(msgpack.unpackb(msgpack.packb(event_to_data(Laplace(1, value)))))
+        assert isinstance(back, Laplace)
+        assert back.scale == value
+        assert type(back.scale) is type(value)
+
+
+@given(events(), st.integers(0, 50))
+def test_repeating_is_composing_so_many_times(event: Event, times: int) -> None:
+    assert itemise(Repeated(event, times)) == itemise(Composed((event,) * times))
+
+
+@given(st.lists(events(), max_size=4), st.randoms())
+def test_composing_is_commutative(parts: list[Event], random: Any) -> None:
+    mixed = list(parts)
+    random.shuffle(mixed)
+    one, other = Composed(tuple(parts)), Composed(tuple(mixed))
+    assert itemise(one) == itemise(other)
+    assert renyi(one, 3.0) == renyi(other, 3.0)
+
+
+@given(events(), events(), events())
+def test_composing_is_associative(one: Event, two: Event, three: Event) -> None:
+    assert itemise(Composed((one, Composed((two, three))))) == itemise(Composed((Composed((one, two)), three)))
+
+
+@given(mechanisms(), st.integers(0, 100), st.integers(0, 100), st.integers(0, 100))
+def test_draws_add_up_through_every_combination(leaf: Mechanism, draws: int, more: int, times: int) -> None:
+    event = Repeated(Composed((Approximated(leaf, draws), Approximated(Approximated(leaf, more), 1))), times)
+    assert itemise(event).draws == times * (draws + more + 1)
+    assert itemise(event).total_variation == times * (draws + more + 1) * TOTAL_VARIATION_PER_DRAW
+
+
+def test_sampling_at_rate_one_or_nought_is_no_sampling() -> None:
+    leaf = Gaussian(1, 2)
+    assert itemise(PoissonSampled(1, leaf)) == itemise(leaf)
+    assert itemise(PoissonSampled(0, leaf)) == itemise(Composed(()))
+    assert not contains_sampling(PoissonSampled(1.0, leaf))
+    assert contains_sampling(Repeated(PoissonSampled(0.5, Approximated(leaf, 3)), 2))
+    assert itemise(Repeated(PoissonSampled(0.5, Approximated(leaf, 3)), 2)).draws == 6
+
+
+def test_the_strategies_make_every_kind_of_leaf() -> None:
+    """So that a leaf added without a law test is noticed."""
+    made: set[type] = set()
+
+    @settings(max_examples=400, database=None, derandomize=True)
+    @given(mechanisms())
+    def collect(leaf: Mechanism) -> None:
+        made.add(type(leaf))
+
+    collect()
+    assert made == {kind for part in get_args(Mechanism) for kind in (get_args(part) or (part,))}
+
+
+BAD_NUMBERS = [-1, -0.5, Fraction(-1, 3), math.nan, math.inf, -math.inf, True, "1", None, 1j]
+NEEDS_POSITIVE = [
+    lambda x: Gaussian(1, x),
+    lambda x: DiscreteGaussian(1, x),
+    lambda x: Laplace(1, x),
+    lambda x: DiscreteLaplace(1, x),
+    lambda x: Skellam(1, 1, x),
+    lambda x: MatrixSkellam(CHANGE, x),
+    lambda x: PoissonBinomial(3, 2, x),
+    lambda x: PerStep((1,), x),
+]
+NEEDS_SENSITIVITY = [
+    lambda x: Gaussian(x, 1),
+    lambda x: DiscreteGaussian(x, 1),
+    lambda x: Laplace(x, 1),
+    lambda x: DiscreteLaplace(x, 1),
+    lambda x: Skellam(x, 1, 1),
+    lambda x: Skellam(1, x, 1),
+    lambda x: MatrixChange(x, 1, 1, 1),
+    lambda x: MatrixChange(1, x, 1, 1),
+    lambda x: MatrixChange(1, 1, x, 1),
+    lambda x: MatrixChange(1, 1, 1, x),
+    lambda x: PerStep((1, x), 1),
+    lambda x: PoissonSampled(x, Gaussian(1, 1)),
+]
+
+
+@pytest.mark.parametrize("value", [*BAD_NUMBERS, 0])
+@pytest.mark.parametrize("make", NEEDS_POSITIVE)
+def test_noise_that_is_not_a_positive_number_is_refused(make: Any, value: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        make(value)
+
+
+@pytest.mark.parametrize("value", BAD_NUMBERS)
+@pytest.mark.parametrize("make", NEEDS_SENSITIVITY)
+def test_a_sensitivity_that_is_negative_or_not_a_number_is_refused(make: Any, value: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        make(value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PoissonBinomial(0, 1, 0.1),
+        lambda: PoissonBinomial(1, 0, 0.1),
+        lambda: PoissonBinomial(2.0, 1, 0.1),  # type: ignore[arg-type]
+        lambda: PoissonBinomial(2, 1, Fraction(1, 2)),
+        lambda: PoissonBinomial(2, 1, 0.1, 0),
+        lambda: PoissonBinomial(2, 1, 0.1, 3),
+        lambda: PoissonBinomial(True, 1, 0.1),
+        lambda: DiscreteGaussian(1, 1, 0),
+        lambda: Skellam(1, 1, 1, 0),
+        lambda: MatrixSkellam((1, 2, 3, 4), 1),  # type: ignore[arg-type]
+        lambda: PerStep((), 1),
+        lambda: PerStep([1], 1),  # type: ignore[arg-type]
+        lambda: PerStep((1,), 1, 1),  # type: ignore[arg-type]
+        lambda: Composed([Gaussian(1, 1)]),  # type: ignore[arg-type]
+        lambda: Composed((CHANGE,)),  # type: ignore[arg-type]
+        lambda: Repeated(Gaussian(1, 1), -1),
+        lambda: Repeated(Gaussian(1, 1), 1.5),  # type: ignore[arg-type]
+        lambda: Repeated("gaussian", 1),  # type: ignore[arg-type]
+        lambda: Approximated(Gaussian(1, 1), -1),
+        lambda: PoissonSampled(1.5, Gaussian(1, 1)),
+    ],
+)
+def test_what_cannot_be_accounted_for_cannot_be_built(make: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        make()
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        PoissonBinomial(3, 2, 0.1),
+        PerStep((1,), 1),
+        Composed((Gaussian(1, 1),)),
+        Repeated(Gaussian(1, 1), 2),
+        PoissonSampled(0.5, Gaussian(1, 1)),
+        Approximated(PoissonBinomial(3, 2, 0.1), 1),
+        Approximated(Approximated(Gaussian(1, 1), 1), 1),
+    ],
+)
+def test_sampling_is_refused_where_it_is_not_proved_to_help(inner: Any) -> None:
+    with pytest.raises(TypeError, match="symmetric additive noise"):
+        PoissonSampled(0.1, inner)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"kind": "unheard-of"},
+        {"kind": "gaussian"},
+        {"kind": "gaussian", "sensitivity": 1, "sigma": 1, "extra": 1},
+        {"kind": "gaussian", "sensitivity": 1, "sigma": "one"},
+        {"kind": "gaussian", "sensitivity": 1, "sigma": "1/0"},
+        {"kind": "gaussian", "sensitivity": 1, "sigma": -1},
+        {"kind": "matrix-change", "frobenius": 1, "weighted_l1": 1, "fourth": 1, "fourth_l1": 1},
+        {"kind": "composed", "events": {"kind": "gaussian", "sensitivity": 1, "sigma": 1}},
+        {"kind": "repeated", "events": 1, "times": 2},
+    ],
+)
+def test_data_that_is_no_event_is_refused(data: dict[str, Any]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        event_from_data(data)
