@@ -21,6 +21,7 @@ from colonnade.data.block import Block
 from colonnade.data.clipping import clamp_columns
 from colonnade.data.encoding import Encoder
 from colonnade.errors import DataError, PlanError
+from colonnade.numbers.rounding import nearest, toward_zero
 from colonnade.privacy.sensitivity.rows import rounded_norm_squared
 
 # Below this γ the error of rounding to nearest, √n/2 per row, is felt in the noise.
@@ -101,18 +102,17 @@ class Quantizer:
     def _cap(self) -> Fraction:
         return self.natural_cap_squared if self.cap_squared is None else self.cap_squared
 
-    def _round(self, piece: NDArray[np.float64]) -> NDArray[np.float64] | NDArray[np.int64]:
-        """Rounded records, one a column. Floats that hold whole numbers are as good as integers here."""
+    def _round(self, piece: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Rounded records, one a column."""
         if self._cap < self.natural_cap_squared:
             limit = self.gamma * math.sqrt(self._cap)
             norms = np.sqrt(np.einsum("ij,ij->j", piece, piece))
-            piece *= np.minimum(1.0, limit / np.maximum(norms, limit))
-        (np.rint if self.rounding == "nearest" else np.trunc)(piece, out=piece)
-        peak = max(float(piece.max()), -float(piece.min()))
-        if not math.isfinite(peak):
-            raise DataError("a value that is not a finite number reached the quantizer.")
-        if self.width * int(peak) ** 2 <= self.norm_squared_bound:
-            return piece
-        integers = piece.astype(np.int64)
-        clamp_columns(integers, self.norm_squared_bound)
+            piece *= limit / np.maximum(norms, limit)
+        try:
+            integers = nearest(piece) if self.rounding == "nearest" else toward_zero(piece)
+        except ValueError:
+            raise DataError("a value that is not a finite number reached the quantizer.") from None
+        peak = max(int(integers.max()), -int(integers.min()))
+        if self.width * peak**2 > self.norm_squared_bound:
+            clamp_columns(integers, self.norm_squared_bound)
         return integers

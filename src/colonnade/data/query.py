@@ -152,9 +152,11 @@ class File:
             with opened(self.path, "rt", encoding="utf-8-sig", newline="") as lines:
                 return next(csv.reader(lines, delimiter=delimiter), [])
         except UnicodeDecodeError:
-            raise self._wrong("it is not UTF-8 text. Save it as UTF-8.") from None
+            wrong = self._wrong("it is not UTF-8 text. Save it as UTF-8.")
         except (OSError, EOFError, csv.Error):
-            raise self._wrong("its header cannot be read.") from None
+            wrong = self._wrong("its header cannot be read.")
+        # As in `batches`: the error that was caught holds a piece of the file.
+        raise wrong
 
     def _explained(self, text: str) -> DataError:
         line = re.search(r"[Ll]ine:? (\d+)", text)

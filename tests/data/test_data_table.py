@@ -1,0 +1,351 @@
+"""Tables: the same integers from CSV, Parquet and arrays, however the rows are cut; nothing wrong gets past."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from colonnade.data import AlignedTable, Encoder, LabelBlock, Quantizer, Schema, Table
+from colonnade.errors import ColonnadeError, DataError
+
+SCHEMA = Schema.parse("""
+id = "customer"
+[columns.age]
+kind = "numeric"
+low = -5
+high = 5
+[columns.sex]
+kind = "binary"
+values = ["F", "M"]
+[columns.job]
+kind = "categorical"
+categories = ["clerk", "b, c", 'd "e"', "élan", "none of these"]
+other = "none of these"
+[columns.group]
+kind = "categorical"
+categories = [-1, 0, 1]
+[label]
+column = "income"
+kind = "classes"
+classes = ["<=50K", ">50K"]
+""")
+
+
+def write_csv(path: Path, arrays: Mapping[str, Sequence[object]], delimiter: str = ",") -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=delimiter)
+        writer.writerow(arrays)
+        writer.writerows(zip(*arrays.values(), strict=True))
+    return path
+
+
+def write_parquet(path: Path, arrays: Mapping[str, Sequence[object]], rows_per_group: int = 7) -> Path:
+    pq.write_table(pa.table({k: pa.array(v) for k, v in arrays.items()}), path, row_group_size=rows_per_group)
+    return path
+
+
+def integers(table: Table, size: int) -> np.ndarray:
+    quantizer = Quantizer(Encoder(table.schema.columns, "circle"), table.schema.columns.__len__(), 4096)
+    label = LabelBlock(table.schema.label)
+    return np.vstack(
+        [
+            np.hstack([quantizer.quantize(block), label.quantize(block.label, 4096)])
+            for block in table.blocks(size)
+        ]
+    )
+
+
+@st.composite
+def raw_tables(draw: st.DrawFn) -> dict[str, list[object]]:
+    rows = draw(st.integers(1, 25))
+
+    def column(values: st.SearchStrategy[object]) -> list[object]:
+        return draw(st.lists(values, min_size=rows, max_size=rows))
+
+    return {
+        "customer": draw(st.lists(st.integers(0, 10**12), min_size=rows, max_size=rows, unique=True)),
+        "unused": column(st.text("ab,\n\"'", max_size=3)),
+        "age": column(st.floats(-1e300, 1e300)),
+        "sex": column(st.sampled_from(["F", "M", " M"])),
+        "job": column(st.sampled_from(["clerk", "b, c", 'd "e"', "élan", "pilot"])),
+        "group": column(st.sampled_from([-1, 0, 1])),
+        "income": column(st.sampled_from(["<=50K", ">50K", " >50K "])),
+    }
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(raw_tables(), st.integers(1, 30))
+def test_csv_parquet_and_arrays_give_the_same_integers_and_ids_in_blocks_of_any_size(
+    tmp_path: Path, arrays: dict[str, list[object]], size: int
+) -> None:
+    tables = (
+        Table.from_arrays("bank", arrays, SCHEMA),
+        Table("bank", write_csv(tmp_path / "a.csv", arrays), SCHEMA),
+        Table("bank", write_parquet(tmp_path / "a.parquet", arrays), SCHEMA),
+    )
+    expected = integers(tables[0], 1000)
+    for table in tables:
+        assert np.array_equal(integers(table, size), expected)
+        assert list(table.ids()) == [str(number) for number in arrays["customer"]]
+        assert table.rows == len(expected)
+        assert table.clipping.counts == tables[0].clipping.counts
+
+
+def numbered(rows: int) -> dict[str, list[object]]:
+    rng = np.random.default_rng(rows)
+    return {
+        "customer": list(range(rows)),
+        "age": rng.uniform(-5, 5, rows).tolist(),
+        "sex": rng.choice(["F", "M"], rows).tolist(),
+        "job": rng.choice(["clerk", "élan"], rows).tolist(),
+        "group": rng.integers(-1, 2, rows).tolist(),
+        "income": rng.choice(["<=50K", ">50K"], rows).tolist(),
+    }
+
+
+def test_blocks_have_exactly_the_size_asked_and_rows_keep_their_order(tmp_path: Path) -> None:
+    arrays = numbered(300_000)
+    for path in (
+        write_csv(tmp_path / "a.csv", arrays),
+        write_parquet(tmp_path / "a.parquet", arrays, 50_000),
+    ):
+        table = Table("bank", path, SCHEMA)
+        blocks = list(table.blocks(70_001))
+        assert [block.rows for block in blocks] == [70_001] * 4 + [19_996]
+        assert np.array_equal(np.concatenate([block.columns["age"] for block in blocks]), arrays["age"])
+        assert list(table.ids()) == [str(number) for number in range(300_000)]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_any_usual_delimiter_line_end_byte_order_mark_and_gzip_are_read(
+    tmp_path: Path, delimiter: str
+) -> None:
+    arrays = numbered(20)
+    expected = integers(Table.from_arrays("bank", arrays, SCHEMA), 100)
+    plain = write_csv(tmp_path / "plain.csv", arrays, delimiter).read_bytes()
+    for name, content in {
+        "unix.csv": plain.replace(b"\r\n", b"\n"),
+        "mark.csv": b"\xef\xbb\xbf" + plain,
+        "small.csv.gz": gzip.compress(plain),
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        assert np.array_equal(integers(Table("bank", tmp_path / name, SCHEMA), 100), expected)
+
+
+def test_taking_rows_gives_those_rows_in_that_order(tmp_path: Path) -> None:
+    arrays = numbered(1000)
+    positions = np.random.default_rng(1).permutation(1000)[:400]
+    for table in (
+        Table.from_arrays("bank", arrays, SCHEMA),
+        Table("bank", write_parquet(tmp_path / "a.parquet", arrays), SCHEMA),
+    ):
+        taken = table.take(positions)
+        assert taken.rows == 400
+        assert list(taken.ids()) == [str(position) for position in positions]
+        assert np.array_equal(integers(taken, 64), integers(table, 1000)[positions])
+        assert taken.take([3]).rows == 1
+        for wrong in ([1000], [-1], [0, 0], [], [0.5]):
+            with pytest.raises(ValueError, match=r"position|twice"):
+                table.take(wrong)
+
+
+def test_clipping_is_counted_once_however_often_a_table_is_read(tmp_path: Path) -> None:
+    arrays = numbered(100)
+    arrays["age"][:3] = [5.1, -1e9, 6]
+    table = Table("bank", write_csv(tmp_path / "a.csv", arrays), SCHEMA)
+    for _ in range(2):
+        assert max(block.columns["age"].max() for block in table.blocks(7)) == 5
+        assert table.clipping.counts == {"age": 3}
+    assert table.clipping.total == 3
+    assert "3 of 100" in str(table.clipping)
+
+
+def test_a_party_with_only_the_label_has_rows(tmp_path: Path) -> None:
+    schema = Schema("customer", (), SCHEMA.label)
+    table = Table("bank", write_csv(tmp_path / "a.csv", numbered(10)), schema)
+    (block,) = table.blocks()
+    assert block.columns == {} and block.label is not None and len(block.label) == 10
+
+
+def test_blocks_of_arrays_cannot_be_written_to() -> None:
+    (block,) = Table.from_arrays("bank", numbered(5), SCHEMA).blocks()
+    with pytest.raises(ValueError, match="read-only"):
+        block.columns["age"][0] = 0
+
+
+SECRET = "s3cret-31337"
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "parts"),
+    [
+        ("age", [SECRET, "", " "], ["column 'age'", "1 value is text", "2 values are missing"]),
+        ("age", ["nan", "inf", "-inf"], ["1 value is missing", "2 values are infinite"]),
+        ("age", ["1,5", "0x10"], ["2 values are text"]),
+        ("sex", [SECRET, SECRET, "f"], ["column 'sex'", "3 values are not among the declared ones"]),
+        ("sex", ["", "  "], ["column 'sex'", "2 values are missing"]),
+        ("group", [SECRET, "1.0"], ["column 'group'", "2 values are not among"]),
+        ("income", [SECRET], ["column 'income'", "1 value is not among", "Declare"]),
+        ("customer", ["", "  "], ["id column 'customer'", "2 ids are missing"]),
+        ("customer", [SECRET, SECRET, " " + SECRET], ["id column 'customer'", "2 ids are repeated"]),
+    ],
+)
+def test_bad_values_are_counted_over_the_whole_file_and_never_shown(
+    tmp_path: Path, column: str, values: list[str], parts: list[str]
+) -> None:
+    arrays = {name: [str(value) for value in column] for name, column in numbered(30_000).items()}
+    # First and last rows: the count must come from all of the file, not from the first block.
+    arrays[column][: len(values) - 1] = values[1:]
+    arrays[column][-1] = values[0]
+    path = write_csv(tmp_path / "accounts.csv", arrays)
+    with pytest.raises(DataError) as raised:
+        Table("bank", path, SCHEMA).check()
+    for part in ["party 'bank'", "accounts.csv", *parts]:
+        assert part in str(raised.value)
+    assert SECRET not in str(raised.value)
+    assert raised.value.__context__ is None
+
+
+def test_parquet_nulls_infinities_and_wrong_types_are_refused(tmp_path: Path) -> None:
+    def refused(changes: dict[str, object], part: str) -> None:
+        path = write_parquet(tmp_path / "a.parquet", {**numbered(3), **changes})  # type: ignore[dict-item]
+        with pytest.raises(DataError, match=part):
+            Table("bank", path, SCHEMA).check()
+
+    refused({"age": [1.0, None, float("nan")]}, "2 values are missing")
+    refused({"age": [1.0, float("-inf"), 2.0]}, "1 value is infinite")
+    refused({"age": ["1", "two", "3"]}, "1 value is text")
+    refused({"age": [True, False, True]}, "declared as numbers but holds BOOLEAN")
+    refused({"sex": ["F", None, "M"]}, "column 'sex': 1 value is missing")
+    refused({"group": [0.0, 1.0, -1.0]}, "column 'group': 3 values are not among")
+    refused({"customer": [1, None, 2]}, "1 id is missing")
+    refused({"customer": [1, 1, 1]}, "2 ids are repeated")
+    refused({"customer": [1.0, 2.0, 3.0]}, "ids are double values")
+    refused({"job": [["clerk"]] * 3}, "column 'job' is declared but not in the file")
+
+
+def test_arrays_are_held_to_the_same_rules() -> None:
+    def refused(changes: dict[str, object], part: str, **more: object) -> None:
+        with pytest.raises(DataError, match=part):
+            Table.from_arrays("bank", {**numbered(3), **changes}, SCHEMA, **more)  # type: ignore[arg-type]
+
+    refused({"age": [1.0, None, 2.0]}, "1 value is missing")
+    refused({"age": np.array([1.0, np.inf, 2.0])}, "1 value is infinite")
+    refused({"age": ["a", "b", "c"]}, "3 values are text")
+    refused({"age": [True, False, True]}, "3 values are text")
+    refused({"sex": np.array(["F", None, SECRET], dtype=object)}, "1 value is missing.*1 value is not among")
+    refused({"age": [1.0]}, "different lengths")
+    refused({"customer": [1, 1, 2]}, "1 id is repeated")
+    refused({}, "2 ids for 3 rows", ids=[1, 2])
+    refused({}, "ids are double", ids=[1.0, 2.0, 3.0])
+    refused({name: [] for name in numbered(3)}, "no rows")
+    with pytest.raises(DataError, match=r"'age' is declared but missing. Did you mean 'aeg'"):
+        Table.from_arrays("bank", {"aeg" if k == "age" else k: v for k, v in numbered(3).items()}, SCHEMA)
+
+
+def test_rows_without_ids_are_numbered() -> None:
+    arrays = {name: values for name, values in numbered(3).items() if name != "customer"}
+    assert list(Table.from_arrays("bank", arrays, SCHEMA).ids()) == ["0", "1", "2"]
+    assert list(Table.from_arrays("bank", arrays, SCHEMA, ids=[" a", "b", "012"]).ids()) == ["a", "b", "012"]
+
+
+def test_files_that_cannot_be_tables_are_refused_by_name(tmp_path: Path) -> None:
+    good = write_csv(tmp_path / "accounts.csv", numbered(3))
+    header = good.read_bytes().split(b"\r\n")[0] + b"\r\n"
+
+    def refused(name: str, content: bytes | None, part: str) -> None:
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(DataError, match=part) as raised:
+            Table("bank", path, SCHEMA).check()
+        assert "party 'bank'" in str(raised.value) and str(path) in str(raised.value)
+        assert SECRET not in str(raised.value) and raised.value.__context__ is None
+
+    refused("acounts.csv", None, "does not exist. Did you mean 'accounts.csv'")
+    refused("nowhere/accounts.csv", None, "folder .* does not exist either")
+    refused("", None, "is a directory")
+    refused("a.xlsx", b"content", "known are .csv, .csv.gz, .parquet")
+    refused("a*.csv", header, "pattern")
+    refused("empty.csv", b"", "is empty")
+    refused("header.csv", header, "there are no rows")
+    refused("noheader.csv", SECRET.encode() + b",1,2,3\n", "first line names none of the declared columns")
+    refused(
+        "column.csv", good.read_bytes().replace(b"age", b"aeg"), "'age' is declared .* Did you mean 'aeg'"
+    )
+    refused("twice.csv", header.replace(b"sex", b"age"), "names column 'age' more than once")
+    refused("ragged.csv", good.read_bytes() + b"9," + SECRET.encode() + b"\r\n", "line 5: .* fields")
+    refused("quote.csv", good.read_bytes() + b'9,"' + SECRET.encode() + b",1\r\n", "line 5: .*quotation")
+    refused("latin.csv", good.read_bytes() + f"9,é{SECRET}\r\n".encode("latin-1"), "UTF-8")
+    refused("latin-header.csv", "é,".encode("latin-1") + header, "UTF-8")
+    refused("a.parquet", SECRET.encode() * 9, "not a Parquet file")
+    refused("broken.csv.gz", b"not gzip", "header cannot be read")
+
+
+def test_a_count_must_be_whole(tmp_path: Path) -> None:
+    schema = Schema.parse('id = "customer"\n[label]\ncolumn = "age"\nkind = "count"\nlow = 0\nhigh = 9')
+    path = write_csv(tmp_path / "a.csv", {"customer": [1, 2, 3], "age": [0, 2.5, 100]})
+    with pytest.raises(DataError, match="1 value is not whole"):
+        Table("bank", path, schema).check()
+
+
+def test_an_aligned_table_has_the_rows_that_were_aligned() -> None:
+    table = Table.from_arrays("bank", numbered(3), SCHEMA)
+    aligned = AlignedTable(table, 3, b"digest")
+    assert (aligned.party, aligned.schema) == ("bank", SCHEMA)
+    assert [block.rows for block in aligned.blocks(2)] == [2, 1]
+    with pytest.raises(DataError, match="2 rows were aligned"):
+        AlignedTable(table, 2, b"digest")
+
+
+def test_what_peers_see_of_a_table_holds_no_value() -> None:
+    public = Table.from_arrays("bank", numbered(3), SCHEMA).public()
+    assert public.party == "bank" and public.columns == SCHEMA.columns
+
+
+STREAM = """
+import resource, sys
+from colonnade.data import NumericColumn, Schema, Table
+columns = tuple(NumericColumn(f"x{i}", 0, 1) for i in range(20))
+table = Table("bank", sys.argv[1], Schema("customer", columns))
+next(iter(table.blocks(4096)))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+rows = sum(block.rows for block in table.blocks(4096))
+print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_reading_a_long_file_takes_the_memory_of_blocks_and_not_of_rows(tmp_path: Path) -> None:
+    rows, columns = 1_000_000, 20
+    names = ["customer", *(f"x{i}" for i in range(columns))]
+    schema = pa.schema([(name, pa.int64() if name == "customer" else pa.float64()) for name in names])
+    with pq.ParquetWriter(tmp_path / "long.parquet", schema) as writer:
+        for start in range(0, rows, 50_000):
+            numbers = np.arange(start, start + 50_000)
+            part = [numbers, *(((numbers * (i + 1)) % 1000) / 1000 for i in range(columns))]
+            writer.write_table(pa.table(part, schema=schema))
+    run = subprocess.run(
+        [sys.executable, "-c", STREAM, str(tmp_path / "long.parquet")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    read, kilobytes = map(int, run.stdout.split())
+    assert read == rows
+    # All rows together are 160 MB.
+    assert kilobytes < 80_000
+
+
+def test_every_refusal_is_one_the_command_line_knows() -> None:
+    assert issubclass(DataError, ColonnadeError) and DataError.exit_code == 3
