@@ -49,17 +49,15 @@ def binary_rule(
     """Least squares on the class indicator, as log-odds that are positive where it passes one half.
 
     w = T⁻¹(S₁ − n₁μ) with T floored, π = n₁/n, and f(x) = wᵀ(x − μ) + β + π − 1/2; class 1 is predicted
-    where f > 0. Least squares rather than Gaussian discriminants because of the threshold: 1/2 on the
-    regression of the indicator does not assume that both classes have one covariance, and on skewed
-    classes that assumption moves the boundary to the wrong place.
+    where f > 0. Least squares rather than normal discriminants because of the threshold: 1/2 on the
+    regression of the indicator does not assume that both classes have one covariance.
 
     β = (1 − 2π)(s/c)² tr(T⁻¹)/n: w and μ share the noise of S₀ and S₁, so that E[wᵀμ] is off by just this
     much, which is a shift of every score towards the larger class.
 
     Log-odds a·f with a = 1/(π(1 − π)(1 − R²)), R² the share of the label's variance that f explains, with
     its noise (s/c)²(π² + (1 − π)²) tr(T⁻¹) taken out. For two normal classes with one covariance the
-    log-odds are linear with exactly this slope; for R² = 0 and π = 1/2 it is 4, the slope at which the
-    second-order expansion of the logistic loss has its minimum at f.
+    log-odds are linear with exactly this slope. Derivations: docs/proofs/moment-rules.md.
 
     >>> x = np.array([[-1.0], [-0.5], [0.5], [1.0]])
     >>> sums = np.array([x[:2].sum(axis=0), x[2:].sum(axis=0)])
