@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -409,9 +411,6 @@ def test_a_ledger_is_no_witness_for_itself() -> None:
 
 
 def test_entries_are_json_and_carry_utc_times() -> None:
-    import datetime
-    import json
-
     ledger = bank()
     ledger.charge(release("r0"), "adult")
     for entry in ledger.entries():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ledger_samples import DELTA, STEP, release
 
-from colonnade.errors import BudgetExceeded
+from colonnade.errors import BudgetExceeded, LedgerError
 from colonnade.ledger import Ledger
 from colonnade.privacy.events import Repeated
 from colonnade.privacy.guarantee import account
@@ -107,8 +107,6 @@ def test_processes_that_charge_the_same_release_charge_it_once(tmp_path: Path) -
 
 
 def test_of_processes_that_create_one_ledger_exactly_one_succeeds(tmp_path: Path) -> None:
-    from colonnade.errors import LedgerError
-
     path = tmp_path / "bank.ledger"
 
     def create(worker: int) -> int:

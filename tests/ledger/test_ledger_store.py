@@ -14,7 +14,8 @@ import pytest
 from ledger_samples import DELTA, ledger_with_history, release
 
 from colonnade.errors import LedgerAltered, LedgerError, LedgerLocked
-from colonnade.ledger import Ledger
+from colonnade.ledger import Ledger, journal
+from colonnade.ledger.layout import Page
 
 
 @pytest.fixture
@@ -88,8 +89,6 @@ def test_a_ledger_is_never_created_over_a_file(path: Path) -> None:
 
 
 def test_an_error_inside_a_charge_leaves_no_trace(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from colonnade.ledger.layout import Page
-
     ledger, receipts = ledger_with_history(path)
     append = Page.append
 
@@ -106,8 +105,6 @@ def test_an_error_inside_a_charge_leaves_no_trace(path: Path, monkeypatch: pytes
 
 
 def test_a_full_disk_refuses_the_release(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from colonnade.ledger import journal
-
     ledger, receipts = ledger_with_history(path)
     configure = journal._configure
 

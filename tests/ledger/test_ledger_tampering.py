@@ -70,7 +70,7 @@ def test_a_flipped_byte_anywhere_in_the_file_is_noticed_or_changes_nothing(
     entries, image = ledger.entries(), path.read_bytes()
     rng = np.random.default_rng(20)
     noticed = 0
-    for at in [*range(100), *rng.integers(0, len(image), 400)]:
+    for at in [*range(100), *rng.integers(0, len(image), 250)]:
         copy = tmp_path / "copy.ledger"
         changed = bytearray(image)
         changed[at] ^= 1 << int(rng.integers(8))
@@ -208,3 +208,29 @@ def test_a_receipt_of_another_party_is_not_silently_passed_over(path: Path) -> N
     ledger, _ = ledger_with_history(path)
     with pytest.raises(LedgerError, match="the ledger of bank, and a receipt of insurer"):
         ledger.verify([Receipt("insurer", entry=1, head=ledger.receipt().head)])
+
+
+def test_a_log_cut_off_anywhere_leaves_a_whole_beginning_of_the_history(path: Path, tmp_path: Path) -> None:
+    # What a power failure leaves of a log that was not yet flushed: some beginning of it.
+    ledger, _ = ledger_with_history(path)
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM entries").fetchone()
+    for index in range(4):
+        ledger.charge(release(f"late-{index}"), "adult")
+    image, log, entries = path.read_bytes(), Path(f"{path}-wal").read_bytes(), ledger.entries()
+    reader.close()
+
+    lengths = set()
+    for size in np.linspace(0, len(log), 60, dtype=int):
+        copy = tmp_path / "copy.ledger"
+        copy.write_bytes(image)
+        Path(f"{copy}-wal").write_bytes(log[:size])
+        opened = Ledger.open(copy)
+        length = len(opened.entries())
+        assert opened.entries() == entries[:length]
+        assert opened.verify([Receipt("bank", length, entries[length - 1].hash)]).entries == length
+        lengths.add(length)
+        for leftover in tmp_path.glob("copy.ledger*"):
+            leftover.unlink()
+    assert lengths == {6, 7, 8, 9, 10}
