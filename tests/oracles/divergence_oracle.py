@@ -17,7 +17,10 @@ DIGITS = 30
 
 
 def renyi_of_densities(
-    first: Callable[[mp.mpf], mp.mpf], second: Callable[[mp.mpf], mp.mpf], order: float, breaks: Sequence[float]
+    first: Callable[[mp.mpf], mp.mpf],
+    second: Callable[[mp.mpf], mp.mpf],
+    order: float,
+    breaks: Sequence[float],
 ) -> float:
     with mp.workdps(DIGITS):
         total = mp.quad(lambda x: first(x) ** order * second(x) ** (1 - mp.mpf(order)), breaks)
@@ -35,29 +38,33 @@ def laplace_density(mean: float, scale: float) -> Callable[[mp.mpf], mp.mpf]:
 def skellam_law(mu: Fraction) -> Law:
     @cache
     def law(value: int) -> mp.mpf:
-        argument = 2 * mp.mpf(mu.numerator) / mu.denominator
-        return mp.exp(-argument) * mp.besseli(abs(value), argument)
+        with mp.workdps(DIGITS):
+            argument = 2 * mp.mpf(mu.numerator) / mu.denominator
+            return mp.exp(-argument) * mp.besseli(abs(value), argument)
 
     return law
 
 
 def discrete_gaussian_law(sigma_squared: Fraction) -> Law:
-    variance = mp.mpf(sigma_squared.numerator) / sigma_squared.denominator
-    total = mp.jtheta(3, 0, mp.exp(-1 / (2 * variance)))
+    with mp.workdps(DIGITS):
+        variance = mp.mpf(sigma_squared.numerator) / sigma_squared.denominator
+        total = mp.jtheta(3, 0, mp.exp(-1 / (2 * variance)))
 
     @cache
     def law(value: int) -> mp.mpf:
-        return mp.exp(-mp.mpf(value) ** 2 / (2 * variance)) / total
+        return mp.exp(-(mp.mpf(value) ** 2) / (2 * variance)) / total
 
     return law
 
 
 def discrete_laplace_law(scale: Fraction) -> Law:
-    ratio = mp.exp(-mp.mpf(scale.denominator) / scale.numerator)
+    with mp.workdps(DIGITS):
+        ratio = mp.exp(-mp.mpf(scale.denominator) / scale.numerator)
 
     @cache
     def law(value: int) -> mp.mpf:
-        return (1 - ratio) / (1 + ratio) * ratio ** abs(value)
+        with mp.workdps(DIGITS):
+            return (1 - ratio) / (1 + ratio) * ratio ** abs(value)
 
     return law
 

@@ -68,7 +68,9 @@ def mechanisms() -> st.SearchStrategy[Mechanism]:
 
 def sampled() -> st.SearchStrategy[PoissonSampled]:
     rates = st.one_of(st.sampled_from([0, 1]), st.fractions(0, 1, max_denominator=100), st.floats(0, 1))
-    return st.builds(PoissonSampled, rates, st.one_of(additive(), st.builds(Approximated, additive(), st.integers(0, 9))))
+    return st.builds(
+        PoissonSampled, rates, st.one_of(additive(), st.builds(Approximated, additive(), st.integers(0, 9)))
+    )
 
 
 def events() -> st.SearchStrategy[Event]:

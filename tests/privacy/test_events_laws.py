@@ -73,7 +73,9 @@ def test_composing_is_commutative(parts: list[Event], random: Any) -> None:
 
 @given(events(), events(), events())
 def test_composing_is_associative(one: Event, two: Event, three: Event) -> None:
-    assert itemise(Composed((one, Composed((two, three))))) == itemise(Composed((Composed((one, two)), three)))
+    assert itemise(Composed((one, Composed((two, three))))) == itemise(
+        Composed((Composed((one, two)), three))
+    )
 
 
 @given(mechanisms(), st.integers(0, 100), st.integers(0, 100), st.integers(0, 100))

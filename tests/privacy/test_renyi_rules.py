@@ -1,0 +1,288 @@
+"""Every Rényi rule is at least the divergence that mpmath integrates or sums from the definition."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
+import divergence_oracle as oracle
+from privacy_strategies import additive, events, mechanisms, poisson_binomials
+
+from colonnade.privacy.composition import itemise
+from colonnade.privacy.events import (
+    AdditiveNoise,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    Laplace,
+    MatrixChange,
+    MatrixSkellam,
+    Mechanism,
+    PerStep,
+    PoissonBinomial,
+    PoissonSampled,
+    Skellam,
+)
+from colonnade.privacy.renyi import leaf_renyi, least_delta, least_epsilon, renyi
+from colonnade.privacy.skellam import exact_order_limit, exact_skellam_renyi, log_skellam
+from colonnade.privacy.subsampling import sampled_renyi
+
+ORDERS = (1.25, 2.0, 3.5, 8.0)
+NUMERICAL = 1e-9
+
+
+def claims(rule: float, truth: float, *, tight: float = math.inf) -> None:
+    """The rule is at least the truth, and at most `tight` times it."""
+    assert truth * (1 - NUMERICAL) <= rule <= truth * tight
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("shift", "sigma"), [(1, 1), (2, 3), (0.5, 4)])
+def test_the_gaussian_rule_is_the_integrated_divergence(shift: float, sigma: float, order: float) -> None:
+    breaks = [-40 * sigma, 0, shift, order * shift, 40 * sigma + order * shift]
+    truth = oracle.renyi_of_densities(
+        oracle.gaussian_density(shift, sigma), oracle.gaussian_density(0, sigma), order, sorted(breaks)
+    )
+    claims(renyi(Gaussian(shift, sigma), order), truth, tight=1 + NUMERICAL)
+    claims(renyi(PerStep((shift,), sigma**2, discrete=False), order), truth, tight=1 + NUMERICAL)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("shift", "scale"), [(1, 1), (2, 3), (5, 1)])
+def test_the_laplace_rule_is_the_integrated_divergence(shift: float, scale: float, order: float) -> None:
+    truth = oracle.renyi_of_densities(
+        oracle.laplace_density(shift, scale),
+        oracle.laplace_density(0, scale),
+        order,
+        [-80 * scale, 0, shift, 80 * scale],
+    )
+    claims(renyi(Laplace(shift, scale), order), truth, tight=1 + NUMERICAL)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("shift", "scale"), [(1, Fraction(1)), (3, Fraction(5, 2)), (7, Fraction(40))])
+def test_the_discrete_laplace_rule_is_the_summed_divergence(
+    shift: int, scale: Fraction, order: float
+) -> None:
+    law = oracle.discrete_laplace_law(scale)
+    reach = int(60 * scale) + shift
+    truth = oracle.renyi_of_laws(oracle.shifted(law, shift), law, order, range(-reach, reach + 1))
+    claims(renyi(DiscreteLaplace(shift, scale), order), truth, tight=1 + NUMERICAL)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("shift", "variance"), [(1, Fraction(1, 4)), (1, Fraction(1)), (3, Fraction(25, 2))])
+def test_the_discrete_gaussian_rule_is_above_the_summed_divergence(
+    shift: int, variance: Fraction, order: float
+) -> None:
+    law = oracle.discrete_gaussian_law(variance)
+    reach = int(order * shift + 12 * math.sqrt(variance)) + 12
+    truth = oracle.renyi_of_laws(oracle.shifted(law, shift), law, order, range(-reach, reach + 1))
+    claims(renyi(DiscreteGaussian(shift, variance), order), truth)
+    claims(renyi(PerStep((shift,), variance), order), truth)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("shift", "mu"), [(1, Fraction(1, 2)), (1, Fraction(5)), (3, Fraction(20)), (4, Fraction(333, 4))]
+)
+def test_the_skellam_rules_are_above_the_summed_divergence(shift: int, mu: Fraction, order: float) -> None:
+    law = oracle.skellam_law(mu)
+    reach = int(order * shift + 14 * math.sqrt(2 * mu)) + 40
+    truth = oracle.renyi_of_laws(oracle.shifted(law, shift), law, order, range(-reach, reach + 1))
+    claims(renyi(Skellam(shift, shift, mu), order), truth)
+    claims(exact_skellam_renyi(shift, float(mu), order), truth, tight=1 + NUMERICAL)
+    claims(renyi(Skellam(shift, shift, mu, coordinates=1), order), truth, tight=1 + NUMERICAL)
+
+
+@pytest.mark.parametrize("order", [2, 5, 16])
+@pytest.mark.parametrize("row", [(1, 0), (1, 1), (2, -1), (3, 2), (1, 1, 1), (2, 0, -3), (1, 2, 3)])
+def test_the_matrix_rule_is_above_the_divergence_entry_by_entry(row: tuple[int, ...], order: int) -> None:
+    """Entries are independent, so the truth is a sum of exact divergences, Sk(μ) on the diagonal and Sk(μ/2) off it."""
+    change = np.outer(row, row)
+    diagonal = [abs(int(change[i, i])) for i in range(len(row))]
+    above = [abs(int(change[i, j])) for i, j in itertools.combinations(range(len(row)), 2)]
+    norms = MatrixChange(
+        frobenius=math.sqrt(sum(d * d for d in diagonal) + 2 * sum(d * d for d in above)),
+        weighted_l1=sum(diagonal) + 2 * sum(above),
+        fourth=sum(d * d for d in diagonal) + 4 * sum(d * d for d in above),
+        fourth_l1=sum(diagonal) + 4 * sum(above),
+    )
+    for mu, tight in ((Fraction(24), math.inf), (Fraction(10**4), 1.02)):
+        truth = sum(exact_skellam_renyi(shift, float(mu), order) for shift in diagonal)
+        truth += sum(exact_skellam_renyi(shift, float(mu / 2), order) for shift in above)
+        claims(renyi(MatrixSkellam(norms, mu), order), truth, tight=tight)
+
+
+def test_the_exact_skellam_table_is_the_bessel_function() -> None:
+    for mu in (0.5, 5.0, 300.0):
+        law = oracle.skellam_law(Fraction(mu))
+        table = log_skellam(mu, 64)
+        for value in (0, 1, 7, 40, 63):
+            assert math.isclose(table[value], float(oracle.mp.log(law(value))), rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.3, 0.9])
+@pytest.mark.parametrize("order", [2, 3, 7])
+@pytest.mark.parametrize(
+    ("leaf", "law", "shift", "reach"),
+    [
+        (Skellam(3, 3, 20), oracle.skellam_law(Fraction(20)), 3, 120),
+        (Skellam(1, 1, 1, 1), oracle.skellam_law(Fraction(1)), 1, 60),
+        (DiscreteGaussian(2, 9), oracle.discrete_gaussian_law(Fraction(9)), 2, 90),
+        (DiscreteLaplace(2, 3), oracle.discrete_laplace_law(Fraction(3)), 2, 300),
+    ],
+)
+def test_the_sampling_rule_is_above_both_directions(
+    leaf: AdditiveNoise, law: oracle.Law, shift: int, reach: int, order: int, rate: float
+) -> None:
+    mixed = oracle.mixture(rate, oracle.shifted(law, shift), law)
+    window = range(-reach, reach + 1)
+    rule = renyi(PoissonSampled(rate, leaf), order)
+    forward = oracle.renyi_of_laws(mixed, law, order, window)
+    claims(rule, forward)
+    claims(rule, oracle.renyi_of_laws(law, mixed, order, window))
+    exact = sampled_renyi(
+        rate, lambda power: oracle.renyi_of_laws(oracle.shifted(law, shift), law, power, window), order
+    )
+    claims(exact, forward, tight=1 + NUMERICAL)
+
+
+@given(st.floats(0.001, 0.999), st.floats(1.0, 1e6), st.floats(1.0, 200.0))
+def test_the_inequality_behind_the_sampling_rule_holds(rate: float, ratio: float, order: float) -> None:
+    """s^a − s^(1−a) ≥ r (t^(1−a) − t^a) for s = 1 − q + qr and t = 1 − q + q/r, compared in logarithms."""
+    s, t = math.log1p(rate * (ratio - 1)), -math.log1p(rate * (1 / ratio - 1))
+
+    def log_sinh(x: float) -> float:
+        return x + math.log(-math.expm1(-2 * x)) if x > 0 else -math.inf
+
+    half = order - 0.5
+    assert s / 2 + log_sinh(half * s) >= math.log(ratio) - t / 2 + log_sinh(half * t) - 1e-9
+
+
+def test_sampling_at_rate_one_or_nought_is_known() -> None:
+    assert sampled_renyi(1.0, lambda order: order / 4, 2.5) == 0.75
+    assert sampled_renyi(0.0, lambda order: order / 4, 2.5) == 0
+    assert sampled_renyi(0.5, lambda order: 0.0, 5.0) == 0
+    assert sampled_renyi(0.5, lambda order: order / 4, 1025.0) == math.inf
+
+
+@given(additive(), st.floats(0, 1), st.integers(2, 60))
+def test_sampling_never_costs_more_than_not_sampling(leaf: AdditiveNoise, rate: float, order: int) -> None:
+    assert renyi(PoissonSampled(rate, leaf), order) <= renyi(leaf, order) * (1 + NUMERICAL) + 1e-15
+
+
+@given(additive(), st.floats(0, 1), st.floats(0, 1), st.integers(2, 40))
+def test_sampling_more_never_costs_less(leaf: AdditiveNoise, one: float, other: float, order: int) -> None:
+    low, high = sorted((one, other))
+    assert (
+        renyi(PoissonSampled(low, leaf), order)
+        <= renyi(PoissonSampled(high, leaf), order) * (1 + NUMERICAL) + 1e-15
+    )
+
+
+@given(events(), st.floats(1.01, 100), st.floats(1.01, 100))
+@settings(deadline=None)
+def test_a_divergence_never_falls_when_its_order_rises(event: Event, one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    assert renyi(event, low) <= renyi(event, high) * (1 + NUMERICAL) + 1e-12
+
+
+def with_more_noise(leaf: Mechanism) -> Mechanism:
+    more = Fraction(5, 4)
+    match leaf:
+        case Gaussian(sensitivity, sigma):
+            return Gaussian(sensitivity, Fraction(sigma) * more)
+        case DiscreteGaussian(sensitivity, variance, coordinates):
+            return DiscreteGaussian(sensitivity, Fraction(variance) * more, coordinates)
+        case Laplace(sensitivity, scale):
+            return Laplace(sensitivity, Fraction(scale) * more)
+        case DiscreteLaplace(sensitivity, scale):
+            return DiscreteLaplace(sensitivity, Fraction(scale) * more)
+        case Skellam(l1, l2, mu, coordinates):
+            return Skellam(l1, l2, Fraction(mu) * more, coordinates)
+        case MatrixSkellam(change, mu):
+            return MatrixSkellam(change, Fraction(mu) * more)
+        case PoissonBinomial(contributors, trials, beta, changed):
+            return PoissonBinomial(contributors, trials, Fraction(beta) / more, changed)
+        case PerStep(sensitivities, variance, discrete):
+            return PerStep(sensitivities, Fraction(variance) * more, discrete)
+
+
+@given(mechanisms(), st.floats(1.05, 60))
+@settings(deadline=None)
+def test_more_noise_never_costs_more(leaf: Mechanism, order: float) -> None:
+    assert renyi(with_more_noise(leaf), order) <= renyi(leaf, order) * (1 + NUMERICAL) + 1e-12
+
+
+@given(poisson_binomials(), st.floats(1.05, 60))
+@settings(deadline=None)
+def test_an_observer_who_knows_more_contributors_never_sees_less(leaf: PoissonBinomial, order: float) -> None:
+    unaware = PoissonBinomial(leaf.contributors + 1, leaf.trials, leaf.beta, leaf.changed)
+    assert renyi(unaware, order) <= renyi(leaf, order) * (1 + NUMERICAL) + 1e-12
+
+
+@given(st.floats(1.01, 30), st.integers(0, 6), st.integers(0, 6), st.floats(0.5, 50))
+def test_a_laplace_shift_costs_most_on_one_coordinate(
+    order: float, one: int, other: int, scale: float
+) -> None:
+    for kind in (Laplace, DiscreteLaplace):
+        together, apart = kind(one + other, scale), Composed((kind(one, scale), kind(other, scale)))
+        assert renyi(apart, order) <= renyi(together, order) * (1 + NUMERICAL) + 1e-12
+
+
+def test_skellam_rules_are_taken_at_the_next_integer_order() -> None:
+    leaf = Skellam(3, 3, 20)
+    assert renyi(leaf, 2.0) < renyi(leaf, 2.1) == renyi(leaf, 3.0)
+
+
+def test_a_table_that_is_too_long_falls_back_to_the_bound() -> None:
+    assert exact_skellam_renyi(1, 1e12, 2.0) == math.inf
+    assert exact_order_limit(0, 1.0) > 2
+    assert exact_skellam_renyi(0, 1.0, 2.0) == 0
+    assert renyi(Skellam(3, 3, 10**12, coordinates=1), 4.0) == renyi(Skellam(3, 3, 10**12), 4.0)
+    tiny = Skellam(1, 1, Fraction(1, 10**9), coordinates=1)
+    assert renyi(tiny, 1000.0) <= renyi(Skellam(1, 1, Fraction(1, 10**9)), 1000.0)
+
+
+def test_every_leaf_has_a_rule() -> None:
+    kinds = {kind for part in get_args(Mechanism) for kind in (get_args(part) or (part,))}
+    samples: dict[type, Mechanism] = {
+        Gaussian: Gaussian(1, 2),
+        DiscreteGaussian: DiscreteGaussian(1, 4),
+        Laplace: Laplace(1, 2),
+        DiscreteLaplace: DiscreteLaplace(1, 2),
+        Skellam: Skellam(1, 1, 4),
+        MatrixSkellam: MatrixSkellam(MatrixChange(1, 1, 1, 1), 4),
+        PoissonBinomial: PoissonBinomial(3, 2, 0.1),
+        PerStep: PerStep((1, 1), 4),
+    }
+    assert set(samples) == kinds
+    assert all(0 < leaf_renyi(leaf, 2.0) < math.inf for leaf in samples.values())
+
+
+def test_an_order_of_one_or_less_is_refused() -> None:
+    for order in (1.0, 0.5, -2.0, math.nan):
+        with pytest.raises(ValueError, match="greater than 1"):
+            renyi(Gaussian(1, 1), order)
+
+
+@given(mechanisms(), st.sampled_from([1e-9, 1e-5, 1e-2]))
+@settings(deadline=None, max_examples=50)
+def test_the_best_order_for_epsilon_is_an_order_for_delta(leaf: Mechanism, delta: float) -> None:
+    items = itemise(leaf)
+    epsilon, order = least_epsilon(items, delta)
+    assert order > 1
+    assert least_delta(items, epsilon)[0] <= delta * (1 + 1e-6)
