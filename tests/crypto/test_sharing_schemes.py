@@ -1,0 +1,282 @@
+"""Any t + 1 shares open, t shares are uniform, and sums and products of shares are those of the secrets."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from colonnade.crypto.committee import Committee
+from colonnade.crypto.dealing import keeper_points, spread, value_weights
+from colonnade.crypto.shamir import Shamir
+from colonnade.crypto.shares import InconsistentShares, Scheme, Seed, make_scheme, reshare, total
+from colonnade.errors import PlanError
+from colonnade.numbers.field import FIELD61, FIELD63, FIELD126, Field, FieldArray, GramSum
+from colonnade.randomness import SeededRandomness
+
+FALSE_ALARM = 1e-9
+FIELDS = (FIELD61, FIELD63, FIELD126)
+SCHEMES: list[Scheme] = [
+    Committee(FIELD63),
+    Committee(FIELD61),
+    Shamir(3, FIELD126),
+    Shamir(5, FIELD63),
+    Shamir(7, FIELD61),
+]
+
+schemes = st.sampled_from(SCHEMES)
+seeds = st.integers(0, 2**32)
+
+
+def dealt_shares(scheme: Scheme, secret: FieldArray, degree: int, seed: object) -> list[FieldArray]:
+    pieces = scheme.deal(secret, degree, SeededRandomness(str(seed)))
+    return [scheme.expand(piece) for piece in pieces]
+
+
+def secret_of(field: Field, seed: object, shape: tuple[int, ...] = (2, 3)) -> FieldArray:
+    return field.uniform(shape, SeededRandomness(f"secret {seed}"))
+
+
+@given(schemes, seeds)
+@settings(max_examples=30, deadline=None)
+def test_any_t_plus_one_shares_open_a_secret_of_degree_t(scheme, seed):
+    secret = secret_of(scheme.field, seed)
+    shares = dealt_shares(scheme, secret, scheme.threshold, seed)
+    for count in range(scheme.threshold + 1, scheme.keepers + 1):
+        for chosen in combinations(range(scheme.keepers), count):
+            some = [share if j in chosen else None for j, share in enumerate(shares)]
+            assert scheme.reconstruct(some, scheme.threshold).equals(secret)
+
+
+@given(schemes, seeds)
+@settings(max_examples=30, deadline=None)
+def test_all_shares_open_a_secret_of_degree_2t_and_fewer_are_refused(scheme, seed):
+    secret = secret_of(scheme.field, seed)
+    degree = 2 * scheme.threshold
+    shares: list[FieldArray | None] = list(dealt_shares(scheme, secret, degree, seed))
+    assert scheme.reconstruct(shares, degree).equals(secret)
+    for missing in range(scheme.keepers):
+        some = [None if j == missing else share for j, share in enumerate(shares)]
+        with pytest.raises(ValueError, match=f"takes {degree + 1} shares"):
+            scheme.reconstruct(some, degree)
+
+
+@given(schemes, seeds)
+@settings(max_examples=30, deadline=None)
+def test_sums_and_products_of_shares_share_sums_and_products(scheme, seed):
+    t = scheme.threshold
+    x, y = secret_of(scheme.field, seed), secret_of(scheme.field, f"{seed} other")
+    noise = secret_of(scheme.field, f"{seed} noise", (3, 3))
+    xs, ys = dealt_shares(scheme, x, t, seed), dealt_shares(scheme, y, t, f"{seed}y")
+    zs = dealt_shares(scheme, noise, 2 * t, f"{seed}z")
+    assert scheme.reconstruct([a + b for a, b in zip(xs, ys, strict=True)], t).equals(x + y)
+    products = [a.transpose_times(b) + z for a, b, z in zip(xs, ys, zs, strict=True)]
+    assert scheme.reconstruct(products, 2 * t).equals(x.transpose_times(y) + noise)
+
+
+@given(schemes, seeds, st.integers(-(2**40), 2**40))
+@settings(max_examples=30, deadline=None)
+def test_public_values_and_raised_degrees_share_the_same_secret(scheme, seed, value):
+    t = scheme.threshold
+    public = scheme.field.encode(np.full((2, 3), value))
+    for degree in (t, 2 * t):
+        constant = [scheme.constant(public, j, degree) for j in range(scheme.keepers)]
+        assert scheme.reconstruct(constant, degree).equals(public)
+    secret = secret_of(scheme.field, seed)
+    raised = [scheme.raise_degree(share, j) for j, share in enumerate(dealt_shares(scheme, secret, t, seed))]
+    assert scheme.reconstruct(raised, 2 * t).equals(secret)
+
+
+@given(schemes, seeds)
+@settings(max_examples=20, deadline=None)
+def test_the_weights_open_what_all_keepers_hold(scheme, seed):
+    secret = secret_of(scheme.field, seed)
+    shares = dealt_shares(scheme, secret, 2 * scheme.threshold, seed)
+    out = scheme.field.zeros(secret.shape)
+    for weight, share in zip(scheme.weights, shares, strict=True):
+        out.add_times(weight, share)
+    assert out.equals(secret)
+
+
+@given(schemes, seeds)
+@settings(max_examples=20, deadline=None)
+def test_resharing_brings_a_product_to_degree_t_and_keeps_it(scheme, seed):
+    t = scheme.threshold
+    x = secret_of(scheme.field, seed)
+    squares = [share.multiply(share) for share in dealt_shares(scheme, x, t, seed)]
+    dealt = [reshare(scheme, j, share, SeededRandomness(f"{seed} {j}")) for j, share in enumerate(squares)]
+    lowered = [total(scheme, [pieces[j] for pieces in dealt]) for j in range(scheme.keepers)]
+    assert scheme.reconstruct(lowered, t).equals(x.multiply(x))
+    # A product of the lowered value opens again: circuits can go deeper.
+    cubes = [
+        low.multiply(share) for low, share in zip(lowered, dealt_shares(scheme, x, t, seed), strict=True)
+    ]
+    assert scheme.reconstruct(cubes, 2 * t).equals(x.multiply(x).multiply(x))
+
+
+def test_a_total_of_one_piece_is_an_array_of_its_own():
+    scheme = make_scheme(3, FIELD63)
+    piece = FIELD63.encode(np.array([5]))
+    out = total(scheme, [piece])
+    out += piece
+    assert piece.decode().tolist() == [5]
+
+
+@given(st.sampled_from(FIELDS), st.sampled_from([1, 2]), seeds)
+@settings(max_examples=30, deadline=None)
+def test_the_committee_is_shamirs_scheme_with_three_keepers(field, degree, seed):
+    secret = secret_of(field, seed)
+    ours = Committee(field).deal(secret, degree, SeededRandomness(seed))
+    general = Shamir(3, field).deal(secret, degree, SeededRandomness(seed))
+    for a, b in zip(ours, general, strict=True):
+        assert type(a) is type(b)
+        assert Committee(field).expand(a).equals(Shamir(3, field).expand(b))
+    shares = [Committee(field).expand(piece) for piece in ours]
+    assert Committee(field).reconstruct(shares, degree).equals(Shamir(3, field).reconstruct(shares, degree))
+    assert Committee(field).weights == Shamir(3, field).weights
+    assert Committee(field).points == Shamir(3, field).points
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+def test_as_many_keepers_as_the_degree_receive_only_a_seed(scheme):
+    for degree in (scheme.threshold, 2 * scheme.threshold):
+        pieces = scheme.deal(scheme.field.zeros((4, 5)), degree, SeededRandomness(1))
+        assert [isinstance(piece, Seed) for piece in pieces] == [j < degree for j in range(scheme.keepers)]
+        keys = {piece.key for piece in pieces if isinstance(piece, Seed)}
+        assert len(keys) == degree
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
+def test_a_wrong_share_is_noticed_where_there_is_one_to_spare(scheme):
+    t = scheme.threshold
+    secret = secret_of(scheme.field, "wrong")
+    for liar in range(scheme.keepers):
+        shares = dealt_shares(scheme, secret, t, "wrong")
+        shares[liar] += scheme.field.encode(np.array([[0, 0, 0], [0, 1, 0]]))
+        with pytest.raises(InconsistentShares, match="wrong"):
+            scheme.reconstruct(shares, t)
+        # At degree 2t nothing is to spare: the error goes into the secret, as documented.
+        shares = dealt_shares(scheme, secret, 2 * t, "wrong")
+        shares[liar] += scheme.field.encode(np.array([[0, 0, 0], [0, 1, 0]]))
+        assert not scheme.reconstruct(shares, 2 * t).equals(secret)
+
+
+def _p_value(scheme: Scheme, chosen: tuple[int, ...], shares: list[FieldArray]) -> float:
+    """The smallest p-value of two tests that these keepers' shares are jointly uniform, in every residue.
+
+    The first cuts every share into 4 bins and counts the cells. The second does what a coalition would do:
+    it interpolates, and asks whether the result is uniform. The second is needed, because the cells are
+    too coarse to see a relation with weights as large as 1, 4, 6, 4, 1.
+    """
+    places = [scheme.points[j] for j in chosen]
+    opened = scheme.field.zeros(shares[0].shape)
+    for at, j in enumerate(chosen):
+        opened.add_times(scheme.field.inverse(spread(places, at)), shares[j])
+    worst = 1.0
+    for lane, prime in enumerate(scheme.field.primes):
+        # Bins differ in width by less than one part in 10^4, far below what these samples resolve.
+        cell = np.zeros(opened.shape, dtype=np.int64)
+        for j in chosen:
+            quarter = shares[j].residues[lane].astype(np.uint64) // np.uint64(-(-prime // 4))
+            cell = cell * 4 + quarter.astype(np.int64)
+        result = opened.residues[lane].astype(np.uint64) // np.uint64(-(-prime // 64))
+        for counts in (
+            np.bincount(cell, minlength=4 ** len(chosen)),
+            np.bincount(result.astype(np.int64), minlength=64),
+        ):
+            worst = min(worst, float(stats.chisquare(counts).pvalue))
+    return worst
+
+
+@pytest.mark.parametrize("scheme", [Committee(FIELD63), Shamir(5, FIELD63), Shamir(5, FIELD61)], ids=repr)
+@pytest.mark.parametrize("value", [0, -123456])
+def test_as_many_shares_as_the_degree_are_jointly_uniform_whatever_the_secret(scheme, value):
+    secret = scheme.field.encode(np.full(40_000, value))
+    for degree in (scheme.threshold, 2 * scheme.threshold):
+        shares = dealt_shares(scheme, secret, degree, f"uniform {degree}")
+        for chosen in combinations(range(scheme.keepers), degree):
+            assert _p_value(scheme, chosen, shares) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("scheme", [Committee(FIELD63), Shamir(5, FIELD63), Shamir(5, FIELD61)], ids=repr)
+@pytest.mark.parametrize("value", [0, -123456])
+def test_these_tests_see_that_one_share_more_is_not_uniform(scheme, value):
+    secret = scheme.field.encode(np.full(40_000, value))
+    for degree in (scheme.threshold, 2 * scheme.threshold):
+        shares = dealt_shares(scheme, secret, degree, f"uniform {degree}")
+        for chosen in combinations(range(scheme.keepers), degree + 1):
+            assert _p_value(scheme, chosen, shares) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("scheme", [Committee(FIELD63), Shamir(5, FIELD63)], ids=repr)
+def test_these_tests_see_shares_that_lack_one_bit(scheme):
+    # The top bit of every residue is cleared: the values are half of what they should be.
+    secret = scheme.field.encode(np.full(40_000, 1))
+    shares = dealt_shares(scheme, secret, scheme.threshold, "lacking")
+    for share in shares:
+        share.words[...] &= ~np.uint64(1 << 20 | 1 << 41 | 1 << 62)
+    for chosen in combinations(range(scheme.keepers), scheme.threshold):
+        assert _p_value(scheme, chosen, shares) < FALSE_ALARM
+
+
+@pytest.mark.parametrize("keepers", [3, 5])
+@pytest.mark.parametrize("field", [FIELD63, FIELD126])
+def test_a_gram_streamed_by_row_blocks_opens_to_the_integers(keepers, field):
+    rng = np.random.default_rng(3)
+    scheme = make_scheme(keepers, field)
+    tables = [rng.integers(-(2**15), 2**15, (700, columns)) for columns in (3, 2)]
+    sums = [GramSum(field, 5) for _ in range(keepers)]
+    for start in range(0, 700, 256):
+        pieces = [
+            scheme.deal(
+                field.encode(table[start : start + 256]), scheme.threshold, SeededRandomness(f"{start}{k}")
+            )
+            for k, table in enumerate(tables)
+        ]
+        for j, running in enumerate(sums):
+            running.add(*(scheme.expand(owner[j]) for owner in pieces))
+    whole = np.hstack(tables)
+    opened = scheme.reconstruct([running.value() for running in sums], 2 * scheme.threshold)
+    assert opened.decode().tolist() == (whole.T @ whole).tolist()
+
+
+@pytest.mark.parametrize("keepers", [-1, 0, 1, 2, 4, 6])
+def test_a_number_of_keepers_that_is_not_2t_plus_1_is_refused(keepers):
+    with pytest.raises(PlanError, match="odd"):
+        make_scheme(keepers, FIELD63)
+    with pytest.raises(ValueError, match="keepers"):
+        Shamir(keepers, FIELD63)
+
+
+@pytest.mark.parametrize("scheme", [Committee(FIELD63), Shamir(7, FIELD63)], ids=repr)
+def test_a_degree_other_than_t_and_2t_is_refused(scheme):
+    secret = scheme.field.zeros((1,))
+    for degree in (0, scheme.threshold + (1 if scheme.threshold > 1 else 2), 2 * scheme.threshold + 1):
+        with pytest.raises(ValueError, match="degree"):
+            scheme.deal(secret, degree, SeededRandomness(1))
+        with pytest.raises(ValueError, match="degree"):
+            scheme.reconstruct([secret] * scheme.keepers, degree)
+    with pytest.raises(ValueError, match="keepers"):
+        scheme.reconstruct([secret], scheme.threshold)
+
+
+def test_weights_between_the_keepers_points_are_integers():
+    # So that dealing multiplies by small numbers; the points are consecutive integers.
+    for keepers in (3, 5, 7, 9):
+        points = keeper_points(keepers)
+        assert sorted(points) == list(range(-(keepers // 2), keepers // 2 + 1))
+        for degree in range(1, keepers):
+            for point in points[degree:]:
+                assert all(abs(weight) < 2**20 for weight in value_weights(points[:degree], point, FIELD63))
+
+
+def test_a_seed_hides_its_key_and_checks_its_shape():
+    assert "41" not in repr(Seed(b"A" * 32, (1,)))
+    with pytest.raises(ValueError, match="32 bytes"):
+        Seed(bytes(31), (1,))
+    with pytest.raises(ValueError, match="shape"):
+        Seed(bytes(32), (-1,))
