@@ -1,0 +1,277 @@
+"""Encryption, decryption, validation and packing."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from colonnade.crypto.ciphertext_matrix import added, masked, packed, times_matrix
+from colonnade.crypto.packing import Fields, from_fixed, product_width, to_fixed
+from colonnade.crypto.paillier import Ciphertexts, Encryptor, InvalidCiphertext, decrypt, decrypt_any_size
+from colonnade.crypto.paillier_keys import PrivateKey, PublicKey
+from colonnade.randomness import SeededRandomness, SystemRandomness
+
+FALSE_ALARM = 1e-9
+RANDOMNESS = SystemRandomness()
+
+
+def key(bits: int = 1024) -> PrivateKey:
+    return _key(bits)
+
+
+@functools.cache
+def _key(bits: int) -> PrivateKey:
+    return PrivateKey.generate_for_tests(RANDOMNESS, bits)
+
+
+def encryptors(bits: int = 1024) -> tuple[Encryptor, Encryptor]:
+    return _encryptors(bits)
+
+
+@functools.cache
+def _encryptors(bits: int) -> tuple[Encryptor, Encryptor]:
+    return Encryptor.for_key(key(bits).public, RANDOMNESS), Encryptor.for_owner(key(bits), RANDOMNESS)
+
+
+def plaintexts() -> st.SearchStrategy[int]:
+    half = key().public.modulus // 2
+    return st.one_of(st.integers(-half, half), st.integers(-100, 100), st.sampled_from([half, -half]))
+
+
+@given(st.lists(plaintexts(), max_size=7), st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_decrypting_undoes_encrypting(values: list[int], owner: bool) -> None:
+    encryptor = encryptors()[owner]
+    assert decrypt_any_size(key(), encryptor.encrypt(values)) == tuple(values)
+
+
+@given(st.lists(st.tuples(plaintexts(), plaintexts()), min_size=1, max_size=5))
+@settings(max_examples=15, deadline=None)
+def test_multiplying_ciphertexts_adds_plaintexts(pairs: list[tuple[int, int]]) -> None:
+    anyone, owner = encryptors()
+    both = added(anyone.encrypt([a for a, _ in pairs]), owner.encrypt([b for _, b in pairs]))
+    modulus = key().public.modulus
+    assert [value % modulus for value in decrypt_any_size(key(), both)] == [
+        (a + b) % modulus for a, b in pairs
+    ]
+
+
+def test_the_textbook_formula_reads_our_ciphertexts() -> None:
+    """Paillier's own decryption, L(c^λ)/λ modulo N, written out independently of the CRT one."""
+    private = key(256)
+    modulus, order = private.public.modulus, (private.p - 1) * (private.q - 1)
+    for encryptor in encryptors(256):
+        ciphertext = encryptor.encrypt([123456789]).values[0]
+        logarithm = (pow(ciphertext, order, modulus * modulus) - 1) // modulus
+        assert logarithm * pow(order, -1, modulus) % modulus == 123456789
+
+
+def test_our_decryption_reads_textbook_ciphertexts() -> None:
+    private = key(256)
+    modulus = private.public.modulus
+    ciphertext = (1 + 42 * modulus) * pow(987654321, modulus, modulus * modulus) % modulus**2
+    assert decrypt(private, Ciphertexts.checked(private.public, [ciphertext]), at_most=100) == (42,)
+
+
+def test_the_same_plaintext_never_gives_the_same_ciphertext() -> None:
+    for encryptor in encryptors():
+        assert len(set(encryptor.encrypt([7] * 50).values)) == 50
+
+
+def test_rerandomising_changes_every_ciphertext_and_no_plaintext() -> None:
+    anyone, _ = encryptors()
+    before = anyone.encrypt([5, -6, 0])
+    after = anyone.rerandomise(before)
+    assert decrypt(key(), after, at_most=6) == (5, -6, 0)
+    assert not set(before.values) & set(after.values)
+
+
+def test_randomisers_are_n_th_powers_of_jacobi_symbol_one_and_spread_evenly() -> None:
+    """On a tiny key the random part must reach the whole subgroup of N-th powers of Jacobi symbol 1, evenly."""
+    private = PrivateKey(SmallKey(23 * 31), 23, 31)
+    group = sorted({pow(x, private.public.modulus, private.public.modulus_squared) for x in units(23 * 31)})
+    half = [x for x in group if jacobi(x % 713, 23, 31) == 1]
+    anyone = Encryptor.for_key(private.public, SeededRandomness("even spread"))
+    while len({pow(base_of(anyone), i, 713**2) for i in range(1000)}) < len(half):
+        anyone = Encryptor.for_key(private.public, RANDOMNESS)
+    found = [anyone.rerandomise(Ciphertexts(private.public, (1,) * 400)).values for _ in range(10)]
+    counts = dict.fromkeys(half, 0)
+    for values in found:
+        for value in values:
+            counts[value] += 1
+    # r has 40 bits here against a group of 330, so its reduction is uniform to 2^-31.
+    assert stats.chisquare(list(counts.values())).pvalue > FALSE_ALARM
+    skewed = [count + (40 if place < 10 else 0) for place, count in enumerate(counts.values())]
+    assert stats.chisquare(skewed).pvalue < FALSE_ALARM
+
+
+class SmallKey(PublicKey):
+    """Small enough to list its whole group."""
+
+    least_bits = 4
+
+    @property
+    def exponent_bytes(self) -> int:
+        return 5
+
+
+def units(modulus: int) -> list[int]:
+    return [x for x in range(1, modulus) if np.gcd(x, modulus) == 1]
+
+
+def jacobi(x: int, p: int, q: int) -> int:
+    return (1 if pow(x, (p - 1) // 2, p) == 1 else -1) * (1 if pow(x, (q - 1) // 2, q) == 1 else -1)
+
+
+def base_of(encryptor: Encryptor) -> int:
+    table = encryptor.tables[0]
+    return table.powers(np.array([[1, 0, 0, 0, 0]], dtype=np.uint8))[0]
+
+
+def test_keys_below_2048_bits_are_refused_except_by_name() -> None:
+    with pytest.raises(ValueError, match="2048 or 3072"):
+        PrivateKey.generate(RANDOMNESS, 1024)
+    with pytest.raises(ValueError, match="at least 2048"):
+        PublicKey(key().public.modulus)
+
+
+def test_a_real_key_has_the_promised_shape_and_works() -> None:
+    private = PrivateKey.generate(RANDOMNESS)
+    assert private.public.bits == 2048
+    assert private.p % 4 == private.q % 4 == 3
+    assert np.gcd.reduce(np.array([private.p - 1, private.q - 1], dtype=object)) == 2
+    assert "<2048 bits>" in repr(private) and str(private.p) not in repr(private)
+    encryptor = Encryptor.for_owner(private, RANDOMNESS)
+    assert decrypt(private, encryptor.encrypt([1, -1]), at_most=1) == (1, -1)
+
+
+@pytest.mark.parametrize(
+    "modulus", [(1 << 2047) + 3, ((1 << 1024) + 5) ** 2, (1 << 2203) - 1, (1 << 2048) + 1 << 2]
+)
+def test_a_public_key_that_cannot_be_one_is_refused(modulus: int) -> None:
+    with pytest.raises(ValueError, match="not a product"):
+        PublicKey(modulus)
+
+
+def test_ciphertexts_survive_the_wire() -> None:
+    anyone, _ = encryptors()
+    sent = anyone.encrypt([1, 2, 3])
+    assert Ciphertexts.from_bytes(key().public, sent.to_bytes(), count=3) == sent
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (lambda k: 0, "outside"),
+        (lambda k: k.public.modulus_squared, "outside"),
+        (lambda k: -1, "outside"),
+        (lambda k: k.p, "factor"),
+        (lambda k: k.public.modulus, "factor"),
+        (lambda k: k.q * 12345, "factor"),
+    ],
+)
+def test_what_is_no_ciphertext_is_refused_by_place(bad, why) -> None:
+    good = encryptors()[0].encrypt([1]).values[0]
+    with pytest.raises(InvalidCiphertext, match=f"ciphertext 1 of 3.*{why}"):
+        Ciphertexts.checked(key().public, [good, bad(key()), good])
+
+
+@given(st.binary(max_size=600))
+@settings(max_examples=200, deadline=None)
+def test_bytes_of_the_wrong_length_are_refused(data: bytes) -> None:
+    if len(data) != 2 * key().public.ciphertext_bytes:
+        with pytest.raises(InvalidCiphertext, match="2 ciphertexts take"):
+            Ciphertexts.from_bytes(key().public, data, count=2)
+
+
+def test_decrypting_refuses_what_is_larger_than_agreed() -> None:
+    ciphertexts = encryptors()[0].encrypt([100, -101])
+    assert decrypt(key(), ciphertexts, at_most=101) == (100, -101)
+    with pytest.raises(InvalidCiphertext, match="plaintext 1 of 2"):
+        decrypt(key(), ciphertexts, at_most=100)
+
+
+def test_ciphertexts_of_another_key_are_refused() -> None:
+    other = PrivateKey.generate_for_tests(RANDOMNESS, 256)
+    foreign = Encryptor.for_key(other.public, RANDOMNESS).encrypt([1])
+    with pytest.raises(ValueError, match="another key"):
+        decrypt_any_size(key(), foreign)
+    with pytest.raises(ValueError, match="another key"):
+        encryptors()[0].rerandomise(foreign)
+    with pytest.raises(ValueError, match="two keys"):
+        added(encryptors()[0].encrypt([1]), foreign)
+
+
+@given(st.integers(2, 90), st.integers(1, 20), st.data())
+def test_unpacking_undoes_packing_up_to_the_last_value_that_fits(
+    width: int, count: int, data: st.DataObject
+) -> None:
+    fields = Fields(width, count)
+    extremes = st.sampled_from([fields.limit - 1, 1 - fields.limit, 0, -1])
+    values = data.draw(
+        st.lists(
+            st.one_of(extremes, st.integers(1 - fields.limit, fields.limit - 1)),
+            min_size=count,
+            max_size=count,
+        )
+    )
+    packed_number = fields.pack(values)
+    assert fields.unpack(packed_number) == tuple(values)
+    assert abs(packed_number) < 1 << (fields.bits - 1)
+
+
+def test_a_field_one_too_large_corrupts_its_neighbour_and_is_refused() -> None:
+    fields = Fields(8, 2)
+    assert fields.unpack(128 + (5 << 8)) == (-128, 6)
+    with pytest.raises(ValueError, match="does not fit"):
+        fields.pack([128, 5])
+    with pytest.raises(ValueError, match="above"):
+        fields.unpack(1 << 20)
+
+
+def test_widths_hold_the_product_and_not_one_factor() -> None:
+    """The counts for a 2048-bit key: 27 fields at 32 fraction bits and 14 at 64, not 31 and 31."""
+    assert product_width(fraction_bits=32, terms=256, magnitude=2) == 75
+    assert product_width(fraction_bits=64, terms=256, magnitude=2) == 139
+    assert (Fields.most(75, 2048), Fields.most(139, 2048)) == (27, 14)
+
+
+@given(st.integers(0, 20), st.integers(1, 300), st.integers(1, 9))
+def test_the_worst_product_fits_its_field(fraction_bits: int, terms: int, magnitude: int) -> None:
+    worst = terms * (magnitude << fraction_bits) * (1 << fraction_bits)
+    assert (
+        worst < Fields(product_width(fraction_bits=fraction_bits, terms=terms, magnitude=magnitude), 1).limit
+    )
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5), st.integers(0, 30))
+def test_fixed_point_is_within_half_a_step(values: list[float], fraction_bits: int) -> None:
+    found = from_fixed(to_fixed(np.array(values), fraction_bits).tolist(), fraction_bits)
+    assert np.all(np.abs(found - values) <= 2.0 ** -(fraction_bits + 1))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
+def test_numbers_that_have_no_fixed_point_are_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="fraction bits"):
+        to_fixed(np.array([bad]), 16)
+
+
+def test_a_packed_masked_product_is_the_integer_product() -> None:
+    rng = np.random.default_rng(1)
+    scalars, matrix = rng.integers(-(2**16), 2**16, 40), rng.integers(-(2**16), 2**16, (40, 12))
+    anyone, owner = encryptors()
+    fields = Fields(product_width(fraction_bits=16, terms=40), 12)
+    product = times_matrix(owner.encrypt(scalars.tolist()), matrix, bits=18)
+    together = masked(anyone, packed(product, fields), [12345])
+    (plaintext,) = decrypt(key(), together, at_most=1 << fields.bits)
+    assert fields.unpack(plaintext - 12345) == tuple((scalars @ matrix).tolist())
+
+
+def test_packing_more_than_the_key_holds_is_refused() -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        packed(encryptors()[0].encrypt([1] * 20), Fields(75, 20))

@@ -1,0 +1,149 @@
+"""Masks on plaintexts, and the active attack they and the size bound are there for."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from colonnade.crypto.ciphertext_matrix import masked, packed, times_matrix
+from colonnade.crypto.packing import Fields, product_width
+from colonnade.crypto.paillier import Ciphertexts, Encryptor, InvalidCiphertext, decrypt_any_size
+from colonnade.crypto.paillier_keys import PrivateKey
+from colonnade.crypto.paillier_masks import BoundedMask, UniformMask
+from colonnade.randomness import SystemRandomness
+
+FALSE_ALARM = 1e-9
+RANDOMNESS = SystemRandomness()
+FRACTION_BITS = 12
+SAMPLES, FEATURES = 24, 3
+
+
+@functools.cache
+def owner() -> PrivateKey:
+    return PrivateKey.generate_for_tests(RANDOMNESS, 1024)
+
+
+@functools.cache
+def asker() -> Encryptor:
+    return Encryptor.for_key(owner().public, RANDOMNESS)
+
+
+@given(st.integers(2, 200), st.data())
+@settings(max_examples=50, deadline=None)
+def test_a_bounded_mask_comes_off_exactly(bits: int, data: st.DataObject) -> None:
+    mask = BoundedMask(value_bits=bits)
+    value = data.draw(st.integers(1 - (1 << (bits - 1)), (1 << (bits - 1)) - 1))
+    (drawn,) = mask.draw(1, RANDOMNESS)
+    assert -(1 << (bits - 1)) <= value + drawn <= mask.bound
+    assert mask.unmask([(value + drawn) % (1 << bits)], [drawn]) == (value,)
+
+
+@given(st.integers(-500, 500))
+def test_a_uniform_mask_comes_off_exactly(value: int) -> None:
+    mask = UniformMask(1009)
+    (drawn,) = mask.draw(1, RANDOMNESS)
+    assert mask.unmask([(value + drawn) % 1009], [drawn]) == (value,)
+
+
+def test_a_uniformly_masked_value_is_uniform_whatever_it_was() -> None:
+    mask = UniformMask(101)
+    for value in (0, 50):
+        seen = [(value + drawn) % 101 for drawn in mask.draw(20_000, RANDOMNESS)]
+        assert stats.chisquare(np.bincount(seen, minlength=101)).pvalue > FALSE_ALARM
+    short = [(50 + drawn % 64) % 101 for drawn in mask.draw(20_000, RANDOMNESS)]
+    assert stats.chisquare(np.bincount(short, minlength=101)).pvalue < FALSE_ALARM
+
+
+def test_a_bounded_mask_leaves_a_value_hidden_to_two_to_the_minus_security() -> None:
+    """Exact total variation for a small mask: |v − v'| / 2^(ℓ+λ) < 2^−λ."""
+    mask = BoundedMask(value_bits=4, security=40)
+    span = 1 << (mask.value_bits + mask.security)
+    worst = (1 << (mask.value_bits - 1)) - (1 - (1 << (mask.value_bits - 1)))
+    assert worst / span <= 2.0**-mask.security
+
+
+def test_a_mask_with_too_little_security_or_too_little_room_is_refused() -> None:
+    with pytest.raises(ValueError, match="λ ≥ 40"):
+        BoundedMask(value_bits=10, security=32)
+    with pytest.raises(ValueError, match="do not fit"):
+        BoundedMask(value_bits=1000).check_room(owner().public)
+
+
+def test_an_answer_with_too_many_bits_is_refused() -> None:
+    with pytest.raises(ValueError, match="does not have 8 bits"):
+        BoundedMask(value_bits=8).unmask([256], [0])
+
+
+def test_an_honest_product_comes_back_through_the_bound() -> None:
+    scalars, features, _ = secrets()
+    fields = Fields(product_width(fraction_bits=FRACTION_BITS, terms=SAMPLES), FEATURES)
+    mask = BoundedMask(value_bits=fields.bits)
+    product = times_matrix(encrypted(scalars), features, bits=FRACTION_BITS + 2)
+    drawn = mask.draw(1, RANDOMNESS)
+    answers = mask.answer(owner(), masked(asker(), packed(product, fields), drawn))
+    assert fields.unpack(mask.unmask(answers, drawn)[0]) == tuple((scalars @ features).tolist())
+
+
+# The active attack of "Is Vertical Logistic Regression Privacy-Preserving?", section 5.2. The key's owner
+# encrypts one secret scalar a sample; the asker is due one product a feature, fewer than there are samples. It
+# invents further features, packs their products above the honest ones and solves for the scalars.
+
+
+def secrets() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    step = 1 << FRACTION_BITS
+    scalars = rng.integers(-step, step + 1, SAMPLES)
+    features = rng.integers(-step, step + 1, (SAMPLES, FEATURES))
+    invented = rng.integers(-step, step + 1, (SAMPLES, SAMPLES - FEATURES))
+    return scalars, features, invented
+
+
+def encrypted(scalars: np.ndarray) -> Ciphertexts:
+    return Encryptor.for_owner(owner(), RANDOMNESS).encrypt(scalars.tolist())
+
+
+def attacking_ciphertexts() -> tuple[Ciphertexts, np.ndarray, Fields]:
+    scalars, features, invented = secrets()
+    everything = np.hstack([features, invented])
+    fields = Fields(product_width(fraction_bits=FRACTION_BITS, terms=SAMPLES), SAMPLES // FEATURES)
+    return (
+        packed(times_matrix(encrypted(scalars), everything, bits=FRACTION_BITS + 2), fields),
+        everything,
+        fields,
+    )
+
+
+def test_without_a_bound_the_attack_recovers_every_scalar() -> None:
+    ciphertexts, everything, fields = attacking_ciphertexts()
+    assert len(ciphertexts) == FEATURES
+    mask = UniformMask(owner().public.modulus)
+    drawn = mask.draw(FEATURES, RANDOMNESS)
+    answers = decrypt_any_size(owner(), masked(asker(), ciphertexts, drawn))
+    sums = [value for plaintext in mask.unmask(answers, drawn) for value in fields.unpack(plaintext)]
+    recovered = np.linalg.solve(everything.T.astype(float), np.array(sums, dtype=float))
+    assert np.array_equal(np.rint(recovered), secrets()[0])
+
+
+def test_with_the_bound_the_attack_is_refused() -> None:
+    ciphertexts, _, fields = attacking_ciphertexts()
+    mask = BoundedMask(value_bits=fields.width)
+    with pytest.raises(InvalidCiphertext, match="more than was agreed"):
+        mask.answer(owner(), masked(asker(), ciphertexts, mask.draw(FEATURES, RANDOMNESS)))
+
+
+def test_an_attacker_that_forgoes_its_mask_still_gets_one_field_a_ciphertext() -> None:
+    """Two fields fit under the bound where the mask would have been; the answer has room for one."""
+    scalars, features, invented = secrets()
+    width = product_width(fraction_bits=FRACTION_BITS, terms=SAMPLES)
+    fields, mask = Fields(width, 2), BoundedMask(value_bits=width)
+    both = np.hstack([features[:, :1], invented[:, :1]])
+    together = packed(times_matrix(encrypted(scalars), both, bits=FRACTION_BITS + 2), fields)
+    shifted = masked(asker(), together, [1 << (2 * width)])
+    (answer,) = mask.answer(owner(), shifted)
+    assert answer < 1 << width
+    assert mask.unmask([answer], [0]) == (int(scalars @ features[:, 0]),)
