@@ -9,8 +9,9 @@ import csv
 import gzip
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -80,18 +81,18 @@ class File:
 
     @classmethod
     def _parquet(cls, path: Path, party: str) -> File:
-        reader = f"read_parquet({_quoted(path)}, hive_partitioning = false)"
+        file = cls(path, party, f"read_parquet({_quoted(path)}, hive_partitioning = false)", {})
         described: list[tuple[Any, ...]] | None = None
-        with closing(_connect()) as connection, suppress(duckdb.Error):
-            described = connection.execute(f"DESCRIBE SELECT * FROM {reader}").fetchall()
+        with file._session() as session, suppress(duckdb.Error):
+            described = session.execute(f"DESCRIBE SELECT * FROM {file.reader}").fetchall()
         if described is None:
-            raise cls(path, party, reader, {})._wrong("it is not a Parquet file, or it is damaged.")
+            raise file._wrong("it is not a Parquet file, or it is damaged.")
         columns = {
             str(row[0]): FileColumn(_identifier(str(row[0])), str(row[1]))
             for row in described
             if not _NESTED.fullmatch(str(row[1]))
         }
-        return cls(path, party, reader, columns)
+        return replace(file, columns=columns)
 
     @classmethod
     def _csv(cls, path: Path, party: str, wanted: Sequence[str]) -> File:
@@ -118,15 +119,15 @@ class File:
             f"quote = '\"', escape = '\"', columns = {{{positions}}}, hive_partitioning = false)"
         )
         columns = {name: FileColumn(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
-        return cls(path, party, reader, columns)
+        return replace(file, reader=reader, columns=columns)
 
     def batches(self, expressions: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
         """These expressions over all rows in order, exactly `size` rows a batch but for the last."""
         query = f"SELECT {', '.join(expressions)} FROM {self.reader}"
-        with closing(_connect()) as connection:
+        with self._session() as session:
             wrong = None
             try:
-                yield from _exactly(_stream(connection.sql(query), size), size)
+                yield from _exactly(_stream(session.sql(query), size), size)
             except duckdb.Error as found:
                 wrong = self._explained(str(found))
         # Raised here and not above, so that DuckDB's message does not hang on it as its context.
@@ -139,12 +140,24 @@ class File:
         return int(rows)
 
     def _first(self, query: str) -> tuple[Any, ...]:
-        with closing(_connect()) as connection:
+        with self._session() as session:
             try:
-                return connection.execute(query).fetchall()[0]
+                return session.execute(query).fetchall()[0]
             except duckdb.Error as found:
                 wrong = self._explained(str(found))
         raise wrong
+
+    @contextmanager
+    def _session(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        with closing(self._database.cursor()) as session:
+            # It would draw into the terminal of whoever calls; it can only be set per session.
+            session.execute("SET enable_progress_bar = false")
+            yield session
+
+    @cached_property
+    def _database(self) -> duckdb.DuckDBPyConnection:
+        """An engine of this file's own: nothing it keeps in memory outlives the table or is shared."""
+        return duckdb.connect(config=_SETTINGS)
 
     def _header(self, delimiter: str) -> list[str]:
         opened = gzip.open if self.path.suffix == ".gz" else open
@@ -171,13 +184,6 @@ class File:
 
     def _wrong(self, message: str) -> DataError:
         return DataError(f"party {self.party!r}, file {self.path}: {message}")
-
-
-def _connect() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(config=_SETTINGS)
-    # It would draw into the terminal of whoever calls; it can only be set per connection.
-    connection.execute("SET enable_progress_bar = false")
-    return connection
 
 
 def _stream(relation: duckdb.DuckDBPyRelation, size: int) -> Iterator[pa.RecordBatch]:
