@@ -114,10 +114,13 @@ def test_a_kill_while_a_ledger_is_created_leaves_a_ledger_or_none(tmp_path: Path
     for life in range(40):
         path = tmp_path / f"{life}.ledger"
 
-        def work(ready: Callable[[], None], path: Path = path) -> None:
-            ready()
+        def work(ready: Callable[[], None], path: Path = path, early: bool = life % 4 != 0) -> None:
+            if early:
+                ready()
             Ledger.create(path, "bank")
-            time.sleep(1)
+            if not early:
+                ready()
+            time.sleep(10)
 
         kill_at_random(work, rng, wait=True)
         try:

@@ -83,11 +83,10 @@ class FileJournal:
             for leftover in (making, making.with_name(f"{making.name}-journal")):
                 leftover.unlink(missing_ok=True)
             os.close(os.open(making, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            with (
-                cls(making, patience=patience)._connected() as connection,
-                _transaction(connection, "BEGIN EXCLUSIVE"),
-            ):
-                lay_out(connection, first)
+            with cls(making, patience=patience)._connected() as connection:
+                _configure(connection)
+                with _transaction(connection, "BEGIN EXCLUSIVE"):
+                    lay_out(connection, first)
             making.replace(path)
             _sync_directory(path.parent)
         except FileExistsError:
@@ -151,7 +150,8 @@ class FileJournal:
         deadline = time.monotonic() + self._patience
         while True:
             try:
-                # First of all, because the next line would change another program's database.
+                _configure(connection)
+                # Before the next line, which would change another program's database.
                 check_application(connection, self.where)
                 mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
                 connection.execute(begin)
@@ -182,7 +182,6 @@ class FileJournal:
                 isolation_level=None,
             )
             try:
-                _configure(connection)
                 yield connection
             finally:
                 connection.close()
