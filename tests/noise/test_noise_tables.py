@@ -36,7 +36,7 @@ LAWS = [
     SkellamLaw(Fraction(10**4)),
     SkellamLaw(Fraction(10**6)),
     SkellamLaw(Fraction(10**15, 7)),
-    SkellamLaw(Fraction(10**18)),
+    SkellamLaw(Fraction(10**24)),
     DiscreteGaussianLaw(Fraction(1, 10**9)),
     DiscreteGaussianLaw(Fraction(1, 100)),
     DiscreteGaussianLaw(Fraction(16)),

@@ -24,7 +24,7 @@ from colonnade.privacy.events import Approximated, Event, MatrixChange, MatrixSk
 from colonnade.randomness import Randomness
 
 SMALLEST_MU = Fraction(1, 10**9)
-LARGEST_MU = Fraction(10**18)
+LARGEST_MU = Fraction(10**24)
 _BITS = PRECISION + 64  # fixed point of the Fourier sum: 64 guard bits
 _WORKING = _BITS + 160
 _TRUNCATED = -105  # log2 of the mass that the support may leave out
@@ -227,6 +227,6 @@ def checked_mu(mu: object) -> Fraction:
     exact = exact_positive("μ", mu)
     if not SMALLEST_MU <= exact <= LARGEST_MU:
         raise PlanError(
-            f"Skellam noise is drawn for μ from 1e-9 to 1e18, not {float(exact):.6g}: change the grid"
+            f"Skellam noise is drawn for μ from 1e-9 to 1e24, not {float(exact):.6g}: change the grid"
         )
     return exact

@@ -1,0 +1,207 @@
+"""Draws of every law against its exact probabilities, and the parts against the whole."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from noise_statistics import (
+    FALSE_ALARM,
+    chi_square,
+    chi_square_of_quantiles,
+    discrete_gaussian,
+    discrete_laplace,
+    polya,
+    skellam,
+)
+from scipy import stats
+
+from colonnade.noise import (
+    DiscreteGaussianNoise,
+    DiscreteLaplaceNoise,
+    MatrixSkellamNoise,
+    PolyaNoise,
+    SkellamNoise,
+)
+from colonnade.noise import sampler as sampler_module
+from colonnade.noise import table as table_module
+from colonnade.noise.audit import findings
+from colonnade.noise.discrete_gaussian import DiscreteGaussianLaw
+from colonnade.noise.discrete_laplace import DiscreteLaplaceLaw
+from colonnade.noise.polya import PolyaLaw
+from colonnade.noise.sampler import draw_from, sample
+from colonnade.noise.skellam import SkellamLaw
+from colonnade.noise.table import cut, table_of
+from colonnade.randomness import SystemRandomness
+
+DRAWS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    "mu", [Fraction(1, 1000), Fraction(1), Fraction(100), Fraction(10**4), Fraction(10**6)]
+)
+def test_skellam_draws_follow_their_law(mu):
+    draws = SkellamNoise(mu).draw(DRAWS, SystemRandomness())
+    assert chi_square(draws, skellam(float(mu)), 8 + int(9 * float(mu) ** 0.5)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("sigma_squared", [Fraction(1, 4), Fraction(9), Fraction(10**4)])
+def test_discrete_gaussian_draws_follow_their_law(sigma_squared):
+    draws = DiscreteGaussianNoise(sigma_squared).draw(DRAWS, SystemRandomness())
+    assert chi_square(draws, discrete_gaussian(float(sigma_squared)), 1000) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(1), Fraction(20), Fraction(1500)])
+def test_discrete_laplace_draws_follow_their_law(scale):
+    draws = DiscreteLaplaceNoise(scale).draw(DRAWS, SystemRandomness())
+    assert chi_square(draws, discrete_laplace(float(scale)), 40 + int(20 * scale)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("shape", "scale"),
+    [(Fraction(1, 10), Fraction(10)), (Fraction(1, 3), Fraction(200)), (Fraction(1), Fraction(3))],
+)
+def test_polya_draws_follow_their_law(shape, scale):
+    draws = sample(PolyaLaw(shape, 1 / scale), DRAWS, SystemRandomness())
+    assert chi_square(draws, polya(float(shape), float(scale)), int(40 * scale)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("law", "width"),
+    [
+        (SkellamLaw(Fraction(10**15)), (2e15) ** 0.5),
+        (SkellamLaw(Fraction(10**18)), (2e18) ** 0.5),
+        (DiscreteGaussianLaw(Fraction(1 << 40)), 2.0**20),
+        (DiscreteGaussianLaw(Fraction(1 << 80)), 2.0**40),
+    ],
+    ids=str,
+)
+def test_wide_laws_look_normal_and_have_uniform_low_bytes(law, width):
+    draws = sample(law, DRAWS, SystemRandomness())
+    assert chi_square_of_quantiles(draws, lambda p: width * stats.norm.ppf(p)) > FALSE_ALARM
+    low = np.bincount(draws & 255, minlength=256)
+    assert stats.chisquare(low).pvalue > FALSE_ALARM
+
+
+def test_a_wide_discrete_laplace_looks_laplace():
+    draws = DiscreteLaplaceNoise(Fraction(1 << 30)).draw(DRAWS, SystemRandomness())
+    assert chi_square_of_quantiles(draws, lambda p: 2.0**30 * stats.laplace.ppf(p)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("parts", [2, 8])
+def test_the_parts_of_a_skellam_sum_to_the_whole(parts):
+    part = SkellamNoise(Fraction(1000)).part(parts)
+    draws = sum(part.draw(DRAWS // 2, SystemRandomness()) for _ in range(parts))
+    assert chi_square(draws, skellam(1000), 300) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("parts", [2, 5])
+def test_polya_differences_sum_to_a_discrete_laplace(parts):
+    part = DiscreteLaplaceNoise(Fraction(20)).part(parts)
+    draws = sum(part.draw(DRAWS // 2, SystemRandomness()) for _ in range(parts))
+    assert chi_square(draws, discrete_laplace(20), 400) > FALSE_ALARM
+
+
+def test_parts_of_parts_are_parts():
+    assert SkellamNoise(Fraction(6)).part(2).part(3) == SkellamNoise(Fraction(1))
+    assert PolyaNoise(Fraction(5), Fraction(1, 2)).part(3) == PolyaNoise(Fraction(5), Fraction(1, 6))
+
+
+def test_matrix_noise_is_symmetric_with_half_the_variance_off_the_diagonal():
+    mechanism = MatrixSkellamNoise(Fraction(100))
+    noise = [mechanism.draw((120, 120), SystemRandomness()) for _ in range(60)]
+    assert all(np.array_equal(matrix, matrix.T) for matrix in noise)
+    above = np.concatenate([matrix[np.triu_indices(120, 1)] for matrix in noise])
+    diagonal = np.concatenate([np.diag(matrix) for matrix in noise])
+    assert chi_square(above, skellam(50), 80) > FALSE_ALARM
+    assert chi_square(diagonal, skellam(100), 120) > FALSE_ALARM
+    assert chi_square(above, skellam(100), 120) < FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("draws", "wrong", "reach"),
+    [
+        (lambda: SkellamNoise(Fraction(10**4)).draw(DRAWS, SystemRandomness()), skellam(10500), 900),
+        (lambda: SkellamNoise(Fraction(100)).draw(DRAWS, SystemRandomness()), skellam(105), 100),
+        (
+            lambda: DiscreteGaussianNoise(Fraction(9)).draw(DRAWS, SystemRandomness()),
+            discrete_gaussian(9.45),
+            60,
+        ),
+        (
+            lambda: DiscreteLaplaceNoise(Fraction(20)).draw(DRAWS, SystemRandomness()),
+            discrete_laplace(20.5),
+            400,
+        ),
+        (
+            lambda: sample(PolyaLaw(Fraction(1, 3), Fraction(1, 200)), DRAWS, SystemRandomness()),
+            polya(0.35, 200),
+            8000,
+        ),
+    ],
+)
+def test_this_chi_square_would_notice_a_five_percent_error_in_variance(draws, wrong, reach):
+    assert chi_square(draws(), wrong, reach) < FALSE_ALARM
+
+
+def test_the_chi_square_of_quantiles_would_notice_it_too():
+    draws = DiscreteGaussianNoise(Fraction(1 << 40)).draw(DRAWS, SystemRandomness())
+    assert chi_square_of_quantiles(draws, lambda p: 1.025 * 2.0**20 * stats.norm.ppf(p)) < FALSE_ALARM
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    """A table of 16 cells: its envelope wastes much, so that every decision shows in the law."""
+    law = DiscreteGaussianLaw(Fraction(10**4))
+    monkeypatch.setattr(table_module, "cut", lambda law, limit: cut(law, 8))
+    made = table_of.__wrapped__(law)
+    assert len(made.cells) == 16
+    return made
+
+
+def in_doubt(table):
+    rows = table.rows.copy()
+    rows[:, 6] = 1 << 25
+    return replace(table, rows=rows)
+
+
+def test_a_table_of_few_cells_passes_the_audit_and_follows_the_law(coarse):
+    assert findings(coarse, points=64) == ()
+    assert (
+        chi_square(draw_from(coarse, 100_000, SystemRandomness()), discrete_gaussian(1e4), 600) > FALSE_ALARM
+    )
+
+
+def test_the_slow_path_alone_follows_the_law(coarse):
+    draws = draw_from(in_doubt(coarse), 20_000, SystemRandomness())
+    assert chi_square(draws, discrete_gaussian(1e4), 600) > FALSE_ALARM
+
+
+def test_a_slow_path_that_takes_every_doubt_would_be_noticed(coarse, monkeypatch):
+    monkeypatch.setattr(sampler_module, "accepts", lambda *_, **__: True)
+    draws = draw_from(in_doubt(coarse), 20_000, SystemRandomness())
+    assert chi_square(draws, discrete_gaussian(1e4), 600) < FALSE_ALARM
+
+
+def test_reversed_slopes_would_be_noticed(coarse):
+    rows = coarse.rows.copy()
+    rows[:, 4] += rows[:, 5]
+    rows[:, 5] *= -1
+    draws = draw_from(replace(coarse, rows=rows), 100_000, SystemRandomness())
+    assert chi_square(draws, discrete_gaussian(1e4), 600) < FALSE_ALARM
+
+
+@dataclass(frozen=True)
+class ShortLaplace(DiscreteLaplaceLaw):
+    """A discrete Laplace whose table ends early, so that its tails, rare otherwise, are drawn all the time."""
+
+    @property
+    def exponent(self):
+        return 1
+
+
+def test_past_the_edge_of_its_table_a_discrete_laplace_begins_again():
+    law = ShortLaplace(Fraction(1, 3))
+    draws = draw_from(table_of(law), 20_000, SystemRandomness())
+    assert np.mean(np.abs(draws) > 2) > 0.3
+    assert chi_square(draws, discrete_laplace(3), 60) > FALSE_ALARM

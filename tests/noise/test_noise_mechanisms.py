@@ -1,0 +1,182 @@
+"""Mechanisms: parts, what observers are left with, and parameters that are refused."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colonnade.errors import PlanError, PrivacyError
+from colonnade.noise import (
+    DiscreteGaussianNoise,
+    DiscreteLaplaceNoise,
+    MatrixSkellamNoise,
+    PolyaNoise,
+    SkellamNoise,
+    VectorChange,
+)
+from colonnade.noise.sampler import LARGEST_DRAW
+from colonnade.privacy.events import (
+    Approximated,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    MatrixChange,
+    MatrixSkellam,
+    Skellam,
+)
+from colonnade.randomness import SystemRandomness
+
+CHANGE = MatrixChange(frobenius=2, weighted_l1=4, fourth=6, fourth_l1=6)
+WHOLE = [SkellamNoise, MatrixSkellamNoise, DiscreteGaussianNoise, DiscreteLaplaceNoise]
+
+
+@given(st.integers(1, 9), st.integers(0, 8), st.integers(1, 9))
+def test_a_skellam_observer_is_left_with_the_parts_it_does_not_know(parts, known, of):
+    noise, matrix = SkellamNoise(Fraction(100)), MatrixSkellamNoise(Fraction(100))
+    if known >= parts:
+        for ask in (lambda: noise.event(VectorChange(1, 1), known=known, parts=parts, of=of),):
+            with pytest.raises((PlanError, PrivacyError)):
+                ask()
+        return
+    left = 100 * Fraction(parts - known, of)
+    assert noise.event(VectorChange(3, 2), known=known, parts=parts, of=of, entries=7) == Approximated(
+        Skellam(3, 2, left), draws=7 * (parts - known)
+    )
+    assert matrix.event(CHANGE, known=known, parts=parts, of=of, size=4) == Approximated(
+        MatrixSkellam(CHANGE, left), draws=10 * (parts - known)
+    )
+
+
+def test_events_that_name_no_number_of_entries_count_the_largest_draw():
+    assert SkellamNoise(Fraction(5)).event(VectorChange(1, 1)).draws == LARGEST_DRAW
+    assert MatrixSkellamNoise(Fraction(5)).event(CHANGE).draws == LARGEST_DRAW
+    assert DiscreteGaussianNoise(Fraction(5)).event(1).draws == LARGEST_DRAW
+
+
+def test_a_single_entry_may_use_the_exact_law():
+    assert SkellamNoise(Fraction(5)).event(VectorChange(1, 1), entries=1).event.coordinates == 1
+    assert DiscreteGaussianNoise(Fraction(5)).event(1, entries=1).event.coordinates == 1
+
+
+def test_discrete_gaussians_come_whole():
+    noise = DiscreteGaussianNoise(Fraction(5))
+    assert noise.part(1) is noise
+    with pytest.raises(PlanError, match="do not sum to one"):
+        noise.part(2)
+    with pytest.raises(PlanError, match="do not sum to one"):
+        noise.event(1, parts=3, of=2)
+    # Three parties add a whole each; an observer who knows two is left with one.
+    assert noise.event(1, known=2, parts=3, entries=2) == Approximated(
+        DiscreteGaussian(1, Fraction(5)), draws=2
+    )
+
+
+def test_discrete_laplace_is_pure_when_dealt_whole_and_truncated_when_dealt_in_parts():
+    noise = DiscreteLaplaceNoise(Fraction(10))
+    assert noise.part(1) is noise
+    assert noise.event(3, known=1, parts=2) == DiscreteLaplace(3, Fraction(10))
+    assert noise.event(3, known=1, parts=4, of=3, entries=6) == Approximated(
+        DiscreteLaplace(3, Fraction(10)), draws=36
+    )
+    assert isinstance(DiscreteLaplaceNoise(Fraction(1, 20)).event(1), Approximated)
+
+
+def test_a_fraction_of_a_discrete_laplace_is_not_claimed():
+    """With shares 1/K a client who knows its own faces a peak at 0, and ε far above Δ/scale."""
+    with pytest.raises(PrivacyError, match="Deal parts of 1/2"):
+        DiscreteLaplaceNoise(Fraction(10)).event(1, known=1, parts=3, of=3)
+
+
+def test_what_a_fraction_leaves_would_cost_many_times_the_claim():
+    """Two parties with shares 1/2 at scale 100: one unit costs 35 times 1/scale near 0, by convolution."""
+    import numpy as np
+    from scipy import stats
+
+    scale, reach = 100, 4000
+    half = stats.nbinom.pmf(np.arange(reach), 0.5, 1 - np.exp(-1 / scale))
+    left = np.convolve(half, half[::-1])[reach - 1 :]
+    loss = float(np.log(left[0] / left[1])) * scale
+    assert 35 < loss < 36
+
+
+@pytest.mark.parametrize("noise", [kind(Fraction(7)) for kind in WHOLE])
+@pytest.mark.parametrize("counts", [(0, 0, 1), (0, 1, 0), (-1, 1, 1), (2, 1, 1)])
+def test_parts_that_make_no_sense_are_refused(noise, counts):
+    known, parts, of = counts
+    change = {SkellamNoise: VectorChange(1, 1), MatrixSkellamNoise: CHANGE}.get(type(noise), 1)
+    with pytest.raises(PlanError):
+        noise.event(change, known=known, parts=parts, of=of)
+    with pytest.raises(PlanError, match="at least one part"):
+        noise.part(0)
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_an_observer_who_knows_all_the_noise_is_refused_a_statement(kind):
+    change = {SkellamNoise: VectorChange(1, 1), MatrixSkellamNoise: CHANGE}.get(kind, 1)
+    with pytest.raises(PrivacyError, match="take it off again"):
+        kind(Fraction(7)).event(change, known=2, parts=2)
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+def test_parameters_are_exact_and_positive(kind):
+    assert kind(3) == kind(Fraction(3))
+    with pytest.raises(TypeError, match="exact number"):
+        kind(0.5)
+    with pytest.raises(TypeError, match="exact number"):
+        kind(True)
+    for none in (0, Fraction(-1, 2)):
+        with pytest.raises(PlanError, match="above 0"):
+            kind(none)
+
+
+@pytest.mark.parametrize(
+    "beyond",
+    [
+        lambda: SkellamNoise(Fraction(1, 10**10)),
+        lambda: SkellamNoise(Fraction(10**24 + 1)),
+        lambda: SkellamNoise(Fraction(1, 10**8)).part(11),
+        lambda: MatrixSkellamNoise(Fraction(1, 10**9)),
+        lambda: MatrixSkellamNoise(Fraction(10**24 + 1)),
+        lambda: DiscreteGaussianNoise(Fraction((1 << 88) + 1)),
+        lambda: DiscreteGaussianNoise(Fraction(1, 10**10)),
+        lambda: DiscreteLaplaceNoise(Fraction((1 << 45) + 1)),
+        lambda: DiscreteLaplaceNoise(Fraction(1, 101)),
+        lambda: DiscreteLaplaceNoise(Fraction(1 << 41)).part(2),
+        lambda: PolyaNoise(Fraction(1, 101), Fraction(1, 2)),
+        lambda: PolyaNoise(Fraction(10), Fraction(3, 2)),
+    ],
+)
+def test_parameters_past_what_is_proved_or_fits_an_int64_are_refused(beyond):
+    with pytest.raises(PlanError):
+        beyond()
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        SkellamNoise(Fraction(1, 10**9)),
+        SkellamNoise(Fraction(10**24)),
+        DiscreteGaussianNoise(Fraction(1, 10**9)),
+        DiscreteGaussianNoise(Fraction(1 << 88)),
+        DiscreteLaplaceNoise(Fraction(1, 100)),
+        DiscreteLaplaceNoise(Fraction(1 << 45)),
+        PolyaNoise(Fraction(1, 100), Fraction(1, 1000)),
+    ],
+)
+def test_the_ends_of_the_ranges_can_be_drawn(noise):
+    drawn = noise.draw((40, 50), SystemRandomness())
+    assert drawn.shape == (40, 50)
+    assert drawn.dtype == "int64"
+    if hasattr(noise, "support"):
+        assert abs(drawn).max() <= noise.support
+
+
+def test_supports_bound_every_draw_of_a_matrix():
+    noise = MatrixSkellamNoise(Fraction(10))
+    assert abs(noise.draw_symmetric(60, SystemRandomness())).max() <= noise.support
+
+
+@pytest.mark.parametrize("shape", [3, (2, 3), (2, 2, 2)])
+def test_matrix_noise_fills_squares_only(shape):
+    with pytest.raises(PlanError, match="square"):
+        MatrixSkellamNoise(Fraction(10)).draw(shape, SystemRandomness())
