@@ -51,3 +51,35 @@ def run(table: Table, words: Iterable[int]) -> list[int | Candidate]:
         elif decision:
             slots.append(table.cells[candidate.cell].base + candidate.offset)
     return slots
+
+
+def run_binomial(trials: int, numerators: Iterable[int], words: Iterable[int]) -> list[int]:
+    """What the binomial kernel writes from these words: each uniform compared with p by itself, bit by bit.
+
+    Fresh bits come 64 at a time for whole words of undecided uniforms; the rest of them take theirs from
+    the last word opened, lowest first, and open another if it has too few left.
+
+    >>> run_binomial(2, [1 << 52], [0b10])
+    [1]
+    """
+    stream = iter(words)
+    spare: list[int] = []
+    counts = []
+    for numerator in numerators:
+        bit, undecided, below = 52, trials, 0
+        while bit >= 0 and undecided:
+            fresh = [digit for _ in range(undecided // 64) for digit in _digits(next(stream))]
+            if undecided % 64 > len(spare):
+                spare = _digits(next(stream))
+            fresh += spare[: undecided % 64]
+            spare = spare[undecided % 64 :]
+            digit_of_p = numerator >> bit & 1
+            below += sum(digit < digit_of_p for digit in fresh)
+            undecided = sum(digit == digit_of_p for digit in fresh)
+            bit -= 1
+        counts.append(trials if numerator == 1 << 53 else below)
+    return counts
+
+
+def _digits(word: int) -> list[int]:
+    return [word >> place & 1 for place in range(64)]
