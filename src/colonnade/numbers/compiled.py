@@ -61,8 +61,8 @@ def subtract(left: Words, right: Words, primes: Triple, out: Words) -> None:
 
 @_compiled
 def _reduced(value: int, prime: int, gap: int) -> int:
-    # 2^21 ≡ gap: the bits above are worth gap times as much below. For gap < 2^10 and a value below
-    # 2^43, two rounds leave less than 2p.
+    # 2^21 ≡ gap: the bits above count gap times below. For gap < 2^10 and a value below 2^42, two rounds
+    # leave less than 2p (docs/proofs/field.md).
     value = (value >> 21) * gap + (value & _MASK)
     value = (value >> 21) * gap + (value & _MASK) - prime
     return value + (prime if value < 0 else 0)

@@ -48,7 +48,8 @@ class WordArithmetic(Protocol):
 
 
 def _chunk_rows(columns: int) -> int:
-    return max(64, min(EXACT_ROWS, _CHUNK_ENTRIES // max(columns, 1)))
+    # Not below 512: with fewer rows, reducing the product would cost as much as computing it.
+    return max(512, min(EXACT_ROWS, _CHUNK_ENTRIES // max(columns, 1)))
 
 
 class TransposedProduct:
