@@ -1,0 +1,53 @@
+"""Every reference value, computed by our code from its inputs.
+
+Further files of the same form may be named in the environment variable COLONNADE_VECTORS, separated as in PATH.
+A name that no binding matches fails.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+from vector_bindings import BINDINGS, compute
+
+OWN = Path(__file__).with_name("reference_values.json")
+FURTHER = [Path(name) for name in os.environ.get("COLONNADE_VECTORS", "").split(os.pathsep) if name]
+VECTORS = [vector for path in (OWN, *FURTHER) for vector in json.loads(path.read_text("utf-8"))["values"]]
+
+
+def agrees(found: float, expected: float, *, tolerance: float, kind: str) -> bool:
+    allowed = tolerance * abs(expected) if kind == "relative" else tolerance
+    return math.isfinite(found) and abs(found - expected) <= allowed
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
+def test_our_code_reproduces(vector):
+    found = compute(vector["name"], vector["inputs"])
+    kind = vector.get("tolerance_kind", "relative")
+    assert kind in ("relative", "absolute")
+    assert agrees(found, vector["value"], tolerance=vector["tolerance"], kind=kind), (
+        f"{vector['name']}: found {found!r}, expected {vector['value']!r} within {vector['tolerance']} ({kind})"
+    )
+
+
+def test_a_name_that_nothing_binds_fails():
+    with pytest.raises(LookupError, match="matches 0 bindings"):
+        compute("eps_of_everything", {})
+
+
+def test_names_are_unique_and_every_binding_is_used():
+    names = [vector["name"] for vector in VECTORS]
+    assert len(set(names)) == len(names) or FURTHER
+    unused = [pattern.pattern for pattern, _ in BINDINGS if not any(map(pattern.fullmatch, names))]
+    assert unused == []
+
+
+def test_the_comparison_would_notice_a_value_just_outside_its_tolerance():
+    assert agrees(1.0 + 1e-9, 1.0, tolerance=1e-9 * (1 + 1e-6), kind="relative")
+    assert not agrees(1.0 + 1.1e-9, 1.0, tolerance=1e-9, kind="relative")
+    assert not agrees(4.0000001, 4.0, tolerance=0, kind="absolute")
+    assert not agrees(math.nan, 1.0, tolerance=1.0, kind="absolute")
