@@ -40,7 +40,7 @@ def any_rows(size: int) -> st.SearchStrategy[dict[str, object]]:
 @given(modes, any_rows(5))
 def test_every_attribute_is_a_block_of_norm_at_most_one(mode: Mode, rows: dict[str, object]) -> None:
     encoder = Encoder(COLUMNS, mode)
-    features = encoder.encode(rows)  # type: ignore[arg-type]
+    features = encoder.encode(rows)
     for span in encoder.spans.values():
         assert np.linalg.norm(features[:, span], axis=1).max() <= 1 + 1e-12
 
@@ -48,7 +48,7 @@ def test_every_attribute_is_a_block_of_norm_at_most_one(mode: Mode, rows: dict[s
 @given(any_rows(5))
 def test_on_the_circle_every_attribute_has_norm_one(rows: dict[str, object]) -> None:
     encoder = Encoder(COLUMNS, "circle")
-    features = encoder.encode(rows)  # type: ignore[arg-type]
+    features = encoder.encode(rows)
     norms = [np.linalg.norm(features[:, span], axis=1) for span in encoder.spans.values()]
     np.testing.assert_allclose(norms, 1, atol=1e-12)
 
@@ -115,9 +115,9 @@ def rows_of(count: int) -> dict[str, object]:
 def test_rows_are_encoded_alike_alone_and_in_a_long_table(mode: Mode) -> None:
     rows = rows_of(10_001)
     encoder = Encoder(COLUMNS, mode)
-    whole = encoder.encode(rows)  # type: ignore[arg-type]
+    whole = encoder.encode(rows)
     for start in (0, 4095, 4096, 10_000):
-        one = {name: values[start : start + 1] for name, values in rows.items()}  # type: ignore[index]
+        one = {name: values[start : start + 1] for name, values in rows.items()}
         np.testing.assert_allclose(encoder.encode(one), whole[start : start + 1], rtol=0, atol=1e-15)
 
 
@@ -134,15 +134,15 @@ def test_bad_rows_are_refused_by_column_and_count_without_showing_a_value() -> N
     encoder = Encoder(COLUMNS, "circle")
     rows = rows_of(3)
     with pytest.raises(DataError, match=r"'job' is missing from the rows. Did you mean 'jobs'"):
-        encoder.encode({**{k: v for k, v in rows.items() if k != "job"}, "jobs": rows["job"]})  # type: ignore[arg-type]
+        encoder.encode({**{k: v for k, v in rows.items() if k != "job"}, "jobs": rows["job"]})
     with pytest.raises(DataError, match="column 'age': 1 value is missing") as raised:
-        encoder.encode({**rows, "age": [float("nan"), 31337, 20]})  # type: ignore[arg-type]
+        encoder.encode({**rows, "age": [float("nan"), 31337, 20]})
     assert "31337" not in str(raised.value)
     with pytest.raises(DataError, match="column 'sex': 2 values are not among the declared") as raised:
-        encoder.encode({**rows, "sex": ["F", "secret", "secret"]})  # type: ignore[arg-type]
+        encoder.encode({**rows, "sex": ["F", "secret", "secret"]})
     assert "secret" not in str(raised.value)
     with pytest.raises(DataError, match="different lengths"):
-        encoder.encode({**rows, "age": [1.0]})  # type: ignore[arg-type]
+        encoder.encode({**rows, "age": [1.0]})
     with pytest.raises(SchemaError, match="needs column 'age'"):
         encoder.encode(Block({}, None, 0))
 

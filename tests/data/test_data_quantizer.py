@@ -55,7 +55,7 @@ def hostile_blocks(draw: st.DrawFn) -> Block:
 def test_no_row_exceeds_the_norm_bound_whatever_reaches_the_quantizer(
     mode: Mode, rounding: str, cap: Fraction | None, gamma: int, total: int, block: Block
 ) -> None:
-    quantizer = Quantizer(Encoder(COLUMNS, mode), total, gamma, cap, rounding)  # type: ignore[arg-type]
+    quantizer = Quantizer(Encoder(COLUMNS, mode), total, gamma, cap, rounding)
     with np.errstate(over="ignore"):
         integers = quantizer.quantize(block)
     assert integers.dtype == np.int64
@@ -65,7 +65,7 @@ def test_no_row_exceeds_the_norm_bound_whatever_reaches_the_quantizer(
 class Swollen(Encoder):
     """An encoder that breaks its promise by a factor, to see that the quantizer does not rely on it."""
 
-    def pieces(self, block, *, scale=1.0):  # type: ignore[no-untyped-def]
+    def pieces(self, block, *, scale=1.0):
         for rows, piece in super().pieces(block, scale=scale):
             yield rows, piece * 1.7
 
@@ -94,8 +94,8 @@ def random_rows(count: int) -> dict[str, object]:
 def test_integers_are_the_features_to_half_a_step(mode: Mode, gamma: int, total: int) -> None:
     quantizer = Quantizer(Encoder(COLUMNS, mode), total, gamma)
     rows = random_rows(50)
-    features = quantizer.encoder.encode(rows)  # type: ignore[arg-type]
-    error = quantizer.dequantize(quantizer.quantize(rows)) - features  # type: ignore[arg-type]
+    features = quantizer.encoder.encode(rows)
+    error = quantizer.dequantize(quantizer.quantize(rows)) - features
     assert np.abs(error).max() <= 0.5 * math.sqrt(total) / gamma * (1 + 1e-9)
 
 
@@ -103,7 +103,7 @@ def test_integers_are_the_features_to_half_a_step(mode: Mode, gamma: int, total:
 def test_a_smaller_cap_shortens_rows_to_the_cap(mode: Mode, tenths: int) -> None:
     cap = Fraction(tenths, 10) * Fraction(4, 8)
     quantizer = Quantizer(Encoder(COLUMNS, mode), 8, 2**20, cap)
-    norms = np.array(exact_norms(quantizer.quantize(random_rows(50))), dtype=np.float64)  # type: ignore[arg-type]
+    norms = np.array(exact_norms(quantizer.quantize(random_rows(50))), dtype=np.float64)
     np.testing.assert_allclose(norms / 2.0**40, float(cap), rtol=1e-4)
 
 
@@ -150,7 +150,7 @@ def test_numbers_that_do_not_fit_are_refused(
     total: int, gamma: int, cap: Fraction | None, rounding: str, part: str
 ) -> None:
     with pytest.raises(PlanError, match=part):
-        Quantizer(Encoder(COLUMNS, "linear"), total, gamma, cap, rounding)  # type: ignore[arg-type]
+        Quantizer(Encoder(COLUMNS, "linear"), total, gamma, cap, rounding)
 
 
 @given(

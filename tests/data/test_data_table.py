@@ -219,7 +219,7 @@ def test_bad_values_are_counted_over_the_whole_file_and_never_shown(
 
 def test_parquet_nulls_infinities_and_wrong_types_are_refused(tmp_path: Path) -> None:
     def refused(changes: dict[str, object], part: str) -> None:
-        path = write_parquet(tmp_path / "a.parquet", {**numbered(3), **changes})  # type: ignore[dict-item]
+        path = write_parquet(tmp_path / "a.parquet", {**numbered(3), **changes})
         with pytest.raises(DataError, match=part):
             Table("bank", path, SCHEMA).check()
 
@@ -238,7 +238,7 @@ def test_parquet_nulls_infinities_and_wrong_types_are_refused(tmp_path: Path) ->
 def test_arrays_are_held_to_the_same_rules() -> None:
     def refused(changes: dict[str, object], part: str, **more: object) -> None:
         with pytest.raises(DataError, match=part):
-            Table.from_arrays("bank", {**numbered(3), **changes}, SCHEMA, **more)  # type: ignore[arg-type]
+            Table.from_arrays("bank", {**numbered(3), **changes}, SCHEMA, **more)
 
     refused({"age": [1.0, None, 2.0]}, "1 value is missing")
     refused({"age": np.array([1.0, np.inf, 2.0])}, "1 value is infinite")

@@ -16,6 +16,12 @@ class AlignedTable:
     """What protocols and learners take: only alignment makes one.
 
     `digest` is what the parties compared; equal digests mean equal ids in equal order. `rows` is public.
+
+    >>> schema = Schema.parse('''id = "customer"
+    ... columns.age = {kind = "numeric", low = 17, high = 90}''')
+    >>> table = Table.from_arrays("bank", {"age": [30, 40, 50]}, schema)
+    >>> [block.rows for block in AlignedTable(table, 3, b"digest").blocks(2)]
+    [2, 1]
     """
 
     table: Table

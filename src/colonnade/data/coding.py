@@ -74,7 +74,11 @@ class Problems:
 
 @dataclass(frozen=True)
 class Coded:
-    """One column as declared: float64 within bounds, or int32 numbers of levels."""
+    """One column as declared: float64 within bounds, or int32 numbers of levels.
+
+    >>> Coded(np.array([1.0])).clipped
+    0
+    """
 
     values: NDArray[Any]
     clipped: int = 0
@@ -117,7 +121,13 @@ def spell_ids(values: ArrayLike | pa.Array, *, party: str, source: str, column: 
 
 
 def refuse_ids(missing: int, repeated: int, *, party: str, source: str, column: str) -> None:
-    """Raise a `DataError` that counts missing and repeated ids, and shows none."""
+    """Raise a `DataError` that counts missing and repeated ids, and shows none.
+
+    >>> refuse_ids(0, 2, party="bank", source="arrays", column="customer")
+    Traceback (most recent call last):
+    colonnade.errors.DataError: party 'bank', arrays, id column 'customer': 2 ids are repeated. A person has one \
+row: merge or remove the others.
+    """
     for count, what, advice in (
         (missing, "missing", "Every row needs one."),
         (repeated, "repeated", "A person has one row: merge or remove the others."),

@@ -18,7 +18,14 @@ Transform = Literal["none", "log1p"]
 
 
 class Misdeclared(SchemaError):
-    """A declaration that contradicts itself; `where` is the path of its key in a schema file."""
+    """A declaration that contradicts itself; `where` is the path of its key in a schema file.
+
+    >>> try:
+    ...     NumericColumn("age", low=90, high=17)
+    ... except Misdeclared as wrong:
+    ...     print(wrong.where)
+    ('columns', 'age', 'low')
+    """
 
     def __init__(self, where: tuple[str, ...], message: str) -> None:
         super().__init__(message)
@@ -54,7 +61,10 @@ def text_of(value: object) -> str:
 
 
 def check_bounds(where: tuple[str, ...], what: str, low: float, high: float) -> None:
-    """Raise unless low < high are finite and far enough apart to divide by."""
+    """Raise unless low < high are finite and far enough apart to divide by.
+
+    >>> check_bounds(("label",), "label 'price'", 0, 100)
+    """
     for key, value in (("low", low), ("high", high)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise Misdeclared((*where, key), f"{what}: {key} = {value!r} is not a finite number.")
@@ -70,7 +80,10 @@ def check_bounds(where: tuple[str, ...], what: str, low: float, high: float) -> 
 
 
 def check_values(where: tuple[str, ...], what: str, values: tuple[str, ...], *, least: int) -> None:
-    """Raise unless the declared values are at least `least`, not empty and all different."""
+    """Raise unless the declared values are at least `least`, not empty and all different.
+
+    >>> check_values(("label", "classes"), "label 'income'", ("low", "high"), least=2)
+    """
     key = where[-1]
     if len(values) < least:
         raise Misdeclared(where, f"{what}: {key} declares {len(values)} values; it needs at least {least}.")

@@ -30,7 +30,13 @@ _ASSIGNMENT = re.compile(rf"^\s*({_DOTTED})\s*=")
 
 
 class Form(BaseModel):
-    """The shape of a file or of a part of one: exact types, no unknown keys."""
+    """The shape of a file or of a part of one: exact types, no unknown keys.
+
+    >>> class Job(Form):
+    ...     epsilon: float
+    >>> Document.parse("epsilon = 1", "job.toml", error=InputError).check(Job, error=InputError).epsilon
+    1.0
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -107,7 +113,14 @@ def check(
     document: Document | None = None,
     name: str = "",
 ) -> FormT:
-    """`data` in the shape of `form`; the first mistake is an `error` that says where and what instead."""
+    """`data` in the shape of `form`; the first mistake is an `error` that says where and what instead.
+
+    >>> class Job(Form):
+    ...     epsilon: float
+    >>> check(Job, {"epsilon": 1, "epsilom": 2}, error=InputError, name="job")
+    Traceback (most recent call last):
+    colonnade.errors.InputError: job, epsilom: unknown key 'epsilom'; known are epsilon. Did you mean 'epsilon'?
+    """
     try:
         return form.model_validate(data)
     except ValidationError as wrong:
@@ -122,7 +135,11 @@ def check(
 
 
 def nearest_file(path: Path) -> str:
-    """A sentence naming the file in the same folder that was probably meant."""
+    """A sentence naming the file in the same folder that was probably meant.
+
+    >>> nearest_file(Path("no such folder/bank.csv"))
+    ' The folder no such folder does not exist either.'
+    """
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:

@@ -76,7 +76,11 @@ _LabelForm = Annotated[_Classes | _Real | _Count, Field(discriminator="kind")]
 
 
 class DeclaredForm(Form):
-    """Columns and label as a schema file declares them."""
+    """Columns and label as a schema file declares them.
+
+    >>> DeclaredForm().values()
+    ((), None)
+    """
 
     columns: dict[str, _ColumnForm] = Field(default_factory=dict)
     label: _LabelForm | None = None
@@ -88,13 +92,21 @@ class DeclaredForm(Form):
 
 
 class SchemaForm(DeclaredForm):
-    """A whole schema file."""
+    """A whole schema file.
+
+    >>> SchemaForm(id="customer").id
+    'customer'
+    """
 
     id: str
 
 
 def by_name(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A description with its list of named columns as a mapping, the shape of a schema file."""
+    """A description with its list of named columns as a mapping, the shape of a schema file.
+
+    >>> by_name({"columns": [{"name": "age", "kind": "numeric"}]})
+    {'columns': {'age': {'kind': 'numeric'}}}
+    """
     columns = data.get("columns")
     if not isinstance(columns, list) or not all(
         isinstance(item, dict) and isinstance(item.get("name"), str) for item in columns

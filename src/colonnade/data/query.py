@@ -36,7 +36,11 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 
 @dataclass(frozen=True)
 class FileColumn:
-    """A column of a file: how SQL calls it, and its type."""
+    """A column of a file: how SQL calls it, and its type.
+
+    >>> FileColumn("age", "SMALLINT").is_number
+    True
+    """
 
     identifier: str
     kind: str
@@ -54,7 +58,12 @@ class FileColumn:
 
 @dataclass(frozen=True)
 class File:
-    """A file that exists and has a header."""
+    """A file that exists and has a header.
+
+    >>> File.open(Path("no such file.csv"), party="bank", wanted=("id",))
+    Traceback (most recent call last):
+    colonnade.errors.DataError: party 'bank', file no such file.csv does not exist.
+    """
 
     path: Path
     party: str

@@ -30,6 +30,12 @@ class FileRows:
     """The rows of one file. Opening it looks at its header only.
 
     Memory is one block, plus eight bytes a row while ids are checked for repetition.
+
+    >>> schema = Schema.parse('''id = "customer"
+    ... columns.age = {kind = "numeric", low = 17, high = 90}''')
+    >>> FileRows("bank", Path("no such file.csv"), schema)
+    Traceback (most recent call last):
+    colonnade.errors.DataError: party 'bank', file no such file.csv does not exist.
     """
 
     def __init__(self, party: str, path: Path, schema: Schema) -> None:

@@ -25,7 +25,12 @@ BLOCK_ROWS = 1 << 16
 
 
 class Rows(Protocol):
-    """Where the rows of a table come from."""
+    """Where the rows of a table come from.
+
+    >>> rows: Rows = ArrayRows("arrays", Block({}, None, 2), ["a", "b"])
+    >>> rows.count
+    2
+    """
 
     @property
     def name(self) -> str:
@@ -136,7 +141,11 @@ class Table:
 
 
 class ArrayRows:
-    """Rows in memory, already as declared."""
+    """Rows in memory, already as declared.
+
+    >>> list(ArrayRows("arrays", Block({}, None, 2), ["a", "b"]).ids())
+    [['a', 'b']]
+    """
 
     def __init__(self, name: str, block: Block, ids: list[str]) -> None:
         self.name = name
