@@ -1,0 +1,217 @@
+"""Hockey-stick curves against sums from the definition, and compositions against dp-accounting."""
+
+from __future__ import annotations
+
+import math
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
+import divergence_oracle as oracle
+
+from colonnade.privacy.composition import itemise
+from colonnade.privacy.events import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    Laplace,
+    MatrixChange,
+    MatrixSkellam,
+    Mechanism,
+    PerStep,
+    PoissonBinomial,
+    PoissonSampled,
+    Repeated,
+    Skellam,
+)
+from colonnade.privacy.gdp import gaussian_delta
+from colonnade.privacy.hockey_stick import Curve, curves_of
+from colonnade.privacy.loss import loss_distribution
+from colonnade.privacy.renyi import least_epsilon
+
+EPSILONS = (-3.0, -0.6, -0.1, 0.0, 0.05, 0.3, 1.0, 2.5)
+
+
+def curve_of(leaf: Mechanism | PoissonSampled) -> Curve:
+    [(curve, count)] = curves_of(leaf) or ()
+    assert count == 1
+    return curve
+
+
+def at(curve: Curve, epsilon: float) -> float:
+    return float(curve.forward(np.array([epsilon]))[0])
+
+
+LAWS = [
+    (DiscreteLaplace(3, 5), oracle.discrete_laplace_law(Fraction(5)), 3, 400),
+    (DiscreteLaplace(1, Fraction(1, 2)), oracle.discrete_laplace_law(Fraction(1, 2)), 1, 60),
+    (DiscreteGaussian(2, 9, 1), oracle.discrete_gaussian_law(Fraction(9)), 2, 60),
+    (DiscreteGaussian(1, Fraction(1, 3), 1), oracle.discrete_gaussian_law(Fraction(1, 3)), 1, 40),
+    (Skellam(3, 3, 20, 1), oracle.skellam_law(Fraction(20)), 3, 120),
+    (Skellam(1.5, 2, 1, 1), oracle.skellam_law(Fraction(1)), 1, 60),
+]
+
+
+@pytest.mark.parametrize(("leaf", "law", "shift", "reach"), LAWS)
+def test_curves_on_the_integers_are_the_summed_hockey_stick(
+    leaf: Mechanism, law: oracle.Law, shift: int, reach: int
+) -> None:
+    for epsilon in EPSILONS:
+        truth = oracle.hockey_stick_of_laws(
+            oracle.shifted(law, shift), law, epsilon, range(-reach, reach + 1)
+        )
+        assert math.isclose(at(curve_of(leaf), epsilon), truth, rel_tol=1e-9, abs_tol=1e-14)
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.7])
+@pytest.mark.parametrize(("leaf", "law", "shift", "reach"), LAWS)
+def test_sampled_curves_are_the_summed_hockey_stick_in_both_directions(
+    leaf: Mechanism, law: oracle.Law, shift: int, reach: int, rate: float
+) -> None:
+    curve = curve_of(PoissonSampled(rate, leaf))  # type: ignore[arg-type]
+    mixed, window = oracle.mixture(rate, oracle.shifted(law, shift), law), range(-reach, reach + 1)
+    for epsilon in EPSILONS:
+        forward = oracle.hockey_stick_of_laws(mixed, law, epsilon, window)
+        backward = oracle.hockey_stick_of_laws(law, mixed, epsilon, window)
+        assert math.isclose(at(curve, epsilon), forward, rel_tol=1e-8, abs_tol=1e-14)
+        assert math.isclose(
+            float(curve.backward(np.array([epsilon]))[0]), backward, rel_tol=1e-8, abs_tol=1e-14
+        )
+
+
+def test_the_gaussian_curve_is_the_analytic_one() -> None:
+    for leaf in (Gaussian(1, 2), PerStep((3, 4), 100, discrete=False)):
+        for epsilon in (0.0, 0.3, 1.0, 2.5):
+            assert math.isclose(at(curve_of(leaf), epsilon), gaussian_delta(0.5, epsilon), rel_tol=1e-9)
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.sampled_from([1, 3, 10]), st.floats(-2, 2))
+@settings(deadline=None, max_examples=60)
+def test_a_laplace_shift_is_worst_on_one_coordinate(one: int, other: int, scale: int, epsilon: float) -> None:
+    """Two coordinates, summed over every pair of noise values, against the curve of one coordinate."""
+    ratio = math.exp(-1 / scale)
+    points = np.arange(-25 * scale, 25 * scale + 1)
+    law = (1 - ratio) / (1 + ratio) * ratio ** np.abs(points)
+    shift_one = (1 - ratio) / (1 + ratio) * ratio ** np.abs(points - one)
+    shift_other = (1 - ratio) / (1 + ratio) * ratio ** np.abs(points - other)
+    truth = np.maximum(0, np.outer(shift_one, shift_other) - math.exp(epsilon) * np.outer(law, law)).sum()
+    assert truth <= at(curve_of(DiscreteLaplace(one + other, scale)), epsilon) + 1e-9
+
+
+@pytest.mark.parametrize(
+    "leaf", [Laplace(0, 1), DiscreteLaplace(0.9, 1), Gaussian(0, 1), Skellam(0, 1, 1, 1)]
+)
+def test_what_does_not_move_costs_nothing(leaf: Mechanism) -> None:
+    assert at(curve_of(leaf), 0.0) == 0
+    assert at(curve_of(leaf), -1.0) == pytest.approx(1 - math.exp(-1))
+    assert loss_distribution(itemise(leaf), 1.0) is None
+
+
+def test_a_discrete_gaussian_that_does_not_move_costs_nothing() -> None:
+    assert at(curve_of(DiscreteGaussian(0, 1, 1)), 0.0) == 0
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        Skellam(1, 1, 4),
+        Skellam(1, 1, 10**12, 1),
+        DiscreteGaussian(1, 4, 2),
+        DiscreteGaussian(1, 10**12, 1),
+        DiscreteLaplace(10**6, 10**6),
+        MatrixSkellam(MatrixChange(1, 1, 1, 1), 4),
+        PerStep((1,), 4),
+        PoissonSampled(0.1, Skellam(1, 1, 4)),
+    ],
+)
+def test_no_curve_is_claimed_where_none_is_proved_or_affordable(leaf: Mechanism) -> None:
+    assert curves_of(leaf) is None
+    assert loss_distribution(itemise(Composed((leaf, PoissonBinomial(2, 2, 0.1)))), 1.0) is None
+
+
+def test_a_composition_of_too_many_kinds_is_left_to_other_routes() -> None:
+    kinds = Composed(tuple(Laplace(1, scale) for scale in range(10, 60)))
+    assert loss_distribution(itemise(kinds), 1.0) is None
+    assert loss_distribution(itemise(Laplace(1, 1)), 1e9) is None
+
+
+def our_epsilon(event: Event, delta: float) -> float:
+    items = itemise(event)
+    losses = loss_distribution(items, least_epsilon(items, delta)[0])
+    assert losses is not None
+    return losses.epsilon(delta)
+
+
+@pytest.mark.parametrize("delta", [1e-8, 1e-5, 1e-2])
+@pytest.mark.parametrize(
+    ("event", "theirs"),
+    [
+        (Repeated(Gaussian(1, 5), 10), lambda: reference.from_gaussian_mechanism(5.0).self_compose(10)),
+        (Repeated(Laplace(1, 8), 20), lambda: reference.from_laplace_mechanism(8.0).self_compose(20)),
+        (
+            Repeated(DiscreteLaplace(3, 16), 15),
+            lambda: reference.from_discrete_laplace_mechanism(
+                1 / 16, sensitivity=3, value_discretization_interval=2.0**-14
+            ).self_compose(15),
+        ),
+        (
+            Repeated(DiscreteGaussian(2, 64, 1), 12),
+            lambda: reference.from_discrete_gaussian_mechanism(8.0, sensitivity=2).self_compose(12),
+        ),
+        (
+            Repeated(PoissonSampled(0.05, Gaussian(1, 2)), 50),
+            lambda: reference.from_gaussian_mechanism(2.0, sampling_prob=0.05).self_compose(50),
+        ),
+        (
+            Composed((Laplace(1, 4), Gaussian(1, 4))),
+            lambda: reference.from_laplace_mechanism(4.0).compose(reference.from_gaussian_mechanism(4.0)),
+        ),
+    ],
+)
+def test_compositions_agree_with_dp_accounting(event: Event, theirs: object, delta: float) -> None:
+    assert our_epsilon(event, delta) == pytest.approx(theirs().get_epsilon_for_delta(delta), rel=1e-3)  # type: ignore[operator]
+
+
+def test_a_composition_of_discrete_laplace_is_the_exact_convolution() -> None:
+    """The loss is (3 − 2y)/s with y in 0 … 3, so the exact law of fifteen of them has 46 values."""
+    scale, times = 20, 15
+    ratio = math.exp(-1 / scale)
+    single = np.array([1, (1 - ratio) * ratio, (1 - ratio) * ratio**2, ratio**3]) / (1 + ratio)
+    law = np.array([1.0])
+    for _ in range(times):
+        law = np.convolve(law, single)
+    losses = (3 * times - 2 * np.arange(len(law))) / scale
+    ours = loss_distribution(itemise(Repeated(DiscreteLaplace(3, scale), times)), 1.0)
+    assert ours is not None
+    for epsilon in (0.0, 0.35, 1.0, 1.7):
+        exact = float(np.maximum(0, law * -np.expm1(epsilon - losses)).sum())
+        assert exact <= ours.delta(epsilon) <= exact * 1.001 + 2 * ours.lost
+
+
+def test_a_loss_distribution_is_above_the_exact_curve_it_composes() -> None:
+    """Two Poisson binomials, against the exact product of each pair with itself."""
+    leaf = PoissonBinomial(2, 1, Fraction(1, 5))
+    items = itemise(Repeated(leaf, 2))
+    losses = loss_distribution(items, 1.0)
+    assert losses is not None
+    levels = (Fraction(3, 10), Fraction(7, 10))
+    for first, second in oracle.neighbours_of_coins(1, 1, levels):
+        pair = [p * q for p in first for q in first], [p * q for p in second for q in second]
+        for epsilon in (0.0, 0.5, 1.0):
+            assert oracle.hockey_stick_of_tables(*pair, epsilon) <= losses.delta(epsilon)
+
+
+def test_a_delta_finer_than_the_arithmetic_is_not_claimed() -> None:
+    losses = loss_distribution(itemise(Repeated(Laplace(1, 10), 1000)), 10.0)
+    assert losses is not None
+    assert losses.epsilon(losses.lost / 2) == math.inf
+    assert losses.epsilon(1e-5) < losses.epsilon(1e-7)
