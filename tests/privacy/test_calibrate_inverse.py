@@ -1,0 +1,132 @@
+"""Calibration is the inverse of accounting: within the target, and just below it no longer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colonnade.errors import PlanError, PrivacyError
+from colonnade.privacy.calibrate import calibrate, calibrate_poisson_binomial, most_times
+from colonnade.privacy.events import (
+    Approximated,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Gaussian,
+    Laplace,
+    MatrixChange,
+    MatrixSkellam,
+    PerStep,
+    PoissonBinomial,
+    PoissonSampled,
+    Repeated,
+    Skellam,
+)
+from colonnade.privacy.gdp import gaussian_sigma
+from colonnade.privacy.guarantee import account
+
+FAMILIES: dict[str, Callable[[Fraction], Event]] = {
+    "gaussian": lambda noise: Gaussian(3, noise),
+    "discrete gaussian": lambda noise: DiscreteGaussian(12, noise),
+    "steps": lambda noise: PerStep((5, 1, 1), noise),
+    "skellam": lambda noise: Approximated(Skellam(300, 25, noise), 10**6),
+    "matrix": lambda noise: MatrixSkellam(MatrixChange(10**6, 10**8, 2 * 10**12, 2 * 10**8), noise),
+    "sampled": lambda noise: Repeated(PoissonSampled(Fraction(1, 50), Skellam(300, 25, noise)), 40),
+    "mixture": lambda noise: Composed((Skellam(30, 5, noise), DiscreteGaussian(5, noise))),
+}
+SLOW_FAMILIES: dict[str, Callable[[Fraction], Event]] = {
+    "laplace": lambda noise: Repeated(Laplace(1, noise), 10),
+    "discrete laplace": lambda noise: Repeated(DiscreteLaplace(4, noise), 5),
+    "one integer": lambda noise: DiscreteGaussian(3, noise, 1),
+}
+
+
+def is_least(family: Callable[[Fraction], Event], epsilon: float, delta: float, digits: int) -> None:
+    noise = calibrate(family, epsilon=epsilon, delta=delta, digits=digits)
+    assert account(family(noise), delta).epsilon <= epsilon
+    exponent = math.floor(math.log10(noise) + 1e-12) - digits + 1
+    step = Fraction(10) ** exponent
+    assert noise % step == 0
+    try:
+        assert account(family(noise - step), delta).epsilon > epsilon
+    except PrivacyError:
+        pass
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES.keys())
+@settings(max_examples=6, deadline=None)
+@given(epsilon=st.floats(0.05, 20), digits=st.integers(2, 8), delta=st.sampled_from([1e-9, 1e-5]))
+def test_calibrated_noise_is_within_the_target_and_least(
+    family: Callable[[Fraction], Event], epsilon: float, delta: float, digits: int
+) -> None:
+    is_least(family, epsilon, delta, digits)
+
+
+@pytest.mark.parametrize("family", SLOW_FAMILIES.values(), ids=SLOW_FAMILIES.keys())
+def test_noise_calibrated_through_loss_distributions_is_least(family: Callable[[Fraction], Event]) -> None:
+    is_least(family, 1.0, 1e-5, 3)
+
+
+def test_calibrated_normal_noise_is_the_analytic_gaussian() -> None:
+    sigma = calibrate(lambda sigma: Gaussian(1, sigma), epsilon=1.0, delta=1e-5, digits=10)
+    assert float(sigma) == pytest.approx(gaussian_sigma(1.0, 1e-5), rel=1e-9)
+    assert sigma >= Fraction(gaussian_sigma(1.0, 1e-5))
+
+
+def test_pure_noise_can_be_calibrated_at_delta_nought() -> None:
+    assert calibrate(lambda scale: Laplace(7, scale), epsilon=0.5, delta=0) == 14
+
+
+def test_noise_that_moves_nothing_is_as_small_as_can_be_said() -> None:
+    assert calibrate(lambda sigma: Gaussian(0, sigma), epsilon=1.0, delta=1e-5) == Fraction(1, 10**12)
+
+
+def test_a_target_no_noise_can_reach_is_refused() -> None:
+    with pytest.raises(PlanError, match="no noise"):
+        calibrate(lambda sigma: Gaussian(1, sigma), epsilon=1.0, delta=0)
+    with pytest.raises(PlanError, match="no β"):
+        calibrate_poisson_binomial(2, trials=(400,), times=10**6, epsilon=1e-3, delta=0)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.0, 1e-5), (-1.0, 1e-5), (math.inf, 1e-5), (math.nan, 0.1), (1.0, 1.0)]
+)
+def test_a_target_that_is_none_is_refused(epsilon: float, delta: float) -> None:
+    with pytest.raises(ValueError, match="target"):
+        calibrate(lambda sigma: Gaussian(1, sigma), epsilon=epsilon, delta=delta)
+    with pytest.raises(ValueError, match="target"):
+        calibrate_poisson_binomial(2, trials=(2,), times=1, epsilon=epsilon, delta=delta)
+    with pytest.raises(ValueError, match="target"):
+        most_times(lambda times: Repeated(Gaussian(1, 9), times), epsilon=epsilon, delta=delta)
+
+
+def test_calibrated_coins_are_within_the_target_and_the_most_telling() -> None:
+    event = calibrate_poisson_binomial(4, trials=(2, 8), times=16, epsilon=3.0, delta=1e-5)
+    assert account(Repeated(event, 16), 1e-5).epsilon <= 3.0
+    bolder = PoissonBinomial(4, event.trials, event.beta + Fraction(1, 10**6))
+    assert account(Repeated(bolder, 16), 1e-5).epsilon > 3.0
+    other = calibrate_poisson_binomial(4, trials=(2,), times=16, epsilon=3.0, delta=1e-5)
+    assert event.trials * event.beta**2 >= other.trials * other.beta**2
+
+
+def test_coins_may_be_as_bold_as_the_target_allows() -> None:
+    event = calibrate_poisson_binomial(3, trials=(1,), times=1, epsilon=100.0, delta=0)
+    assert event.beta == Fraction(1, 2) - Fraction(1, 10**6)
+
+
+def test_the_most_epochs_are_within_the_target_and_one_more_is_not() -> None:
+    def family(epochs: int) -> Event:
+        return Repeated(DiscreteGaussian(3, 10**4), epochs)
+
+    epochs = most_times(family, epsilon=2.0, delta=1e-6)
+    assert account(family(epochs), 1e-6).epsilon <= 2.0 < account(family(epochs + 1), 1e-6).epsilon
+    assert most_times(family, epsilon=1e-3, delta=1e-6) == 0
+    assert (
+        most_times(lambda epochs: Repeated(Gaussian(0, 1), epochs), epsilon=1.0, delta=1e-6, limit=77) == 77
+    )

@@ -1,0 +1,107 @@
+"""Observers and units: stable names that parse back, and the noise parts each observer knows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, ColumnsOf, OthersPart, PartOf, Unit, parse_unit
+from colonnade.privacy.observers import (
+    Coalition,
+    Observer,
+    PartyView,
+    Reader,
+    Server,
+    check_party_name,
+    parse_observer,
+)
+
+NAMES = st.text("abcXYZ -_0é", min_size=1, max_size=8).filter(lambda name: name == name.strip())
+
+
+@given(NAMES, NAMES)
+def test_every_observer_comes_back_from_its_name(one: str, other: str) -> None:
+    observers: list[Observer] = [Server(), Reader(), PartyView(one), Coalition((one, "server"))]
+    if one != other:
+        observers.append(Coalition((one, other)))
+    for observer in observers:
+        assert parse_observer(observer.name) == observer
+        assert observer.sentence
+
+
+@given(NAMES)
+def test_every_unit_comes_back_from_its_name(party: str) -> None:
+    units: list[Unit] = [ZERO_OUT, REPLACE, OthersPart(party), PartOf(party), ColumnsOf(party)]
+    for unit in units:
+        assert parse_unit(unit.name) == unit
+        assert unit.sentence
+    assert len({unit.name for unit in units}) == len(units)
+
+
+def test_the_names_in_ledgers_do_not_change() -> None:
+    assert [unit.name for unit in (ZERO_OUT, REPLACE, OthersPart("a"), PartOf("a"), ColumnsOf("a"))] == [
+        "record",
+        "record-replaced",
+        "others-part",
+        "own-part:a",
+        "columns:a",
+    ]
+    observers: list[Observer] = [Server(), Reader(), PartyView("bank"), Coalition(("insurer", "bank"))]
+    assert [observer.name for observer in observers] == [
+        "server",
+        "reader",
+        "party:bank",
+        "coalition:bank+insurer",
+    ]
+
+
+def test_a_coalition_has_no_order_and_no_doubles() -> None:
+    assert Coalition(("b", "a", "b")) == Coalition(("a", "b"))
+    assert Coalition(("server", "b", "a")).sentence == "The coalition of a, b and the server"
+
+
+@given(
+    st.sets(st.sampled_from("abcde"), min_size=2),
+    st.sets(st.sampled_from("abcde")),
+    st.sets(st.sampled_from("abcde")),
+)
+def test_a_larger_coalition_knows_at_least_as_many_parts(
+    members: set[str], more: set[str], owners: set[str]
+) -> None:
+    smaller, larger = Coalition(tuple(members)), Coalition(tuple(members | more))
+    assert smaller.parts_known(owners) == len(members & owners) <= larger.parts_known(owners)
+    assert all(PartyView(member).parts_known(owners) <= smaller.parts_known(owners) for member in members)
+
+
+def test_the_server_and_a_reader_know_no_part() -> None:
+    assert Server().parts_known(["a", "server"]) == Reader().parts_known(["a"]) == 0
+    assert Coalition(("server", "a")).parts_known(["a", "b"]) == 1
+
+
+@pytest.mark.parametrize("name", ["", " bank", "a+b", "a:b", "server", "reader", "*", "a\nb"])
+def test_a_name_that_would_confuse_a_ledger_is_refused(name: str) -> None:
+    for make in (check_party_name, PartyView, PartOf, ColumnsOf):
+        with pytest.raises(ValueError, match="cannot be called"):
+            make(name)
+    if name:
+        with pytest.raises(ValueError, match="cannot be called"):
+            OthersPart(name)
+
+
+@pytest.mark.parametrize("members", [(), ("a",), ("a", "a"), ("server",)])
+def test_a_coalition_of_fewer_than_two_is_refused(members: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="two members"):
+        Coalition(members)
+
+
+@pytest.mark.parametrize("name", ["", "nobody", "server:x", "party", "coalition", "reader:a", "Server"])
+def test_an_unknown_observer_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="no observer"):
+        parse_observer(name)
+
+
+@pytest.mark.parametrize("name", ["", "rows", "record:a", "own-part", "columns", "others-part:a"])
+def test_an_unknown_unit_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="no unit"):
+        parse_unit(name)
