@@ -293,6 +293,18 @@ def test_files_that_cannot_be_tables_are_refused_by_name(tmp_path: Path) -> None
     refused("broken.csv.gz", b"not gzip", "header cannot be read")
 
 
+def test_a_file_that_changes_after_it_was_opened_is_refused(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "a.csv", numbered(10))
+    table = Table("bank", path, SCHEMA).check()
+    write_csv(path, numbered(11))
+    for reading in (table.ids, table.blocks):
+        with pytest.raises(DataError, match="changed since it was opened"):
+            list(reading())
+    path.unlink()
+    with pytest.raises(DataError):
+        list(table.blocks())
+
+
 def test_a_count_must_be_whole(tmp_path: Path) -> None:
     schema = Schema.parse('id = "customer"\n[label]\ncolumn = "age"\nkind = "count"\nlow = 0\nhigh = 9')
     path = write_csv(tmp_path / "a.csv", {"customer": [1, 2, 3], "age": [0, 2.5, 100]})

@@ -69,6 +69,7 @@ class File:
     party: str
     reader: str
     columns: Mapping[str, FileColumn]
+    stamp: tuple[int, int] = (0, 0)
 
     @classmethod
     def open(cls, path: Path, *, party: str, wanted: Sequence[str]) -> File:
@@ -80,12 +81,13 @@ class File:
             raise DataError(f"{start} does not exist." + nearest_file(path))
         if re.search(r"[*?\[\]]", str(path)):
             raise DataError(f"{start}: a path with any of * ? [ ] would be read as a pattern. Rename it.")
-        if not path.stat().st_size:
+        stamp = _stamp(path)
+        if not stamp[0]:
             raise DataError(f"{start} is empty.")
         if path.suffix == ".parquet":
-            return cls._parquet(path, party)
+            return replace(cls._parquet(path, party), stamp=stamp)
         if path.name.endswith((".csv", ".csv.gz")):
-            return cls._csv(path, party, wanted)
+            return replace(cls._csv(path, party, wanted), stamp=stamp)
         raise DataError(f"{start}: this kind of file is not read; known are {', '.join(SUFFIXES)}.")
 
     @classmethod
@@ -142,11 +144,22 @@ class File:
         # Raised here and not above, so that DuckDB's message does not hang on it as its context.
         if wrong:
             raise wrong
+        self._check_unchanged()
 
     def count(self, condition: str = "true") -> int:
         """How many rows meet a condition."""
         (rows,) = self._first(f"SELECT count(*) FROM {self.reader} WHERE {condition}")
+        self._check_unchanged()
         return int(rows)
+
+    def _check_unchanged(self) -> None:
+        """Ids, count and rows are read one after another, and must be of the same table."""
+        try:
+            same = _stamp(self.path) == self.stamp
+        except OSError:
+            same = False
+        if not same:
+            raise self._wrong("it changed since it was opened. Start again with a file that stays as it is.")
 
     def _first(self, query: str) -> tuple[Any, ...]:
         with self._session() as session:
@@ -221,6 +234,11 @@ def _exactly(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.Record
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     table = pa.Table.from_batches(batches).combine_chunks()
     return table.to_batches()[0]
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 def _quoted(path: Path) -> str:

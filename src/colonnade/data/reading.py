@@ -29,7 +29,7 @@ _IDS = 1 << 16
 class FileRows:
     """The rows of one file. Opening it looks at its header only.
 
-    Memory is one block, plus eight bytes a row while ids are checked for repetition.
+    Memory is one block, plus sixteen bytes a row while ids are checked for repetition.
 
     >>> schema = Schema.parse('''id = "customer"
     ... columns.age = {kind = "numeric", low = 17, high = 90}''')
@@ -95,8 +95,8 @@ class FileRows:
         coded = code(values, self._declared[name])
         if coded.problems:
             # The whole file is counted, so that its owner has to correct it once.
-            self._problems(name).refuse(party=self._party, source=self.name, column=name)
-            raise self._wrong(f"the file changed while column {name!r} was read.")
+            problems = self._problems(name) or coded.problems
+            problems.refuse(party=self._party, source=self.name, column=name)
         return coded
 
     def _problems(self, name: str) -> Problems:
@@ -126,13 +126,11 @@ class FileRows:
 
     def _check_ids(self) -> None:
         """Refuse missing and repeated ids. Only where two hashes agree are the ids themselves compared."""
-        hashes = np.empty(self.count, dtype=np.int64)
-        seen, missing = 0, 0
+        pieces, missing = [], 0
         for spelt in self._spelt_ids():
-            hashes[seen : seen + len(spelt)] = np.fromiter(map(hash, spelt), dtype=np.int64, count=len(spelt))
-            seen += len(spelt)
+            pieces.append(np.fromiter(map(hash, spelt), dtype=np.int64, count=len(spelt)))
             missing += spelt.count("")
-        hashes.sort()
+        hashes = np.sort(np.concatenate(pieces)) if pieces else np.zeros(0, dtype=np.int64)
         same = set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
         suspects: dict[str, int] = {}
         for spelt in self._spelt_ids() if same else ():
