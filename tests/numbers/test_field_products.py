@@ -139,3 +139,11 @@ def test_stacking_and_slicing_are_those_of_numpy():
     assert table.rows(0, 1).stack_rows([table.rows(1, 4)]).equals(table)
     assert table.transpose().decode().tolist() == values.T.tolist()
     assert table.reshape((6, 2)).decode().tolist() == values.reshape(6, 2).tolist()
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_the_upper_triangle_is_read_row_by_row(field):
+    values = np.arange(9).reshape(3, 3)
+    assert field.encode(values).upper_triangle().decode().tolist() == [0, 1, 2, 4, 5, 8]
+    with pytest.raises(ValueError, match="square"):
+        field.zeros((2, 3)).upper_triangle()

@@ -158,6 +158,18 @@ class FieldArray:
         """The same elements, in row order, in another shape."""
         return FieldArray(self.field, self.words.reshape(self.words.shape[0], *shape))
 
+    def upper_triangle(self) -> FieldArray:
+        """The entries on and above the diagonal of a square matrix, row by row, as a vector.
+
+        >>> from colonnade.numbers.field import FIELD63
+        >>> FIELD63.encode(np.array([[1, 2], [2, 3]])).upper_triangle().decode()
+        array([1, 2, 3])
+        """
+        if len(self.shape) != 2 or self.shape[0] != self.shape[1]:
+            raise ValueError(f"{self!r} is no square matrix")
+        above = np.triu_indices(self.shape[0])
+        return FieldArray(self.field, np.ascontiguousarray(self.words[:, above[0], above[1]]))
+
     def stack_columns(self, others: Sequence[FieldArray]) -> FieldArray:
         """This matrix with the others beside it."""
         blocks = [self, *others]

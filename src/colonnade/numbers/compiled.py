@@ -33,6 +33,7 @@ def _compiled(function: _F) -> _F:
 
 @_compiled
 def add(left: Words, right: Words, primes: Triple, out: Words) -> None:
+    """Residue by residue, left + right."""
     p, q, r = primes
     for i in range(left.size):
         x, y = int64(left[i]), int64(right[i])
@@ -47,6 +48,7 @@ def add(left: Words, right: Words, primes: Triple, out: Words) -> None:
 
 @_compiled
 def subtract(left: Words, right: Words, primes: Triple, out: Words) -> None:
+    """Residue by residue, left − right."""
     p, q, r = primes
     for i in range(left.size):
         x, y = int64(left[i]), int64(right[i])
@@ -162,6 +164,7 @@ def invalid(words: Words, primes: Triple) -> NDArray[np.int64]:
 
 @_compiled
 def drop_top_bit(words: Words) -> None:
+    """Clear bit 63 of every word, in place."""
     for i in range(words.size):
         words[i] &= uint64(0x7FFFFFFFFFFFFFFF)
 

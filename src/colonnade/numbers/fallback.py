@@ -28,11 +28,13 @@ def _pack(digits: list[NDArray[np.int64]], out: Words) -> None:
 
 
 def add(left: Words, right: Words, primes: Triple, out: Words) -> None:
+    """Residue by residue, left + right."""
     pairs = zip(_digits(left), _digits(right), primes, strict=True)
     _pack([(x + y) % p for x, y, p in pairs], out)
 
 
 def subtract(left: Words, right: Words, primes: Triple, out: Words) -> None:
+    """Residue by residue, left − right."""
     pairs = zip(_digits(left), _digits(right), primes, strict=True)
     _pack([(x - y) % p for x, y, p in pairs], out)
 
@@ -62,6 +64,7 @@ def invalid(words: Words, primes: Triple) -> NDArray[np.int64]:
 
 
 def drop_top_bit(words: Words) -> None:
+    """Clear bit 63 of every word, in place."""
     words &= np.uint64(0x7FFFFFFFFFFFFFFF)
 
 
