@@ -1,16 +1,23 @@
-"""Private learning on columns that different organisations hold about the same people."""
+"""Private learning on columns that different organisations hold about the same people.
+
+The public names are loaded when one of them is first used: the command line answers `--help` without waiting
+for the numerical libraries.
+"""
 
 from __future__ import annotations
 
-from colonnade.data.schema import Schema
-from colonnade.data.table import Table
-from colonnade.learn.federation import Federation
-from colonnade.learn.linear import LinearRegression
-from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.pca import PCA
-from colonnade.learn.release import MomentRelease
-from colonnade.ledger import Ledger
-from colonnade.privacy.guarantee import Guarantee
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from colonnade.data.schema import Schema
+    from colonnade.data.table import Table
+    from colonnade.learn.federation import Federation
+    from colonnade.learn.linear import LinearRegression
+    from colonnade.learn.logistic import LogisticRegression
+    from colonnade.learn.pca import PCA
+    from colonnade.learn.release import MomentRelease
+    from colonnade.ledger import Ledger
+    from colonnade.privacy.guarantee import Guarantee
 
 __version__ = "0.1.0"
 
@@ -26,3 +33,32 @@ __all__ = [
     "Table",
     "__version__",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """A public name on its first use (PEP 562); all of them are then there.
+
+    >>> import colonnade
+    >>> colonnade.PCA.__name__
+    'PCA'
+    """
+    if name not in __all__:
+        raise AttributeError(f"module 'colonnade' has no attribute {name!r}")
+    global Federation, Guarantee, Ledger, MomentRelease, Schema, Table
+    global LinearRegression, LogisticRegression, PCA
+    from colonnade.data.schema import Schema
+    from colonnade.data.table import Table
+    from colonnade.learn.federation import Federation
+    from colonnade.learn.linear import LinearRegression
+    from colonnade.learn.logistic import LogisticRegression
+    from colonnade.learn.pca import PCA
+    from colonnade.learn.release import MomentRelease
+    from colonnade.ledger import Ledger
+    from colonnade.privacy.guarantee import Guarantee
+
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    """The public names, loaded or not."""
+    return sorted(__all__)
