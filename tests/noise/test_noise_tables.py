@@ -58,7 +58,7 @@ LAWS = [
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_every_integer_fact_of_the_proof_holds(law):
-    assert findings(table_of(law)) == ()
+    assert findings(table_of(law), points=2) == ()
 
 
 @settings(deadline=None, max_examples=8)
