@@ -27,6 +27,8 @@ from colonnade.crypto.modular_kernel import compiled
 BLOCK_BYTES = 1 << 16
 # One AES-256 key serves at most 2^36 bytes: counter mode then stays within 2^-65 of uniform.
 _MOST_STREAM_BYTES = 1 << 36
+# So many words stay in the first-level cache while all streams are added to them.
+_CHUNK = 2048
 _ZEROS = bytes(BLOCK_BYTES)
 
 Words = NDArray[Any]
@@ -158,17 +160,20 @@ def _mask_blocks(values: NDArray[Any], ring: SumRing, adding: Sequence[Any], tak
 def _combine(values: Any, streams: Any, adding: Any, largest: Any, low_bits: Any, out: Any) -> Any:
     """out := (values + the first `adding` streams − the others) modulo 2^k; whether all values are in range."""
     fits = True
-    for i in range(values.size):
-        # A negative value wraps to a number above every bound.
-        fits &= np.uint64(values[i]) <= largest
-        out[i] = values[i]
-    for stream in range(streams.shape[0]):
-        if stream < adding:
-            for i in range(values.size):
-                out[i] += streams[stream, i]
-        else:
-            for i in range(values.size):
-                out[i] -= streams[stream, i]
-    for i in range(values.size):
-        out[i] &= low_bits
+    for start in range(0, values.size, _CHUNK):
+        given, part = values[start : start + _CHUNK], out[start : start + _CHUNK]
+        for i in range(part.size):
+            # A negative value wraps to a number above every bound.
+            fits &= np.uint64(given[i]) <= largest
+            part[i] = given[i]
+        for row in range(streams.shape[0]):
+            stream = streams[row, start : start + _CHUNK]
+            if row < adding:
+                for i in range(part.size):
+                    part[i] += stream[i]
+            else:
+                for i in range(part.size):
+                    part[i] -= stream[i]
+        for i in range(part.size):
+            part[i] &= low_bits
     return fits
