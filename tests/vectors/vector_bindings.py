@@ -55,6 +55,7 @@ Inputs = Mapping[str, Any]
 Binding = Callable[[Inputs, re.Match[str]], float]
 BINDINGS: list[tuple[re.Pattern[str], Binding]] = []
 NUMBER = r"[0-9.e+-]+"
+MONTE_CARLO_SEED = 1
 
 
 def binds(pattern: str) -> Callable[[Binding], Binding]:
@@ -282,7 +283,7 @@ def _(given, _name):
         radius=given["k"],
         epsilon=given["eps"],
         delta=given["delta_target"],
-        seed=1,
+        seed=MONTE_CARLO_SEED,
     )
     return mean
 

@@ -43,6 +43,7 @@ class Moments:
     l1: float
 
     def scaled(self, factor: float) -> Moments:
+        """Both sensitivities times a factor."""
         return Moments(factor * self.l2, factor * self.l1)
 
 

@@ -18,6 +18,9 @@ class LossBounds:
     - `size`: |h| ≤ L;
     - `slope`: h is β-Lipschitz and not decreasing in θ;
     - `row`: |h(u + m, y) − h(u′ + m, y′)| for any two records of the active party and the same received m.
+
+    >>> LossBounds(size=1.0, slope=0.25, row=2.0).slope
+    0.25
     """
 
     size: float

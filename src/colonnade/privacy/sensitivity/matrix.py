@@ -186,6 +186,9 @@ class TriangleChange:
     """L1 and L2 norms of the upper triangle (diagonal included) of a change of the matrix.
 
     These are the sensitivities when every released entry carries noise of the same parameter.
+
+    >>> TriangleChange(l1=Fraction(3), l2=Fraction(2)).l2
+    Fraction(2, 1)
     """
 
     l1: Fraction

@@ -37,10 +37,12 @@ class Schedule:
 
     @property
     def steps_per_epoch(self) -> int:
+        """How many batches an epoch has, a shorter last one included."""
         return -(-self.rows // self.batch)
 
     @property
     def steps(self) -> int:
+        """How many messages each side sends."""
         return self.epochs * self.steps_per_epoch
 
     def size_of(self, position: int) -> int:
@@ -50,7 +52,13 @@ class Schedule:
 
 @dataclass(frozen=True)
 class StepSensitivities:
-    """The L2 sensitivity of each step's message for the record that moves the whole sequence most."""
+    """The L2 sensitivity of each step's message for the record that moves the whole sequence most.
+
+    A `PerStep` event takes `per_step`, in units of the grid its noise is drawn on.
+
+    >>> StepSensitivities((3.0, 4.0)).per_step
+    (3.0, 4.0)
+    """
 
     per_step: tuple[float, ...]
 
