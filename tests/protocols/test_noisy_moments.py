@@ -343,6 +343,9 @@ def test_a_lying_introduction_is_refused():
     class Lying:
         rows = 20
 
+        def check(self):
+            return self
+
         class schema:
             @staticmethod
             def public(name):

@@ -86,7 +86,12 @@ def crossings(program) -> list[tuple[str, str]]:
     tables = {name: rows_of(name) for name in GROUP.members}
     views = run_with_probe(program, tables)
     assert all(id(tables[name]) in views[name] for name in tables), "the walk finds a party's own rows"
-    return [(name, other) for name in tables for other in tables if other != name and id(tables[other]) in views[name]]
+    return [
+        (name, other)
+        for name in tables
+        for other in tables
+        if other != name and id(tables[other]) in views[name]
+    ]
 
 
 def test_following_every_reference_from_one_party_never_reaches_anothers_rows():
@@ -95,7 +100,9 @@ def test_following_every_reference_from_one_party_never_reaches_anothers_rows():
 
 def test_this_walk_would_notice_rows_left_in_a_shared_place():
     try:
-        assert ("insurer", "bank") in crossings(lambda party, table: SHARED_BY_MISTAKE.update({party.name: table}))
+        assert ("insurer", "bank") in crossings(
+            lambda party, table: SHARED_BY_MISTAKE.update({party.name: table})
+        )
     finally:
         SHARED_BY_MISTAKE.clear()
 

@@ -47,7 +47,10 @@ def test_the_default_committee_has_two_t_plus_one_keepers(owners, keepers, thres
         ({"owners": ("bank", "shop"), "active": "other"}, "not among the owners"),
         ({"owners": ("bank", "shop"), "threshold": 2}, "exactly 2t \\+ 1 = 5 keepers"),
         ({"owners": ("bank", "shop"), "threshold": 0}, "at least 1"),
-        ({"owners": ("bank", "shop"), "keepers": ("k1", "k2", "k3", "k4", "k5"), "threshold": 2}, "nobody's noise"),
+        (
+            {"owners": ("bank", "shop"), "keepers": ("k1", "k2", "k3", "k4", "k5"), "threshold": 2},
+            "nobody's noise",
+        ),
     ],
 )
 def test_a_group_that_cannot_work_is_refused(arguments, message):

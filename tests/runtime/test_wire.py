@@ -15,14 +15,23 @@ from colonnade.runtime.wire import Envelope, Message, decode, encode
 
 ENVELOPE = Envelope("run", "bank", "server", "columns 3", 7)
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text() | st.binary(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=10,
 )
 shapes = st.lists(st.integers(0, 5), max_size=3).map(tuple)
 
 
-@given(st.dictionaries(st.text(), plain, max_size=5), st.sampled_from(["u1", "i4", "u4", "i8", "u8", "f8"]), shapes)
+@given(
+    st.dictionaries(st.text(), plain, max_size=5),
+    st.sampled_from(["u1", "i4", "u4", "i8", "u8", "f8"]),
+    shapes,
+)
 def test_decoding_an_encoded_message_gives_it_back(fields, code, shape):
     array = np.arange(int(np.prod(shape))).astype(code).reshape(shape)
     envelope, message = decode(encode(ENVELOPE, Message(fields, {"a": array, "b": array.T})))
@@ -110,7 +119,11 @@ def test_fields_and_arrays_are_typed_on_reading():
     assert message.integer("n") == 1
     assert message.text("s") == "x"
     assert message.array("a", dtype="i8", shape=(4,)).tolist() == [0, 1, 2, 3]
-    for wrong in (lambda: message.integer("s"), lambda: message.integer("flag"), lambda: message.text("missing")):
+    for wrong in (
+        lambda: message.integer("s"),
+        lambda: message.integer("flag"),
+        lambda: message.text("missing"),
+    ):
         with pytest.raises(RemoteProtocolError):
             wrong()
     for dtype, shape in (("f8", (4,)), ("i8", (2, 2))):

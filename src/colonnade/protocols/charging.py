@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from colonnade.errors import RemoteProtocolError
 from colonnade.ledger import Receipt, Release
 from colonnade.protocols.messages import exchange
 from colonnade.runtime.party import Party
@@ -18,4 +19,8 @@ async def charge_first(party: Party, release: Release) -> None:
     mine = Message({"entry": receipt.entry, "head": receipt.head})
     said = await exchange(party, "receipts", mine, party.group.members)
     for peer, message in said.items():
-        party.ledger.keep_receipt(Receipt(peer, message.integer("entry"), message.text("head")))
+        try:
+            theirs = Receipt(peer, message.integer("entry"), message.text("head"))
+        except ValueError as error:
+            raise RemoteProtocolError(f"{party.name} at step 'receipts', from {peer}: {error}") from None
+        party.ledger.keep_receipt(theirs)

@@ -109,6 +109,8 @@ async def _introduce(party: Party, table: Table | None) -> tuple[tuple[PublicSch
     if party.owns_columns:
         if table is None:
             raise LocalProtocolError(f"{party.name} owns columns but brought no table")
+        # Whatever is wrong with the rows is found here, before anything is charged or sent.
+        table.check()
         mine = {"schema": table.schema.public(party.name).to_data(), "rows": table.rows}
         for member in party.group.others(party.name):
             await tell(party, member, "introduction", Message(mine))

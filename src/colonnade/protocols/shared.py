@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-import numpy as np
-
 from colonnade.errors import LocalProtocolError
 from colonnade.numbers.field import Field, FieldArray, GramSum
 
@@ -69,9 +67,8 @@ class MomentSum:
         shape = (1, self._columns * (self._columns + 1) // 2)
         if self._sum is None:
             return Shared(None, shape, self._degree)
-        gram = self._sum.value()
-        words = gram.words[:, *np.triu_indices(self._columns)]
-        return Shared(FieldArray(gram.field, words[:, None, :]), shape, self._degree)
+        upper = self._sum.value().upper_triangle()
+        return Shared(upper.reshape(shape), shape, self._degree)
 
 
 def total(values: Iterable[Shared]) -> Shared:
