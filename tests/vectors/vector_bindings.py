@@ -240,7 +240,7 @@ def message_total(side: str, given: Inputs, loss: str) -> float:
     return passive_messages(schedule, cap=given.get("cB", 1), clip=clip_of(given, bounds), **steps).total
 
 
-@binds("hdp_logistic_row_sens_k#(?:_c#)?")
+@binds("hdp_logistic_row_sens_k#(?:_.*)?")
 def _(given, _name):
     return losses.logistic_bounds(radius=given["k"], active_cap=given["cA"]).row
 
@@ -331,8 +331,7 @@ def _(given, name):
 
 @binds("pbm_otherparty_renyi_M#_b#_beta#_a#")
 def _(given, _name):
-    event = PoissonBinomial(given["M"] - 1, given["b"], given["beta"])
-    return poisson_binomial_renyi(event, given["alpha"])
+    return homogeneous_renyi(given["M"] - 1, given["b"], given["beta"], given["alpha"])
 
 
 @binds("pbm_renyi_M#_b#_beta#_a#")
@@ -362,10 +361,10 @@ def _(given, name):
 
 @binds("poisson_subsampling_formula_(f3_)?a#_q#_c#")
 def _(given, name):
-    factor = float(given["tau_l"].split("*")[0])
+    factor, divisor = map(float, given["tau_l"].split("*l/"))
 
     def divergence(order: float) -> float:
-        return factor * order / 4
+        return factor * order / divisor
 
     formula = counterexamples.general_subsampling if name[1] else sampled_renyi
     return formula(given["q"], divergence, given["alpha"])
