@@ -188,3 +188,13 @@ def test_columns_of_no_rows_are_refused():
     row = RowShape(features=1, norm_squared=1)
     with pytest.raises(ValueError, match="rows"):
         matrix_change_columns_replaced(row, row, rows=0)
+
+
+def test_the_enumeration_would_notice_a_forgotten_root_of_two_or_a_miscounted_entry():
+    row = RowShape(features=2, norm_squared=9)
+    assert not covers([row.bound**2], brute.worst_replace(row))
+    flat = RowShape(features=4, norm_squared=4, label_entries=2, label_norm_squared=1, one_hot=True)
+    _, weighted, fourth, fourth_l1 = brute.worst_zero_out(flat)[:4]
+    assert fourth > Fraction(2 * flat.features - 1, flat.features) * flat.bound**2
+    assert weighted > flat.features * flat.bound
+    assert fourth_l1 > 2 * weighted - flat.bound - 1
