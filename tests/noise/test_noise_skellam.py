@@ -46,3 +46,11 @@ def test_the_masses_follow_hankels_series_to_within_two_units_at_large_mu(mu):
     reach = 1 << law.exponent
     for k in {0, 1, 2, 3, *range(0, reach + 1, reach // 40), reach - 1, reach}:
         assert abs(law.mass(k) - hankel_mass(mu, k, law.period)) <= 2
+
+
+@pytest.mark.parametrize("decade", range(-9, 19))
+def test_fewer_than_four_hundred_terms_matter_for_every_mu(decade):
+    """The error bound of the recurrence is proved for that many."""
+    law = SkellamLaw(Fraction(10) ** decade)
+    assert len(law.terms) < 400
+    assert law.period < 1 << 40

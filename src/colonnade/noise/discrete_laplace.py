@@ -1,8 +1,9 @@
 """Discrete Laplace noise: P(k) proportional to e^(−|k|/scale). Pure ε, and parts for several parties.
 
-Past the table's edge the law begins again (it has no memory), so nothing is truncated and every
-probability is right to a relative 2^-100. The noise is drawn at a scale larger by a factor 1 + 2^-60; the
-surplus outweighs that error in every loss, so that ε = Δ₁/scale holds with δ = 0.
+Past the table's edge the law begins again (it has no memory), so nothing is truncated, and neighbouring
+probabilities have the right ratio to a relative 2^-110. The noise is drawn at a scale larger by a factor
+1 + 2^-60; the surplus outweighs that error in every loss, so that ε = Δ₁/scale holds with δ = 0
+(docs/proofs/strip-rejection.md).
 """
 
 from __future__ import annotations
