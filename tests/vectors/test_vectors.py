@@ -11,8 +11,10 @@ import math
 import os
 from pathlib import Path
 
+import bindings_of_curves  # noqa: F401  binds names
+import bindings_of_sensitivities  # noqa: F401  binds names
 import pytest
-from vector_bindings import BINDINGS, compute
+from vector_registry import BINDINGS, compute
 
 OWN = Path(__file__).with_name("reference_values.json")
 FURTHER = [Path(name) for name in os.environ.get("COLONNADE_VECTORS", "").split(os.pathsep) if name]
