@@ -1,0 +1,51 @@
+"""Every event leaf has a Rényi rule and a vector for it; `make_renyi_values.py` says how they were made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from colonnade.privacy.events import Approximated, Mechanism, Repeated, event_from_data
+from colonnade.privacy.leaves import AdditiveNoise
+from colonnade.privacy.renyi import renyi
+
+VALUES = json.loads(Path(__file__).with_name("renyi_values.json").read_text(encoding="utf-8"))["values"]
+LEAVES = set(get_args(AdditiveNoise)) | {leaf for leaf in get_args(Mechanism) if isinstance(leaf, type)}
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{value['event']['kind']}-{value['order']}")
+def test_a_rule_is_never_below_the_exact_divergence(value):
+    found, exact = renyi(event_from_data(value["event"]), value["order"]), float(value["divergence"])
+    assert found >= exact * (1 - 1e-12)
+    if value["rule"] == "equals":
+        assert found == pytest.approx(exact, rel=1e-9)
+    else:
+        assert found <= 1.6 * exact, "a bound this loose would be a mistake in one of the two"
+
+
+def test_every_leaf_has_a_vector():
+    covered = {type(event_from_data(value["event"])) for value in VALUES}
+    assert covered == LEAVES
+
+
+def test_every_leaf_is_drawn_by_the_law_tests():
+    """The strategies behind the laws of composition name every leaf."""
+    strategies = (Path(__file__).parents[1] / "privacy" / "privacy_strategies.py").read_text(encoding="utf-8")
+    missing = [
+        leaf.__name__
+        for leaf in LEAVES
+        if f"{leaf.__name__}(" not in strategies and f"{leaf.__name__}," not in strategies
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    "leaf", sorted(LEAVES, key=lambda leaf: leaf.__name__), ids=lambda leaf: leaf.__name__
+)
+def test_every_leaf_composes(leaf):
+    event = next(event for value in VALUES if type(event := event_from_data(value["event"])) is leaf)
+    assert renyi(Repeated(event, 3), 4) == pytest.approx(3 * renyi(event, 4))
+    assert renyi(Approximated(event, draws=1), 4) == renyi(event, 4)
