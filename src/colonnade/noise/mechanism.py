@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PlanError, PrivacyError
-from colonnade.privacy.events import Number
+from colonnade.privacy.events import Event, Number
 from colonnade.randomness import Randomness
+
+Change = TypeVar("Change", contravariant=True)
 
 
 class Norms(Protocol):
@@ -50,6 +52,14 @@ class Noise(Protocol):
 
     def draw(self, shape: int | Sequence[int], randomness: Randomness) -> NDArray[np.int64]:
         """Independent draws in an array of this shape."""
+        ...
+
+
+class Mechanism(Noise, Protocol[Change]):
+    """Noise that also knows what a release with it costs; `Change` is how it measures a change of the data."""
+
+    def event(self, change: Change, /, *, known: int = 0, parts: int = 1, of: int = 1) -> Event:
+        """For an observer who knows `known` of `parts` parts, each 1/of of this noise."""
         ...
 
 
