@@ -1,0 +1,232 @@
+"""Private set intersection between parties: what each ends up with, what each sees, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colonnade.crypto import blinded_sets
+from colonnade.errors import DataError, LocalProtocolError, RemoteProtocolError
+from colonnade.protocols import intersection as protocol
+from colonnade.protocols.agreement import meet
+from colonnade.protocols.intersection import intersect
+from colonnade.protocols.messages import hear, tell
+from colonnade.runtime.group import Group
+from colonnade.runtime.run import Desk, Outcome, run_here
+from colonnade.runtime.wire import Message, decode
+
+PAIR = Group.of(("bank", "insurer"), active="bank")
+TRIO = Group.of(("bank", "insurer", "clinic"), active="insurer")
+
+
+class NoLedger:
+    def charge(self, release, dataset):
+        raise AssertionError("nothing is released here")
+
+    def keep_receipt(self, receipt):
+        raise AssertionError("nothing is released here")
+
+
+async def program(party, ids, padding):
+    await meet(party)
+    return await intersect(party, ids, padded=padding.get(party.name))
+
+
+def run(
+    group: Group, tables: dict[str, list[str]], padding: dict[str, int] | None = None, play=program
+) -> Outcome:
+    desks = {name: Desk(NoLedger(), tables.get(name)) for name in group.members}
+    return run_here(play, group, desks, padding or {}, record=True, timeout=20)
+
+
+def common(outcome: Outcome, tables: dict[str, list[str]]) -> dict[str, list[str]]:
+    return {name: [ids[row] for row in outcome.results[name].rows] for name, ids in tables.items()}
+
+
+def id_lists() -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from([f"id{i}" for i in range(9)]), unique=True, max_size=9)
+
+
+@given(id_lists(), id_lists(), st.integers(0, 3))
+@settings(max_examples=25, deadline=None)
+def test_two_owners_end_with_the_same_people_in_the_same_order(bank, insurer, pad) -> None:
+    tables = {"bank": bank, "insurer": insurer}
+    found = common(run(PAIR, tables, {"bank": len(bank) + pad}), tables)
+    assert found["bank"] == found["insurer"]
+    assert set(found["bank"]) == set(bank) & set(insurer)
+
+
+@given(id_lists(), id_lists(), id_lists())
+@settings(max_examples=25, deadline=None)
+def test_three_owners_end_with_the_same_people_in_the_same_order(bank, insurer, clinic) -> None:
+    tables = {"bank": bank, "insurer": insurer, "clinic": clinic}
+    found = common(run(TRIO, tables), tables)
+    assert found["bank"] == found["insurer"] == found["clinic"]
+    assert set(found["bank"]) == set(bank) & set(insurer) & set(clinic)
+
+
+def test_sets_longer_than_a_block_and_than_the_channel_is_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blinded_sets, "BLOCK_POINTS", 2)
+    ids = [f"person {i}" for i in range(40)]
+    tables = {"bank": ids[:31], "insurer": ids[20:]}
+    found = common(run(PAIR, tables, {"insurer": 27}), tables)
+    assert found["bank"] == found["insurer"] and set(found["bank"]) == set(ids[20:31])
+
+
+def test_nodes_without_columns_take_no_part() -> None:
+    outcome = run(PAIR, {"bank": ["a"], "insurer": ["a"]})
+    assert outcome.results["server"] is None
+    assert {seen.step for seen in outcome.seen["server"]} == {"hello"}
+
+
+def test_an_owner_that_is_not_active_sees_points_sizes_and_its_own_places_only() -> None:
+    """The clinic and the bank share an id that the active insurer lacks; neither hears anything of it."""
+    tables = {"bank": ["shared", "secret"], "insurer": ["shared"], "clinic": ["shared", "secret"]}
+    outcome = run(TRIO, tables)
+    for name in ("bank", "clinic"):
+        frames = [seen for seen in outcome.seen[name] if seen.step != "hello"]
+        assert {(seen.sender, seen.step) for seen in frames} == {
+            ("insurer", step) for step in ("set sizes", "blinded ids", "common places")
+        }
+        (places,) = [
+            decode(seen.frame)[1].arrays["places"] for seen in frames if seen.step == "common places"
+        ]
+        assert len(places) == 1
+        assert outcome.results[name].sizes == {name: 2, "insurer": 1}
+
+
+def test_ids_do_not_travel_and_no_point_travels_twice() -> None:
+    ids = [f"person {i}" for i in range(50)]
+    first, second = (run(PAIR, {"bank": ids, "insurer": ids}) for _ in range(2))
+    points = []
+    for outcome in (first, second):
+        for name in PAIR.owners:
+            for seen in outcome.seen[name]:
+                assert not any(identifier.encode() in seen.frame for identifier in ids)
+                if seen.step in ("blinded ids", "twice blinded ids"):
+                    points += [row.tobytes() for row in decode(seen.frame)[1].arrays["points"]]
+    assert len(points) == len(set(points)) == 300
+
+
+def test_padding_is_what_peers_see() -> None:
+    outcome = run(PAIR, {"bank": ["a"], "insurer": ["a", "b"]}, {"bank": 8, "insurer": 16})
+    assert outcome.results["bank"].sizes == outcome.results["insurer"].sizes == {"bank": 8, "insurer": 16}
+
+
+@pytest.mark.parametrize(
+    ("ids", "why"), [(["a", "a", "b"], "0 ids are empty and 1 are repeated"), (["", "b"], "1 ids are empty")]
+)
+def test_bad_ids_are_counted_and_not_named(ids: list[str], why: str) -> None:
+    with pytest.raises(DataError, match=why):
+        run(PAIR, {"bank": ids, "insurer": ["a"]})
+
+
+def test_padding_to_less_than_there_is_is_refused() -> None:
+    with pytest.raises(DataError, match="cannot be shown as 1"):
+        run(PAIR, {"bank": ["a", "b"], "insurer": ["a"]}, {"bank": 1})
+
+
+def test_parties_meet_before_they_intersect() -> None:
+    async def eager(party, ids, padding):
+        return await intersect(party, ids)
+
+    with pytest.raises(LocalProtocolError, match="must meet"):
+        run(PAIR, {"bank": ["a"], "insurer": ["a"]}, play=eager)
+
+
+# A peer that does not follow: the insurer runs one altered step, the bank must name it and stop.
+
+GOOD = blinded_sets.BlindedSet.prepare([b"x"], domain=b"d", randomness=Desk(NoLedger()).randomness)
+POINT = next(GOOD.blinded_blocks())
+
+
+def points(*rows: bytes) -> Message:
+    return Message(arrays={"points": np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), -1)})
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (points(bytes(32)), "not on the curve"),
+        (points(b"\x01" + bytes(31)), "small order"),
+        (points(b"\x02" + bytes(31)), "not on the curve"),
+        (points(b"\xff" * 32), "canonically"),
+        (points(POINT, POINT), "expected an array"),
+        (points(POINT[:31]), "expected an array"),
+        (Message(), "expected an array"),
+        (Message({"points": POINT}), "expected an array"),
+    ],
+)
+def test_points_that_are_none_end_the_run_by_name(bad: Message, why: str) -> None:
+    async def play(party, ids, padding):
+        await meet(party)
+        if party.name != "insurer":
+            return await intersect(party, ids)
+        await tell(party, "bank", "set sizes", Message({"size": 1}))
+        await hear(party, "bank", "set sizes")
+        await tell(party, "bank", "blinded ids", bad)
+        await hear(party, "bank", "blinded ids")
+        return await hear(party, "bank", "common places")
+
+    with pytest.raises(RemoteProtocolError, match=f"bank at step 'blinded ids', from insurer.*{why}"):
+        run(PAIR, {"bank": ["a"], "insurer": ["a"]}, play=play)
+
+
+@pytest.mark.parametrize("size", [-1, protocol.MOST_IDS + 1, 2**62])
+def test_an_impossible_size_ends_the_run(size: int) -> None:
+    async def play(party, ids, padding):
+        await meet(party)
+        if party.name != "insurer":
+            return await intersect(party, ids)
+        await tell(party, "bank", "set sizes", Message({"size": size}))
+        return await hear(party, "bank", "blinded ids")
+
+    with pytest.raises(RemoteProtocolError, match=r"insurer announced .* ids"):
+        run(PAIR, {"bank": ["a"], "insurer": ["a"]}, play=play)
+
+
+def test_an_answer_that_repeats_a_point_ends_the_run() -> None:
+    async def play(party, ids, padding):
+        await meet(party)
+        if party.name != "insurer":
+            return await intersect(party, ids)
+        await tell(party, "bank", "set sizes", Message({"size": 2}))
+        await hear(party, "bank", "set sizes")
+        await tell(party, "bank", "blinded ids", points(POINT, POINT))
+        await hear(party, "bank", "blinded ids")
+        await tell(party, "bank", "twice blinded ids", points(POINT))
+        return await hear(party, "bank", "common places")
+
+    with pytest.raises(RemoteProtocolError, match=r"from insurer: a point is repeated in the peer's list"):
+        run(PAIR, {"bank": ["a"], "insurer": ["a"]}, play=play)
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (Message(arrays={"places": np.array([0, 0])}), "twice"),
+        (Message(arrays={"places": np.array([7])}), "outside"),
+        (Message(arrays={"places": np.array([-1])}), "outside"),
+        (Message(arrays={"places": np.array([0, 1, 2])}), "dummy"),
+        (Message(arrays={"places": np.array([0.0])}), "no list of places"),
+        (Message(arrays={"places": np.array([[0]])}), "no list of places"),
+        (Message({"places": [0]}), "no list of places"),
+    ],
+)
+def test_places_that_cannot_be_end_the_run_by_name(bad: Message, why: str) -> None:
+    async def play(party, ids, padding):
+        await meet(party)
+        if party.name != "bank":
+            return await intersect(party, ids, padded=3 if party.name == "insurer" else None)
+        await tell(party, "insurer", "set sizes", Message({"size": 0}))
+        await hear(party, "insurer", "set sizes")
+        await hear(party, "insurer", "blinded ids")
+        await tell(party, "insurer", "common places", bad)
+        return await asyncio.sleep(5)
+
+    with pytest.raises(RemoteProtocolError, match=f"insurer at step 'common places'.*{why}"):
+        run(PAIR, {"bank": ["a"], "insurer": ["a", "b"]}, play=play)
