@@ -1,23 +1,31 @@
 """The verbs, put together, and what happens when one of them fails.
 
-Exit codes: 0 done; 2 the command line itself is wrong; 3 input; 4 plan; 5 privacy, a release was refused;
-6 ledger; 7 protocol; 130 interrupted.
+Exit codes: 0 done; 1 a mistake in Colonnade; 2 the command line itself is wrong; 3 input; 4 plan; 5 privacy, a
+release was refused; 6 ledger; 7 protocol; 130 interrupted.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import sys
+import traceback
 from typing import Any
 
 import typer
 
 from colonnade import __version__
 from colonnade.cli import demo, ledger, train
-from colonnade.cli.screen import complain
-from colonnade.errors import ColonnadeError
+from colonnade.cli.screen import complain, say_json
+from colonnade.errors import ColonnadeError, InputError
 
+DONE = 0
+MISTAKE = 1
 INTERRUPTED = 130
+INTERRUPTION = (
+    "stopped. No half-written folder was left. What a ledger had charged by then stays charged, because it may have "
+    "been seen; `colonnade ledger PARTY` shows it."
+)
+TRACEBACK = "COLONNADE_TRACEBACK"
 # Typer carries its own copy of the class that all mistakes on a command line share, and names only this heir.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -55,27 +63,43 @@ def run(arguments: list[str] | None = None) -> int:
     as_json = "--json" in given
     try:
         result = app(args=given, standalone_mode=False, prog_name="colonnade")
-        return int(result) if isinstance(result, int) else 0
+        return int(result) if isinstance(result, int) else DONE
     except ColonnadeError as error:
-        _report(type(error).__name__, str(error), error.exit_code, as_json)
-        return error.exit_code
+        return _report(type(error).__name__, str(error), error.exit_code, as_json)
     except _UsageError as error:
-        _report("UsageError", error.format_message(), error.exit_code, as_json)
-        return int(error.exit_code)
+        if not given:
+            typer.echo(error.format_message())
+            return DONE
+        path = error.ctx.command_path if error.ctx is not None else "colonnade"
+        message = f"{error.format_message()} See `{path} --help`."
+        return _report("UsageError", message, int(error.exit_code), as_json)
     except (KeyboardInterrupt, typer.Abort):
-        _report(
-            "Interrupted",
-            "stopped. No half-written file was left. What a ledger had charged stays charged; see `colonnade ledger`.",
-            INTERRUPTED,
-            as_json,
-        )
-        return INTERRUPTED
+        return _report("Interrupted", INTERRUPTION, INTERRUPTED, as_json)
     except BrokenPipeError:
-        return 0
+        # Whoever read the output has seen enough; nothing is left to say it to.
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+        return DONE
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _report("InputError", f"{where}{error.strerror or error}.", InputError.exit_code, as_json)
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        return _report("Mistake", _mistake(error), MISTAKE, as_json)
 
 
-def _report(kind: str, message: str, code: int, as_json: bool) -> None:
+def _mistake(error: Exception) -> str:
+    """Where, but not the message: an unforeseen one may quote data."""
+    step = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"a mistake in Colonnade, not in your input: {type(error).__name__} at {step.filename}, line {step.lineno}. "
+        f"Set {TRACEBACK}=1 to see all of it, and report it."
+    )
+
+
+def _report(kind: str, message: str, code: int, as_json: bool) -> int:
     if as_json:
-        typer.echo(json.dumps({"error": {"kind": kind, "message": message, "exit_code": code}}))
+        say_json({"error": {"kind": kind, "message": message, "exit_code": code}})
     else:
         complain(message)
+    return code

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
+import math
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from colonnade.cli.screen import say, say_json
-from colonnade.errors import JobError
+from colonnade.cli.folders import free_name, new_folder
+from colonnade.cli.screen import say, say_json, width
+from colonnade.errors import InputError
 
+FOLDER = Path("demo-run")
 EXAMPLE = """
 Example:
 
@@ -19,59 +21,68 @@ Example:
 
 
 def demo(
-    output: Path = typer.Option(
-        Path("demo-run"), "--output", "-o", help="Folder for the demonstration's files."
+    output: Path | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="A new folder for the demonstration's files; demo-run if left out.",
     ),
-    epsilon: float = typer.Option(1.0, "--epsilon", help="The ε of the release."),
-    as_json: bool = typer.Option(False, "--json", help="Print the facts as JSON."),
+    epsilon: float = typer.Option(1.0, "--epsilon", metavar="ε", help="The ε of the release."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
 ) -> None:
     """Train on public breast cancer data split between a clinic and a laboratory, and show what it cost."""
-    from colonnade.cli.demo_files import write_demo
-    from colonnade.cli.train import train_job, write_report
-    from colonnade.learn.logistic import LogisticRegression
-    from colonnade.learn.release import MomentRelease
-    from colonnade.report.text import run_text
-
-    _clear(output)
-    files = write_demo(output, epsilon=epsilon)
-    facts = train_job(files.job, [], output / "run", quiet=as_json)
-    release = MomentRelease.load(output / "run" / "release.npz")
-    model = LogisticRegression().fit(release)
-    facts["measured"] = {
-        "private model, accuracy on held-out people": float(model.score(files.test_rows, files.test_labels)),
-        "non-private model, accuracy on held-out people": _non_private(release, output, files),
-    }
-    write_report(output / "run", facts)
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise InputError(f"--epsilon: found {epsilon:g}; it must be greater than 0. A common choice is 1.")
+    with new_folder(output or free_name(FOLDER)) as folder:
+        facts = _facts(folder.draft, epsilon, quiet=as_json)
+        finished = folder.finish()
+    facts["report"] = str(finished / "run" / "report.html")
     if as_json:
         say_json(facts)
         return
-    say(run_text(facts))
-    say(f"\nEverything is in {output}: tables, schemas, job, ledgers.\nReport: {facts['report']}")
+    from colonnade.report.text import run_text
+
+    say(run_text(facts, width=width()))
+    say(
+        f"\nTables, schemas, job and ledgers are in {finished}. Go on with\n"
+        f"  colonnade ledger {finished / 'clinic.toml'}\n"
+        f"  colonnade train {finished / 'job.toml'}\n"
+        f"\nReport: {facts['report']}"
+    )
 
 
 demo.__doc__ = f"{demo.__doc__}\n{EXAMPLE}"
 
 
-def _non_private(release: Any, output: Path, files: Any) -> float:
+def _facts(folder: Path, epsilon: float, *, quiet: bool) -> dict[str, Any]:
+    """Write the files, train as `colonnade train` would, and measure on the people held out."""
+    from colonnade.cli.demo_files import write_demo
+    from colonnade.cli.train import train_job, write_report
+    from colonnade.learn.logistic import LogisticRegression
+    from colonnade.learn.release import MomentRelease
+
+    files = write_demo(folder, epsilon=epsilon)
+    facts = train_job(files.job, [], folder / "run", quiet=quiet)
+    release = MomentRelease.load(folder / "run" / "release.npz")
+    model = LogisticRegression().fit(release)
+    facts["measured"] = {
+        "private model, accuracy on people held out": float(model.score(files.test_rows, files.test_labels)),
+        "non-private model, accuracy on people held out": _non_private(release, files),
+    }
+    write_report(folder / "run", facts)
+    return facts
+
+
+def _non_private(release: Any, files: Any) -> float:
     """scikit-learn's logistic regression with everybody's rows in one place: what privacy is compared with."""
     from sklearn.linear_model import LogisticRegression as Central
 
-    from colonnade.learn.jobs import Job, federation_of, party_files
+    from colonnade.learn.jobs import Job
+    from colonnade.learn.party_files import federation_of, party_files
     from colonnade.learn.training import joined_rows
 
     job = Job.load(files.job)
-    federation = federation_of(job, party_files(job, []))
-    rows, labels = joined_rows(federation, release)
+    rows, labels = joined_rows(federation_of(job, party_files(job)), release)
     central = Central(max_iter=2000).fit(rows, labels)
     return float(central.score(release.features(files.test_rows), files.test_labels))
-
-
-def _clear(output: Path) -> None:
-    """Make room for the demonstration, but only where an earlier one was."""
-    if not output.exists():
-        return
-    if not (output / "job.toml").exists() or not (output / "clinic.csv").exists():
-        raise JobError(
-            f"{output} exists and is not an earlier demonstration. Name another folder with --output."
-        )
-    shutil.rmtree(output)

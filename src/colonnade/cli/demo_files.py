@@ -17,6 +17,8 @@ from colonnade.randomness import public_permutation
 
 TEST_SHARE = 0.2
 SPLIT_SEED = 1
+# What a party grants, in runs: a few, and then its ledger refuses.
+RUNS_GRANTED = 4
 CLASSES = ("malignant", "benign")
 CLINIC = (
     ("worst radius", 9.03, 23.5),
@@ -64,7 +66,7 @@ class Demo:
 
 
 def write_demo(folder: Path, *, epsilon: float) -> Demo:
-    """Write everything a user would have, and hold a public fifth of the people out for testing."""
+    """Write everything a user would have into a folder, and hold a public fifth of the people out for testing."""
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()
@@ -72,12 +74,11 @@ def write_demo(folder: Path, *, epsilon: float) -> Demo:
     values["diagnosis"] = np.array(CLASSES, dtype=object)[data.target]
     order = public_permutation(len(data.target), SPLIT_SEED)
     held_out, kept = np.split(order, [round(TEST_SHARE * len(order))])
-    folder.mkdir(parents=True)
     for party, columns, label in (("clinic", CLINIC, True), ("laboratory", LABORATORY, False)):
         names = [name for name, _, _ in columns] + (["diagnosis"] if label else [])
         _write_csv(folder / f"{party}.csv", names, values, kept)
         (folder / f"{party}.schema.toml").write_text(_schema(columns, label=label), encoding="utf-8")
-        (folder / f"{party}.toml").write_text(_party(party), encoding="utf-8")
+        (folder / f"{party}.toml").write_text(_party(party, RUNS_GRANTED * epsilon), encoding="utf-8")
     job = folder / "job.toml"
     job.write_text(_job(epsilon), encoding="utf-8")
     test_rows = {name: values[name][held_out] for name, _, _ in (*CLINIC, *LABORATORY)}
@@ -105,7 +106,7 @@ def _schema(columns: tuple[tuple[str, float, float], ...], *, label: bool) -> st
     return "\n".join(lines).replace("'", '"')
 
 
-def _party(party: str) -> str:
+def _party(party: str, budget: float) -> str:
     return f"""# {party}'s own file: it never leaves {party}.
 party = "{party}"
 data = "{party}.csv"
@@ -115,7 +116,7 @@ ledger = "{party}.ledger"
 public = true   # a public teaching set, so accuracy may be measured on it
 
 [[budget]]      # for every observer and unit that no closer budget names
-epsilon = 4.0
+epsilon = {budget}
 delta = 1e-5
 """
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import math
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+WIDEST = 100
+
+Advance = Callable[[str, int, int], None]
 
 
 def say(text: str) -> None:
@@ -18,8 +23,24 @@ def say(text: str) -> None:
 
 
 def say_json(data: Any) -> None:
-    """A result, for programs."""
-    typer.echo(json.dumps(data, ensure_ascii=False, default=float))
+    """A result, for programs: one JSON object."""
+    typer.echo(json.dumps(plain(data), ensure_ascii=False, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """Facts as JSON can say them: a number that is not finite, such as an ε that no proof bounds, is null.
+
+    >>> plain({"epsilon": math.inf, "sizes": (1, 2.5)})
+    {'epsilon': None, 'sizes': [1, 2.5]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else None
 
 
 def complain(text: str) -> None:
@@ -27,15 +48,37 @@ def complain(text: str) -> None:
     typer.echo(f"error: {text}", err=True)
 
 
+def width() -> int | None:
+    """How wide text may be on this terminal; None where it goes into a file or a program."""
+    return min(WIDEST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
+
+
 @contextmanager
-def progress(shown: bool = True) -> Iterator[Callable[[str, int, int], None]]:
+def progress(shown: bool = True) -> Iterator[Advance]:
     """A bar per step with the time left, on a terminal; silence elsewhere."""
-    console = Console(stderr=True)
-    if not shown or not console.is_terminal:
+    if not shown or not sys.stderr.isatty():
         yield lambda step, done, total: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
         def advance(step: str, done: int, total: int) -> None:

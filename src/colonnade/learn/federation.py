@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from colonnade.data.table import Table
 from colonnade.errors import PlanError
+from colonnade.learn.readiness import check_budgets, check_plan, check_tables
 from colonnade.learn.release import MomentRelease
 from colonnade.ledger import Ledger
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MomentsPlan, Task
@@ -101,8 +102,15 @@ class Federation:
         gamma: int = DEFAULT_GAMMA,
         record: bool = False,
     ) -> MomentRelease:
-        """Release one noisy moment matrix at this ε, charged to every party's ledger first."""
+        """Release one noisy moment matrix at this ε, charged to every party's ledger first.
+
+        What can be found wrong without a run is found before it, so that nothing is charged in vain.
+        """
         request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma)
+        check_tables(self.tables, progress=self.progress)
+        plan = check_plan(request, self.group, self.tables)
+        if plan is not None:
+            check_budgets(plan, self.ledgers, self.datasets)
         desks = {
             member: Desk(
                 ledger=self.ledgers[member],

@@ -1,8 +1,9 @@
-"""From a job and its federation to a fitted model."""
+"""From a job and its federation to a release, and from the release to a fitted model."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,43 +12,72 @@ from numpy.typing import NDArray
 
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
+from colonnade.errors import ColonnadeError, JobError
 from colonnade.learn.federation import Federation
+from colonnade.learn.fitting import NoiseWarning
 from colonnade.learn.jobs import Job
 from colonnade.learn.linear import LinearRegression
 from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.pca import PCA
+from colonnade.learn.readiness import check_plan
 from colonnade.learn.release import MomentRelease
+from colonnade.protocols.moments_session import MomentsRequest
+
+DEFAULT_COMPONENTS = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A model, what to show of it, and, on public data only, how good it is."""
+    """What to show of a model and, on public data only, how good it is.
 
-    model: Any
-    release: MomentRelease
+    `failure` says why there is no model: the release was paid for and is good, but nothing could be learnt
+    from it.
+    """
+
     learnt: dict[str, Any]
     measured: dict[str, float] | None
+    notes: tuple[str, ...]
+    failure: ColonnadeError | None
 
 
-def fit_job(job: Job, federation: Federation, *, public: bool) -> Trained:
-    """Release the moments that a job asks for and fit its model.
-
-    `public` says that every party declared its data public: then figures may be computed from rows.
-    """
-    release = federation.moments(
+def release_of(job: Job, federation: Federation) -> MomentRelease:
+    """Release the moments that a job asks for."""
+    if job.components is not None:
+        request = MomentsRequest(job.task, job.epsilon, job.delta, job.accepted_delta, job.gamma)
+        plan = check_plan(request, federation.group, federation.tables)
+        features = job.components if plan is None else sum(plan.widths.values())
+        if job.components > features:
+            raise JobError(
+                f"{job.path}, components: found {job.components}, but the parties declare {features} features "
+                "together. Ask for at most as many components."
+            )
+    return federation.moments(
         task=job.task,
         epsilon=job.epsilon,
         delta=job.delta,
         accepted_delta=job.accepted_delta,
         gamma=job.gamma,
     )
-    model = model_for(job, release).fit(release)
+
+
+def train_on(release: MomentRelease, job: Job, federation: Federation, *, public: bool) -> Trained:
+    """Fit the model that a job asks for. What noise made impossible is a note or a failure, not an exception.
+
+    `public` says that every party declared its data public: then figures may be computed from rows.
+    """
     measured = None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NoiseWarning)
+        try:
+            model = model_for(job, release).fit(release)
+        except ColonnadeError as error:
+            return Trained({}, None, (), error)
     if public and job.task != "pca":
         name = "accuracy on the training rows" if job.task == "classification" else "R² on the training rows"
         rows, labels = joined_rows(federation, release)
         measured = {name: float(model.score(rows, labels))}
-    return Trained(model, release, learnt_facts(model, release), measured)
+    notes = tuple(str(warning.message) for warning in caught if issubclass(warning.category, NoiseWarning))
+    return Trained(learnt_facts(model, release), measured, notes, None)
 
 
 def model_for(job: Job, release: MomentRelease) -> LogisticRegression | LinearRegression | PCA:
@@ -56,14 +86,22 @@ def model_for(job: Job, release: MomentRelease) -> LogisticRegression | LinearRe
         return LogisticRegression()
     if job.task == "regression":
         return LinearRegression()
-    return PCA(n_components=job.components or min(2, release.columns))
+    return PCA(n_components=job.components or min(DEFAULT_COMPONENTS, release.columns))
 
 
-def learnt_facts(model: Any, release: MomentRelease) -> dict[str, Any]:
-    """Coefficients or directions by feature, ready to be shown."""
+def learnt_facts(
+    model: LogisticRegression | LinearRegression | PCA, release: MomentRelease
+) -> dict[str, Any]:
+    """Coefficients or directions by feature, ready to be shown.
+
+    `rows` are named after what each row of coefficients is for: a class, the label, or a component.
+    """
     rows = np.atleast_2d(model.components_ if isinstance(model, PCA) else model.coef_)
+    owners = [party for party, encoder in release.encoders for _ in encoder.feature_names]
     learnt: dict[str, Any] = {
         "features": list(release.feature_names),
+        "owners": owners,
+        "rows": _row_names(model, release, len(rows)),
         "coefficients": [[float(value) for value in row] for row in rows],
     }
     if isinstance(model, PCA):
@@ -85,10 +123,18 @@ def joined_rows(federation: Federation, release: MomentRelease) -> tuple[NDArray
     scale = math.sqrt(sum(encoder.attributes for _, encoder in release.encoders))
     holder = federation.tables[str(federation.group.active)]
     values = np.concatenate([block.label for block in holder.blocks() if block.label is not None])
-    return np.concatenate(features, axis=1) / scale, release.label.names(
-        values
-    ) if release.label.one_hot else values
+    labels = release.label.names(values) if release.label.one_hot else values
+    return np.concatenate(features, axis=1) / scale, labels
 
 
 def _features(table: Table, encoder: Encoder) -> NDArray[np.float64]:
     return np.concatenate([encoder.encode(block) for block in table.blocks()])
+
+
+def _row_names(model: object, release: MomentRelease, count: int) -> list[str]:
+    if isinstance(model, PCA):
+        return [f"component {number + 1}" for number in range(count)]
+    if isinstance(model, LogisticRegression):
+        classes = [str(name) for name in release.label.classes]
+        return classes if count > 1 else [classes[-1]]
+    return [release.label.label.column if release.label.label is not None else "label"]

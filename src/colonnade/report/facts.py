@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import colonnade
+from colonnade import __version__
 from colonnade.learn.federation import Federation, Run
 from colonnade.ledger import Ledger
+from colonnade.ledger.chain import Entry
 from colonnade.privacy.guarantee import Guarantee
 
 Facts = dict[str, Any]
+
+NOT_PRIVATE = (
+    "No privacy: the noise of this run came from a seed, so whoever has the seed can take it out again."
+)
 
 
 def run_facts(
@@ -23,13 +28,17 @@ def run_facts(
     *,
     name: str,
     learnt: Mapping[str, Any],
-    measured: Mapping[str, float] | None,
+    measured: Mapping[str, float] | None = None,
+    notes: tuple[str, ...] = (),
 ) -> Facts:
-    """Everything worth reading about one run. `measured` are figures on data declared public, or None."""
+    """Everything worth reading about one run.
+
+    `measured` are figures on data declared public, or None; `notes` are what its reader should know besides.
+    """
     release, plan, group = run.release, run.plan, run.plan.group
     return {
         "name": name,
-        "version": colonnade.__version__,
+        "version": __version__,
         "task": plan.task,
         "run": release.run,
         "plan": {"hash": plan.hash, **plan.to_data()},
@@ -45,6 +54,8 @@ def run_facts(
         ],
         "server": {"name": group.server, "keeps_shares": group.server_keeps},
         "private": not release.reproducible,
+        "warning": NOT_PRIVATE if release.reproducible else None,
+        "notes": list(notes),
         "guarantees": [guarantee_facts(item) for item in release.guarantees],
         "noise": {"standard_deviation": release.noise, "mu": str(release.mu), "gamma": release.gamma},
         "learnt": dict(learnt),
@@ -79,10 +90,10 @@ def traffic_facts(run: Run) -> Facts:
 
 def ledger_facts(ledger: Ledger) -> Facts:
     """Totals and history of one ledger."""
-    receipt = ledger.receipt()
+    entries = ledger.entries()
     return {
         "party": ledger.party,
-        "head": receipt.head,
+        "head": entries[-1].hash,
         "totals": [
             {
                 "dataset": total.dataset,
@@ -98,7 +109,32 @@ def ledger_facts(ledger: Ledger) -> Facts:
             for total in ledger.totals()
         ],
         "entries": [
-            {"number": entry.seq, "kind": entry.kind, "time": entry.time, "hash": entry.hash}
-            for entry in ledger.entries()
+            {
+                "number": entry.seq,
+                "time": entry.time,
+                "kind": entry.kind,
+                "what": entry_text(entry),
+                "hash": entry.hash,
+            }
+            for entry in entries
         ],
     }
+
+
+def entry_text(entry: Entry) -> str:
+    """What one entry of a ledger says, in words."""
+    body = entry.body
+    match entry.kind:
+        case "opened":
+            return f"the ledger of {body['party']}"
+        case "budget":
+            return (
+                f"ε = {body['epsilon']:g} at δ = {body['delta']:g} of {body['dataset']!r} for unit {body['unit']}, "
+                f"observer {body['observer']}"
+            )
+        case "charge":
+            release, run = body["release"], body["release"]["run"][:12]
+            seeded = ", with seeded noise: no privacy" if release["reproducible"] else ""
+            return f"{release['what']} of {body['dataset']!r} to {release['receiver']}, run {run}{seeded}"
+        case _:
+            return f"{body['party']}'s ledger stood at entry {body['entry']}"

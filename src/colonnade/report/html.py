@@ -4,46 +4,65 @@ from __future__ import annotations
 
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from colonnade.privacy.guarantee import delta_text, epsilon_text
 from colonnade.report.facts import Facts
-from colonnade.report.text import NOT_PRIVATE, size_text
+from colonnade.report.text import WOULD_HOLD, brought_text, left_text, size_text
 
 SHOWN_COEFFICIENTS = 20
+SHOWN_ROWS = 12
 
 
 def run_page(facts: Facts) -> str:
     """The page of a run."""
     environment = Environment(
         loader=PackageLoader("colonnade.report", "."),
-        autoescape=select_autoescape(default=True),
+        # Column names, party names and job names are other people's text.
+        autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {
+        "epsilon": epsilon_text,
+        "delta": delta_text,
+        "left": left_text,
+        "size": size_text,
+    }
     return environment.get_template("run.html").render(
         facts=facts,
-        bars=coefficient_bars(facts),
+        brought=[(party["name"], brought_text(party)) for party in facts["parties"]],
+        charts=charts(facts["learnt"]),
         shown=SHOWN_COEFFICIENTS,
-        size_text=size_text,
-        steps=steps(facts),
-        not_private=NOT_PRIVATE,
+        flows=flows(facts),
+        would_hold=WOULD_HOLD,
     )
 
 
-def coefficient_bars(facts: Facts) -> list[dict[str, Any]]:
-    """The largest coefficients of the first row, as signed shares of the largest of them."""
-    learnt = facts["learnt"]
-    if not learnt.get("coefficients"):
+def charts(learnt: Facts) -> list[dict[str, Any]]:
+    """For each row of coefficients, the largest of them as signed shares of the largest.
+
+    >>> charts({"features": ["age", "pay"], "owners": ["bank", "shop"], "rows": ["yes"],
+    ...         "coefficients": [[0.5, -2.0]]})[0]["bars"][0]
+    {'name': 'pay', 'owner': 'shop', 'value': -2.0, 'share': -50.0}
+    """
+    if not learnt:
         return []
-    pairs = sorted(
-        zip(learnt["features"], learnt["coefficients"][0], strict=True), key=lambda pair: -abs(pair[1])
-    )[:SHOWN_COEFFICIENTS]
-    largest = max((abs(value) for _, value in pairs), default=0.0) or 1.0
-    return [{"name": name, "value": value, "share": 50 * value / largest} for name, value in pairs]
+    made = []
+    for name, row in list(zip(learnt["rows"], learnt["coefficients"], strict=True))[:SHOWN_ROWS]:
+        triples = zip(learnt["features"], learnt["owners"], row, strict=True)
+        largest = sorted(triples, key=lambda triple: -abs(triple[2]))[:SHOWN_COEFFICIENTS]
+        scale = max((abs(value) for _, _, value in largest), default=0.0) or 1.0
+        bars = [
+            {"name": feature, "owner": owner, "value": value, "share": 50 * value / scale}
+            for feature, owner, value in largest
+        ]
+        made.append({"name": name, "bars": bars})
+    return made
 
 
-def steps(facts: Facts) -> list[tuple[str, str, int]]:
+def flows(facts: Facts) -> list[tuple[str, str, int]]:
     """Who sent how much to whom, largest first."""
     totals: dict[tuple[str, str], int] = {}
     for flow in facts["traffic"]["flows"]:

@@ -1,0 +1,224 @@
+"""Party files: where one party's data lies, and what it is willing to lose. They never leave the party.
+
+::
+
+    party = "bank"
+    data = "bank.csv"
+    schema = "bank.schema.toml"
+    dataset = "customers 2026"
+    ledger = "bank.ledger"
+
+    [[budget]]
+    epsilon = 4.0
+    delta = 1e-5
+
+A budget without `unit` and `observer` is for each of them that no closer budget names.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from colonnade.data.documents import Document, Form
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.errors import InputError, JobError, LedgerError, PlanError
+from colonnade.learn.federation import Federation
+from colonnade.learn.jobs import Job
+from colonnade.ledger import Ledger
+from colonnade.ledger.budget import Budget, named_pattern
+from colonnade.ledger.ledger import PATIENCE
+
+
+class _BudgetForm(Form):
+    epsilon: float
+    delta: float
+    unit: str = "*"
+    observer: str = "*"
+
+
+with warnings.catch_warnings():
+    # A deprecated method of pydantic's models has the name that people expect of this field.
+    warnings.filterwarnings("ignore", message='Field name "schema"')
+
+    class _PartyForm(Form):
+        party: str
+        data: str
+        schema: str  # type: ignore[assignment]
+        dataset: str
+        ledger: str
+        public: bool = False
+        patience: float = PATIENCE
+        budget: list[_BudgetForm]
+
+
+@dataclass(frozen=True)
+class PartyFile:
+    """What one party keeps to itself: where its data lies, and what it is willing to lose.
+
+    `public` declares the data public, so that figures may be computed from its rows. `patience` is how many
+    seconds to wait for another process that holds the ledger.
+
+    >>> PartyFile.load("no such folder/bank.toml")
+    Traceback (most recent call last):
+    colonnade.errors.JobError: no such folder/bank.toml does not exist. The folder no such folder does not exist either.
+    """
+
+    path: Path
+    party: str
+    data: Path
+    schema: Path
+    dataset: str
+    ledger: Path
+    public: bool
+    patience: float
+    budgets: tuple[Budget, ...]
+
+    @classmethod
+    def load(cls, path: str | Path) -> PartyFile:
+        """The party file at this path; paths in it are relative to its folder."""
+        path = Path(path)
+        document = Document.load(path, error=JobError)
+        form = document.check(_PartyForm, error=JobError)
+        if not form.patience >= 0:
+            raise JobError(
+                f"{document.where(('patience',))}: found {form.patience!r}; it must be a number of seconds."
+            )
+        folder = path.parent
+        return cls(
+            path=path,
+            party=form.party,
+            data=folder / form.data,
+            schema=folder / str(form.schema),
+            dataset=form.dataset,
+            ledger=folder / form.ledger,
+            public=form.public,
+            patience=form.patience,
+            budgets=_budgets(form, document),
+        )
+
+    def table(self) -> Table:
+        """This party's rows under its schema."""
+        return Table(self.party, self.data, Schema.load(self.schema))
+
+    def open_ledger(self) -> Ledger:
+        """This party's ledger, made if there is none, with the budgets of this file in force."""
+        ledger = (
+            Ledger.open(self.ledger, patience=self.patience)
+            if self.ledger.exists()
+            else Ledger.create(self.ledger, self.party, patience=self.patience)
+        )
+        if ledger.party != self.party:
+            raise LedgerError(
+                f"{self.path}, ledger: {self.ledger} is the ledger of {ledger.party!r}, not of {self.party!r}. "
+                "Name this party's own ledger, or a file that does not exist yet."
+            )
+        declared = {budget.account for budget in self.budgets}
+        for budget in ledger.budgets():
+            if budget.account.dataset == self.dataset and budget.account not in declared:
+                # A budget that the file dropped would still be in force, and may be the more generous one.
+                raise JobError(
+                    f"{self.path}, budget: the ledger holds a budget for {budget.account} (ε = {budget.epsilon:g}, "
+                    f"δ = {budget.delta:g}) that this file does not name. Name it with the ε it shall have: what is "
+                    "in force must be what this file says."
+                )
+        for budget in self.budgets:
+            account = budget.account
+            ledger.set_budget(
+                account.dataset, account.unit, account.observer, epsilon=budget.epsilon, delta=budget.delta
+            )
+        return ledger
+
+
+def party_files(job: Job, given: Iterable[str | Path] = ()) -> dict[str, PartyFile]:
+    """The file of every party of a job: those given, else NAME.toml beside the job."""
+    found: dict[str, PartyFile] = {}
+    for file in map(PartyFile.load, given):
+        if file.party not in job.parties:
+            raise JobError(
+                f"{file.path}, party: found {file.party!r}, which is not among the parties of {job.path} "
+                f"({', '.join(job.parties)}). Give the files of those."
+            )
+        if file.party in found:
+            raise JobError(
+                f"{file.path} and {found[file.party].path} are both of {file.party!r}. Give one of them."
+            )
+        found[file.party] = file
+    for party in job.parties:
+        if party not in found:
+            found[party] = _beside(job, party)
+    return {party: found[party] for party in job.parties}
+
+
+def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:
+    """All parties of a job in this process, each with its own table and ledger."""
+    _refuse_shared_ledgers(files.values())
+    tables = {party: file.table() for party, file in files.items()}
+    _check_label_holder(job, tables, files)
+    return Federation(
+        tables.values(),
+        ledgers={party: file.open_ledger() for party, file in files.items()},
+        datasets={party: file.dataset for party, file in files.items()},
+        server=job.server,
+        threshold=job.threshold,
+        keepers=job.keepers,
+        timeout=job.timeout,
+    )
+
+
+def _budgets(form: _PartyForm, document: Document) -> tuple[Budget, ...]:
+    if not form.budget:
+        raise JobError(
+            f"{document.where(('budget',))}: no budget is declared. Add a [[budget]] with epsilon and delta."
+        )
+    budgets: dict[object, Budget] = {}
+    for number, item in enumerate(form.budget):
+        try:
+            account = named_pattern(form.dataset, item.unit, item.observer)
+            budget = Budget(account, epsilon=item.epsilon, delta=item.delta)
+        except InputError as error:
+            raise JobError(f"{document.where(('budget', number))}: {error}") from None
+        if account in budgets:
+            raise JobError(f"{document.where(('budget', number))}: {account} has two budgets. Keep one.")
+        budgets[account] = budget
+    return tuple(budgets.values())
+
+
+def _beside(job: Job, party: str) -> PartyFile:
+    path = job.path.parent / f"{party}.toml"
+    if not path.exists():
+        raise JobError(
+            f"{job.path} names the party {party!r}, but {path} does not exist. Write that file, or give "
+            f"{party}'s own file with --party."
+        )
+    file = PartyFile.load(path)
+    if file.party != party:
+        raise JobError(
+            f"{path}, party: found {file.party!r}, wanted {party!r} as the file's name and the job say."
+        )
+    return file
+
+
+def _refuse_shared_ledgers(files: Iterable[PartyFile]) -> None:
+    owners: dict[Path, PartyFile] = {}
+    for file in files:
+        other = owners.setdefault(file.ledger.resolve(), file)
+        if other is not file:
+            raise JobError(
+                f"{file.path}, ledger: {file.ledger} is also {other.party}'s ledger. Each party keeps its own."
+            )
+
+
+def _check_label_holder(job: Job, tables: Mapping[str, Table], files: Mapping[str, PartyFile]) -> None:
+    holders = [party for party, table in tables.items() if table.schema.label is not None]
+    if job.task == "pca" or job.active is None or job.active in holders:
+        return
+    found = f"{files[holders[0]].schema} declares it" if holders else "no schema declares one"
+    remedy = f"Write active = {holders[0]!r}, or" if holders else "Add a [label] there, or"
+    raise PlanError(
+        f"{job.path}, active: the job says that {job.active!r} holds the label, but {found}, and "
+        f"{files[job.active].schema} has no [label]. {remedy} correct the schemas."
+    )
