@@ -253,8 +253,13 @@ def test_a_table_that_is_too_long_falls_back_to_the_bound() -> None:
     assert exact_order_limit(0, 1.0) > 2
     assert exact_skellam_renyi(0, 1.0, 2.0) == 0
     assert renyi(Skellam(3, 3, 10**12, coordinates=1), 4.0) == renyi(Skellam(3, 3, 10**12), 4.0)
-    tiny = Skellam(1, 1, Fraction(1, 10**9), coordinates=1)
-    assert renyi(tiny, 1000.0) <= renyi(Skellam(1, 1, Fraction(1, 10**9)), 1000.0)
+    assert renyi(Skellam(5, 5, 1, coordinates=1), 10**6) == renyi(Skellam(5, 5, 1), 10**6)
+
+
+def test_a_table_that_is_too_short_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert exact_skellam_renyi(1, 1e4, 2.0) < 1
+    monkeypatch.setattr("colonnade.privacy.skellam._DEVIATIONS", 0.0)
+    assert exact_skellam_renyi(1, 1e4, 2.0) == math.inf
 
 
 def test_every_leaf_has_a_rule() -> None:

@@ -26,7 +26,6 @@ from colonnade.privacy.events import (
     DiscreteLaplace,
     Gaussian,
     Laplace,
-    MatrixSkellam,
     PerStep,
     PoissonBinomial,
     PoissonSampled,
@@ -83,7 +82,7 @@ def curves_of(leaf: Leaf) -> tuple[tuple[Curve, int], ...] | None:
             return (
                 None if inner is None else tuple((_sampled(c, float(leaf.rate)), count) for c, count in inner)
             )
-        case PerStep() | DiscreteGaussian() | Skellam() | MatrixSkellam():
+        case _:
             return None
 
 

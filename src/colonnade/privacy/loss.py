@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LEAST_DELTA = 1e-12
 _GRID = 2.0**15
+_LONGEST_GRID = 2.0**17
 _MOST_VALUES = 2.0**23
 _MOST_CURVES = 24
 
@@ -73,7 +74,11 @@ def _distribution(items: Items, scale: float) -> LossDistribution | None:
     curves = [(curve, count) for curve, count in curves if curve.reach > 0]
     if not curves or len(curves) > _MOST_CURVES:
         return None
-    interval = max(scale / _GRID, max(2 * curve.reach * curve.width / _MOST_VALUES for curve, _ in curves))
+    interval = max(
+        scale / _GRID,
+        *(2 * curve.reach / _LONGEST_GRID for curve, _ in curves),
+        *(2 * curve.reach * curve.width / _MOST_VALUES for curve, _ in curves),
+    )
     forward = [(_grid(curve, interval, backward=False), count) for curve, count in curves]
     directions = [_convolve(forward)]
     if any(curve.forward is not curve.backward for curve, _ in curves):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import assert_never
 
 from colonnade.privacy.composition import Items, Leaf
 from colonnade.privacy.conversion import float_above, round_up
@@ -16,7 +15,6 @@ from colonnade.privacy.events import (
     MatrixSkellam,
     PerStep,
     PoissonBinomial,
-    PoissonSampled,
     Skellam,
 )
 from colonnade.privacy.poisson_binomial import pure_loss
@@ -46,24 +44,30 @@ def _exact_loss(leaf: Leaf) -> Fraction:
 
 
 def _inexact_loss(leaf: Leaf) -> float:
-    """The part of a leaf's loss that is not."""
+    """The part of a leaf's loss that is not; after the cases, a sample of a leaf is left."""
     match leaf:
-        case Gaussian() | DiscreteGaussian():
+        case Gaussian():
             return math.inf if leaf.sensitivity else 0.0
+        # A vector of integers shorter than 1 is zero.
+        case DiscreteGaussian():
+            return math.inf if leaf.sensitivity >= 1 else 0.0
         case PerStep():
-            return math.inf if any(leaf.sensitivities) else 0.0
+            least = 1 if leaf.discrete else 0
+            return (
+                math.inf
+                if any(sensitivity and sensitivity >= least for sensitivity in leaf.sensitivities)
+                else 0.0
+            )
         case Skellam():
-            return math.inf if leaf.l1 and leaf.l2 else 0.0
+            return math.inf if min(leaf.l1, leaf.l2) >= 1 else 0.0
         case MatrixSkellam():
-            return math.inf if leaf.change.frobenius else 0.0
+            return math.inf if leaf.change.frobenius >= 1 else 0.0
         case Laplace() | DiscreteLaplace():
             return 0.0
         case PoissonBinomial():
             return pure_loss(leaf)
-        case PoissonSampled():
-            inner: Leaf = leaf.event  # type: ignore[assignment]
-            return _sampled_loss(float(leaf.rate), float(_exact_loss(inner)) + _inexact_loss(inner))
-    assert_never(leaf)
+    inner: Leaf = leaf.event  # type: ignore[assignment]
+    return _sampled_loss(float(leaf.rate), float(_exact_loss(inner)) + _inexact_loss(inner))
 
 
 def _sampled_loss(rate: float, loss: float) -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import assert_never
 
 from colonnade.privacy.composition import Items, Leaf, itemise
 from colonnade.privacy.conversion import best_order, delta_from_renyi, epsilon_from_renyi
@@ -67,7 +66,7 @@ def least_delta(items: Items, epsilon: float) -> tuple[float, float]:
 
 @lru_cache(maxsize=2**16)
 def leaf_renyi(leaf: Leaf, order: float) -> float:
-    """The rule of one leaf."""
+    """The rule of one leaf. What is left after the cases is a sample of a leaf; the type checker holds this."""
     match leaf:
         case Gaussian():
             return order * (float(leaf.sensitivity) / float(leaf.sigma)) ** 2 / 2
@@ -93,10 +92,8 @@ def leaf_renyi(leaf: Leaf, order: float) -> float:
             )
         case PoissonBinomial():
             return poisson_binomial_renyi(leaf, order)
-        case PoissonSampled():
-            inner = leaf.event
-            return sampled_renyi(float(leaf.rate), lambda power: leaf_renyi(inner, power), order)
-    assert_never(leaf)
+    inner = leaf.event
+    return sampled_renyi(float(leaf.rate), lambda power: leaf_renyi(inner, power), order)
 
 
 def sum_of_squares(steps: PerStep) -> float:
@@ -141,7 +138,7 @@ def skellam_bound(
     """α S/4μ + min(((2α − 1) Q + 6 R)/16μ², 3 A/4μ), at the next integer order.
 
     For plain Skellam noise S = Q = Δ₂² and A = R = Δ₁: Agarwal, Kairouz and Liu, "The Skellam Mechanism for
-    Differentially Private Federated Learning" (arXiv 2110.04995v2), Theorem 3.5. For the two-variance matrix the
+    Differentially Private Federated Learning" (arXiv 2110.04995v2). For the two-variance matrix the
     entries weigh differently in each sum: docs/proofs/matrix-skellam.md.
 
     >>> skellam_bound(2, mu=20.0, squares=9.0, absolutes=3.0, fourth=9.0, fourth_absolutes=3.0)
