@@ -35,7 +35,7 @@ from colonnade.privacy.events import (
     PoissonSampled,
     Skellam,
 )
-from colonnade.privacy.renyi import leaf_renyi, least_delta, least_epsilon, renyi
+from colonnade.privacy.renyi import least_delta, least_epsilon, renyi, rule_of
 from colonnade.privacy.skellam import exact_order_limit, exact_skellam_renyi, log_skellam
 from colonnade.privacy.subsampling import sampled_renyi
 
@@ -275,7 +275,7 @@ def test_every_leaf_has_a_rule() -> None:
         PerStep: PerStep((1, 1), 4),
     }
     assert set(samples) == kinds
-    assert all(0 < leaf_renyi(leaf, 2.0) < math.inf for leaf in samples.values())
+    assert all(0 < rule_of(leaf)(2.0) < math.inf for leaf in samples.values())
 
 
 def test_an_order_of_one_or_less_is_refused() -> None:

@@ -8,7 +8,9 @@ because a divergence never falls when its order rises.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache, partial
+from typing import TypeAlias
 
 from colonnade.privacy.composition import Items, Leaf, itemise
 from colonnade.privacy.conversion import best_order, delta_from_renyi, epsilon_from_renyi
@@ -28,6 +30,8 @@ from colonnade.privacy.poisson_binomial import poisson_binomial_renyi
 from colonnade.privacy.skellam import exact_order_limit, exact_skellam_renyi
 from colonnade.privacy.subsampling import sampled_renyi
 
+Curve: TypeAlias = Callable[[float], float]
+
 _LAST_BITS = 2.0**-50
 
 
@@ -40,64 +44,88 @@ def renyi(event: Event, order: float) -> float:
     """
     if not order > 1:
         raise ValueError(f"a Rényi order must be greater than 1, found {order}")
-    return renyi_of_items(itemise(event), order)
+    return renyi_curve(itemise(event))(order)
 
 
-def renyi_of_items(items: Items, order: float) -> float:
-    """The same for an itemised event: fsum makes it independent of the order of the leaves."""
-    return math.fsum(times * leaf_renyi(leaf, order) for leaf, times in items.leaves)
+def renyi_curve(items: Items) -> Curve:
+    """The curve of an itemised event; `fsum` makes it independent of the order of the leaves.
+
+    >>> renyi_curve(itemise(Gaussian(sensitivity=1, sigma=2)))(4.0)
+    0.5
+    """
+    rules = [(rule_of(leaf), times) for leaf, times in items.leaves]
+    return lambda order: math.fsum(times * rule(order) for rule, times in rules)
 
 
 def least_epsilon(items: Items, delta: float) -> tuple[float, float]:
-    """The least ε over all orders at this δ, and the order that gives it."""
+    """The least ε over all orders at this δ, and the order that gives it.
+
+    >>> least_epsilon(itemise(Skellam(l1=3, l2=3, mu=100)), 1e-5)[1]
+    20.0
+    """
+    curve = renyi_curve(items)
     order, epsilon = best_order(
-        lambda order: epsilon_from_renyi(order, renyi_of_items(items, order), delta), integer=_integer(items)
+        lambda order: epsilon_from_renyi(order, curve(order), delta), integer=_integer(items)
     )
     return epsilon, order
 
 
 def least_delta(items: Items, epsilon: float) -> tuple[float, float]:
-    """The least δ over all orders at this ε, and the order that gives it."""
+    """The least δ over all orders at this ε, and the order that gives it.
+
+    >>> least_delta(itemise(Skellam(l1=3, l2=3, mu=100)), 1.0)[1]
+    24.0
+    """
+    curve = renyi_curve(items)
     order, delta = best_order(
-        lambda order: delta_from_renyi(order, renyi_of_items(items, order), epsilon), integer=_integer(items)
+        lambda order: delta_from_renyi(order, curve(order), epsilon), integer=_integer(items)
     )
     return delta, order
 
 
-@lru_cache(maxsize=2**16)
-def leaf_renyi(leaf: Leaf, order: float) -> float:
-    """The rule of one leaf. What is left after the cases is a sample of a leaf; the type checker holds this."""
+def rule_of(leaf: Leaf) -> Curve:
+    """The curve of one leaf. What is left after the cases is a sample of a leaf; the type checker holds this.
+
+    >>> rule_of(Skellam(l1=3, l2=3, mu=20))(2.0)
+    0.23203125
+    """
     match leaf:
         case Gaussian():
-            return order * (float(leaf.sensitivity) / float(leaf.sigma)) ** 2 / 2
+            return _proportional((float(leaf.sensitivity) / float(leaf.sigma)) ** 2 / 2)
         case DiscreteGaussian():
-            return order * float(leaf.sensitivity) ** 2 / (2 * float(leaf.sigma_squared))
+            return _proportional(float(leaf.sensitivity) ** 2 / (2 * float(leaf.sigma_squared)))
         case PerStep():
-            return order * sum_of_squares(leaf) / (2 * float(leaf.sigma_squared))
+            return _proportional(sum_of_squares(leaf) / (2 * float(leaf.sigma_squared)))
         case Laplace():
-            return laplace_renyi(float(leaf.sensitivity / leaf.scale), order)
+            return partial(laplace_renyi, float(leaf.sensitivity / leaf.scale))
         case DiscreteLaplace():
-            return discrete_laplace_renyi(math.floor(leaf.sensitivity), float(leaf.scale), order)
+            return partial(discrete_laplace_renyi, math.floor(leaf.sensitivity), float(leaf.scale))
         case Skellam():
-            return _skellam(leaf, order)
+            return partial(_skellam, leaf)
         case MatrixSkellam():
-            change = leaf.change
-            return skellam_bound(
-                order,
+            return partial(
+                skellam_bound,
                 mu=float(leaf.mu),
-                squares=float(change.frobenius) ** 2,
-                absolutes=float(change.weighted_l1),
-                fourth=float(change.fourth),
-                fourth_absolutes=float(change.fourth_l1),
+                squares=float(leaf.change.frobenius) ** 2,
+                absolutes=float(leaf.change.weighted_l1),
+                fourth=float(leaf.change.fourth),
+                fourth_absolutes=float(leaf.change.fourth_l1),
             )
         case PoissonBinomial():
-            return poisson_binomial_renyi(leaf, order)
-    inner = leaf.event
-    return sampled_renyi(float(leaf.rate), lambda power: leaf_renyi(inner, power), order)
+            return partial(poisson_binomial_renyi, leaf)
+    return partial(sampled_renyi, float(leaf.rate), cache(rule_of(leaf.event)))  # type: ignore[arg-type]
+
+
+def _proportional(slope: float) -> Curve:
+    return lambda order: order * slope
 
 
 def sum_of_squares(steps: PerStep) -> float:
-    """Σ Δ_t² over the steps."""
+    """Σ Δ_t² over the steps.
+
+    >>> sum_of_squares(PerStep((3, 4), sigma_squared=1))
+    24.0
+    """
     return math.fsum(float(sensitivity) ** 2 for sensitivity in steps.sensitivities)
 
 
