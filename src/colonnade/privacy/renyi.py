@@ -124,7 +124,7 @@ def sum_of_squares(steps: PerStep) -> float:
     """Σ Δ_t² over the steps.
 
     >>> sum_of_squares(PerStep((3, 4), sigma_squared=1))
-    24.0
+    25.0
     """
     return math.fsum(float(sensitivity) ** 2 for sensitivity in steps.sensitivities)
 
