@@ -124,7 +124,9 @@ def check(
     try:
         return form.model_validate(data)
     except ValidationError as wrong:
-        first = wrong.errors(include_url=False)[0]
+        found = wrong.errors(include_url=False)
+        # A misspelt key also shows as a missing one; the misspelling is what the reader can find in the file.
+        first = min(found, key=lambda one: one["type"] != "extra_forbidden")
     path, valid = _walk(form, first["loc"])
     place = (
         document.where(path)
