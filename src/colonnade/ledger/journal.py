@@ -178,7 +178,8 @@ class FileJournal:
             connection = sqlite3.connect(
                 f"{self._path.absolute().as_uri()}?mode=rw",
                 uri=True,
-                timeout=self._patience,
+                # SQLite waits deaf to Ctrl-C, so it waits a little and `_begin` asks again.
+                timeout=min(self._patience, _RETRY_SECONDS),
                 isolation_level=None,
             )
             try:
