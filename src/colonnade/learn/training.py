@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
-from colonnade.errors import ColonnadeError, JobError
+from colonnade.errors import ColonnadeError, JobError, PlanError
 from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import NoiseWarning
 from colonnade.learn.jobs import Job
@@ -21,6 +21,7 @@ from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.pca import PCA
 from colonnade.learn.readiness import check_plan
 from colonnade.learn.release import MomentRelease
+from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MomentsPlan
 from colonnade.protocols.moments_session import MomentsRequest
 
 DEFAULT_COMPONENTS = 2
@@ -42,15 +43,13 @@ class Trained:
 
 def release_of(job: Job, federation: Federation) -> MomentRelease:
     """Release the moments that a job asks for."""
-    if job.components is not None:
-        request = MomentsRequest(job.task, job.epsilon, job.delta, job.accepted_delta, job.gamma)
-        plan = check_plan(request, federation.group, federation.tables)
-        features = job.components if plan is None else sum(plan.widths.values())
-        if job.components > features:
-            raise JobError(
-                f"{job.path}, components: found {job.components}, but the parties declare {features} features "
-                "together. Ask for at most as many components."
-            )
+    plan = _plan_of(job, federation)
+    features = sum(plan.widths.values()) if plan is not None else 0
+    if plan is not None and job.components is not None and job.components > features:
+        raise JobError(
+            f"{job.path}, components: found {job.components}, but the parties declare {features} features "
+            "together. Ask for at most as many components."
+        )
     return federation.moments(
         task=job.task,
         epsilon=job.epsilon,
@@ -125,6 +124,16 @@ def joined_rows(federation: Federation, release: MomentRelease) -> tuple[NDArray
     values = np.concatenate([block.label for block in holder.blocks() if block.label is not None])
     labels = release.label.names(values) if release.label.one_hot else values
     return np.concatenate(features, axis=1) / scale, labels
+
+
+def _plan_of(job: Job, federation: Federation) -> MomentsPlan | None:
+    """The plan, so that what is wrong with it is told of the job; None where alignment has to refuse first."""
+    request = MomentsRequest(job.task, job.epsilon, job.delta, job.accepted_delta, job.gamma)
+    try:
+        return check_plan(request, federation.group, federation.tables)
+    except PlanError as error:
+        grid = f", gamma = {job.gamma}" if job.gamma != DEFAULT_GAMMA else ""
+        raise type(error)(f"{job.path}{grid}: {error}") from None
 
 
 def _features(table: Table, encoder: Encoder) -> NDArray[np.float64]:
