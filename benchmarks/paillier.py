@@ -2,8 +2,8 @@
 
 256 encrypted scalars times a 256 × 12 matrix of fixed-point numbers (32 fraction bits), masked uniformly modulo N,
 re-randomised, decrypted and checked against the exact integers; a 2048-bit key on both sides. Here the twelve results
-travel packed in one ciphertext. Tables are made once a key and are not part of a batch; `table_seconds` says what
-they cost.
+travel packed in one ciphertext. The table is made once a key and is not part of a batch; `table_seconds` says what it
+costs.
 
 * ``times_faster_than_phe``: phe's seconds over ours, medians, wall clock; batches use every core here, phe one.
 * ``times_less_processor_than_phe``: the same in processor time.
@@ -30,17 +30,15 @@ from colonnade.randomness import SystemRandomness
 BITS, SAMPLES, FEATURES, FRACTION_BITS = 2048, 256, 12, 32
 
 
-def batch(
-    private: PrivateKey, owner: Encryptor, asker: Encryptor, scalars: list[int], matrix: np.ndarray
-) -> tuple[int, ...]:
+def batch(private: PrivateKey, owner: Encryptor, scalars: list[int], matrix: np.ndarray) -> tuple[int, ...]:
     """Everything both sides compute, through the bytes they would send."""
     sent = owner.encrypt(scalars).to_bytes()
     received = Ciphertexts.from_bytes(private.public, sent, count=len(scalars))
     product = times_matrix(received, matrix, bits=FRACTION_BITS + 2)
     fields = Fields(product_width(fraction_bits=FRACTION_BITS, terms=len(scalars)), matrix.shape[1])
     mask = UniformMask(private.public.modulus)
-    masks = mask.draw(1, asker.randomness)
-    leaving = masked(asker, packed(product, fields), masks).to_bytes()
+    masks = mask.draw(1, owner.randomness)
+    leaving = masked(packed(product, fields), masks, owner.randomness).to_bytes()
     opened = decrypt_any_size(private, Ciphertexts.from_bytes(private.public, leaving, count=1))
     return fields.unpack(mask.unmask(opened, masks)[0])
 
@@ -59,20 +57,14 @@ def main() -> None:
 
     source = SystemRandomness()
     private = PrivateKey.generate(source, BITS)
-    batch(
-        private,
-        Encryptor.for_owner(private, source),
-        Encryptor.for_key(private.public, source),
-        scalars,
-        matrix,
-    )
+    batch(private, Encryptor.for_owner(private, source), scalars, matrix)
     start = time.perf_counter()
-    owner, asker = Encryptor.for_owner(private, source), Encryptor.for_key(private.public, source)
+    owner = Encryptor.for_owner(private, source)
     table_seconds = time.perf_counter() - start
     wall, cpu = [], []
     for _ in range(arguments.repeats):
         start, started = time.perf_counter(), time.process_time()
-        result = batch(private, owner, asker, scalars, matrix)
+        result = batch(private, owner, scalars, matrix)
         wall.append(time.perf_counter() - start)
         cpu.append(time.process_time() - started)
         if result != exact:

@@ -12,7 +12,14 @@ from scipy import stats
 
 from colonnade.crypto.ciphertext_matrix import added, masked, packed, times_matrix
 from colonnade.crypto.packing import Fields, from_fixed, product_width, to_fixed
-from colonnade.crypto.paillier import Ciphertexts, Encryptor, InvalidCiphertext, decrypt, decrypt_any_size
+from colonnade.crypto.paillier import (
+    Ciphertexts,
+    Encryptor,
+    InvalidCiphertext,
+    decrypt,
+    decrypt_any_size,
+    rerandomised,
+)
 from colonnade.crypto.paillier_keys import PrivateKey, PublicKey
 from colonnade.randomness import SeededRandomness, SystemRandomness
 
@@ -86,7 +93,7 @@ def test_the_same_plaintext_never_gives_the_same_ciphertext() -> None:
 def test_rerandomising_changes_every_ciphertext_and_no_plaintext() -> None:
     anyone, _ = encryptors()
     before = anyone.encrypt([5, -6, 0])
-    after = anyone.rerandomise(before)
+    after = rerandomised(before, RANDOMNESS)
     assert decrypt(key(), after, at_most=6) == (5, -6, 0)
     assert not set(before.values) & set(after.values)
 
@@ -99,7 +106,7 @@ def test_randomisers_are_n_th_powers_of_jacobi_symbol_one_and_spread_evenly() ->
     anyone = Encryptor.for_key(private.public, SeededRandomness("even spread"))
     while len({pow(base_of(anyone), i, 713**2) for i in range(1000)}) < len(half):
         anyone = Encryptor.for_key(private.public, RANDOMNESS)
-    found = [anyone.rerandomise(Ciphertexts(private.public, (1,) * 400)).values for _ in range(10)]
+    found = [anyone.encrypt([0] * 400).values for _ in range(10)]
     counts = dict.fromkeys(half, 0)
     for values in found:
         for value in values:
@@ -108,6 +115,24 @@ def test_randomisers_are_n_th_powers_of_jacobi_symbol_one_and_spread_evenly() ->
     assert stats.chisquare(list(counts.values())).pvalue > FALSE_ALARM
     skewed = [count + (40 if place < 10 else 0) for place, count in enumerate(counts.values())]
     assert stats.chisquare(skewed).pvalue < FALSE_ALARM
+
+
+@pytest.mark.parametrize("start", [1, pow(5, 713, 713**2), 2])
+def test_a_rerandomised_ciphertext_is_uniform_whatever_it_was(start: int) -> None:
+    """On a tiny key, every ciphertext of the same plaintext is equally likely, Jacobi symbol and all."""
+    private = PrivateKey(SmallKey(23 * 31), 23, 31)
+    before = Ciphertexts(private.public, (start,) * 20_000)
+    after = rerandomised(before, RANDOMNESS)
+    (plaintext,) = set(decrypt_any_size(private, after))
+    powers = {pow(x, 713, 713**2) for x in units(713)}
+    counts = dict.fromkeys(sorted((1 + plaintext * 713) * power % 713**2 for power in powers), 0)
+    for value in after.values:
+        counts[value] += 1
+    assert len(counts) == 22 * 30
+    assert stats.chisquare(list(counts.values())).pvalue > FALSE_ALARM
+    # Powers of one base reach half of them at most: this test would notice.
+    half = [2 * count if place % 2 else 0 for place, count in enumerate(counts.values())]
+    assert stats.chisquare(half, np.full(660, sum(half) / 660)).pvalue < FALSE_ALARM
 
 
 class SmallKey(PublicKey):
@@ -201,8 +226,6 @@ def test_ciphertexts_of_another_key_are_refused() -> None:
     foreign = Encryptor.for_key(other.public, RANDOMNESS).encrypt([1])
     with pytest.raises(ValueError, match="another key"):
         decrypt_any_size(key(), foreign)
-    with pytest.raises(ValueError, match="another key"):
-        encryptors()[0].rerandomise(foreign)
     with pytest.raises(ValueError, match="two keys"):
         added(encryptors()[0].encrypt([1]), foreign)
 
@@ -264,10 +287,10 @@ def test_numbers_that_have_no_fixed_point_are_refused(bad: float) -> None:
 def test_a_packed_masked_product_is_the_integer_product() -> None:
     rng = np.random.default_rng(1)
     scalars, matrix = rng.integers(-(2**16), 2**16, 40), rng.integers(-(2**16), 2**16, (40, 12))
-    anyone, owner = encryptors()
+    _, owner = encryptors()
     fields = Fields(product_width(fraction_bits=16, terms=40), 12)
     product = times_matrix(owner.encrypt(scalars.tolist()), matrix, bits=18)
-    together = masked(anyone, packed(product, fields), [12345])
+    together = masked(packed(product, fields), [12345], RANDOMNESS)
     (plaintext,) = decrypt(key(), together, at_most=1 << fields.bits)
     assert fields.unpack(plaintext - 12345) == tuple((scalars @ matrix).tolist())
 

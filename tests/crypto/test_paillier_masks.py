@@ -28,11 +28,6 @@ def owner() -> PrivateKey:
     return PrivateKey.generate_for_tests(RANDOMNESS, 1024)
 
 
-@functools.cache
-def asker() -> Encryptor:
-    return Encryptor.for_key(owner().public, RANDOMNESS)
-
-
 @given(st.integers(2, 200), st.data())
 @settings(max_examples=50, deadline=None)
 def test_a_bounded_mask_comes_off_exactly(bits: int, data: st.DataObject) -> None:
@@ -85,7 +80,7 @@ def test_an_honest_product_comes_back_through_the_bound() -> None:
     mask = BoundedMask(value_bits=fields.bits)
     product = times_matrix(encrypted(scalars), features, bits=FRACTION_BITS + 2)
     drawn = mask.draw(1, RANDOMNESS)
-    answers = mask.answer(owner(), masked(asker(), packed(product, fields), drawn))
+    answers = mask.answer(owner(), masked(packed(product, fields), drawn, RANDOMNESS))
     assert fields.unpack(mask.unmask(answers, drawn)[0]) == tuple((scalars @ features).tolist())
 
 
@@ -123,7 +118,7 @@ def test_without_a_bound_the_attack_recovers_every_scalar() -> None:
     assert len(ciphertexts) == FEATURES
     mask = UniformMask(owner().public.modulus)
     drawn = mask.draw(FEATURES, RANDOMNESS)
-    answers = decrypt_any_size(owner(), masked(asker(), ciphertexts, drawn))
+    answers = decrypt_any_size(owner(), masked(ciphertexts, drawn, RANDOMNESS))
     sums = [value for plaintext in mask.unmask(answers, drawn) for value in fields.unpack(plaintext)]
     recovered = np.linalg.solve(everything.T.astype(float), np.array(sums, dtype=float))
     assert np.array_equal(np.rint(recovered), secrets()[0])
@@ -133,7 +128,7 @@ def test_with_the_bound_the_attack_is_refused() -> None:
     ciphertexts, _, fields = attacking_ciphertexts()
     mask = BoundedMask(value_bits=fields.width)
     with pytest.raises(InvalidCiphertext, match="more than was agreed"):
-        mask.answer(owner(), masked(asker(), ciphertexts, mask.draw(FEATURES, RANDOMNESS)))
+        mask.answer(owner(), masked(ciphertexts, mask.draw(FEATURES, RANDOMNESS), RANDOMNESS))
 
 
 def test_an_attacker_that_forgoes_its_mask_still_gets_one_field_a_ciphertext() -> None:
@@ -143,7 +138,7 @@ def test_an_attacker_that_forgoes_its_mask_still_gets_one_field_a_ciphertext() -
     fields, mask = Fields(width, 2), BoundedMask(value_bits=width)
     both = np.hstack([features[:, :1], invented[:, :1]])
     together = packed(times_matrix(encrypted(scalars), both, bits=FRACTION_BITS + 2), fields)
-    shifted = masked(asker(), together, [1 << (2 * width)])
+    shifted = masked(together, [1 << (2 * width)], RANDOMNESS)
     (answer,) = mask.answer(owner(), shifted)
     assert answer < 1 << width
     assert mask.unmask([answer], [0]) == (int(scalars @ features[:, 0]),)

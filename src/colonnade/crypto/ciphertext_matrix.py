@@ -1,7 +1,7 @@
 """Linear algebra on ciphertexts: an encrypted vector times a matrix in the clear, packed and masked.
 
 Every function returns ciphertexts that are right but not fresh: the randomness in them is a function of
-the matrix. `Encryptor.rerandomise` is due before they leave, and `masked` does it.
+the matrix. `rerandomised` is due before they leave, and `masked` does it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from colonnade.crypto.modular import Modulus
 from colonnade.crypto.multi_product import products_of_powers
 from colonnade.crypto.packing import Fields
-from colonnade.crypto.paillier import Ciphertexts, Encryptor
+from colonnade.crypto.paillier import Ciphertexts, rerandomised
+from colonnade.randomness import Randomness
 
 
 def times_matrix(vector: Ciphertexts, matrix: NDArray[np.int64], *, bits: int) -> Ciphertexts:
@@ -58,19 +59,25 @@ def packed(ciphertexts: Ciphertexts, fields: Fields) -> Ciphertexts:
     return Ciphertexts(ciphertexts.key, tuple(results))
 
 
-def masked(encryptor: Encryptor, ciphertexts: Ciphertexts, masks: Sequence[int]) -> Ciphertexts:
+def masked(ciphertexts: Ciphertexts, masks: Sequence[int], randomness: Randomness) -> Ciphertexts:
     """Fresh encryptions of v + r modulo N, ready to leave.
 
-    The mask hides the plaintext from the key's owner; the fresh randomness hides how the ciphertext was
-    computed, which the owner could otherwise read from its random part.
+    The mask hides the plaintext from the key's owner; the fresh random part hides how the ciphertext was
+    computed, which the owner could otherwise read from it.
 
-    >>> from colonnade.crypto.paillier import decrypt
+    >>> from colonnade.crypto.paillier import Encryptor, decrypt
     >>> from colonnade.crypto.paillier_keys import PrivateKey
     >>> from colonnade.randomness import SystemRandomness
-    >>> key = PrivateKey.generate_for_tests(SystemRandomness(), 128)
-    >>> encryptor = Encryptor.for_key(key.public, SystemRandomness())
-    >>> product = times_matrix(encryptor.encrypt([3, 4]), np.array([[1], [-2]]), bits=8)
-    >>> decrypt(key, masked(encryptor, product, [100]), at_most=200)
+    >>> source = SystemRandomness()
+    >>> key = PrivateKey.generate_for_tests(source, 128)
+    >>> vector = Encryptor.for_owner(key, source).encrypt([3, 4])
+    >>> product = times_matrix(vector, np.array([[1], [-2]]), bits=8)
+    >>> decrypt(key, masked(product, [100], source), at_most=200)
     (95,)
     """
-    return added(ciphertexts, encryptor.encrypt(masks))
+    modulus, square = gmpy2.mpz(ciphertexts.key.modulus), gmpy2.mpz(ciphertexts.key.modulus_squared)
+    shifted = (
+        int((value + value * int(mask) % modulus * modulus) % square)
+        for value, mask in zip(ciphertexts.values, masks, strict=True)
+    )
+    return rerandomised(Ciphertexts(ciphertexts.key, tuple(shifted)), randomness)

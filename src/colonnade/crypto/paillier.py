@@ -80,10 +80,11 @@ class Ciphertexts:
 
 @dataclass(frozen=True, repr=False)
 class Encryptor:
-    """Encrypts and re-randomises under one key, with a table of powers of its own random base.
+    """Encrypts under one key, with a table of powers of its own random base.
 
-    ρ = (−x²)^(N·r) for a secret x of this encryptor and a fresh r of half the length of N. The owner of
-    the key works modulo p² and q² instead, which halves the cost and gives the same distribution.
+    ρ = (−x²)^(N·r) for a secret x of this encryptor and a fresh r of half the length of N: a plaintext is
+    hidden from everybody but the key's owner, under the assumption of the source in `paillier_keys`. The
+    owner works modulo p² and q² instead, which halves the cost and gives the same distribution.
 
     >>> from colonnade.randomness import SystemRandomness
     >>> key = PrivateKey.generate_for_tests(SystemRandomness(), 128)
@@ -127,20 +128,6 @@ class Encryptor:
             values.append(int((randomiser + randomiser * int(plaintext) % modulus * modulus) % square))
         return Ciphertexts(self.key, tuple(values))
 
-    def rerandomise(self, ciphertexts: Ciphertexts) -> Ciphertexts:
-        """The same plaintexts in ciphertexts that carry no trace of how they were made."""
-        if ciphertexts.key != self.key:
-            raise ValueError("these ciphertexts belong to another key")
-        square = gmpy2.mpz(self.key.modulus_squared)
-        randomisers = self._randomisers(len(ciphertexts))
-        return Ciphertexts(
-            self.key,
-            tuple(
-                int(value * randomiser % square)
-                for value, randomiser in zip(ciphertexts.values, randomisers, strict=True)
-            ),
-        )
-
     def _randomisers(self, count: int) -> list[int]:
         if count == 0:
             return []
@@ -161,11 +148,40 @@ class Encryptor:
         return pow(second, -1, first)
 
 
-def _jacobi_one_base(key: PublicKey, randomness: Randomness) -> int:
+def rerandomised(ciphertexts: Ciphertexts, randomness: Randomness) -> Ciphertexts:
+    """The same plaintexts in ciphertexts that carry no trace of how they were made, not even for the key's owner.
+
+    Claim: whatever the random part of a ciphertext was, it becomes uniform among all N-th powers, exactly: it is
+    multiplied by u^N for a fresh uniform unit u. A power of a fixed base with a short exponent would not do,
+    because the owner knows the order of the group (docs/proofs/paillier-masking.md).
+    """
+    key = ciphertexts.key
+    modulus, square = gmpy2.mpz(key.modulus), gmpy2.mpz(key.modulus_squared)
+    units = [gmpy2.mpz(_unit(key, randomness)) for _ in ciphertexts.values]
+
+    def work(piece: slice) -> list[int]:
+        gmpy2.get_context().allow_release_gil = True
+        powers = gmpy2.powmod_base_list(units[piece], modulus, square)
+        return [
+            int(value * power % square)
+            for value, power in zip(ciphertexts.values[piece], powers, strict=True)
+        ]
+
+    with ThreadPoolExecutor(usable_cores()) as threads:
+        found = threads.map(work, pieces(len(units)))
+        return Ciphertexts(key, tuple(value for part in found for value in part))
+
+
+def _unit(key: PublicKey, randomness: Randomness) -> int:
     while True:
-        x = below(key.modulus, randomness)
-        if gmpy2.gcd(x, key.modulus) == 1:
-            return int(-x * x % key.modulus)
+        unit = below(key.modulus, randomness)
+        if gmpy2.gcd(unit, key.modulus) == 1:
+            return unit
+
+
+def _jacobi_one_base(key: PublicKey, randomness: Randomness) -> int:
+    unit = _unit(key, randomness)
+    return int(-unit * unit % key.modulus)
 
 
 def decrypt(private: PrivateKey, ciphertexts: Ciphertexts, *, at_most: int) -> tuple[int, ...]:
