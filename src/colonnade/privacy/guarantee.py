@@ -21,7 +21,12 @@ from colonnade.privacy.routes import Point, epsilon_routes, least_delta_of_route
 
 @dataclass(frozen=True)
 class Cost:
-    """(ε, δ), the route that proved it, and the Rényi order if that was the route."""
+    """(ε, δ), the route that proved it, and the Rényi order if that was the route.
+
+    >>> from colonnade.privacy.events import Laplace
+    >>> account(Laplace(sensitivity=1, scale=2), 0.0)
+    Cost(epsilon=0.5, delta=0.0, method='pure', order=None)
+    """
 
     epsilon: float
     delta: float

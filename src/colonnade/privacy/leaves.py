@@ -23,6 +23,10 @@ def _number(value: Number, what: str) -> None:
 
 
 def not_negative(value: Number, what: str) -> None:
+    """Refuses a number that is negative or none.
+
+    >>> not_negative(0, "sensitivity")
+    """
     _number(value, what)
     if value < 0:
         raise ValueError(f"{what} must not be negative, found {value}")
@@ -35,6 +39,10 @@ def _positive(value: Number, what: str) -> None:
 
 
 def count(value: int, what: str, *, least: int) -> None:
+    """Refuses a count that is no integer or is below the least.
+
+    >>> count(1, "contributors", least=1)
+    """
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} must be an int, not {type(value).__name__}")
     if value < least:

@@ -30,7 +30,14 @@ _MOST_CURVES = 24
 
 @dataclass(frozen=True)
 class LossDistribution:
-    """The loss in each direction, and how much of δ the arithmetic may have lost."""
+    """The loss in each direction, and how much of δ the arithmetic may have lost.
+
+    >>> from colonnade.privacy.composition import itemise
+    >>> from colonnade.privacy.events import Laplace
+    >>> losses = loss_distribution(itemise(Laplace(sensitivity=1, scale=1)), 1.0)
+    >>> 0.3934 < losses.delta(0.0) < 0.3936
+    True
+    """
 
     directions: tuple[PLDPmf, ...]
     lost: float

@@ -17,7 +17,12 @@ from colonnade.privacy.observers import check_party_name
 
 
 class Unit(Protocol):
-    """What a guarantee hides: a stable name for ledgers and words for people."""
+    """What a guarantee hides: a stable name for ledgers and words for people.
+
+    >>> unit: Unit = parse_unit("record")
+    >>> unit.sentence
+    'any one record (zeroed out or not)'
+    """
 
     @property
     def name(self) -> str: ...

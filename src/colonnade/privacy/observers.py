@@ -30,7 +30,12 @@ def check_party_name(name: str) -> str:
 
 
 class Observer(Protocol):
-    """Who looks: a stable name for ledgers, words for people, and the noise parts it knows."""
+    """Who looks: a stable name for ledgers, words for people, and the noise parts it knows.
+
+    >>> observer: Observer = parse_observer("party:bank")
+    >>> observer.sentence, observer.knows_batches
+    ('Party bank', True)
+    """
 
     @property
     def name(self) -> str: ...

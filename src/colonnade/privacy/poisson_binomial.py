@@ -62,7 +62,11 @@ def homogeneous_renyi(contributors: int, trials: int, beta: float, order: float)
 
 
 def groups(event: PoissonBinomial) -> list[tuple[int, int, int]]:
-    """How a long sum is cut: (contributors, trials in a group, number of such groups)."""
+    """How a long sum is cut: (contributors, trials in a group, number of such groups).
+
+    >>> groups(PoissonBinomial(contributors=10, trials=60, beta=0.1))
+    [(10, 25, 2), (10, 10, 1)]
+    """
     _, low = probabilities(event)
     longest = max(1, min(LONGEST_SUM, int(_SMALLEST_LOGARITHM / -math.log(low))))
     # A contributor beyond the longest sum is treated as known to the observer: that can only cost more.
@@ -73,7 +77,11 @@ def groups(event: PoissonBinomial) -> list[tuple[int, int, int]]:
 
 
 def pure_loss(event: PoissonBinomial) -> float:
-    """The largest log-ratio of probabilities: every changed coin shows its less likely face."""
+    """The largest log-ratio of probabilities: every changed coin shows its less likely face.
+
+    >>> round(pure_loss(PoissonBinomial(contributors=3, trials=1, beta=0.25)), 6)
+    1.098612
+    """
     high, low = probabilities(event)
     return event.changed * event.trials * math.log(high / low)
 
@@ -82,7 +90,12 @@ def pure_loss(event: PoissonBinomial) -> float:
 def worst_pairs(
     contributors: int, trials: int, high: float, low: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The laws (S_(i+b), S_i), one pair in each row."""
+    """The laws (S_(i+b), S_i), one pair in each row.
+
+    >>> firsts, seconds = worst_pairs(1, 1, 0.75, 0.25)
+    >>> firsts.tolist(), seconds.tolist()
+    ([[0.25, 0.75]], [[0.75, 0.25]])
+    """
     total = contributors * trials
     highs, lows = _binomials(total, high, low), _binomials(total, low, high)
     laws = np.stack([np.convolve(highs[i], lows[total - i]) for i in range(total + 1)])
@@ -131,6 +144,10 @@ def _coin_renyi(high: float, low: float, order: float) -> float:
 
 
 def probabilities(event: PoissonBinomial) -> tuple[float, float]:
-    """½ + β and ½ − β."""
+    """½ + β and ½ − β.
+
+    >>> probabilities(PoissonBinomial(contributors=2, trials=1, beta=0.25))
+    (0.75, 0.25)
+    """
     beta = Fraction(event.beta)
     return float(Fraction(1, 2) + beta), float(Fraction(1, 2) - beta)
