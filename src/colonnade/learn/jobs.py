@@ -84,9 +84,10 @@ class Job:
         form = document.check(_JobForm, error=JobError)
         _check_numbers(form, document)
         if form.keepers is not None and (len(form.keepers) < 3 or len(form.keepers) % 2 == 0):
+            named = ", ".join(form.keepers)
             raise PlanError(
-                f"{document.where(('keepers',))}: found {len(form.keepers)} ({', '.join(form.keepers)}); so that t of them "
-                "may collude there must be 2t + 1 keepers, so 3, 5, 7 and so on. Name more, or leave the field out."
+                f"{document.where(('keepers',))}: found {len(form.keepers)} ({named}); so that t of them may collude "
+                "there must be 2t + 1 keepers, so 3, 5, 7 and so on. Name more, or leave the field out."
             )
         job = cls(
             path=path,

@@ -1,0 +1,137 @@
+"""Two organisations' files as a user would write them, and the command line run on them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from colonnade.cli.app import run
+from colonnade.ledger import Ledger
+
+ROWS = 80
+JOB = """name = "Default risk"
+task = "classification"
+method = "moments"
+parties = ["bank", "insurer"]
+active = "bank"
+epsilon = 1.0
+delta = 1e-5
+"""
+BANK_SCHEMA = """id = "customer"
+
+[columns.age]
+kind = "numeric"
+low = 18
+high = 90
+
+[columns.job]
+kind = "categorical"
+categories = ["clerk", "farmer", "nurse"]
+
+[label]
+column = "risk"
+kind = "classes"
+classes = ["low", "high"]
+"""
+INSURER_SCHEMA = """id = "customer"
+
+[columns.claims]
+kind = "numeric"
+low = 0
+high = 9
+
+[columns.smoker]
+kind = "binary"
+values = ["no", "yes"]
+"""
+PARTY = """party = "{party}"
+data = "{party}.csv"
+schema = "{party}.schema.toml"
+dataset = "customers"
+ledger = "{party}.ledger"
+patience = 0.2
+
+[[budget]]
+epsilon = 4.0
+delta = 1e-5
+"""
+
+
+@dataclass(frozen=True)
+class Project:
+    """A folder with a job, two parties' files, and nothing run yet."""
+
+    folder: Path
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        """Replace a text that must be there."""
+        text = self.path(name).read_text()
+        assert old in text, f"{old!r} is not in {name}"
+        self.path(name).write_text(text.replace(old, new))
+
+    def row(self, name: str, number: int, line: str) -> None:
+        """Replace one row of a CSV file; 0 is the header."""
+        lines = self.path(name).read_text().splitlines()
+        lines[number] = line
+        self.path(name).write_text("\n".join(lines) + "\n")
+
+    def files(self) -> set[str]:
+        """Everything in the folder but ledgers, which a refused run may have opened."""
+        return {
+            path.relative_to(self.folder).as_posix()
+            for path in self.folder.rglob("*")
+            if ".ledger" not in path.name
+        }
+
+    def charges(self, party: str) -> int:
+        """How many releases the party's ledger holds; the chain is checked."""
+        path = self.path(f"{party}.ledger")
+        if not path.exists() or not path.stat().st_size:
+            return 0
+        ledger = Ledger.open(path)
+        ledger.verify()
+        return sum(entry.kind == "charge" for entry in ledger.entries())
+
+
+def write_project(folder: Path, rows: int = ROWS) -> Project:
+    rng = np.random.default_rng(5)
+    age, claims = rng.integers(18, 90, rows), rng.integers(0, 10, rows)
+    job = np.array(["clerk", "farmer", "nurse"])[rng.integers(0, 3, rows)]
+    smoker = np.array(["no", "yes"])[rng.integers(0, 2, rows)]
+    risk = np.array(["low", "high"])[(age / 90 + claims / 9 + rng.normal(0, 0.2, rows) > 1).astype(int)]
+    bank = ["customer,age,job,risk"] + [f"C{i},{age[i]},{job[i]},{risk[i]}" for i in range(rows)]
+    insurer = ["customer,claims,smoker"] + [f"C{i},{claims[i]},{smoker[i]}" for i in range(rows)]
+    texts = {
+        "job.toml": JOB,
+        "bank.toml": PARTY.format(party="bank"),
+        "insurer.toml": PARTY.format(party="insurer"),
+        "bank.schema.toml": BANK_SCHEMA,
+        "insurer.schema.toml": INSURER_SCHEMA,
+        "bank.csv": "\n".join(bank) + "\n",
+        "insurer.csv": "\n".join(insurer) + "\n",
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    return Project(folder)
+
+
+def train(project: Project, *options: str) -> int:
+    return run(["train", str(project.path("job.toml")), *options])
+
+
+def one_object(text: str) -> dict[str, Any]:
+    """The one JSON object that a text is, as a strict reader sees it."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    found = json.loads(text, parse_constant=refuse)
+    assert isinstance(found, dict)
+    return found
