@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from colonnade import __version__
-from colonnade.cli import demo, ledger, train
+from colonnade.cli import demo, ledger, privacy, train
 from colonnade.cli.screen import complain, say_json
 from colonnade.errors import ColonnadeError, InputError
 
@@ -35,11 +35,14 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode=None,
+    # Its tracebacks can show values of variables, which may be data.
+    pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("ledger")(ledger.ledger)
+app.add_typer(privacy.app, name="privacy")
 
 
 def _version(shown: bool) -> None:
@@ -71,7 +74,7 @@ def run(arguments: list[str] | None = None) -> int:
             typer.echo(error.format_message())
             return DONE
         path = error.ctx.command_path if error.ctx is not None else "colonnade"
-        message = f"{error.format_message()} See `{path} --help`."
+        message = f"{error.format_message().rstrip('.')}. See `{path} --help`."
         return _report("UsageError", message, int(error.exit_code), as_json)
     except (KeyboardInterrupt, typer.Abort):
         return _report("Interrupted", INTERRUPTION, INTERRUPTED, as_json)
