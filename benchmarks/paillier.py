@@ -5,8 +5,8 @@ re-randomised, decrypted and checked against the exact integers; a 2048-bit key 
 travel packed in one ciphertext. The table is made once a key and is not part of a batch; `table_seconds` says what it
 costs.
 
-* ``times_faster_than_phe``: phe's seconds over ours, medians, wall clock; batches use every core here, phe one.
-* ``times_less_processor_than_phe``: the same in processor time.
+* ``times_faster_than_phe``: phe's processor seconds over ours, medians: what a second core adds here does not count.
+* ``times_faster_by_the_clock``: the same by wall clock; batches use every core here, phe one.
 """
 
 from __future__ import annotations
@@ -71,11 +71,12 @@ def main() -> None:
             raise SystemExit("the decrypted product is not the exact product")
     phe = measured_against("phe_batch.py", BITS, SAMPLES, FEATURES, FRACTION_BITS, 3)
     figures = {
-        "times_faster_than_phe": round(phe["wall"] / statistics.median(wall), 1),
-        "times_less_processor_than_phe": round(phe["cpu"] / statistics.median(cpu), 1),
+        "times_faster_than_phe": round(phe["cpu"] / statistics.median(cpu), 1),
+        "times_faster_by_the_clock": round(phe["wall"] / statistics.median(wall), 1),
         "batch_seconds": round(statistics.median(wall), 4),
         "batch_processor_seconds": round(statistics.median(cpu), 4),
         "phe_seconds": round(phe["wall"], 3),
+        "phe_processor_seconds": round(phe["cpu"], 3),
         "phe_uses_gmpy2": phe["gmpy2"],
         "table_seconds": round(table_seconds, 3),
     }
