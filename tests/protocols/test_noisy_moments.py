@@ -28,7 +28,7 @@ from colonnade.learn.federation import Federation
 from colonnade.ledger import Ledger, Release
 from colonnade.numbers.field import FIELD63
 from colonnade.privacy.guarantee import account
-from colonnade.protocols.alignment import align_equal_ids
+from colonnade.protocols.alignment import align
 from colonnade.protocols.dry_run import bill
 from colonnade.protocols.ideal import ideal_moments
 from colonnade.protocols.moments_plan import default_delta, plan_moments
@@ -112,7 +112,7 @@ def run_plan(plan, tables, *, record=False, ledgers=None):
         from colonnade.protocols.agreement import meet
 
         await meet(party)
-        aligned = await align_equal_ids(party, table)
+        aligned = await align(party, table, "equal")
         return await noisy_moments(party, aligned, plan), aligned
 
     by_name = {table.party: table for table in tables}
@@ -261,7 +261,7 @@ def test_a_refused_release_leaves_no_column_on_the_wire():
 
         try:
             await meet(party)
-            aligned = await align_equal_ids(party, table)
+            aligned = await align(party, table, "equal")
             await noisy_moments(party, aligned, plan)
         finally:
             steps.extend(step for _, step in party.traffic.sent)
@@ -369,7 +369,7 @@ def aligned_with(bank_ids, insurer_ids):
     }
 
     async def program(party, table):
-        return await align_equal_ids(party, table)
+        return await align(party, table, "equal")
 
     ledgers = ledgers_for(group)
     return run_here(program, group, {n: Desk(ledgers[n], tables.get(n)) for n in group.members}, record=True)

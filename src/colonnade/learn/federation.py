@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
 from colonnade.errors import PlanError
 from colonnade.learn.readiness import check_budgets, check_plan, check_tables
 from colonnade.learn.release import MomentRelease
 from colonnade.ledger import Ledger
+from colonnade.protocols.alignment import Alignment, alignment_session
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MomentsPlan, Task
 from colonnade.protocols.moments_session import MomentsRequest, OpenedMoments, moments_session
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import silent
-from colonnade.runtime.run import Desk, Outcome, run_here
+from colonnade.runtime.run import Desk, Outcome, Program, run_here
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +28,11 @@ class Run:
     release: MomentRelease
     plan: MomentsPlan
     outcome: Outcome
+
+    @property
+    def aligned(self) -> dict[str, AlignedTable]:
+        """Each owner's rows as they went in. Only whoever simulates all parties can see this."""
+        return {owner: self.outcome.results[owner].aligned for owner in self.plan.group.owners}
 
 
 class Federation:
@@ -57,6 +65,8 @@ class Federation:
         server: str = "server",
         threshold: int | None = None,
         keepers: tuple[str, ...] | None = None,
+        alignment: Alignment = "auto",
+        shown_ids: Mapping[str, int] | None = None,
         timeout: float = 600.0,
         noise_seed: int | None = None,
     ) -> None:
@@ -71,6 +81,8 @@ class Federation:
         )
         self.datasets = {party: (datasets or {}).get(party, party) for party in self.tables}
         self.ledgers = self._ledgers(dict(ledgers or {}), budget)
+        self.alignment = alignment
+        self.shown_ids = dict(shown_ids or {})
         self.timeout = timeout
         self.progress: Callable[[str, int, int], None] = silent
         self.runs: list[Run] = []
@@ -106,33 +118,38 @@ class Federation:
 
         What can be found wrong without a run is found before it, so that nothing is charged in vain.
         """
-        request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma)
+        request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma, self.alignment)
         check_tables(self.tables, progress=self.progress)
         plan = check_plan(request, self.group, self.tables)
         if plan is not None:
             check_budgets(plan, self.ledgers, self.datasets)
+        outcome = self._run(moments_session, request, record=record)
+        opened: OpenedMoments = outcome.results[self.group.server]
+        release = released(opened)
+        self.runs.append(Run(release, opened.plan, outcome))
+        return release
+
+    def align(self) -> Outcome:
+        """Find the people that all parties have in common; each owner comes away with its aligned table.
+
+        Nothing is released and nothing is charged. A later run aligns again, in a fresh order.
+        """
+        return self._run(alignment_session, self.alignment)
+
+    def _run(self, program: Program, *agreed: Any, record: bool = False) -> Outcome:
         desks = {
             member: Desk(
                 ledger=self.ledgers[member],
                 table=self.tables.get(member),
                 dataset=self.datasets.get(member, member),
+                shown_ids=self.shown_ids.get(member),
                 randomness=self._coins(member),
             )
             for member in self.group.members
         }
-        outcome = run_here(
-            moments_session,
-            self.group,
-            desks,
-            request,
-            timeout=self.timeout,
-            record=record,
-            progress=self.progress,
+        return run_here(
+            program, self.group, desks, *agreed, timeout=self.timeout, record=record, progress=self.progress
         )
-        opened: OpenedMoments = outcome.results[self.group.server]
-        release = released(opened)
-        self.runs.append(Run(release, opened.plan, outcome))
-        return release
 
     def _coins(self, member: str) -> Randomness:
         if self._noise_seed is None:

@@ -20,6 +20,7 @@ from typing import Literal
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import JobError, PlanError
+from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA, Task
 from colonnade.runtime.group import Group
 
@@ -38,6 +39,7 @@ class _JobForm(Form):
     accepted_delta: float | None = None
     gamma: int = DEFAULT_GAMMA
     components: int | None = None
+    alignment: Alignment = "auto"
     timeout: float = 600.0
 
 
@@ -67,6 +69,7 @@ class Job:
     accepted_delta: float | None
     gamma: int
     components: int | None
+    alignment: Alignment
     timeout: float
 
     @classmethod
@@ -104,6 +107,7 @@ class Job:
             accepted_delta=form.accepted_delta,
             gamma=form.gamma,
             components=form.components,
+            alignment=form.alignment,
             timeout=form.timeout,
         )
         try:

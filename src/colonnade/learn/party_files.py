@@ -51,6 +51,7 @@ with warnings.catch_warnings():
         dataset: str
         ledger: str
         public: bool = False
+        shown_ids: int | None = None
         patience: float = PATIENCE
         budget: list[_BudgetForm]
 
@@ -59,7 +60,8 @@ with warnings.catch_warnings():
 class PartyFile:
     """What one party keeps to itself: where its data lies, and what it is willing to lose.
 
-    `public` declares the data public, so that figures may be computed from its rows. `patience` is how many
+    `public` declares the data public, so that figures may be computed from its rows. `shown_ids` is the number of
+    ids that peers are shown when people are matched: at least the true one, which it hides. `patience` is how many
     seconds to wait for another process that holds the ledger.
 
     >>> PartyFile.load("no such folder/bank.toml")
@@ -74,6 +76,7 @@ class PartyFile:
     dataset: str
     ledger: Path
     public: bool
+    shown_ids: int | None
     patience: float
     budgets: tuple[Budget, ...]
 
@@ -96,6 +99,7 @@ class PartyFile:
             dataset=form.dataset,
             ledger=folder / form.ledger,
             public=form.public,
+            shown_ids=form.shown_ids,
             patience=form.patience,
             budgets=_budgets(form, document),
         )
@@ -165,6 +169,8 @@ def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:
         server=job.server,
         threshold=job.threshold,
         keepers=job.keepers,
+        alignment=job.alignment,
+        shown_ids={party: file.shown_ids for party, file in files.items() if file.shown_ids is not None},
         timeout=job.timeout,
     )
 

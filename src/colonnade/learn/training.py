@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, JobError, PlanError
@@ -73,7 +75,7 @@ def train_on(release: MomentRelease, job: Job, federation: Federation, *, public
             return Trained({}, None, (), error)
     if public and job.task != "pca":
         name = "accuracy on the training rows" if job.task == "classification" else "R² on the training rows"
-        rows, labels = joined_rows(federation, release)
+        rows, labels = joined_rows(federation.runs[-1].aligned, release)
         measured = {name: float(model.score(rows, labels))}
     notes = tuple(str(warning.message) for warning in caught if issubclass(warning.category, NoiseWarning))
     return Trained(learnt_facts(model, release), measured, notes, None)
@@ -116,11 +118,13 @@ def learnt_facts(
     return learnt
 
 
-def joined_rows(federation: Federation, release: MomentRelease) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """All parties' rows as features, and the labels: only for data that everybody declared public."""
-    features = [_features(federation.tables[party], encoder) for party, encoder in release.encoders]
+def joined_rows(
+    tables: Mapping[str, AlignedTable | Table], release: MomentRelease
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """All parties' aligned rows as features, and the labels: only for data that everybody declared public."""
+    features = [_features(tables[party], encoder) for party, encoder in release.encoders]
     scale = math.sqrt(sum(encoder.attributes for _, encoder in release.encoders))
-    holder = federation.tables[str(federation.group.active)]
+    holder = next(table for table in tables.values() if table.schema.label is not None)
     values = np.concatenate([block.label for block in holder.blocks() if block.label is not None])
     labels = release.label.names(values) if release.label.one_hot else values
     return np.concatenate(features, axis=1) / scale, labels
@@ -128,7 +132,7 @@ def joined_rows(federation: Federation, release: MomentRelease) -> tuple[NDArray
 
 def _plan_of(job: Job, federation: Federation) -> MomentsPlan | None:
     """The plan, so that what is wrong with it is told of the job; None where alignment has to refuse first."""
-    request = MomentsRequest(job.task, job.epsilon, job.delta, job.accepted_delta, job.gamma)
+    request = MomentsRequest(job.task, job.epsilon, job.delta, job.accepted_delta, job.gamma, job.alignment)
     try:
         return check_plan(request, federation.group, federation.tables)
     except PlanError as error:
@@ -136,7 +140,7 @@ def _plan_of(job: Job, federation: Federation) -> MomentsPlan | None:
         raise type(error)(f"{job.path}{grid}: {error}") from None
 
 
-def _features(table: Table, encoder: Encoder) -> NDArray[np.float64]:
+def _features(table: AlignedTable | Table, encoder: Encoder) -> NDArray[np.float64]:
     return np.concatenate([encoder.encode(block) for block in table.blocks()])
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError
 from colonnade.protocols.agreement import agree, meet
-from colonnade.protocols.alignment import align_equal_ids
+from colonnade.protocols.alignment import Alignment, align
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MomentsPlan, Task, plan_moments
 from colonnade.protocols.noisy_moments import noisy_moments
@@ -36,6 +37,7 @@ class MomentsRequest:
     delta: float | None = None
     accepted_delta: float | None = None
     gamma: int = DEFAULT_GAMMA
+    alignment: Alignment = "auto"
 
     def to_data(self) -> dict[str, Any]:
         """The request as plain values, for the parties to compare."""
@@ -46,6 +48,7 @@ class MomentsRequest:
             "delta": self.delta,
             "accepted_delta": self.accepted_delta,
             "gamma": self.gamma,
+            "alignment": self.alignment,
         }
 
     def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> MomentsPlan:
@@ -72,25 +75,27 @@ def _planned(
 
 @dataclass(frozen=True, eq=False)
 class OpenedMoments:
-    """The noisy matrix with everything that says what it is."""
+    """The noisy matrix with everything that says what it is, and, at an owner, the rows that went into it."""
 
     matrix: NDArray[np.int64]
     plan: MomentsPlan
     run: str
     reproducible: bool
+    aligned: AlignedTable | None
 
 
 async def moments_session(party: Party, table: Table | None, request: MomentsRequest) -> OpenedMoments:
     """Meet, compare jobs, introduce columns, align rows, compare plans, release once, publish."""
     await meet(party)
     await agree(party, "job", {**request.to_data(), "group": _group_data(party.group)})
-    schemas, rows = await _introduce(party, table)
-    aligned = await align_equal_ids(party, table)
+    schemas = await _introduce(party, table)
+    aligned = await align(party, table, request.alignment)
+    rows = await _agreed_rows(party, aligned)
     plan = request.plan(party.group, schemas, rows)
     await agree(party, "plan", plan.to_data())
     opened = await noisy_moments(party, aligned, plan)
     matrix = await _publish(party, opened, plan)
-    return OpenedMoments(matrix, plan, party.run, party.tainted)
+    return OpenedMoments(matrix, plan, party.run, party.tainted, aligned)
 
 
 def _group_data(group: Group) -> dict[str, Any]:
@@ -103,18 +108,18 @@ def _group_data(group: Group) -> dict[str, Any]:
     }
 
 
-async def _introduce(party: Party, table: Table | None) -> tuple[tuple[PublicSchema, ...], int]:
-    """Every owner tells every member its declared columns and its number of rows."""
+async def _introduce(party: Party, table: Table | None) -> tuple[PublicSchema, ...]:
+    """Every owner tells every member its declared columns."""
     mine: Mapping[str, Any] = {}
     if party.owns_columns:
         if table is None:
             raise LocalProtocolError(f"{party.name} owns columns but brought no table")
         # Whatever is wrong with the rows is found here, before anything is charged or sent.
         table.check()
-        mine = {"schema": table.schema.public(party.name).to_data(), "rows": table.rows}
+        mine = {"schema": table.schema.public(party.name).to_data()}
         for member in party.group.others(party.name):
             await tell(party, member, "introduction", Message(mine))
-    schemas, rows = [], -1
+    schemas = []
     for owner in party.group.owners:
         said = Message(mine) if owner == party.name else await hear(party, owner, "introduction")
         described = said.fields.get("schema")
@@ -125,8 +130,23 @@ async def _introduce(party: Party, table: Table | None) -> tuple[tuple[PublicSch
         if schema.party != owner:
             raise RemoteProtocolError(f"{owner} introduced itself with the columns of {schema.party}")
         schemas.append(schema)
-        rows = said.integer("rows") if rows < 0 else rows
-    return tuple(schemas), rows
+    return tuple(schemas)
+
+
+async def _agreed_rows(party: Party, aligned: AlignedTable | None) -> int:
+    """The aligned length, which is public: owners tell those members that own no columns."""
+    group = party.group
+    spectators = [member for member in group.members if member not in group.owners]
+    if aligned is not None:
+        for spectator in spectators:
+            await tell(party, spectator, "rows", Message({"rows": aligned.rows}))
+        return aligned.rows
+    said = {(await hear(party, owner, "rows")).integer("rows") for owner in group.owners}
+    if len(said) != 1:
+        raise RemoteProtocolError(
+            f"{party.name} at step 'rows': the owners name different numbers of aligned rows"
+        )
+    return said.pop()
 
 
 async def _publish(party: Party, opened: NDArray[np.int64] | None, plan: MomentsPlan) -> NDArray[np.int64]:

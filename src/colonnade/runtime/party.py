@@ -32,6 +32,7 @@ def silent(step: str, done: int, total: int) -> None:
 class Party:
     """One node of a run, with everything it may touch.
 
+    `shown_ids` is the number of ids that peers are shown when people are matched, if it is not to be the true one.
     `run` names the run once the parties have agreed on it, and `tainted` says that somebody in it draws from
     a seed, so that its noise protects nobody. `numbers` counts the frames to and from each
     peer, so that a frame that is lost, repeated or moved is noticed.
@@ -43,6 +44,7 @@ class Party:
     ledger: Book
     randomness: Randomness = field(default_factory=SystemRandomness)
     dataset: str = ""
+    shown_ids: int | None = None
     timeout: float = 60.0
     progress: Callable[[str, int, int], None] = silent
     seen: list[Seen] | None = None

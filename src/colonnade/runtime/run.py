@@ -57,6 +57,7 @@ class Desk:
     ledger: Book
     table: Any = None
     dataset: str = ""
+    shown_ids: int | None = None
     randomness: Randomness = field(default_factory=SystemRandomness)
 
 
@@ -112,8 +113,9 @@ async def _run_all(
             ledger=desks[name].ledger,
             randomness=desks[name].randomness,
             dataset=desks[name].dataset,
+            shown_ids=desks[name].shown_ids,
             timeout=timeout,
-            progress=progress if name == group.server else silent,
+            progress=progress if name in (group.server, group.active or group.owners[0]) else silent,
             seen=[] if record else None,
         )
         for name in group.members

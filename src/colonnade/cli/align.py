@@ -1,0 +1,48 @@
+"""`colonnade align`: how many people the parties of a job have in common, before anything is spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from colonnade.cli.screen import progress, say, say_json
+
+EXAMPLE = """
+Example:
+
+  colonnade align job.toml
+
+Nothing is charged and nothing is kept: training aligns again, in a fresh order. Every party learns which of its
+people all have; the party that holds the label also learns which of its people each other party has. Set sizes are
+shown unless a party's file pads them with shown_ids.
+"""
+
+
+def align(
+    job: Path = typer.Argument(..., help="The job file (TOML)."),
+    party: list[Path] = typer.Option([], "--party", "-p", help="A party's own file; repeat for each party."),
+    as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
+) -> None:
+    """Find the people that all parties of a job have in common, by private set intersection."""
+    from colonnade.learn.jobs import Job
+    from colonnade.learn.party_files import federation_of, party_files
+
+    agreed = Job.load(job)
+    federation = federation_of(agreed, party_files(agreed, party))
+    with progress(not as_json) as advance:
+        federation.progress = advance
+        outcome = federation.align()
+    owners = federation.group.owners
+    rows = {owner: federation.tables[owner].rows for owner in owners}
+    common = outcome.results[owners[0]].rows
+    if as_json:
+        say_json({"common": common, "rows": rows, "bytes": outcome.bytes_sent, "rounds": outcome.rounds})
+        return
+    say(f"{agreed.name}: the parties have {common} people in common.")
+    for owner in owners:
+        say(f"  {owner} holds {rows[owner]}, of which {common} take part")
+    say(f"Nothing was charged. Sent: {outcome.bytes_sent} bytes in {outcome.rounds} rounds.")
+
+
+align.__doc__ = f"{align.__doc__}\n{EXAMPLE}"

@@ -1,0 +1,127 @@
+"""Private alignment inside a session: the same people in the same order, and nothing about the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.errors import DataError
+from colonnade.learn.federation import Federation
+from colonnade.ledger import Ledger
+from colonnade.protocols.agreement import meet
+from colonnade.protocols.alignment import align
+from colonnade.runtime.group import Group
+from colonnade.runtime.run import Desk, run_here
+
+
+def table_of(party, ids):
+    schema = Schema.parse(f"id='n'\n[columns.{party}]\nkind='numeric'\nlow=0\nhigh=1000\n")
+    return Table.from_arrays(party, {party: [float(number[1:]) for number in ids]}, schema, ids=ids)
+
+
+def aligned(how, ids, *, shown=None, record=False):
+    group = Group.of(tuple(ids))
+
+    async def program(party, table):
+        await meet(party)
+        return await align(party, table, how)
+
+    desks = {
+        name: Desk(
+            Ledger.in_memory(name),
+            table_of(name, ids[name]) if name in ids else None,
+            shown_ids=(shown or {}).get(name),
+        )
+        for name in group.members
+    }
+    return run_here(program, group, desks, record=record)
+
+
+def people(table, party):
+    return [f"p{int(value)}" for block in table.blocks() for value in block.columns[party]]
+
+
+IDS = {
+    "bank": [f"p{n}" for n in range(0, 60)],
+    "insurer": [f"p{n}" for n in range(90, 20, -1)],
+    "shop": [f"p{n}" for n in range(0, 200, 2)],
+}
+
+
+@pytest.mark.parametrize("how", ["auto", "intersection"])
+@pytest.mark.parametrize("parties", [("bank", "insurer"), ("bank", "insurer", "shop")])
+def test_everybody_gets_the_common_people_in_one_order(how, parties):
+    ids = {party: IDS[party] for party in parties}
+    outcome = aligned(how, ids)
+    common = set.intersection(*(set(names) for names in ids.values()))
+    orders = [people(outcome.results[party], party) for party in parties]
+    assert set(orders[0]) == common
+    assert all(order == orders[0] for order in orders)
+    assert len({outcome.results[party].digest for party in parties}) == 1
+    assert outcome.results["server"] is None
+
+
+def test_equal_tables_are_left_as_they_are():
+    outcome = aligned("auto", {"bank": IDS["bank"], "insurer": IDS["bank"]})
+    assert people(outcome.results["bank"], "bank") == IDS["bank"]
+    assert "blinded" not in {step for traffic in outcome.traffic.values() for _, step in traffic.sent}
+
+
+def test_the_common_order_says_nothing_about_the_tables_order():
+    orders = [people(aligned("intersection", IDS).results["bank"], "bank") for _ in range(4)]
+    assert all(sorted(order) == sorted(orders[0]) for order in orders)
+    assert len({tuple(order) for order in orders}) == 4
+
+
+def test_no_common_people_is_an_error_without_ids_in_it():
+    with pytest.raises(DataError, match="no ids in common") as caught:
+        aligned("auto", {"bank": ["p1", "p2"], "insurer": ["p3"]})
+    assert "p1" not in str(caught.value)
+
+
+def test_padding_hides_how_many_people_there_are():
+    outcome = aligned(
+        "intersection", {"bank": IDS["bank"], "insurer": IDS["insurer"]}, shown={"insurer": 128}
+    )
+    plain = aligned("intersection", {"bank": IDS["bank"], "insurer": IDS["insurer"]})
+    assert people(outcome.results["bank"], "bank") != []
+    assert outcome.bytes_by_step["blinded"] > plain.bytes_by_step["blinded"]
+
+
+def test_ids_never_travel_in_clear():
+    outcome = aligned("intersection", IDS, record=True)
+    frames = [seen.frame for party in IDS for seen in outcome.seen[party]]
+    assert frames
+    assert not any(number.encode() in frame for frame in frames for number in ("p24", "p58"))
+
+
+def test_a_model_is_learnt_from_the_common_people_only():
+    rng = np.random.default_rng(0)
+    everybody = [f"p{n}" for n in range(400)]
+    label = "[label]\ncolumn='y'\nkind='classes'\nclasses=['no','yes']\n"
+    columns = "id='n'\n[columns.{0}]\nkind='numeric'\nlow=-1\nhigh=1\n"
+    values = {name: rng.uniform(-1, 1, 400) for name in ("a", "b")}
+    answer = np.where(values["a"] + values["b"] > 0, "yes", "no")
+    mine, theirs = np.arange(0, 300), rng.permutation(np.arange(100, 400))
+    bank = Table.from_arrays(
+        "bank",
+        {"a": values["a"][mine], "y": answer[mine]},
+        Schema.parse(columns.format("a") + label),
+        ids=[everybody[n] for n in mine],
+    )
+    shop = Table.from_arrays(
+        "shop",
+        {"b": values["b"][theirs]},
+        Schema.parse(columns.format("b")),
+        ids=[everybody[n] for n in theirs],
+    )
+    federation = Federation([bank, shop], budget=(30.0, 1e-5))
+    release = federation.moments(task="classification", epsilon=10.0, delta=1e-5)
+    assert release.rows == 200
+    from colonnade.learn.logistic import LogisticRegression
+
+    model = LogisticRegression().fit(release)
+    common = np.arange(100, 300)
+    assert model.score({"a": values["a"][common], "b": values["b"][common]}, answer[common]) > 0.85
