@@ -142,6 +142,8 @@ def test_a_composition_of_too_many_kinds_is_left_to_other_routes() -> None:
     kinds = Composed(tuple(Laplace(1, scale) for scale in range(10, 60)))
     assert loss_distribution(itemise(kinds), 1.0) is None
     assert loss_distribution(itemise(Laplace(1, 1)), 1e9) is None
+    assert loss_distribution(itemise(DiscreteLaplace(2000, 1)), 2000.0) is None
+    assert loss_distribution(itemise(Repeated(Laplace(1, 10**6), 10**9)), 1.0) is None
 
 
 def our_epsilon(event: Event, delta: float) -> float:

@@ -26,6 +26,9 @@ _GRID = 2.0**15
 _LONGEST_GRID = 2.0**17
 _MOST_VALUES = 2.0**23
 _MOST_CURVES = 24
+_MOST_TIMES = 10**5
+_LARGEST_REACH = 600.0
+"""Beyond this e^ε leaves the range of doubles; other routes do as well there."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,12 @@ def _distribution(items: Items, scale: float) -> LossDistribution | None:
             return None
         curves.extend((curve, times * count) for curve, count in of_leaf)
     curves = [(curve, count) for curve, count in curves if curve.reach > 0]
-    if not curves or len(curves) > _MOST_CURVES:
+    count = sum(count for _, count in curves)
+    if (
+        not 0 < count <= _MOST_TIMES
+        or len(curves) > _MOST_CURVES
+        or max(c.reach for c, _ in curves) > _LARGEST_REACH
+    ):
         return None
     interval = max(
         scale / _GRID,
@@ -93,7 +101,6 @@ def _distribution(items: Items, scale: float) -> LossDistribution | None:
             _convolve([(_grid(curve, interval, backward=True), count) for curve, count in curves])
         )
     length = max(pmf.size for pmf in directions)
-    count = sum(count for _, count in curves)
     # A transform of length n is off by at most 4u·log₂ n of the 2-norm, a k-th power by k times that, and the
     # 1-norm of the error is at most √n times its 2-norm.
     lost = count * math.sqrt(length) * 4 * 2.0**-53 * math.log2(length + 2)
