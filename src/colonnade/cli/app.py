@@ -67,7 +67,9 @@ def run(arguments: list[str] | None = None) -> int:
     as_json = "--json" in given
     try:
         result = app(args=given, standalone_mode=False, prog_name="colonnade")
-        return int(result) if isinstance(result, int) else DONE
+        code = int(result) if isinstance(result, int) else DONE
+        # Typer makes an exit code of Ctrl-C, and says nothing.
+        return _report("Interrupted", INTERRUPTION, code, as_json) if code == INTERRUPTED else code
     except ColonnadeError as error:
         return _report(type(error).__name__, str(error), error.exit_code, as_json)
     except _UsageError as error:
