@@ -35,6 +35,15 @@ def shortened(project: Project) -> None:
     project.path("bank.csv").write_text("\n".join(lines[:-2]) + "\n")
 
 
+def both(*changes: Change) -> Change:
+    def change(project: Project) -> None:
+        for one in changes:
+            one(project)
+
+    return change
+
+
+EQUAL_IDS = replaced("job.toml", "delta = 1e-5", 'delta = 1e-5\nalignment = "equal"')
 DATA: dict[str, tuple[Change, tuple[str, ...]]] = {
     "missing file": (lambda p: p.path("bank.csv").unlink(), ("'bank'", "bank.csv", "does not exist")),
     "missing column": (
@@ -50,9 +59,16 @@ DATA: dict[str, tuple[Change, tuple[str, ...]]] = {
         row("bank.csv", "C1,30,clerk,low"),
         ("'bank'", "bank.csv", "'customer'", "1 id is repeated"),
     ),
-    "other id": (row("bank.csv", "X1,30,clerk,low"), ("ids", "bank", "insurer", "do not match")),
-    "other order": (swapped, ("bank", "insurer", "different orders", "Sort")),
-    "other number of rows": (shortened, ("bank", "insurer", "78 rows against 80")),
+    "nobody in common": (
+        lambda p: p.edit("bank.csv", "\nC", "\nX"),
+        ("no ids in common", "same kind of id"),
+    ),
+    "other id": (
+        both(EQUAL_IDS, row("bank.csv", "X1,30,clerk,low")),
+        ("ids", "bank", "insurer", "do not match", "80 rows"),
+    ),
+    "other order": (both(EQUAL_IDS, swapped), ("different orders", "Sort")),
+    "other number of rows": (both(EQUAL_IDS, shortened), ("bank", "insurer", "78", "80", "do not match")),
     "nan": (row("bank.csv", "C2,nan,clerk,low"), ("'bank'", "bank.csv", "'age'", "missing")),
     "no value": (row("bank.csv", "C2,,clerk,low"), ("'bank'", "bank.csv", "'age'", "missing")),
     "infinity": (row("bank.csv", "C2,inf,clerk,low"), ("'bank'", "bank.csv", "'age'", "infinite")),

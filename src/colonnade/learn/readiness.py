@@ -34,14 +34,15 @@ def check_tables(tables: Mapping[str, Table], *, progress: Progress = silent) ->
 
 
 def check_plan(request: MomentsRequest, group: Group, tables: Mapping[str, Table]) -> MomentsPlan | None:
-    """The plan of a request, or the `PlanError` that it would end in; None where rows already differ in number.
+    """The plan of a request, or the `PlanError` that it would end in.
 
-    Alignment has the better words for that.
+    How many people the parties have in common shows only when they meet: the plan is for the most it can be.
+    None where the ids must be equal and already their numbers are not, for which alignment has the words.
     """
     rows = {table.rows for table in tables.values()}
-    if len(rows) != 1:
+    if request.alignment == "equal" and len(rows) != 1:
         return None
-    return request.plan(group, tuple(tables[owner].public() for owner in group.owners), rows.pop())
+    return request.plan(group, tuple(tables[owner].public() for owner in group.owners), min(rows))
 
 
 def check_budgets(plan: MomentsPlan, ledgers: Mapping[str, Ledger], datasets: Mapping[str, str]) -> None:

@@ -1,0 +1,142 @@
+"""What the command line does with ledgers: shows them, and stops where one cannot be trusted or reached."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+from cli_project import Project, one_object, train
+
+from colonnade.cli.app import run
+
+PRIVACY, LEDGER = 5, 6
+
+
+def altered(project: Project) -> None:
+    """Change one body in the file itself, as somebody with a database tool would."""
+    with sqlite3.connect(project.path("bank.ledger")) as connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f'DROP TRIGGER "{name}"')
+        table = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchone()[0]
+        connection.execute(f"UPDATE {table} SET body = replace(body, '4.0', '9.0') WHERE seq = 2")
+        assert connection.total_changes == 1
+    connection.close()
+
+
+def test_the_ledger_shows_what_left_and_what_is_left(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project) == 0
+    capsys.readouterr()
+    assert run(["ledger", "bank.toml", "--witness", "insurer.toml"]) == 0
+    out = capsys.readouterr().out
+    assert "Ledger of bank: 5 entries" in out and "agrees with 1 receipt kept by insurer" in out
+    assert "second moments of 9 columns of 'customers' to server" in out
+    assert "1.00 of 4" in out
+
+
+def test_the_ledger_as_json_is_one_object_with_the_same_totals(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--json") == 0
+    of_run = one_object(capsys.readouterr().out)["ledgers"]["bank"]
+    assert run(["ledger", "bank.ledger", "--json"]) == 0
+    shown = one_object(capsys.readouterr().out)
+    assert shown.pop("verified") == {"entries": 5, "receipts": 0}
+    assert shown == of_run
+
+
+def test_a_ledger_that_was_altered_stops_the_run_and_the_showing(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project) == 0
+    altered(project)
+    capsys.readouterr()
+    before = project.files()
+    for arguments in (["train", "job.toml"], ["ledger", "bank.toml"], ["ledger", "bank.toml", "--json"]):
+        assert run(arguments) == LEDGER
+        printed = capsys.readouterr()
+        assert "bank.ledger" in printed.err + printed.out and "Traceback" not in printed.err
+    assert project.files() == before
+    assert project.charges("insurer") == 1
+
+
+def test_a_ledger_cut_short_shows_against_a_peers_receipts(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project) == 0
+    # A new ledger in place of the old one: its chain is in order, and its history is gone.
+    project.path("bank.ledger").unlink()
+    project.edit("job.toml", "epsilon = 1.0", "epsilon = 9.0")
+    assert train(project) == PRIVACY
+    capsys.readouterr()
+    assert run(["ledger", "bank.toml"]) == 0
+    assert run(["ledger", "bank.toml", "--witness", "insurer.ledger"]) == LEDGER
+    assert "cut off" in capsys.readouterr().err
+
+
+def test_a_locked_ledger_is_named_and_nothing_is_charged(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project) == 0
+    capsys.readouterr()
+    before = project.files()
+    holder = sqlite3.connect(project.path("insurer.ledger"), isolation_level=None)
+    try:
+        holder.execute("BEGIN IMMEDIATE")
+        assert train(project) == LEDGER
+    finally:
+        holder.close()
+    assert "insurer.ledger: another process holds this ledger" in capsys.readouterr().err
+    assert project.files() == before
+    assert project.charges("bank") == project.charges("insurer") == 1
+    assert train(project) == 0, "and once it is free, all goes on"
+
+
+def test_the_budget_ends_and_then_the_ledger_refuses(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.edit("insurer.toml", "epsilon = 4.0", "epsilon = 2.2")
+    codes = [train(project) for _ in range(4)]
+    done = codes.count(0)
+    assert codes == [0] * done + [PRIVACY] * (4 - done) and 1 < done < 4
+    assert project.charges("bank") == project.charges("insurer") == done
+    assert "is left of 2.2" in capsys.readouterr().err
+    assert sorted(path.name for path in project.path("runs").iterdir()) == sorted(
+        ["job", *(f"job-{number}" for number in range(2, done + 1))]
+    )
+
+
+@pytest.mark.parametrize("content", ["", "no ledger at all, but long enough to be taken for one " * 40])
+def test_a_file_that_is_no_ledger_is_named(
+    project: Project, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    project.path("bank.ledger").write_text(content)
+    assert run(["ledger", "bank.ledger"]) == LEDGER
+    assert train(project) == LEDGER
+    assert capsys.readouterr().err.count("bank.ledger") >= 2
+    assert project.path("bank.ledger").read_text() == content
+
+
+def test_a_ledger_of_another_party_is_refused(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(project) == 0
+    project.path("insurer.ledger").replace(project.path("bank.ledger"))
+    capsys.readouterr()
+    assert train(project) == LEDGER
+    assert "is the ledger of 'insurer', not of 'bank'" in capsys.readouterr().err
+
+
+def test_a_ledger_that_is_not_there_yet_is_explained(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["ledger", "bank.toml"]) == LEDGER
+    assert "bank's first run" in capsys.readouterr().err
+    assert run(["ledger", "bank.ledger"]) == LEDGER
+    assert "there is no ledger here" in capsys.readouterr().err
+    assert not project.path("bank.ledger").exists()
+
+
+def test_a_party_is_no_witness_for_itself(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(project) == 0
+    assert run(["ledger", "bank.toml", "-w", "bank.ledger"]) == LEDGER
+    assert "--witness" in capsys.readouterr().err

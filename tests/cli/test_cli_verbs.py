@@ -1,0 +1,200 @@
+"""The verbs themselves: what they print, what they write, how fast they answer."""
+
+from __future__ import annotations
+
+import html
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_project import Project, one_object, train
+
+from colonnade import MomentRelease
+from colonnade.cli.app import run
+
+USAGE = 2
+
+
+def test_a_run_writes_release_report_and_facts_and_says_where(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--output", "runs/first") == 0
+    out = capsys.readouterr().out
+    folder = project.path("runs/first")
+    assert sorted(path.name for path in folder.iterdir()) == ["facts.json", "release.npz", "report.html"]
+    facts = one_object((folder / "facts.json").read_text())
+    page = html.unescape((folder / "report.html").read_text())
+    for item in facts["guarantees"]:
+        assert item["sentence"] in out and item["sentence"] in page
+    assert "Report: runs/first/report.html" in out
+    release = MomentRelease.load(folder / "release.npz")
+    assert release.run == facts["run"] and release.plan == facts["plan"]["hash"]
+
+
+def test_train_as_json_is_one_object_and_nothing_else(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--json") == 0
+    printed = capsys.readouterr()
+    facts = one_object(printed.out)
+    assert printed.err == "" and printed.out.count("\n") == 1
+    assert facts["report"] == "runs/job/report.html" and facts["private"] is True
+    assert facts["measured"] is None, "exact accuracy on private rows would be a release"
+
+
+@pytest.mark.parametrize("task", ["regression", "pca"])
+def test_every_task_of_a_job_can_be_trained(
+    project: Project, capsys: pytest.CaptureFixture[str], task: str
+) -> None:
+    project.edit("job.toml", '"classification"', f'"{task}"')
+    real = 'column = "age"\nkind = "real"\nlow = 18\nhigh = 90'
+    project.edit("bank.schema.toml", 'column = "risk"\nkind = "classes"\nclasses = ["low", "high"]', real)
+    project.edit("bank.schema.toml", '[columns.age]\nkind = "numeric"\nlow = 18\nhigh = 90\n', "")
+    assert train(project, "--json") == 0
+    learnt = one_object(capsys.readouterr().out)["learnt"]
+    assert learnt["rows"] == (["age"] if task == "regression" else ["component 1", "component 2"])
+    assert all(len(row) == len(learnt["features"]) == len(learnt["owners"]) for row in learnt["coefficients"])
+
+
+def test_people_whom_only_one_party_knows_are_left_out(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.row("bank.csv", 3, "X1,30,clerk,low")
+    lines = project.path("insurer.csv").read_text().splitlines()
+    project.path("insurer.csv").write_text("\n".join([lines[0], *reversed(lines[1:-1])]) + "\n")
+    assert train(project, "--json") == 0
+    assert one_object(capsys.readouterr().out)["rows"] == 78
+    assert project.charges("bank") == project.charges("insurer") == 1
+
+
+def test_a_refusal_of_one_party_costs_the_other_nothing_also_where_rows_differ(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = project.path("insurer.csv").read_text().splitlines()
+    project.path("insurer.csv").write_text("\n".join(lines[:-5]) + "\n")
+    project.edit("insurer.toml", "epsilon = 4.0", "epsilon = 0.5")
+    assert train(project) == 5
+    assert "insurer: releasing" in capsys.readouterr().err
+    assert project.charges("bank") == project.charges("insurer") == 0
+
+
+def test_a_release_that_teaches_nothing_is_kept_all_the_same(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.edit("job.toml", "epsilon = 1.0", "epsilon = 0.001")
+    codes = [train(project, "--output", f"run{attempt}") for attempt in range(6)]
+    assert 3 in codes, "at this ε some class counts drown"
+    kept = project.path(f"run{codes.index(3)}")
+    assert "release was paid for" in capsys.readouterr().err
+    assert MomentRelease.load(kept / "release.npz").rows == 80
+    assert "No model was learnt" in (kept / "report.html").read_text()
+    assert project.charges("bank") == 6
+
+
+def test_what_noise_made_doubtful_is_noted(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.edit("job.toml", '"classification"', '"pca"')
+    project.edit("job.toml", "epsilon = 1.0", "epsilon = 0.01")
+    assert train(project, "--json") == 0
+    assert "stand out of the noise" in one_object(capsys.readouterr().out)["notes"][0]
+
+
+def test_the_demonstration_shows_what_it_promises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["demo"]) == 0
+    out = capsys.readouterr().out
+    assert "private model, accuracy" in out and "non-private model, accuracy" in out
+    facts = one_object(Path("demo-run/run/facts.json").read_text())
+    assert {item["observer"] for item in facts["guarantees"]} == {
+        "server",
+        "reader",
+        "party:clinic",
+        "party:laboratory",
+    }
+    assert all(item["sentence"] in out for item in facts["guarantees"])
+    assert all(0.8 < value <= 1 for value in facts["measured"].values())
+    assert f"in {facts['traffic']['rounds']} rounds" in out
+    assert "Report: demo-run/run/report.html" in out and Path("demo-run/run/report.html").is_file()
+    # The examples of the help are about these files.
+    assert run(["train", "demo-run/job.toml", "--output", "runs/first"]) == 0
+    assert run(["ledger", "demo-run/clinic.toml"]) == 0
+    assert run(["ledger", "demo-run/clinic.ledger", "--witness", "demo-run/laboratory.ledger"]) == 0
+    # A second demonstration leaves the first as it is, and a folder that is named is never taken twice.
+    capsys.readouterr()
+    assert run(["demo", "--epsilon", "2", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert one_object(printed.out)["report"] == "demo-run-2/run/report.html" and printed.err == ""
+    assert run(["demo", "--output", "demo-run"]) == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo-run", "demo-run-2", "runs"]
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "inf"])
+def test_a_demonstration_without_privacy_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], epsilon: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["demo", "--epsilon", epsilon]) == 3
+    assert "--epsilon" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pieces"),
+    [
+        (["trian"], ("'trian'", "Did you mean 'train'?", "See `colonnade --help`")),
+        (["train"], ("'JOB'", "colonnade train --help")),
+        (["train", "job.toml", "--outptu", "x"], ("--outptu", "--output")),
+        (["demo", "--epsilon", "much"], ("--epsilon", "number")),
+        (["ledger"], ("'PARTY'",)),
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2_in_text_and_in_json(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], pieces: tuple[str, ...]
+) -> None:
+    assert run(arguments) == USAGE
+    printed = capsys.readouterr()
+    assert printed.out == "" and all(piece in printed.err for piece in pieces), printed.err
+    assert run([*arguments, "--json"]) == USAGE
+    printed = capsys.readouterr()
+    assert printed.err == "" and one_object(printed.out)["error"]["exit_code"] == USAGE
+
+
+@pytest.mark.parametrize("verb", ["demo", "align", "train", "ledger"])
+def test_help_has_an_example(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    assert run([verb, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert f"  colonnade {verb} " in out and "--json" in out
+
+
+def test_nothing_asked_is_help_not_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    assert "Commands:" in capsys.readouterr().out
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("colonnade ")
+
+
+def test_help_waits_for_no_numerical_library() -> None:
+    script = (
+        "import sys\nfrom colonnade.cli.app import run\nrun(['train', '--help'])\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'numba', 'duckdb', 'pyarrow', 'matplotlib'}\n"
+        "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_mistake_of_ours_is_owned_without_a_traceback_or_a_value(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise TypeError("row 17 is Jane Doe")
+
+    monkeypatch.setattr("colonnade.learn.jobs.Job.load", broken)
+    assert train(project) == 1
+    err = capsys.readouterr().err
+    assert "TypeError" in err and "Jane" not in err and "Traceback" not in err
+    monkeypatch.setenv("COLONNADE_TRACEBACK", "1")
+    with pytest.raises(TypeError):
+        train(project)
