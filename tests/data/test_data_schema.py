@@ -122,7 +122,8 @@ def test_a_party_with_only_the_label_is_allowed() -> None:
         ('["F", "M"]', '["F"]', ["columns.sex.values", "at least 2"]),
         ('["F", "M"]', '["F", "M", "X"]', ["columns.sex.values", "two values"]),
         ('["F", "M"]', '["F", " F"]', ["columns.sex.values", "more than once"]),
-        ('["clerk", "farmer", 7]', "[]", ["columns.job.categories", "at least 2"]),
+        ('["clerk", "farmer", 7]', "[]", ["columns.job.categories", "left blank"]),
+        ('["clerk", "farmer", 7]', '["clerk"]', ["columns.job.categories", "at least 2"]),
         ('["clerk", "farmer", 7]', '["clerk", "farmer", " "]', ["columns.job.categories", "empty"]),
         ('other = "farmer"', 'other = "framer"', ["columns.job.other", "Did you mean 'farmer'"]),
         ('column = "income"', 'column = "age"', ["columns.age", "label and a feature"]),
@@ -148,7 +149,7 @@ def test_a_mistake_is_named_with_file_line_field_and_value(old: str, new: str, p
     [
         ('id = "a"', "no columns"),
         ('id = "a"\n[columns]', "no columns"),
-        ('id = ""\ncolumns.x = {kind = "numeric", low = 0, high = 1}', "no name"),
+        ('id = ""\ncolumns.x = {kind = "numeric", low = 0, high = 1}', "left blank"),
         ('id = "a"\n[label]\ncolumn = "y"\nkind = "count"\nlow = 0.5\nhigh = 9', "whole number"),
         ('id = "a"\n[label]\ncolumn = "y"\nkind = "count"\nlow = -1\nhigh = 9', "whole number"),
         ('id = "a"\n[label]\ncolumn = "y"\nkind = "real"\nlow = -1e308\nhigh = 1e308', "too wide"),

@@ -192,7 +192,7 @@ SECRET = "s3cret-31337"
     [
         ("age", [SECRET, "", " "], ["column 'age'", "1 value is text", "2 values are missing"]),
         ("age", ["nan", "inf", "-inf"], ["1 value is missing", "2 values are infinite"]),
-        ("age", ["1,5", "0x10"], ["2 values are text"]),
+        ("age", ["1,5", "0x10"], ["1 value is text", "1 value is written with thousands"]),
         ("sex", [SECRET, SECRET, "f"], ["column 'sex'", "3 values are not among the declared ones"]),
         ("sex", ["", "  "], ["column 'sex'", "2 values are missing"]),
         ("group", [SECRET, "1.0"], ["column 'group'", "2 values are not among"]),
@@ -276,7 +276,7 @@ def test_files_that_cannot_be_tables_are_refused_by_name(tmp_path: Path) -> None
     refused("acounts.csv", None, "does not exist. Did you mean 'accounts.csv'")
     refused("nowhere/accounts.csv", None, "folder .* does not exist either")
     refused("", None, "is a directory")
-    refused("a.xlsx", b"content", "known are .csv, .csv.gz, .parquet")
+    refused("a.xlsx", b"content", "known are .csv, .tsv, .csv.gz")
     refused("a*.csv", header, "pattern")
     refused("empty.csv", b"", "is empty")
     refused("header.csv", header, "there are no rows")

@@ -7,69 +7,29 @@ into an error for the party that holds it; the values themselves go nowhere.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, NumericColumn, text_of
+from colonnade.data.columns import (
+    BinaryColumn,
+    BinnedColumn,
+    CategoricalColumn,
+    Column,
+    DateColumn,
+    NumericColumn,
+)
+from colonnade.data.derived import DAY_MICROSECONDS, microseconds, moment_of
+from colonnade.data.problems import Problems
+from colonnade.data.spelling import AS_WRITTEN, Spelling, text_of
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.errors import DataError
 
 _MISSING, _UNDECLARED = -1, -2
-
-
-@dataclass(frozen=True)
-class Problems:
-    """How many values of a column cannot be used, by reason.
-
-    >>> Problems(missing=2, infinite=1).sentence
-    '2 values are missing (empty, NULL or NaN), 1 value is infinite'
-    """
-
-    missing: int = 0
-    infinite: int = 0
-    text: int = 0
-    fractional: int = 0
-    undeclared: int = 0
-
-    def __add__(self, other: Problems) -> Problems:
-        return Problems(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
-    def __bool__(self) -> bool:
-        return any(getattr(self, f.name) for f in fields(self))
-
-    @property
-    def sentence(self) -> str:
-        """What was found, as counts only."""
-        said = (
-            (self.missing, "missing (empty, NULL or NaN)"),
-            (self.infinite, "infinite"),
-            (self.text, "text where a number is declared"),
-            (self.fractional, "not whole where a count is declared"),
-            (self.undeclared, "not among the declared ones"),
-        )
-        return ", ".join(
-            f"{count} value is {what}" if count == 1 else f"{count} values are {what}"
-            for count, what in said
-            if count
-        )
-
-    @property
-    def advice(self) -> str:
-        """What to do about it."""
-        if self.undeclared:
-            return "Declare every value that can occur, or a category that takes in the others."
-        if self.text:
-            return "Correct the file, or declare the column categorical."
-        return "Fill them in or leave these rows out at every party."
-
-    def refuse(self, *, party: str, source: str, column: str) -> None:
-        """Raise a `DataError` if there is any problem."""
-        if self:
-            raise DataError(f"party {party!r}, {source}, column {column!r}: {self.sentence}. {self.advice}")
+_NO_PROBLEMS = Problems()
 
 
 @dataclass(frozen=True)
@@ -82,7 +42,7 @@ class Coded:
 
     values: NDArray[Any]
     clipped: int = 0
-    problems: Problems = Problems()
+    problems: Problems = _NO_PROBLEMS
 
 
 def code(values: ArrayLike | pa.Array, declared: Column | Label) -> Coded:
@@ -93,16 +53,36 @@ def code(values: ArrayLike | pa.Array, declared: Column | Label) -> Coded:
     ([17.0, 40.0], 1)
     >>> code(["M", " F"], BinaryColumn("sex", values=("F", "M"))).values.tolist()
     [1, 0]
+    >>> code([None, 16, 18], BinnedColumn("age", edges=(18, 65), missing="category")).values.tolist()
+    [3, 0, 1]
     """
     match declared:
-        case NumericColumn() | RealLabel() | CountLabel():
-            return _numbers(values, declared.low, declared.high, whole=isinstance(declared, CountLabel))
+        case NumericColumn():
+            return _bounded(_floats(values), declared.low, declared.high, fill=declared.missing)
+        case RealLabel() | CountLabel():
+            coded = _bounded(_floats(values), declared.low, declared.high)
+            return _whole(coded) if isinstance(declared, CountLabel) else coded
+        case DateColumn():
+            return _bounded(_days(values, declared.format), *declared.range, fill=declared.fill)
+        case BinnedColumn():
+            return _bins(_floats(values), declared)
         case BinaryColumn() | CategoricalColumn() | ClassLabel():
-            return _levels(values, declared.levels, declared.other)
+            return _levels(values, declared)
 
 
-def spell_ids(values: ArrayLike | pa.Array, *, party: str, source: str, column: str) -> list[str]:
-    """Ids as text; a missing one becomes ''. Floats are refused: 12.0 and 12 must not be two people.
+def holds_numbers(declared: Column | Label) -> bool:
+    """Whether what is declared is read as numbers.
+
+    >>> holds_numbers(NumericColumn("age", low=17, high=90))
+    True
+    """
+    return isinstance(declared, NumericColumn | BinnedColumn | RealLabel | CountLabel)
+
+
+def spell_ids(
+    values: ArrayLike | pa.Array, *, party: str, source: str, column: str, spelling: Spelling = AS_WRITTEN
+) -> list[str]:
+    """Ids as declared; a missing one becomes ''. Floats are refused: 12.0 and 12 must not be two people.
 
     >>> spell_ids([12, 7], party="bank", source="arrays", column="customer")
     ['12', '7']
@@ -110,14 +90,15 @@ def spell_ids(values: ArrayLike | pa.Array, *, party: str, source: str, column: 
     array = _arrow(values)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if pa.types.is_floating(array.type) or pa.types.is_boolean(array.type):
+    if pa.types.is_floating(array.type) or pa.types.is_boolean(array.type) or pa.types.is_binary(array.type):
         raise DataError(
             f"party {party!r}, {source}, id column {column!r}: ids are {array.type} values. "
             "Give them as integers or text, spelt the same at every party."
         )
     if pa.types.is_integer(array.type):
         array = array.cast(pa.string())
-    return ["" if value is None else text_of(value) for value in array.to_pylist()]
+    spelt = ["" if value is None else spelling.spell(value) for value in array.to_pylist()]
+    return spelt if spelling.trim else [one if one.strip() else "" for one in spelt]
 
 
 def refuse_ids(missing: int, repeated: int, *, party: str, source: str, column: str) -> None:
@@ -139,24 +120,50 @@ row: merge or remove the others.
             )
 
 
-def _numbers(values: ArrayLike | pa.Array, low: float, high: float, *, whole: bool) -> Coded:
-    numbers = _floats(values)
-    if numbers is None:
-        return Coded(np.zeros(0), problems=Problems(text=len(_arrow(values))))
+def _bounded(numbers: _Read, low: float, high: float, *, fill: float | None = None) -> Coded:
+    if isinstance(numbers, Problems):
+        return Coded(np.zeros(0), problems=numbers)
     clipped, problems = 0, Problems()
     # One look at the extremes settles the usual case: a NaN makes both comparisons false.
     if numbers.size and not (low <= numbers.min() and numbers.max() <= high):
         missing, infinite = np.isnan(numbers), np.isinf(numbers)
-        problems = Problems(missing=int(missing.sum()), infinite=int(infinite.sum()))
+        problems = Problems(missing=int(missing.sum()) if fill is None else 0, infinite=int(infinite.sum()))
         clipped = int(np.count_nonzero(((numbers < low) | (numbers > high)) & ~infinite))
         numbers = np.clip(numbers, low, high)
-    if whole and not problems:
-        problems = Problems(fractional=int(np.count_nonzero(numbers != np.floor(numbers))))
+        if fill is not None:
+            numbers[missing] = fill
     return Coded(numbers, clipped, problems)
 
 
-def _floats(values: ArrayLike | pa.Array) -> NDArray[np.float64] | None:
-    """float64 with NaN for what is missing, or None where there is text, truth values or dates."""
+def _whole(coded: Coded) -> Coded:
+    if coded.problems:
+        return coded
+    numbers = coded.values
+    return Coded(
+        numbers,
+        coded.clipped,
+        Problems(fractional=int(np.count_nonzero(numbers != np.floor(numbers)))),
+    )
+
+
+def _bins(numbers: _Read, declared: BinnedColumn) -> Coded:
+    if isinstance(numbers, Problems):
+        return Coded(np.zeros(0), problems=numbers)
+    codes = np.searchsorted(declared.edges, numbers, side="right").astype(np.int32)
+    missing = np.isnan(numbers)
+    problems = Problems(
+        missing=int(missing.sum()) if declared.missing is None else 0,
+        infinite=int(np.count_nonzero(np.isinf(numbers))),
+    )
+    if declared.missing == "category":
+        codes[missing] = len(declared.edges) + 1
+    elif declared.missing is not None:
+        codes[missing] = np.searchsorted(declared.edges, declared.missing, side="right")
+    return Coded(codes, problems=problems)
+
+
+def _floats(values: ArrayLike | pa.Array) -> _Read:
+    """float64 with NaN for what is missing, or what is wrong where there is text, truth values or dates."""
     if not isinstance(values, pa.Array):
         given = np.asarray(values)
         if given.dtype.kind in "iuf":
@@ -167,23 +174,66 @@ def _floats(values: ArrayLike | pa.Array) -> NDArray[np.float64] | None:
     if not (
         pa.types.is_integer(array.type) or pa.types.is_floating(array.type) or pa.types.is_decimal(array.type)
     ):
-        return None
+        return Problems(text=len(array))
     floats: NDArray[np.float64] = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return floats
 
 
-def _levels(values: ArrayLike | pa.Array, levels: tuple[str, ...], other: str | None) -> Coded:
+def _days(values: ArrayLike | pa.Array, format: str | None) -> _Read:
+    """Days since the start of 1970 with NaN for what is missing, from dates, moments or text."""
+    array = _arrow(values)
+    if pa.types.is_null(array.type):
+        return np.full(len(array), np.nan)
+    if pa.types.is_date(array.type):
+        # Through 32-bit days: the 64-bit kind counts milliseconds.
+        days: NDArray[np.float64] = (
+            array.cast(pa.date32(), safe=False)
+            .cast(pa.int32())
+            .cast(pa.float64())
+            .to_numpy(zero_copy_only=False)
+        )
+        return days
+    if pa.types.is_timestamp(array.type):
+        exact = array.cast(pa.timestamp("us", tz=array.type.tz), safe=False).cast(pa.int64())
+        ticks: NDArray[np.float64] = exact.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return ticks / DAY_MICROSECONDS
+    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+        return Problems(undated=len(array))
+    encoded = array.dictionary_encode()
+    read = [_day(text, format) for text in encoded.dictionary.to_pylist()]
+    table = np.array([np.inf if day is None else day for day in read] + [np.nan])
+    codes = encoded.indices.fill_null(len(read)).to_numpy(zero_copy_only=False)
+    undated = np.array([day is None for day in read] + [False])[codes]
+    return Problems(undated=int(undated.sum())) if undated.any() else table[codes]
+
+
+def _day(text: str, format: str | None) -> float | None:
+    """NaN for a blank, None for what is not a date."""
+    trimmed = text.strip()
+    if not trimmed:
+        return float("nan")
+    moment = moment_of(trimmed, format)
+    return None if moment is None else microseconds(moment) / DAY_MICROSECONDS
+
+
+def _levels(values: ArrayLike | pa.Array, declared: BinaryColumn | CategoricalColumn | ClassLabel) -> Coded:
     array = _arrow(values)
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
-    elsewhere = levels.index(other) if other is not None else _UNDECLARED
-    number = {level: index for index, level in enumerate(levels)}
+    number = {level: index for index, level in enumerate(declared.levels)}
+    elsewhere = _UNDECLARED if declared.other is None else number[declared.other]
+    absent = _MISSING if declared.missing is None else number[declared.missing]
+
+    def find(value: object) -> int:
+        if value is None or value != value:
+            return absent
+        text = declared.spelling.spell(value)
+        return number.get(text, elsewhere) if text.strip() else absent
+
     # One place more than the dictionary has, for nulls.
-    table = np.array(
-        [*(_number(value, number, elsewhere) for value in array.dictionary.to_pylist()), _MISSING]
-    )
+    table = np.array([*(find(value) for value in array.dictionary.to_pylist()), absent], dtype=np.int32)
     indices = array.indices.fill_null(len(array.dictionary)) if array.null_count else array.indices
-    codes = table.astype(np.int32)[indices.to_numpy(zero_copy_only=False)]
+    codes = table[indices.to_numpy(zero_copy_only=False)]
     if not codes.size or codes.min() >= 0:
         return Coded(codes)
     return Coded(
@@ -193,13 +243,6 @@ def _levels(values: ArrayLike | pa.Array, levels: tuple[str, ...], other: str | 
             undeclared=int(np.count_nonzero(codes == _UNDECLARED)),
         ),
     )
-
-
-def _number(value: object, number: dict[str, int], elsewhere: int) -> int:
-    if value is None or value != value:
-        return _MISSING
-    text = text_of(value)
-    return number.get(text, elsewhere) if text else _MISSING
 
 
 def _arrow(values: ArrayLike | pa.Array | Iterable[object]) -> pa.Array:
@@ -215,3 +258,6 @@ def _arrow(values: ArrayLike | pa.Array | Iterable[object]) -> pa.Array:
             [None if value is None or value != value else text_of(value) for value in given],
             type=pa.string(),
         )
+
+
+_Read = NDArray[np.float64] | Problems

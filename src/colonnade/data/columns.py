@@ -2,98 +2,42 @@
 
 A bound or a category read from the data would itself be a release, so each comes from a person who knows
 the column. All of it is public: peers see it, plans hash it, saved models carry it.
+
+`missing` is what a missing value counts as: a number within the bounds, or one of the declared values. Without
+it missing values are refused.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal
 
-from colonnade.errors import SchemaError
+from colonnade.data.declaring import (
+    Misdeclared,
+    check_bounds,
+    check_member,
+    check_values,
+    check_within,
+    nearest,
+)
+from colonnade.data.derived import BinnedColumn, DateColumn
+from colonnade.data.spelling import AS_WRITTEN, Spelling, text_of
+
+__all__ = [
+    "BinaryColumn",
+    "BinnedColumn",
+    "CategoricalColumn",
+    "Column",
+    "DateColumn",
+    "Misdeclared",
+    "NumericColumn",
+    "Transform",
+    "nearest",
+    "text_of",
+]
 
 Transform = Literal["none", "log1p"]
-
-
-class Misdeclared(SchemaError):
-    """A declaration that contradicts itself; `where` is the path of its key in a schema file.
-
-    >>> try:
-    ...     NumericColumn("age", low=90, high=17)
-    ... except Misdeclared as wrong:
-    ...     print(wrong.where)
-    ('columns', 'age', 'low')
-    """
-
-    def __init__(self, where: tuple[str, ...], message: str) -> None:
-        super().__init__(message)
-        self.where = where
-
-
-def nearest(name: str, choices: Iterable[str]) -> str:
-    """A sentence that names the choice closest to a misspelt one, or nothing.
-
-    >>> nearest("categoric", ["numeric", "binary", "categorical"])
-    " Did you mean 'categorical'?"
-    >>> nearest("zebra", ["numeric"])
-    ''
-    """
-    close = get_close_matches(name, list(choices), n=1, cutoff=0.6)
-    return f" Did you mean {close[0]!r}?" if close else ""
-
-
-def text_of(value: object) -> str:
-    """The one spelling under which a category, a class or an id is compared.
-
-    Text without the blanks around it; integers in decimal; true and false; floats as Python writes them.
-    Nothing else is folded: "012" is not "12", "12.0" is not "12", and "F" is not "f".
-
-    >>> [text_of(value) for value in (" <=50K", 3, True, 1.0)]
-    ['<=50K', '3', 'true', '1.0']
-    """
-    if isinstance(value, str):
-        return value.strip()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(float(value)) if isinstance(value, float) else str(value)
-
-
-def check_bounds(where: tuple[str, ...], what: str, low: float, high: float) -> None:
-    """Raise unless low < high are finite and far enough apart to divide by.
-
-    >>> check_bounds(("label",), "label 'price'", 0, 100)
-    """
-    for key, value in (("low", low), ("high", high)):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise Misdeclared((*where, key), f"{what}: {key} = {value!r} is not a finite number.")
-    if not low < high:
-        raise Misdeclared(
-            (*where, "low"),
-            f"{what}: low = {low:g} is not below high = {high:g}. Declare the range its values can take.",
-        )
-    if not (math.isfinite(high - low) and math.isfinite(2.0 / (high - low))):
-        raise Misdeclared(
-            (*where, "low"), f"{what}: the range from {low:g} to {high:g} is too wide or too narrow to scale."
-        )
-
-
-def check_values(where: tuple[str, ...], what: str, values: tuple[str, ...], *, least: int) -> None:
-    """Raise unless the declared values are at least `least`, not empty and all different.
-
-    >>> check_values(("label", "classes"), "label 'income'", ("low", "high"), least=2)
-    """
-    key = where[-1]
-    if len(values) < least:
-        raise Misdeclared(where, f"{what}: {key} declares {len(values)} values; it needs at least {least}.")
-    if "" in values:
-        raise Misdeclared(
-            where, f"{what}: {key} declares an empty text, which in a file means a missing value."
-        )
-    twice = sorted({value for value in values if values.count(value) > 1})
-    if twice:
-        raise Misdeclared(where, f"{what}: {key} declares {twice[0]!r} more than once.")
 
 
 @dataclass(frozen=True)
@@ -110,6 +54,7 @@ class NumericColumn:
     low: float
     high: float
     transform: Transform = "none"
+    missing: float | None = None
 
     def __post_init__(self) -> None:
         where, what = ("columns", self.name), f"column {self.name!r}"
@@ -129,6 +74,9 @@ class NumericColumn:
                     f"{what}: log1p needs low above -1, not {self.low:g}.",
                 )
             check_bounds(where, f"{what} after log1p", *self.range)
+        if self.missing is not None:
+            check_within((*where, "missing"), what, self.missing, low=self.low, high=self.high)
+            object.__setattr__(self, "missing", float(self.missing))
 
     @property
     def range(self) -> tuple[float, float]:
@@ -139,13 +87,14 @@ class NumericColumn:
 
     def to_data(self) -> dict[str, object]:
         """The declaration as plain values."""
-        return {
+        data: dict[str, object] = {
             "name": self.name,
             "kind": "numeric",
             "low": self.low,
             "high": self.high,
             "transform": self.transform,
         }
+        return data if self.missing is None else {**data, "missing": {"value": self.missing}}
 
 
 @dataclass(frozen=True)
@@ -158,16 +107,22 @@ class BinaryColumn:
 
     name: str
     values: tuple[str, str]
+    missing: str | None = None
+    spelling: Spelling = AS_WRITTEN
 
     def __post_init__(self) -> None:
         where, what = ("columns", self.name, "values"), f"column {self.name!r}"
-        values = tuple(text_of(value) for value in self.values)
+        values = tuple(self.spelling.spell(value) for value in self.values)
         check_values(where, what, values, least=2)
         if len(values) != 2:
             raise Misdeclared(
                 where, f"{what}: a binary column has two values, not {len(values)}. Declare it categorical."
             )
         object.__setattr__(self, "values", values)
+        if self.missing is not None:
+            missing = self.spelling.spell(self.missing)
+            check_member((*where[:2], "missing"), what, missing, among=self.values)
+            object.__setattr__(self, "missing", missing)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -181,7 +136,8 @@ class BinaryColumn:
 
     def to_data(self) -> dict[str, object]:
         """The declaration as plain values."""
-        return {"name": self.name, "kind": "binary", "values": list(self.values)}
+        data: dict[str, object] = {"name": self.name, "kind": "binary", "values": list(self.values)}
+        return {**data, **_filled(self.missing), **self.spelling.to_data()}
 
 
 @dataclass(frozen=True)
@@ -195,20 +151,19 @@ class CategoricalColumn:
     name: str
     categories: tuple[str, ...]
     other: str | None = None
+    missing: str | None = None
+    spelling: Spelling = AS_WRITTEN
 
     def __post_init__(self) -> None:
         where, what = ("columns", self.name), f"column {self.name!r}"
-        categories = tuple(text_of(value) for value in self.categories)
+        categories = tuple(self.spelling.spell(value) for value in self.categories)
         check_values((*where, "categories"), what, categories, least=2)
         object.__setattr__(self, "categories", categories)
-        if self.other is not None:
-            other = text_of(self.other)
-            if other not in categories:
-                raise Misdeclared(
-                    (*where, "other"),
-                    f"{what}: other = {other!r} is not among its categories." + nearest(other, categories),
-                )
-            object.__setattr__(self, "other", other)
+        for key, value in (("other", self.other), ("missing", self.missing)):
+            if value is not None:
+                spelt = self.spelling.spell(value)
+                check_member((*where, key), what, spelt, among=categories)
+                object.__setattr__(self, key, spelt)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -222,7 +177,12 @@ class CategoricalColumn:
             "kind": "categorical",
             "categories": list(self.categories),
         }
-        return data if self.other is None else {**data, "other": self.other}
+        other = {} if self.other is None else {"other": self.other}
+        return {**data, **other, **_filled(self.missing), **self.spelling.to_data()}
 
 
-Column = NumericColumn | BinaryColumn | CategoricalColumn
+def _filled(missing: str | None) -> dict[str, object]:
+    return {} if missing is None else {"missing": {"value": missing}}
+
+
+Column = NumericColumn | BinaryColumn | CategoricalColumn | DateColumn | BinnedColumn

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from colonnade.data.columns import nearest
+from colonnade.data.declaring import nearest
 from colonnade.errors import InputError
 
 FormT = TypeVar("FormT", bound="Form")

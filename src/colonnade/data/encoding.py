@@ -18,7 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.block import Block, code_mapping
-from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, NumericColumn, nearest
+from colonnade.data.columns import (
+    BinaryColumn,
+    BinnedColumn,
+    CategoricalColumn,
+    Column,
+    DateColumn,
+    NumericColumn,
+    nearest,
+)
+from colonnade.data.derived import DAY_MICROSECONDS
 from colonnade.data.forms import columns_from_data
 from colonnade.errors import SchemaError
 
@@ -135,7 +144,7 @@ class Encoder:
             yield slice(start, stop), piece
 
     def decode(self, features: ArrayLike) -> dict[str, NDArray[Any]]:
-        """The values whose encoding is nearest: numbers within bounds, and names of levels.
+        """The values whose encoding is nearest: numbers and moments within bounds, and names of levels.
 
         >>> age = NumericColumn("age", low=20, high=60)
         >>> Encoder((age,), mode="linear").decode([[0.5]])["age"].tolist()
@@ -162,37 +171,41 @@ class Encoder:
 
     def _names(self, column: Column) -> tuple[str, ...]:
         match column:
-            case NumericColumn():
+            case NumericColumn() | DateColumn():
                 return (
                     (f"{column.name}:sin", f"{column.name}:cos") if self.mode == "circle" else (column.name,)
                 )
             case BinaryColumn():
                 return (column.name,)
-            case CategoricalColumn():
-                return tuple(f"{column.name}:{category}" for category in column.categories[1:])
+            case CategoricalColumn() | BinnedColumn():
+                return tuple(f"{column.name}:{level}" for level in column.levels[1:])
 
     def _writer(self, column: Column, scale: float) -> _Writer:
         match column:
-            case NumericColumn():
+            case NumericColumn() | DateColumn():
                 low, high = column.range
-                return _NumberWriter(low, high, column.transform == "log1p", self.mode == "circle", scale)
-            case BinaryColumn() | CategoricalColumn():
+                return _NumberWriter(low, high, _logarithmic(column), self.mode == "circle", scale)
+            case BinaryColumn() | CategoricalColumn() | BinnedColumn():
                 return _LevelWriter(np.ascontiguousarray(simplex(len(column.levels)).T * scale))
 
     def _read(self, column: Column, features: NDArray[np.float64]) -> NDArray[Any]:
         match column:
-            case NumericColumn():
+            case NumericColumn() | DateColumn():
                 u = features[:, 0]
                 if self.mode == "circle":
                     u = np.arctan2(features[:, 0], features[:, 1]) * (2.0 / math.pi)
                 low, high = column.range
                 value = low + (np.clip(u, -1.0, 1.0) + 1.0) * ((high - low) / 2.0)
-                return np.clip(
-                    np.expm1(value) if column.transform == "log1p" else value, column.low, column.high
-                )
-            case BinaryColumn() | CategoricalColumn():
+                if isinstance(column, DateColumn):
+                    return np.rint(value * DAY_MICROSECONDS).astype(np.int64).astype("datetime64[us]")
+                return np.clip(np.expm1(value) if _logarithmic(column) else value, column.low, column.high)
+            case BinaryColumn() | CategoricalColumn() | BinnedColumn():
                 nearest_vertex = np.argmax(features @ simplex(len(column.levels)).T, axis=1)
                 return np.asarray(np.array(column.levels, dtype=object)[nearest_vertex])
+
+
+def _logarithmic(column: NumericColumn | DateColumn) -> bool:
+    return isinstance(column, NumericColumn) and column.transform == "log1p"
 
 
 @dataclass(frozen=True)

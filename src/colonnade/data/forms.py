@@ -3,16 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.columns import (
+    BinaryColumn,
+    BinnedColumn,
+    CategoricalColumn,
+    Column,
+    DateColumn,
+    NumericColumn,
+)
+from colonnade.data.declaring import Misdeclared
+from colonnade.data.derived import MISSING, moment_of
 from colonnade.data.documents import Form, check
+from colonnade.data.spelling import Case, Spelling, UnicodeForm
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.errors import SchemaError
 
 _Value = StrictStr | StrictBool | StrictInt | StrictFloat
+
+
+def _dated(value: object) -> object:
+    """A date as TOML has it, or as text, which is how JSON has it."""
+    return (moment_of(value) or value) if isinstance(value, str) else value
+
+
+_Date = Annotated[date, BeforeValidator(_dated)]
+
+
+class _Missing(Form):
+    """What a missing value counts as."""
+
+    value: Annotated[_Value | date | None, BeforeValidator(lambda value: value)] = None
+    own_category: bool = False
+
+
+def _policy(value: object) -> object:
+    if isinstance(value, Mapping) and set(value) == {"value"}:
+        return value
+    if value == "refuse":
+        return None
+    if value == "category":
+        return {"own_category": True}
+    raise ValueError('write "refuse", "category" or {value = …}')
+
+
+_Policy = Annotated[_Missing | None, BeforeValidator(_policy)]
+
+
+class _Spelt(Form):
+    trim: bool = True
+    case: Case = "exact"
+    unicode: UnicodeForm = "exact"
+
+    def spelling(self) -> Spelling:
+        return Spelling(self.trim, self.case, self.unicode)
 
 
 class _Numeric(Form):
@@ -20,35 +68,72 @@ class _Numeric(Form):
     low: float
     high: float
     transform: Literal["none", "log1p"] = "none"
+    missing: _Policy = None
 
     def column(self, name: str) -> Column:
-        return NumericColumn(name, self.low, self.high, self.transform)
+        return NumericColumn(name, self.low, self.high, self.transform, _fixed(self.missing, name))
 
 
-class _Binary(Form):
+class _Dated(Form):
+    kind: Literal["date"]
+    low: _Date
+    high: _Date
+    format: str | None = None
+    missing: _Policy = None
+
+    def column(self, name: str) -> Column:
+        missing = _dated(_fixed(self.missing, name))
+        return DateColumn(name, self.low, self.high, self.format, missing)  # type: ignore[arg-type]  # it checks
+
+
+class _Bins(Form):
+    kind: Literal["bins"]
+    edges: list[float]
+    missing: _Policy = None
+
+    def column(self, name: str) -> Column:
+        own = self.missing is not None and self.missing.own_category
+        return BinnedColumn(name, tuple(self.edges), "category" if own else _fixed(self.missing, name))
+
+
+class _Binary(_Spelt):
     kind: Literal["binary"]
     values: list[_Value]
+    missing: _Policy = None
 
     def column(self, name: str) -> Column:
-        return BinaryColumn(name, tuple(self.values))  # type: ignore[arg-type]  # it checks and spells them itself
+        values: tuple[Any, ...] = tuple(self.values)  # the column checks and spells them itself
+        if self.missing is not None and self.missing.own_category:
+            # Three vertices instead of two: a missing value must not lie between the others on one axis.
+            spelt = BinaryColumn(name, values, spelling=self.spelling())
+            categories, missing = _with_category(spelt.values, spelt)
+            return CategoricalColumn(name, categories, missing=missing, spelling=self.spelling())
+        return BinaryColumn(name, values, _fixed(self.missing, name), self.spelling())
 
 
-class _Categorical(Form):
+class _Categorical(_Spelt):
     kind: Literal["categorical"]
     categories: list[_Value]
     other: _Value | None = None
+    missing: _Policy = None
 
     def column(self, name: str) -> Column:
-        return CategoricalColumn(name, tuple(self.categories), self.other)  # type: ignore[arg-type]  # as above
+        categories: tuple[Any, ...] = tuple(self.categories)  # as above
+        other: Any = self.other
+        missing: Any = None if self.missing is None else self.missing.value
+        if self.missing is not None and self.missing.own_category:
+            spelt = CategoricalColumn(name, categories, other, spelling=self.spelling())
+            categories, missing = _with_category(spelt.categories, spelt)
+        return CategoricalColumn(name, categories, other, missing, self.spelling())
 
 
-class _Classes(Form):
+class _Classes(_Spelt):
     kind: Literal["classes"]
     column: str
     classes: list[_Value]
 
     def label(self) -> Label:
-        return ClassLabel(self.column, tuple(self.classes))  # type: ignore[arg-type]  # as above
+        return ClassLabel(self.column, tuple(self.classes), self.spelling())  # type: ignore[arg-type]  # as above
 
 
 class _Real(Form):
@@ -71,7 +156,7 @@ class _Count(Form):
         return CountLabel(self.column, self.low, self.high)
 
 
-_ColumnForm = Annotated[_Numeric | _Binary | _Categorical, Field(discriminator="kind")]
+_ColumnForm = Annotated[_Numeric | _Dated | _Bins | _Binary | _Categorical, Field(discriminator="kind")]
 _LabelForm = Annotated[_Classes | _Real | _Count, Field(discriminator="kind")]
 
 
@@ -91,14 +176,32 @@ class DeclaredForm(Form):
         return columns, self.label.label() if self.label else None
 
 
-class SchemaForm(DeclaredForm):
-    """A whole schema file.
+class _Id(_Spelt):
+    column: str
 
-    >>> SchemaForm(id="customer").id
+
+def _named(value: object) -> object:
+    return value if isinstance(value, Mapping) else {"column": value}
+
+
+class PublicForm(DeclaredForm):
+    """What peers may see: columns, label, and the rule by which ids are compared.
+
+    >>> PublicForm().ids.case
+    'exact'
+    """
+
+    ids: _Spelt = _Spelt()
+
+
+class SchemaForm(DeclaredForm):
+    """A whole schema file; `id = "customer"` is short for `id = {column = "customer"}`.
+
+    >>> SchemaForm.model_validate({"id": "customer"}).id.column
     'customer'
     """
 
-    id: str
+    id: Annotated[_Id, BeforeValidator(_named)]
 
 
 def by_name(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,7 +225,7 @@ def columns_from_data(data: object) -> tuple[Column, ...]:
     """The columns that their `to_data` described.
 
     >>> columns_from_data([NumericColumn("age", low=17, high=90).to_data()])
-    (NumericColumn(name='age', low=17.0, high=90.0, transform='none'),)
+    (NumericColumn(name='age', low=17.0, high=90.0, transform='none', missing=None),)
     """
     form = check(DeclaredForm, by_name({"columns": data}), error=SchemaError, name="columns")
     return form.values()[0]
@@ -138,3 +241,30 @@ def label_from_data(data: Mapping[str, object]) -> Label:
     if label is None:
         raise SchemaError("a label description is empty.")
     return label
+
+
+def _fixed(policy: _Missing | None, name: str) -> Any:
+    """The value that a missing one counts as; the column checks it."""
+    if policy is None:
+        return None
+    if policy.own_category:
+        raise Misdeclared(
+            ("columns", name, "missing"),
+            f"column {name!r}: numbers and dates have no category for missing values. Write missing = {{value = …}}, "
+            'or declare kind = "bins".',
+        )
+    return policy.value
+
+
+def _with_category(
+    values: tuple[str, ...], column: BinaryColumn | CategoricalColumn
+) -> tuple[tuple[str, ...], str]:
+    """The values and one more for what is missing."""
+    own = column.spelling.spell(MISSING)
+    if own in values:
+        raise Misdeclared(
+            ("columns", column.name, "missing"),
+            f"column {column.name!r} declares {own!r} already. Write missing = {{value = {own!r}}} to put missing "
+            "values there.",
+        )
+    return (*values, own), own

@@ -56,7 +56,7 @@ class LabelBlock:
         match self.label:
             case None:
                 return ("constant",)
-            case ClassLabel(column, classes):
+            case ClassLabel(column=column, classes=classes):
                 return tuple(f"{column}={name}" for name in classes)
             case _:
                 return ("constant", self.label.column)

@@ -1,13 +1,9 @@
-"""Files read through DuckDB, streaming: CSV (plain or gzip) and Parquet, only the declared columns.
-
-DuckDB's own messages about a bad file quote its rows, so none of them is passed on.
-"""
+"""The rows of a source under a schema, streaming, only the declared columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,54 +12,79 @@ from numpy.typing import NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
-from colonnade.data.coding import Coded, Problems, code, refuse_ids, spell_ids
-from colonnade.data.columns import Column, NumericColumn, nearest
-from colonnade.data.query import BLANKS, File
+from colonnade.data.coding import Coded, code, holds_numbers, refuse_ids, spell_ids
+from colonnade.data.columns import Column, DateColumn, nearest
+from colonnade.data.databases import DuckDBRelation, SQLiteStream
+from colonnade.data.files import open_file
+from colonnade.data.postgresql import PostgreSQLStream
+from colonnade.data.problems import Problems
+from colonnade.data.relation import BLANKS, Relation, StreamRelation, refusal
 from colonnade.data.schema import Schema
-from colonnade.data.targets import CountLabel, Label, RealLabel
+from colonnade.data.sources import DuckDBSource, FileSource, PostgreSQLSource, Source, SQLiteSource
+from colonnade.data.targets import Label
 from colonnade.errors import DataError
 
 _IDS = 1 << 16
+# A number in groups of three digits, or with a comma where a point should be.
+_GROUPED = r"'[-+]?\d{1,3}(([ ,.'']|\x{a0}|\x{202f})\d{3})+([.,]\d+)?|[-+]?\d+,\d+'"
 
 
-class FileRows:
-    """The rows of one file. Opening it looks at its header only.
+def open_source(
+    source: Source, *, party: str, key: str | None = None, wanted: tuple[str, ...] = ()
+) -> Relation:
+    """The rows of a source, none of them read yet; `key` is the id column that orders a query's rows.
+
+    >>> from pathlib import Path
+    >>> open_source(FileSource(Path("no such file.csv")), party="bank")
+    Traceback (most recent call last):
+    colonnade.errors.DataError: party 'bank', file no such file.csv does not exist.
+    """
+    match source:
+        case FileSource(path=path):
+            return open_file(path, party=party, wanted=wanted)
+        case DuckDBSource():
+            return DuckDBRelation(source, party=party, key=key)
+        case SQLiteSource():
+            return StreamRelation(SQLiteStream(source, party=party, key=key))
+        case PostgreSQLSource():
+            return StreamRelation(PostgreSQLStream(source, party=party, key=key))
+
+
+class SourceRows:
+    """The rows of one source. Opening it looks at its columns only.
 
     Memory is one block, plus sixteen bytes a row while ids are checked for repetition.
 
+    >>> from pathlib import Path
     >>> schema = Schema.parse('''id = "customer"
     ... columns.age = {kind = "numeric", low = 17, high = 90}''')
-    >>> FileRows("bank", Path("no such file.csv"), schema)
+    >>> SourceRows("bank", FileSource(Path("no such file.csv")), schema)
     Traceback (most recent call last):
     colonnade.errors.DataError: party 'bank', file no such file.csv does not exist.
     """
 
-    def __init__(self, party: str, path: Path, schema: Schema) -> None:
-        self.name = f"file {path}"
+    def __init__(self, party: str, source: Source, schema: Schema) -> None:
         self._party, self._schema = party, schema
         self._ids_are_good = False
         self._declared: dict[str, Column | Label] = {column.name: column for column in schema.columns}
         if schema.label is not None:
             self._declared[schema.label.column] = schema.label
         names = (schema.id, *self._declared)
-        self._file = File.open(path, party=party, wanted=names)
+        self._rows = open_source(source, party=party, key=schema.id, wanted=names)
+        self.name = self._rows.name
+        what = "file" if isinstance(source, FileSource) else "query"
         for name in names:
-            if name not in self._file.columns:
+            if name not in self._rows.fields:
                 raise self._wrong(
-                    f"column {name!r} is declared but not in the file." + nearest(name, self._file.columns)
+                    f"column {name!r} is declared but not in the {what}." + nearest(name, self._rows.fields)
                 )
         for name, declared in self._declared.items():
-            column = self._file.columns[name]
-            if _is_number(declared) and not (column.is_text or column.is_number):
-                raise self._wrong(
-                    f"column {name!r} is declared as numbers but holds {column.kind} values. "
-                    "Declare it binary or categorical, or turn it into numbers."
-                )
+            self._check_type(name, declared)
 
     @cached_property
     def count(self) -> int:
-        """The number of rows; a file without any is refused."""
-        rows = self._file.count()
+        """The number of rows; a source without any is refused."""
+        rows = self._rows.count()
         if not rows:
             raise self._wrong("there are no rows.")
         return rows
@@ -79,7 +100,7 @@ class FileRows:
         """The rows in order, `size` at a time."""
         counts = dict.fromkeys(self._declared, 0)
         label, seen = self._schema.label, 0
-        for batch in self._file.batches([self._select(name) for name in self._declared], size):
+        for batch in self._batches(list(self._declared), size):
             arrays: dict[str, NDArray[Any]] = {}
             for name, values in zip(self._declared, batch.columns, strict=True):
                 coded = self._code(name, values)
@@ -91,38 +112,73 @@ class FileRows:
             raise self._wrong("there are no rows.")
         log.finish(counts, rows=seen)
 
+    def _batches(self, names: list[str], size: int) -> Iterator[pa.RecordBatch]:
+        return self._rows.batches(names, [self._select(name) for name in names], size=size)
+
     def _code(self, name: str, values: pa.Array) -> Coded:
         coded = code(values, self._declared[name])
         if coded.problems:
-            # The whole file is counted, so that its owner has to correct it once.
+            # All rows are counted, so that their owner has to correct them once.
             problems = self._problems(name) or coded.problems
             problems.refuse(party=self._party, source=self.name, column=name)
         return coded
 
     def _problems(self, name: str) -> Problems:
         total = Problems()
-        for batch in self._file.batches([self._select(name)], _IDS):
+        for batch in self._batches([name], _IDS):
             total += code(batch.column(0), self._declared[name]).problems
-        column = self._file.columns[name]
-        if _is_number(self._declared[name]) and column.is_text:
-            # A text that is no number reads as missing.
-            text = self._file.count(
-                f"{self._select(name)} IS NULL AND trim({column.identifier}, {BLANKS}) <> ''"
-            )
-            total += Problems(missing=-text, text=text)
+        if holds_numbers(self._declared[name]) and self._rows.fields[name].is_text:
+            trimmed = self._trimmed(name)
+            wrong = f"{trimmed} <> '' AND TRY_CAST({trimmed} AS DOUBLE) IS NULL"
+            text = self._rows.count([name], wrong)
+            grouped = self._rows.count([name], f"{wrong} AND regexp_full_match({trimmed}, {_GROUPED})")
+            total += Problems(infinite=-text, text=text - grouped, grouped=grouped)
         return total
 
+    def _check_type(self, name: str, declared: Column | Label) -> None:
+        field = self._rows.fields[name]
+        if holds_numbers(declared) and not (field.is_text or field.is_number):
+            raise self._wrong(
+                f"column {name!r} is declared as numbers but holds {field.kind} values. "
+                + (
+                    "Declare it as dates."
+                    if field.is_date
+                    else "Declare it binary or categorical, or turn it into numbers."
+                )
+            )
+        if isinstance(declared, DateColumn) and not (field.is_text or field.is_date):
+            raise self._wrong(
+                f"column {name!r} is declared as dates but holds {field.kind} values. Declare it as what it holds, or "
+                "turn it into dates."
+            )
+        if field.kind == "BLOB":
+            raise self._wrong(f"column {name!r} holds binary values. Leave it out, or turn it into text.")
+
     def _select(self, name: str) -> str:
-        column = self._file.columns[name]
-        if not _is_number(self._declared[name]):
-            return column.identifier
-        if column.is_text:
-            return f"TRY_CAST(trim({column.identifier}, {BLANKS}) AS DOUBLE)"
-        return f"CAST({column.identifier} AS DOUBLE)"
+        field = self._rows.fields[name]
+        if not holds_numbers(self._declared[name]):
+            return field.identifier
+        if field.is_text:
+            # A text that is no number must not pass for a missing one, which may have a declared value.
+            trimmed = self._trimmed(name)
+            return (
+                f"CASE WHEN {trimmed} <> '' THEN coalesce(TRY_CAST({trimmed} AS DOUBLE), 'inf'::DOUBLE) END"
+            )
+        return f"CAST({field.identifier} AS DOUBLE)"
+
+    def _trimmed(self, name: str) -> str:
+        return f"trim({self._rows.fields[name].identifier}, {BLANKS})"
 
     def _spelt_ids(self) -> Iterator[list[str]]:
-        for batch in self._file.batches([self._file.columns[self._schema.id].identifier], _IDS):
-            yield spell_ids(batch.column(0), party=self._party, source=self.name, column=self._schema.id)
+        name = self._schema.id
+        for batch in self._rows.batches([name], [self._rows.fields[name].identifier], size=_IDS):
+            yield spell_ids(
+                batch.column(0),
+                party=self._party,
+                source=self.name,
+                column=name,
+                spelling=self._schema.id_spelling,
+            )
 
     def _check_ids(self) -> None:
         """Refuse missing and repeated ids. Only where two hashes agree are the ids themselves compared."""
@@ -142,8 +198,4 @@ class FileRows:
         refuse_ids(missing, repeated, party=self._party, source=self.name, column=self._schema.id)
 
     def _wrong(self, message: str) -> DataError:
-        return DataError(f"party {self._party!r}, {self.name}: {message}")
-
-
-def _is_number(declared: Column | Label) -> bool:
-    return isinstance(declared, NumericColumn | RealLabel | CountLabel)
+        return refusal(self._party, self.name, message)

@@ -29,6 +29,9 @@
     kind = "classes"
     classes = ["<=50K", ">50K"]
 
+Also: `kind = "date"` with dates as bounds, `kind = "bins"` with `edges`, `missing = {value = …}` or "category", and for
+text `trim`, `case` and `unicode`, in columns and in ids (`id = {column = "customer", case = "lower"}`).
+
 The order of the columns is the order of declaration. A party without the label must declare at least one
 column; a party with the label may declare none.
 """
@@ -40,9 +43,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from colonnade.data.columns import Column, Misdeclared
+from colonnade.data.columns import Column
+from colonnade.data.declaring import Misdeclared
 from colonnade.data.documents import Document, check
-from colonnade.data.forms import DeclaredForm, SchemaForm, by_name
+from colonnade.data.forms import PublicForm, SchemaForm, by_name
+from colonnade.data.spelling import AS_WRITTEN, Spelling
 from colonnade.data.targets import Label
 from colonnade.errors import SchemaError
 
@@ -60,13 +65,16 @@ class PublicSchema:
     party: str
     columns: tuple[Column, ...]
     label: Label | None = None
+    id_spelling: Spelling = AS_WRITTEN
 
     def __post_init__(self) -> None:
         _check_names(self.columns, self.label)
 
     def to_data(self) -> dict[str, object]:
         """Plain values for a plan or a message; columns are a list, so their order survives sorted keys."""
-        return {"party": self.party, **_to_data(self.columns, self.label)}
+        rule = self.id_spelling.to_data()
+        ids = {"ids": rule} if rule else {}
+        return {"party": self.party, **ids, **_to_data(self.columns, self.label)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> PublicSchema:
@@ -75,8 +83,8 @@ class PublicSchema:
         if not isinstance(party, str) or not party:
             raise SchemaError("a schema description names no party.")
         rest = {key: value for key, value in data.items() if key != "party"}
-        form = check(DeclaredForm, by_name(rest), error=SchemaError, name=f"schema of party {party!r}")
-        return cls(party, *form.values())
+        form = check(PublicForm, by_name(rest), error=SchemaError, name=f"schema of party {party!r}")
+        return cls(party, *form.values(), form.ids.spelling())
 
 
 @dataclass(frozen=True)
@@ -93,6 +101,7 @@ class Schema:
     id: str
     columns: tuple[Column, ...]
     label: Label | None = None
+    id_spelling: Spelling = AS_WRITTEN
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -118,22 +127,54 @@ class Schema:
 
     @classmethod
     def _of(cls, document: Document) -> Schema:
+        for path in blanks(document.data):
+            raise SchemaError(f"{document.where(path)}: {path[-1]} is left blank. {blank_advice(path[-1])}")
         form = document.check(SchemaForm, error=SchemaError)
-        return _located(lambda: cls(form.id, *form.values()), document)
+        return _located(lambda: cls(form.id.column, *form.values(), form.id.spelling()), document)
 
     def to_data(self) -> dict[str, object]:
         """Plain values from which `from_data` makes an equal schema."""
-        return {"id": self.id, **_to_data(self.columns, self.label)}
+        rule = self.id_spelling.to_data()
+        return {"id": {"column": self.id, **rule} if rule else self.id, **_to_data(self.columns, self.label)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Schema:
         """The schema that `to_data` described."""
         form = check(SchemaForm, by_name(data), error=SchemaError, name="schema")
-        return cls(form.id, *form.values())
+        return cls(form.id.column, *form.values(), form.id.spelling())
 
     def public(self, party: str) -> PublicSchema:
         """What peers may see of it."""
-        return PublicSchema(party, self.columns, self.label)
+        return PublicSchema(party, self.columns, self.label, self.id_spelling)
+
+
+def blanks(data: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """The paths of all keys that a draft left for a person to fill in: an empty text or an empty list.
+
+    >>> blanks({"id": "", "columns": {"age": {"kind": "numeric", "low": "", "high": 90}}})
+    (('id',), ('columns', 'age', 'low'))
+    """
+    found: list[tuple[str, ...]] = []
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            found += [(key, *path) for path in blanks(value)]
+        elif value == "" or value == []:
+            found.append((key,))
+    return tuple(found)
+
+
+def blank_advice(key: str) -> str:
+    """What to write where a draft left a blank.
+
+    >>> blank_advice("id")
+    'Name the column that says who a row is.'
+    """
+    if key in ("id", "column"):
+        return "Name the column that says who a row is." if key == "id" else "Name the column."
+    what = {"low": "the least value", "high": "the greatest value", "edges": "the edges"}.get(
+        key, f"the {key}"
+    )
+    return f"Write {what} that the column can have, from what you know of it: read from the rows it would be a leak."
 
 
 def _check_names(columns: tuple[Column, ...], label: Label | None) -> None:

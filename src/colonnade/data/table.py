@@ -1,4 +1,4 @@
-"""One party's rows: a file or arrays, read in blocks, under a declared schema.
+"""One party's rows: a file, a query or arrays, read in blocks, under a declared schema.
 
 Messages of errors from here name the party, the file and the column, and count; they never show a value or
 an id. Counts depend on the data too, so they are for the party's own eyes and are not sent to peers.
@@ -17,8 +17,9 @@ from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
 from colonnade.data.coding import code, refuse_ids, spell_ids
 from colonnade.data.columns import nearest
-from colonnade.data.reading import FileRows
+from colonnade.data.reading import SourceRows
 from colonnade.data.schema import PublicSchema, Schema
+from colonnade.data.sources import FileSource, Source
 from colonnade.errors import DataError
 
 BLOCK_ROWS = 1 << 16
@@ -65,8 +66,9 @@ class Table:
     [[30.0], [90.0]]
     """
 
-    def __init__(self, party: str, path: str | Path, schema: Schema) -> None:
-        self._set(party, schema, FileRows(party, Path(path), schema), ClippingLog())
+    def __init__(self, party: str, source: str | Path | Source, schema: Schema) -> None:
+        where = FileSource(Path(source)) if isinstance(source, str | Path) else source
+        self._set(party, schema, SourceRows(party, where, schema), ClippingLog())
 
     def _set(self, party: str, schema: Schema, rows: Rows, clipping: ClippingLog) -> Table:
         self.party = party
@@ -195,7 +197,7 @@ def _array_rows(
     spelt = (
         [str(number) for number in range(rows)]
         if given is None
-        else spell_ids(given, party=party, source=name, column=schema.id)
+        else spell_ids(given, party=party, source=name, column=schema.id, spelling=schema.id_spelling)
     )
     if len(spelt) != rows:
         raise DataError(f"party {party!r}, {name}: {len(spelt)} ids for {rows} rows.")

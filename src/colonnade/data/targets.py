@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from colonnade.data.columns import Misdeclared, check_bounds, check_values, text_of
+from colonnade.data.declaring import Misdeclared, check_bounds, check_values
+from colonnade.data.spelling import AS_WRITTEN, Spelling
 
 
 @dataclass(frozen=True)
@@ -18,10 +19,11 @@ class ClassLabel:
 
     column: str
     classes: tuple[str, ...]
+    spelling: Spelling = AS_WRITTEN
     kind = "classes"
 
     def __post_init__(self) -> None:
-        classes = tuple(text_of(value) for value in self.classes)
+        classes = tuple(self.spelling.spell(value) for value in self.classes)
         check_values(("label", "classes"), f"label {self.column!r}", classes, least=2)
         object.__setattr__(self, "classes", classes)
 
@@ -35,9 +37,15 @@ class ClassLabel:
         """A label has no place for undeclared values."""
         return None
 
+    @property
+    def missing(self) -> str | None:
+        """Nor for missing ones: an invented label would be learnt."""
+        return None
+
     def to_data(self) -> dict[str, object]:
         """The declaration as plain values."""
-        return {"column": self.column, "kind": self.kind, "classes": list(self.classes)}
+        data: dict[str, object] = {"column": self.column, "kind": self.kind, "classes": list(self.classes)}
+        return {**data, **self.spelling.to_data()}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,232 @@
+"""Queries on database files as rows: DuckDB by itself, SQLite as a stream.
+
+The rows of a query come in the order of their ids' text, because without an order a database may give them
+differently at each reading, and ids and values are read one after another. All readings must see the same
+state: a file that changed since it was opened is refused.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from colonnade.data.declaring import nearest
+from colonnade.data.documents import nearest_file
+from colonnade.data.files import File, described_fields
+from colonnade.data.relation import (
+    Engine,
+    Field,
+    arrow_batches,
+    exactly,
+    first_line,
+    identifier,
+    refusal,
+)
+from colonnade.data.sources import DuckDBSource, SQLiteSource
+from colonnade.data.spelling import plain_text
+from colonnade.errors import DataError
+
+QUERY_FAILED = "the query failed while its rows were read. Run it in the database's own client to see why."
+
+
+class DuckDBRelation:
+    """A query on a DuckDB file, opened for reading only; `key` is the id column that orders its rows."""
+
+    typed = True
+
+    def __init__(self, source: DuckDBSource, *, party: str, key: str | None) -> None:
+        self.name = str(source)
+        self._party = party
+        self._file = _database_file(source.path, self.name, party)
+        self._engine = Engine(source.path)
+        self._query = f"({source.sql}\n)"
+        self.fields = self._described()
+        self._order = ""
+        if key is not None:
+            check_key(self.fields, key, party=party, name=self.name)
+            self._order = f" ORDER BY CAST({self.fields[key].identifier} AS VARCHAR)"
+
+    def batches(
+        self, names: Sequence[str], expressions: Sequence[str], *, size: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The expressions over all rows in order."""
+        return self._read(f"SELECT {', '.join(expressions)} FROM {self._query}{self._order}", size)
+
+    def count(self, names: Sequence[str] = (), condition: str = "true") -> int:
+        """How many rows meet a condition."""
+        (batch,) = self._read(f"SELECT count(*) FROM {self._query} WHERE {condition}", 1)
+        return int(batch.column(0)[0].as_py())
+
+    def _read(self, query: str, size: int) -> Iterator[pa.RecordBatch]:
+        wrong = None
+        with self._engine.session() as session:
+            try:
+                yield from exactly(arrow_batches(session.sql(query), size), size)
+            except duckdb.Error:
+                wrong = self._wrong(QUERY_FAILED)
+        # Raised outside, so that DuckDB's message, which may quote a row, does not hang on it.
+        if wrong:
+            raise wrong
+        self._file.check_unchanged()
+
+    def _described(self) -> Mapping[str, Field]:
+        try:
+            with self._engine.session() as session:
+                return described_fields(session.execute(f"DESCRIBE SELECT * FROM {self._query}").fetchall())
+        except duckdb.IOException as found:
+            wrong = (
+                "another process holds the database for writing. Close it there, or query a copy."
+                if "lock" in str(found)
+                else "it is not a DuckDB database, or it is damaged."
+            )
+        except duckdb.Error as found:
+            # Planning a query reads no rows, so what it says is about the query.
+            wrong = f"the query cannot be run: {first_line(found)}."
+        raise self._wrong(wrong)
+
+    def _wrong(self, message: str) -> DataError:
+        return refusal(self._party, self.name, message)
+
+
+class SQLiteStream:
+    """A query on a SQLite file, opened for reading only; `key` is the id column that orders its rows.
+
+    SQLite's columns have no types that bind their values, so everything is spelt as text and read like a CSV.
+    """
+
+    typed = False
+
+    def __init__(self, source: SQLiteSource, *, party: str, key: str | None) -> None:
+        self.name = str(source)
+        self._party = party
+        _database_file(source.path, self.name, party)
+        # The stream may be read from another thread than this, but never from two at once.
+        self._database = sqlite3.connect(
+            f"{source.path.resolve().as_uri()}?mode=ro",
+            uri=True,
+            check_same_thread=False,
+            isolation_level=None,
+        )
+        self._query = f"({source.sql}\n)"
+        self.fields = self._described()
+        self._version = self._data_version()
+        self._order = ""
+        if key is not None:
+            check_key(self.fields, key, party=party, name=self.name)
+            self._order = f" ORDER BY CAST({identifier(key)} AS TEXT) COLLATE BINARY"
+            self._refuse_real_ids(key)
+
+    def read(self, names: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+        """These columns as text."""
+        wanted = [self.fields[name].identifier for name in names]
+        query = f"SELECT {', '.join(map(identifier, names))} FROM {self._query}{self._order}"
+        wrong = None
+        try:
+            with closing(self._database.cursor()) as cursor:
+                cursor.execute(query)
+                while rows := cursor.fetchmany(size):
+                    columns = [_texts(values) for values in zip(*rows, strict=True)]
+                    yield pa.record_batch(columns, names=wanted)
+        except sqlite3.Error:
+            wrong = self._wrong(QUERY_FAILED)
+        except TypeError:
+            wrong = self._wrong("a declared column holds binary values. Leave it out, or turn it into text.")
+        if wrong:
+            raise wrong
+        self._check_unchanged()
+
+    def length(self) -> int:
+        """The number of rows."""
+        return self._count("true")
+
+    def _count(self, condition: str) -> int:
+        try:
+            query = f"SELECT count(*) FROM {self._query} WHERE {condition}"
+            ((rows,),) = self._database.execute(query).fetchall()
+        except sqlite3.Error:
+            rows = None
+        if rows is None:
+            raise self._wrong(QUERY_FAILED)
+        self._check_unchanged()
+        return int(rows)
+
+    def _described(self) -> Mapping[str, Field]:
+        try:
+            with closing(self._database.execute(f"SELECT * FROM {self._query} LIMIT 0")) as cursor:
+                return fields_of([str(column[0]) for column in cursor.description])
+        except sqlite3.DatabaseError as found:
+            # Nothing was read, so what it says is about the query or the file.
+            damaged = "not a database" in str(found) or "malformed" in str(found)
+            wrong = (
+                "it is not a SQLite database, or it is damaged."
+                if damaged
+                else f"the query cannot be run: {first_line(found)}."
+            )
+        except DataError as found:
+            wrong = str(found)
+        raise self._wrong(wrong)
+
+    def _refuse_real_ids(self, key: str) -> None:
+        if real := self._count(f"typeof({identifier(key)}) = 'real'"):
+            raise self._wrong(
+                f"id column {key!r}: {real} ids are floating point numbers. Give ids as integers or text, spelt the "
+                "same at every party."
+            )
+
+    def _data_version(self) -> Any:
+        """A number that changes when another connection changes the database."""
+        return self._database.execute("PRAGMA data_version").fetchone()
+
+    def _check_unchanged(self) -> None:
+        if self._data_version() != self._version:
+            raise self._wrong("it changed since it was opened. Start again while nobody writes to it.")
+
+    def _wrong(self, message: str) -> DataError:
+        return refusal(self._party, self.name, message)
+
+
+def fields_of(names: Sequence[str]) -> dict[str, Field]:
+    """Columns of text, called by position.
+
+    >>> fields_of(["age"])
+    {'age': Field(identifier='c0', kind='VARCHAR')}
+    """
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"the query gives two columns the name {name!r}. Rename one of them with AS.")
+    return {name: Field(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
+
+
+def check_key(fields: Mapping[str, Field], key: str, *, party: str, name: str) -> None:
+    """Refuse a query without the id column.
+
+    >>> check_key({"customer": Field("c0", "BIGINT")}, "customer", party="bank", name="query on bank.duckdb")
+    """
+    if key not in fields:
+        raise refusal(
+            party, name, f"the id column {key!r} is not among the query's columns." + nearest(key, fields)
+        )
+
+
+def _database_file(path: Path, name: str, party: str) -> File:
+    if path.is_dir():
+        raise refusal(party, name, "it is a directory; a database file was expected.")
+    if not path.exists():
+        raise refusal(party, name, "the file does not exist." + nearest_file(path))
+    return File(path, party, name=name)
+
+
+def _texts(values: Sequence[object]) -> pa.Array:
+    return pa.array([None if value is None else _text(value) for value in values], pa.string())
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        raise TypeError("binary")
+    return plain_text(value)

@@ -1,0 +1,95 @@
+"""What every declaration is checked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from colonnade.errors import SchemaError
+
+
+class Misdeclared(SchemaError):
+    """A declaration that contradicts itself; `where` is the path of its key in a schema file.
+
+    >>> try:
+    ...     check_bounds(("columns", "age"), "column 'age'", 90, 17)
+    ... except Misdeclared as wrong:
+    ...     print(wrong.where)
+    ('columns', 'age', 'low')
+    """
+
+    def __init__(self, where: tuple[str, ...], message: str) -> None:
+        super().__init__(message)
+        self.where = where
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """A sentence that names the choice closest to a misspelt one, or nothing.
+
+    >>> nearest("categoric", ["numeric", "binary", "categorical"])
+    " Did you mean 'categorical'?"
+    >>> nearest("zebra", ["numeric"])
+    ''
+    """
+    close = get_close_matches(name, list(choices), n=1, cutoff=0.6)
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def check_bounds(where: tuple[str, ...], what: str, low: float, high: float) -> None:
+    """Raise unless low < high are finite and far enough apart to divide by.
+
+    >>> check_bounds(("label",), "label 'price'", 0, 100)
+    """
+    for key, value in (("low", low), ("high", high)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise Misdeclared((*where, key), f"{what}: {key} = {value!r} is not a finite number.")
+    if not low < high:
+        raise Misdeclared(
+            (*where, "low"),
+            f"{what}: low = {low:g} is not below high = {high:g}. Declare the range its values can take.",
+        )
+    if not (math.isfinite(high - low) and math.isfinite(2.0 / (high - low))):
+        raise Misdeclared(
+            (*where, "low"), f"{what}: the range from {low:g} to {high:g} is too wide or too narrow to scale."
+        )
+
+
+def check_values(where: tuple[str, ...], what: str, values: tuple[str, ...], *, least: int) -> None:
+    """Raise unless the declared values are at least `least`, not empty and all different.
+
+    >>> check_values(("label", "classes"), "label 'income'", ("low", "high"), least=2)
+    """
+    key = where[-1]
+    if len(values) < least:
+        raise Misdeclared(where, f"{what}: {key} declares {len(values)} values; it needs at least {least}.")
+    if not all(value.strip() for value in values):
+        raise Misdeclared(
+            where, f"{what}: {key} declares an empty text, which in a file means a missing value."
+        )
+    twice = sorted({value for value in values if values.count(value) > 1})
+    if twice:
+        raise Misdeclared(where, f"{what}: {key} declares {twice[0]!r} more than once.")
+
+
+def check_member(where: tuple[str, ...], what: str, value: str, *, among: tuple[str, ...]) -> None:
+    """Raise unless a value that takes in others is itself declared.
+
+    >>> check_member(("columns", "job", "other"), "column 'job'", "clerk", among=("clerk", "farmer"))
+    """
+    if value not in among:
+        raise Misdeclared(
+            where, f"{what}: {where[-1]} = {value!r} is not among its values." + nearest(value, among)
+        )
+
+
+def check_within(where: tuple[str, ...], what: str, value: float, *, low: float, high: float) -> None:
+    """Raise unless the number that stands for a missing one lies within the bounds.
+
+    >>> check_within(("columns", "age", "missing"), "column 'age'", 40, low=17, high=90)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise Misdeclared(
+            where,
+            f"{what}: missing = {value!r} is not a number from {low:g} to {high:g}, its declared bounds.",
+        )

@@ -1,0 +1,172 @@
+"""Columns that a public rule turns into numbers or categories: dates into days, numbers into bins."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Literal
+
+from colonnade.data.declaring import Misdeclared, check_bounds
+
+DAY_MICROSECONDS = 86_400_000_000
+MISSING = "missing"
+
+_EPOCH = datetime(1970, 1, 1)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def microseconds(moment: date) -> int:
+    """Microseconds since the start of 1970, exactly; a moment with a time zone counts in UTC.
+
+    >>> microseconds(date(1970, 1, 2)) == DAY_MICROSECONDS
+    True
+    """
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)
+    elif moment.tzinfo is not None:
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment_of(text: str, format: str | None = None) -> date | None:
+    """The date or moment that a text names, or None; ISO 8601 unless a format is declared.
+
+    >>> moment_of("2000-02-29"), moment_of("29.2.2000", "%d.%m.%Y"), moment_of("soon")
+    (datetime.date(2000, 2, 29), datetime.datetime(2000, 2, 29, 0, 0), None)
+    """
+    try:
+        if format is not None:
+            return datetime.strptime(text, format)
+        return date.fromisoformat(text) if len(text) <= 10 else datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        return None
+
+
+@dataclass(frozen=True)
+class DateColumn:
+    """Dates or moments between declared bounds, counted in days; a moment is a day and its fraction.
+
+    `high` is the start of its day: declare the day after it if hours matter.
+
+    >>> DateColumn("opened", low=date(1970, 1, 1), high=date(1970, 1, 31)).range
+    (0.0, 30.0)
+    """
+
+    name: str
+    low: date
+    high: date
+    format: str | None = None
+    missing: date | None = None
+
+    def __post_init__(self) -> None:
+        where, what = ("columns", self.name), f"column {self.name!r}"
+        for key in ("low", "high", "missing"):
+            value = getattr(self, key)
+            if not isinstance(value, date) and not (key == "missing" and value is None):
+                raise Misdeclared((*where, key), f"{what}: {key} = {value!r} is not a date like 2000-01-31.")
+            if isinstance(value, datetime) and value.tzinfo is not None:
+                object.__setattr__(self, key, value.astimezone(UTC).replace(tzinfo=None))
+        if not microseconds(self.low) < microseconds(self.high):
+            raise Misdeclared(
+                (*where, "low"),
+                f"{what}: low = {self.low} is not before high = {self.high}. Declare the range its dates can take.",
+            )
+        check_bounds(where, what, *self.range)
+        missing = None if self.missing is None else microseconds(self.missing)
+        if missing is not None and not microseconds(self.low) <= missing <= microseconds(self.high):
+            raise Misdeclared(
+                (*where, "missing"),
+                f"{what}: missing = {self.missing} is not from {self.low} to {self.high}, its declared bounds.",
+            )
+        if self.format is not None and "%" not in self.format:
+            raise Misdeclared(
+                (*where, "format"),
+                f"{what}: format = {self.format!r} names no part of a date; '%d.%m.%Y' reads 31.12.2000.",
+            )
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The bounds in days since the start of 1970."""
+        return microseconds(self.low) / DAY_MICROSECONDS, microseconds(self.high) / DAY_MICROSECONDS
+
+    @property
+    def fill(self) -> float | None:
+        """What a missing date counts as, in days."""
+        return None if self.missing is None else microseconds(self.missing) / DAY_MICROSECONDS
+
+    def to_data(self) -> dict[str, object]:
+        """The declaration as plain values."""
+        data: dict[str, object] = {
+            "name": self.name,
+            "kind": "date",
+            "low": self.low.isoformat(),
+            "high": self.high.isoformat(),
+        }
+        written = {} if self.format is None else {"format": self.format}
+        return {**data, **written, **_filled(None if self.missing is None else self.missing.isoformat())}
+
+
+@dataclass(frozen=True)
+class BinnedColumn:
+    """Numbers sorted into bins between declared edges; each bin is a category and begins at its lower edge.
+
+    Below the first edge and from the last one up are bins too, so nothing lies outside. `missing` is a number,
+    whose bin then takes in missing values, or "category", which gives them a bin of their own.
+
+    >>> BinnedColumn("age", edges=(18, 65)).levels
+    ('below 18', '18 to 65', 'from 65')
+    """
+
+    name: str
+    edges: tuple[float, ...]
+    missing: float | Literal["category"] | None = None
+
+    def __post_init__(self) -> None:
+        where, what = ("columns", self.name, "edges"), f"column {self.name!r}"
+        if not self.edges:
+            raise Misdeclared(where, f"{what}: edges declares no edge; one makes two bins.")
+        for edge in self.edges:
+            if isinstance(edge, bool) or not isinstance(edge, int | float) or not math.isfinite(edge):
+                raise Misdeclared(where, f"{what}: the edge {edge!r} is not a finite number.")
+        edges = tuple(float(edge) for edge in self.edges)
+        if any(not left < right for left, right in itertools.pairwise(edges)):
+            raise Misdeclared(where, f"{what}: edges must rise, each above the one before it.")
+        object.__setattr__(self, "edges", edges)
+        if self.missing is None or self.missing == "category":
+            return
+        if (
+            isinstance(self.missing, bool)
+            or not isinstance(self.missing, int | float)
+            or not math.isfinite(self.missing)
+        ):
+            raise Misdeclared(
+                (*where[:2], "missing"), f"{what}: missing = {self.missing!r} is not a finite number."
+            )
+        object.__setattr__(self, "missing", float(self.missing))
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The bins in order of their codes."""
+        spelt = [_short(edge) for edge in self.edges]
+        between = [f"{low} to {high}" for low, high in itertools.pairwise(spelt)]
+        own = (MISSING,) if self.missing == "category" else ()
+        return (f"below {spelt[0]}", *between, f"from {spelt[-1]}", *own)
+
+    def to_data(self) -> dict[str, object]:
+        """The declaration as plain values."""
+        data: dict[str, object] = {"name": self.name, "kind": "bins", "edges": list(self.edges)}
+        return (
+            {**data, "missing": "category"}
+            if self.missing == "category"
+            else {**data, **_filled(self.missing)}
+        )
+
+
+def _filled(missing: object) -> dict[str, object]:
+    return {} if missing is None else {"missing": {"value": missing}}
+
+
+def _short(number: float) -> str:
+    return str(int(number)) if number.is_integer() and abs(number) < 1e15 else repr(number)

@@ -1,0 +1,144 @@
+"""A query on a PostgreSQL server as a stream of rows, through psycopg (the extra `postgres`).
+
+One read-only transaction serves all readings, so that each sees the same state of the database, and a
+cursor on the server hands rows out in batches, so that memory is one batch. Numbers and truth values come as
+what they are; everything else, exact decimals and dates among it, as the server's own text.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from colonnade.data.databases import QUERY_FAILED, check_key, fields_of
+from colonnade.data.relation import Field, first_line, identifier, refusal
+from colonnade.data.sources import PostgreSQLSource
+from colonnade.errors import DataError
+
+if TYPE_CHECKING:
+    import psycopg
+
+_SECONDS_TO_CONNECT = 10
+_WHOLE, _REAL, _TRUTH, _TEXT = pa.int64(), pa.float64(), pa.bool_(), pa.string()
+# By the server's type: DuckDB's word for it, how it is asked for, and how it is held. A single-precision number is
+# widened by the server, as DuckDB does it, and not read from its shortest text.
+_TYPES: Mapping[str, tuple[str, str, pa.DataType]] = {
+    "int2": ("BIGINT", "{}::int8", _WHOLE),
+    "int4": ("BIGINT", "{}::int8", _WHOLE),
+    "int8": ("BIGINT", "{}", _WHOLE),
+    "float4": ("DOUBLE", "{}::float8", _REAL),
+    "float8": ("DOUBLE", "{}", _REAL),
+    "bool": ("BOOLEAN", "{}", _TRUTH),
+    "numeric": ("DECIMAL", "{}::text", _TEXT),
+    "date": ("DATE", "{}::text", _TEXT),
+    "timestamp": ("TIMESTAMP", "{}::text", _TEXT),
+    "timestamptz": ("TIMESTAMP WITH TIME ZONE", "{}::text", _TEXT),
+    "bytea": ("BLOB", "{}::text", _TEXT),
+}
+_ANY = ("VARCHAR", "{}::text", _TEXT)
+
+
+class PostgreSQLStream:
+    """The rows of a query on a server; `key` is the id column that orders them."""
+
+    typed = True
+
+    def __init__(self, source: PostgreSQLSource, *, party: str, key: str | None) -> None:
+        self.name = str(source)
+        self._party = party
+        self._query = f"({source.sql}\n) AS source"
+        self._connection = self._connect(source)
+        # The server keeps the transaction open until somebody ends it.
+        weakref.finalize(self, self._connection.close)
+        self._types: dict[str, tuple[str, str, pa.DataType]] = {}
+        self.fields = self._described()
+        self._order = ""
+        if key is not None:
+            check_key(self.fields, key, party=party, name=self.name)
+            # By bytes: under the database's own collation different ids may count as equal.
+            self._order = f' ORDER BY {identifier(key)}::text COLLATE "C"'
+
+    def read(self, names: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+        """These columns, by a cursor on the server."""
+        import psycopg
+
+        asked = ", ".join(self._types[name][1].format(identifier(name)) for name in names)
+        held = [self._types[name][2] for name in names]
+        wanted = [self.fields[name].identifier for name in names]
+        wrong = None
+        try:
+            with self._connection.cursor(name="colonnade") as cursor:
+                cursor.execute(f"SELECT {asked} FROM {self._query}{self._order}")
+                while rows := cursor.fetchmany(size):
+                    columns = zip(*rows, strict=True)
+                    arrays = [pa.array(values, kind) for values, kind in zip(columns, held, strict=True)]
+                    yield pa.record_batch(arrays, names=wanted)
+        except psycopg.Error as found:
+            wrong = self._failed(found)
+        # Raised outside, so that the server's message, which may quote a row, does not hang on it.
+        if wrong:
+            raise wrong
+
+    def length(self) -> int:
+        """The number of rows."""
+        import psycopg
+
+        try:
+            ((rows,),) = self._connection.execute(f"SELECT count(*) FROM {self._query}").fetchall()
+            return int(rows)
+        except psycopg.Error as found:
+            wrong = self._failed(found)
+        raise wrong
+
+    def _connect(self, source: PostgreSQLSource) -> psycopg.Connection[tuple[Any, ...]]:
+        try:
+            import psycopg
+        except ImportError:
+            raise self._wrong(
+                "PostgreSQL is read through psycopg, which is not installed. Install colonnade[postgres]."
+            ) from None
+        options: dict[str, Any] = {"autocommit": False}
+        if (password := source.password()) is not None:
+            options["password"] = password
+        if "connect_timeout" not in source.address:
+            options["connect_timeout"] = _SECONDS_TO_CONNECT
+        try:
+            connection = psycopg.connect(source.address, **options)
+            connection.read_only = True
+            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+            connection.execute("SET LOCAL datestyle TO ISO")
+            connection.execute("SET LOCAL timezone TO 'UTC'")
+            return connection
+        except psycopg.Error as found:
+            # It names host, port and user, and never the password.
+            wrong = f"the database cannot be reached: {first_line(found)}. Is it running, and are you let in?"
+        raise self._wrong(wrong)
+
+    def _described(self) -> Mapping[str, Field]:
+        import psycopg
+
+        try:
+            cursor = self._connection.execute(f"SELECT * FROM {self._query} LIMIT 0")
+            described = [
+                (column.name, psycopg.adapters.types.get(column.type_code))
+                for column in cursor.description or ()
+            ]
+            fields = fields_of([name for name, _ in described])
+            self._types = {name: _TYPES.get(type.name, _ANY) if type else _ANY for name, type in described}
+            return {name: Field(field.identifier, self._types[name][0]) for name, field in fields.items()}
+        except psycopg.Error as found:
+            # Nothing was read, so what it says is about the query.
+            wrong = f"the query cannot be run: {first_line(found)}."
+        except DataError as found:
+            wrong = str(found)
+        raise self._wrong(wrong)
+
+    def _failed(self, found: psycopg.Error) -> DataError:
+        lost = self._connection.closed or found.sqlstate is None or found.sqlstate[:2] in ("08", "57")
+        return self._wrong("the connection to the database was lost. Start again." if lost else QUERY_FAILED)
+
+    def _wrong(self, message: str) -> DataError:
+        return refusal(self._party, self.name, message)

@@ -1,0 +1,71 @@
+"""What can be wrong with the values of a column, as counts: they go to whoever holds the data, the values nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from colonnade.errors import DataError
+
+
+@dataclass(frozen=True)
+class Problems:
+    """How many values of a column cannot be used, by reason.
+
+    >>> Problems(missing=2, infinite=1).sentence
+    '2 values are missing (empty, NULL or NaN), 1 value is infinite'
+    """
+
+    missing: int = 0
+    infinite: int = 0
+    text: int = 0
+    grouped: int = 0
+    undated: int = 0
+    fractional: int = 0
+    undeclared: int = 0
+
+    def __add__(self, other: Problems) -> Problems:
+        return Problems(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, f.name) for f in fields(self))
+
+    @property
+    def sentence(self) -> str:
+        """What was found, as counts only."""
+        said = (
+            (self.missing, "missing (empty, NULL or NaN)"),
+            (self.infinite, "infinite"),
+            (self.text, "text where a number is declared"),
+            (self.grouped, "written with thousands separators or a decimal comma"),
+            (self.undated, "not dates as declared"),
+            (self.fractional, "not whole where a count is declared"),
+            (self.undeclared, "not among the declared ones"),
+        )
+        return ", ".join(
+            f"{count} value is {what}" if count == 1 else f"{count} values are {what}"
+            for count, what in said
+            if count
+        )
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        if self.undeclared:
+            return "Declare every value that can occur, or a category that takes in the others."
+        if self.undated:
+            return "Write dates as 2000-01-31, or declare how they are written, such as format = '%d.%m.%Y'."
+        if self.grouped:
+            return "Write numbers as 1234.5, without separators."
+        if self.text:
+            return "Correct the file, or declare the column categorical."
+        if self.missing:
+            return (
+                "Declare what a missing value counts as, such as missing = {value = …}, or leave these rows out at "
+                "every party."
+            )
+        return "Correct them, or leave these rows out at every party."
+
+    def refuse(self, *, party: str, source: str, column: str) -> None:
+        """Raise a `DataError` if there is any problem."""
+        if self:
+            raise DataError(f"party {party!r}, {source}, column {column!r}: {self.sentence}. {self.advice}")

@@ -1,0 +1,249 @@
+"""Rows in order, in batches, as SQL expressions over named columns: what every source of a table offers.
+
+DuckDB's and the databases' own messages about bad rows quote them, so none of those is passed on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import duckdb
+import pyarrow as pa
+
+from colonnade.errors import DataError
+
+# In SQL: the blanks that a file may leave around a number.
+BLANKS = "' ' || chr(9) || chr(10) || chr(13)"
+
+_NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
+_DATE = re.compile(r"DATE|TIMESTAMP.*")
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "preserve_insertion_order": True,
+    "autoinstall_known_extensions": False,
+}
+_BATCH = 1 << 16
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of a source: how SQL calls it, and its type in DuckDB's words.
+
+    >>> Field("age", "SMALLINT").is_number
+    True
+    """
+
+    identifier: str
+    kind: str
+
+    @property
+    def is_text(self) -> bool:
+        """Whether numbers and dates in it have to be read from text."""
+        return self.kind == "VARCHAR"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it holds numbers."""
+        return _NUMBER.fullmatch(self.kind) is not None
+
+    @property
+    def is_date(self) -> bool:
+        """Whether it holds dates or moments."""
+        return _DATE.fullmatch(self.kind) is not None
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether it holds true and false."""
+        return self.kind == "BOOLEAN"
+
+
+class Relation(Protocol):
+    """Where rows come from. Opening one reads no rows; each reading sees the same rows in the same order."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        ...
+
+    @property
+    def typed(self) -> bool:
+        """Whether the types of its columns are its own, and not the text they are written in."""
+        ...
+
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        """Its columns by name."""
+        ...
+
+    def batches(
+        self, names: Sequence[str], expressions: Sequence[str], *, size: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Expressions over these columns, for all rows in order, exactly `size` rows a batch but for the last."""
+        ...
+
+    def count(self, names: Sequence[str] = (), condition: str = "true") -> int:
+        """How many rows meet a condition on these columns."""
+        ...
+
+
+class Engine:
+    """A DuckDB of a source's own: nothing it keeps in memory outlives the source or is shared.
+
+    >>> with Engine().session() as session:
+    ...     session.execute("SELECT 1").fetchall()
+    [(1,)]
+    """
+
+    def __init__(self, database: Path | None = None) -> None:
+        self._path = database
+
+    @contextmanager
+    def session(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection that draws nothing into the terminal of whoever calls."""
+        with closing(self._database.cursor()) as session:
+            # It can only be set per session.
+            session.execute("SET enable_progress_bar = false")
+            yield session
+
+    @cached_property
+    def _database(self) -> duckdb.DuckDBPyConnection:
+        if self._path is None:
+            return duckdb.connect(config=_SETTINGS)
+        return duckdb.connect(self._path, read_only=True, config=_SETTINGS)
+
+
+class Stream(Protocol):
+    """Rows that do not come through DuckDB: another database's, or those of a packed file."""
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        ...
+
+    @property
+    def typed(self) -> bool:
+        """Whether the types of its columns are its own, and not the text they are written in."""
+        ...
+
+    @property
+    def fields(self) -> Mapping[str, Field]:
+        """Its columns by name."""
+        ...
+
+    def read(self, names: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
+        """These columns, under their identifiers, some rows at a time, always in the same order."""
+        ...
+
+    def length(self) -> int:
+        """The number of rows."""
+        ...
+
+
+class StreamRelation:
+    """A stream as a relation: DuckDB evaluates the expressions on each batch, so that all sources read alike."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._engine = Engine()
+        self.name = stream.name
+        self.typed = stream.typed
+        self.fields = stream.fields
+
+    def batches(
+        self, names: Sequence[str], expressions: Sequence[str], *, size: int
+    ) -> Iterator[pa.RecordBatch]:
+        """The expressions over each batch of the stream."""
+        return exactly(self._evaluated(names, expressions, size), size)
+
+    def count(self, names: Sequence[str] = (), condition: str = "true") -> int:
+        """How many rows meet a condition."""
+        if not names:
+            return self._stream.length()
+        found = self._evaluated(names, [f"count(*) FILTER (WHERE {condition})"], _BATCH)
+        return sum(int(batch.column(0)[0].as_py()) for batch in found)
+
+    def _evaluated(
+        self, names: Sequence[str], expressions: Sequence[str], size: int
+    ) -> Iterator[pa.RecordBatch]:
+        query = f"SELECT {', '.join(expressions)} FROM rows_read"
+        with self._engine.session() as session:
+            for batch in self._stream.read(names, size):
+                session.register("rows_read", pa.Table.from_batches([batch]))
+                yield from arrow_batches(session.sql(query), size)
+                session.unregister("rows_read")
+
+
+def arrow_batches(relation: duckdb.DuckDBPyRelation, size: int) -> Iterator[pa.RecordBatch]:
+    """A result as Arrow batches, as they are computed."""
+    # The older name is deprecated; the newer one is missing from older versions.
+    open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
+    reader: Iterator[pa.RecordBatch] = open_reader(size)
+    return reader
+
+
+def exactly(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of exactly `size`; a batch that fits already is not copied.
+
+    >>> batch = pa.record_batch({"a": [1, 2, 3]})
+    >>> [part.num_rows for part in exactly(iter([batch, batch]), 4)]
+    [4, 2]
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        while rows >= size:
+            joined = waiting[0] if len(waiting) == 1 else _joined(waiting)
+            yield joined.slice(0, size)
+            rows -= size
+            waiting = [joined.slice(size)] if rows else []
+    if rows:
+        yield waiting[0] if len(waiting) == 1 else _joined(waiting)
+
+
+def quoted(text: object) -> str:
+    """A text as SQL writes it.
+
+    >>> quoted("it's")
+    "'it''s'"
+    """
+    return "'" + str(text).replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """A name as SQL writes it.
+
+    >>> identifier('capital gain')
+    '"capital gain"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def refusal(party: str, name: str, message: str) -> DataError:
+    """What is wrong with a source, and whose it is.
+
+    >>> str(refusal("bank", "file a.csv", "there are no rows."))
+    "party 'bank', file a.csv: there are no rows."
+    """
+    return DataError(f"party {party!r}, {name}: {message}")
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error that speaks of a query or a server and of no row.
+
+    >>> first_line(ValueError('Catalog Error: no table "x"; did you mean "y"?' + chr(10) + 'LINE 1: …'))
+    'Catalog Error: no table "x"; did you mean "y"?'
+    """
+    lines: list[Any] = str(error).strip().splitlines() or [type(error).__name__]
+    return str(lines[0]).strip().rstrip(".")
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches).combine_chunks()
+    return table.to_batches()[0]

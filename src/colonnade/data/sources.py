@@ -1,0 +1,172 @@
+"""Where a party's rows come from, as its own file says it.
+
+::
+
+    data = "bank.csv"
+    data = {sql = "select * from customers", database = "bank.duckdb"}
+    data = {sql = "select * from customers", database = "sqlite:bank.db"}
+
+    [data]
+    sql = "select * from customers"
+    database = "postgresql://reader@db.bank/core"
+    password_env = "BANK_DB_PASSWORD"
+
+Passwords stand in no file: an address that holds one is refused. PostgreSQL also looks where it always does
+(PGPASSWORD, PGPASSFILE, a service file).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from colonnade.data.documents import Form, check
+from colonnade.errors import InputError, JobError
+
+_POSTGRESQL = ("postgresql", "postgres")
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """A file: CSV, packed or not, or Parquet.
+
+    >>> print(FileSource(Path("bank.csv")))
+    file bank.csv
+    """
+
+    path: Path
+
+    def __str__(self) -> str:
+        return f"file {self.path}"
+
+
+@dataclass(frozen=True)
+class DuckDBSource:
+    """A query on a DuckDB file.
+
+    >>> print(DuckDBSource("select 1", Path("bank.duckdb")))
+    query on bank.duckdb
+    """
+
+    sql: str
+    path: Path
+
+    def __str__(self) -> str:
+        return f"query on {self.path}"
+
+
+@dataclass(frozen=True)
+class SQLiteSource:
+    """A query on a SQLite file.
+
+    >>> print(SQLiteSource("select 1", Path("bank.db")))
+    query on bank.db
+    """
+
+    sql: str
+    path: Path
+
+    def __str__(self) -> str:
+        return f"query on {self.path}"
+
+
+@dataclass(frozen=True)
+class PostgreSQLSource:
+    """A query on a PostgreSQL server; the password, if one is needed, is in an environment variable.
+
+    >>> print(PostgreSQLSource("select 1", "postgresql://reader@db.bank:5432/core?sslmode=require"))
+    query on postgresql://db.bank:5432/core
+    """
+
+    sql: str
+    address: str
+    password_env: str | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self.address)
+            secret = parts.password is not None or any(
+                key in parse_qs(parts.query) for key in ("password", "sslpassword", "passfile")
+            )
+        except ValueError:
+            raise JobError(
+                "the address of a PostgreSQL database cannot be read. Write postgresql://user@host:port/database."
+            ) from None
+        if secret:
+            raise JobError(
+                "the address of a PostgreSQL database holds a password. Take it out, put it into an environment "
+                "variable, and name that variable in password_env."
+            )
+
+    def __str__(self) -> str:
+        parts = urlsplit(self.address)
+        return f"query on postgresql://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+    def password(self) -> str | None:
+        """The password from the environment."""
+        if self.password_env is None:
+            return None
+        if self.password_env not in os.environ:
+            raise JobError(
+                f"password_env: the environment variable {self.password_env!r} is not set. Set it."
+            )
+        return os.environ[self.password_env]
+
+
+Source = FileSource | DuckDBSource | SQLiteSource | PostgreSQLSource
+
+
+class _SqlForm(Form):
+    sql: str
+    database: str
+    password_env: str | None = None
+
+
+def source_from_data(
+    value: object, folder: Path, *, where: str = "data", error: type[InputError] = JobError
+) -> Source:
+    """The source that a party file's `data` names; paths are relative to `folder`, `where` begins messages.
+
+    >>> source_from_data("bank.csv", Path("bank"))
+    FileSource(path=PosixPath('bank/bank.csv'))
+    >>> source_from_data({"sql": "select 1", "database": "sqlite:bank.db"}, Path(""))
+    SQLiteSource(sql='select 1', path=PosixPath('bank.db'))
+    """
+    if isinstance(value, str) and value:
+        return FileSource(folder / value)
+    if not isinstance(value, Mapping):
+        raise error(
+            f'{where}: found {value!r}; name a file, or write {{sql = "select …", database = "bank.duckdb"}}.'
+        )
+    form = check(_SqlForm, dict(value), error=error, name=where)
+    sql = form.sql.strip().rstrip(";").strip()
+    if not sql:
+        raise error(f"{where}, sql: the query is empty.")
+    try:
+        return _database(sql, form, folder)
+    except JobError as wrong:
+        raise error(f"{where}, database: {wrong}") from None
+
+
+def _database(sql: str, form: Any, folder: Path) -> Source:
+    scheme, colon, rest = form.database.partition(":")
+    if colon and scheme in _POSTGRESQL:
+        return PostgreSQLSource(sql, form.database, form.password_env)
+    if form.password_env is not None:
+        raise JobError("password_env is for PostgreSQL only. Take it out.")
+    if colon and scheme in ("sqlite", "duckdb"):
+        # Both sqlite:bank.db and the longer sqlite:///bank.db that other tools write.
+        path = folder / rest.removeprefix("//").removeprefix("/" if rest.startswith("///") else "")
+        return SQLiteSource(sql, path) if scheme == "sqlite" else DuckDBSource(sql, path)
+    if form.database.endswith((".duckdb", ".ddb")):
+        return DuckDBSource(sql, folder / form.database)
+    if form.database.endswith((".sqlite", ".sqlite3", ".db3")):
+        return SQLiteSource(sql, folder / form.database)
+    raise JobError(
+        "this kind of database is not known. Write a path that ends in .duckdb or .sqlite, duckdb:PATH, sqlite:PATH, "
+        "or postgresql://user@host:port/database."
+    )
