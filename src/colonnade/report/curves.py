@@ -88,6 +88,7 @@ def draw(path: Path, lines: Sequence[Line], axes: Axes, *, title: str) -> None:
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     kind = check_plot_path(path)
     if not lines:
@@ -112,7 +113,7 @@ def draw(path: Path, lines: Sequence[Line], axes: Axes, *, title: str) -> None:
         if axes.log_x:
             frame.set_xscale("log")
         if axes.whole_x:
-            frame.xaxis.get_major_locator().set_params(integer=True)
+            frame.xaxis.set_major_locator(MaxNLocator(integer=True))
         if axes.log_y:
             frame.set_yscale("log")
         else:

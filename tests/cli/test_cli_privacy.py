@@ -1,0 +1,368 @@
+"""`colonnade privacy`: from noise to ε and back, for every observer."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from colonnade.cli import privacy_noise, privacy_runs
+from colonnade.cli.app import run
+from colonnade.cli.privacy_answer import number_text
+from colonnade.cli.privacy_families import AnyOwners, Dealing, unit_asked
+from colonnade.data.columns import NumericColumn
+from colonnade.data.schema import PublicSchema
+from colonnade.data.targets import ClassLabel
+from colonnade.errors import PlanError
+from colonnade.privacy.events import event_from_data
+from colonnade.privacy.guarantee import account
+from colonnade.privacy.paper import skellam_moments
+from colonnade.protocols.moments_plan import plan_moments
+from colonnade.report.curves import Axes, Line, draw
+from colonnade.runtime.group import Group
+
+COMMANDS = {
+    "gaussian": privacy_noise.gaussian,
+    "discrete-gaussian": privacy_noise.discrete_gaussian,
+    "laplace": privacy_noise.laplace,
+    "discrete-laplace": privacy_noise.discrete_laplace,
+    "skellam": privacy_noise.skellam,
+    "moments": privacy_runs.moments,
+    "poisson-binomial": privacy_runs.poisson_binomial,
+    "messages": privacy_runs.messages,
+}
+MOMENTS = ("moments", "--party", "bank=3", "--party", "shop=2", "--classes", "3")
+SUMS = ("poisson-binomial", "--parties", "3", "--trials", "4")
+PARTS = ("discrete-laplace", "--sensitivity", "1", "--scale", "9", "--owners", "3")
+STEPS = ("messages", "--rows", "9", "--batch", "3", "--epochs", "2")
+DEALT = ("skellam", "--l1", "100", "--l2", "20", "--entries", "50", "--owners", "5", "--threshold", "2")
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Run a command and give its JSON."""
+
+    def asked(*arguments: str) -> dict[str, Any]:
+        code = run(["privacy", *arguments, "--json"])
+        out = capsys.readouterr().out
+        assert code == 0, out
+        found = json.loads(out)
+        assert isinstance(found, dict)
+        return found
+
+    return asked
+
+
+def epsilons(answer: dict[str, Any]) -> dict[str, float]:
+    """The largest ε of each observer."""
+    found: dict[str, float] = {}
+    for item in answer["guarantees"]:
+        found[item["observer"]] = max(found.get(item["observer"], 0.0), item["epsilon"])
+    return found
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_example_in_the_help_runs(name: str, ask: Any) -> None:
+    (example,) = re.findall(r"colonnade privacy (.*)", COMMANDS[name].__doc__ or "")
+    answer = ask(*example.removesuffix(" --paper").split())
+    assert answer["guarantees"]
+    assert example.split()[0] == name
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("gaussian", "--sensitivity", "1"),
+        ("gaussian", "--sensitivity", "2", "--times", "10"),
+        ("discrete-gaussian", "--sensitivity", "16", "--entries", "4"),
+        ("laplace", "--sensitivity", "3", "--times", "2"),
+        ("discrete-laplace", "--sensitivity", "3"),
+        ("discrete-laplace", "--sensitivity", "3", "--owners", "3", "--delta", "1e-9", "--for", "party"),
+        DEALT,
+        (*DEALT, "--for", "everyone"),
+        (*DEALT, "--for", "coalition"),
+        MOMENTS,
+        ("messages", "--rows", "569", "--batch", "569", "--epochs", "5"),
+        ("messages", "--rows", "569", "--batch", "100", "--epochs", "5", "--sender", "active"),
+    ],
+    ids=" ".join,
+)
+def test_the_noise_for_an_epsilon_keeps_it_and_a_hundredth_less_noise_does_not(
+    arguments: tuple[str, ...], ask: Any
+) -> None:
+    answer = ask(*arguments, "--epsilon", "1")
+    whom = answer["noise"]["calibrated"]["for"]
+    flag = {"σ": "--sigma", "σ²": "--sigma-squared", "μ": "--mu", "scale": "--scale"}[answer["noise"]["name"]]
+    noise = Fraction(answer["noise"]["exact"])
+    plain = [
+        word
+        for place, word in enumerate(arguments)
+        if "--for" not in arguments[max(place - 1, 0) : place + 1]
+    ]
+
+    def largest(parameter: Fraction) -> float:
+        found = epsilons(ask(*plain, flag, str(parameter)))
+        return max(
+            epsilon
+            for observer, epsilon in found.items()
+            if whom == "everyone" or observer.split(":")[0] == whom
+        )
+
+    assert largest(noise) <= 1 < largest(noise * Fraction(99, 100))
+
+
+def test_the_beta_for_an_epsilon_keeps_it_and_a_larger_one_does_not(ask: Any) -> None:
+    answer = ask(*SUMS, "--epsilon", "1")
+    beta = Fraction(answer["noise"]["exact"])
+    assert answer["guarantees"][0]["epsilon"] <= 1
+    assert ask(*SUMS, "--beta", str(beta * Fraction(101, 100)))["guarantees"][0]["epsilon"] > 1
+    everyone = ask(*SUMS, "--epsilon", "1", "--for", "everyone")
+    assert max(epsilons(everyone).values()) <= 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("gaussian", "--sensitivity", "1", "--sigma", "3.7306317"),
+        ("laplace", "--sensitivity", "1", "--scale", "5", "--times", "3"),
+        (*DEALT, "--mu", "4000"),
+        (*SUMS, "--beta", "1/10", "--rows", "7", "--colluding", "2"),
+        (*MOMENTS, "--mu", "1e16", "--times", "2"),
+    ],
+    ids=" ".join,
+)
+def test_every_epsilon_is_the_account_of_the_event_beside_it(arguments: tuple[str, ...], ask: Any) -> None:
+    for item in ask(*arguments)["guarantees"]:
+        assert item["epsilon"] == account(event_from_data(item["event"]), item["delta"]).epsilon
+        assert item["method"] in item["sentence"]
+
+
+def test_the_moments_command_plans_what_training_plans(ask: Any) -> None:
+    columns = {"bank": 3, "shop": 2}
+    schemas = tuple(
+        PublicSchema(
+            party,
+            tuple(NumericColumn(f"{party} {place}", low=0, high=7) for place in range(count)),
+            ClassLabel("kind", classes=("a", "b", "c")) if party == "bank" else None,
+        )
+        for party, count in columns.items()
+    )
+    group = Group.of(tuple(columns), active="bank")
+    plan = plan_moments(group, schemas, task="classification", rows=1000, epsilon=1.0, delta=1e-5)
+    answer = ask(*MOMENTS, "--epsilon", "1")
+    assert Fraction(answer["noise"]["exact"]) == plan.mu
+    assert [item["sentence"] for item in answer["guarantees"]] == [str(item) for item in plan.guarantees]
+
+
+def test_the_moments_of_a_number_and_of_no_label_are_planned_too(ask: Any) -> None:
+    number = ask("moments", "--party", "a=2", "--party", "b=2", "--regression", "--epsilon", "1")
+    nothing = ask("moments", "--party", "a=2", "--party", "b=2", "--classes", "0", "--epsilon", "1")
+    assert "6 × 6" in number["mechanism"]
+    assert "5 × 5" in nothing["mechanism"]
+
+
+def test_an_observer_who_knows_more_never_gets_a_smaller_epsilon(ask: Any) -> None:
+    dealt = epsilons(ask(*DEALT, "--mu", "4000", "--unit", "record-replaced"))
+    assert dealt["server"] == dealt["reader"]
+    assert dealt["party:any"] < dealt["coalition:any 2 owners"] == dealt["server"]
+    sums = ask("poisson-binomial", "--parties", "5", "--trials", "4", "--beta", "0.1", "--colluding", "3")
+    one_part = [item["epsilon"] for item in sums["guarantees"] if item["unit"].startswith("own-part")]
+    assert one_part == sorted(one_part)
+    assert len(set(one_part)) == 3
+
+
+def test_without_a_bound_of_their_own_owners_are_charged_for_a_replacement(ask: Any) -> None:
+    twice = epsilons(ask(*DEALT, "--mu", "4000"))["party:any"]
+    given = epsilons(ask(*DEALT, "--mu", "4000", "--others-l1", "200", "--others-l2", "40"))["party:any"]
+    less = epsilons(ask(*DEALT, "--mu", "4000", "--others-l1", "150", "--others-l2", "28.3"))["party:any"]
+    assert twice == given > less
+
+
+def test_all_rows_of_one_partys_columns_cost_as_many_releases(ask: Any) -> None:
+    once = ask(*SUMS, "--beta", "1/50", "--rows", "6")
+    six = ask(*SUMS, "--beta", "1/50", "--times", "6")
+    (columns,) = (item for item in once["guarantees"] if item["unit"].startswith("columns"))
+    assert columns["epsilon"] == six["guarantees"][0]["epsilon"]
+
+
+def test_a_secret_sample_helps_the_server_and_not_the_owners(ask: Any) -> None:
+    plain = (
+        "skellam",
+        "--l1",
+        "10",
+        "--l2",
+        "5",
+        "--mu",
+        "2000",
+        "--entries",
+        "9",
+        "--owners",
+        "3",
+        "--times",
+        "20",
+    )
+    without, sampled = epsilons(ask(*plain)), epsilons(ask(*plain, "--rate", "0.01"))
+    assert sampled["server"] < without["server"]
+    assert sampled["party:any"] == without["party:any"]
+
+
+def test_an_observer_without_a_bound_is_named_and_does_not_silence_the_others(ask: Any) -> None:
+    plain = ("skellam", "--l1", "100", "--l2", "20", "--mu", "300", "--owners", "3", "--times", "200")
+    answer = ask(*plain, "--rate", "0.01")
+    bounds = {item["observer"]: item["epsilon"] for item in answer["guarantees"]}
+    assert bounds["server"] < 2
+    assert bounds["party:any"] is None
+    assert "ε = ∞" in answer["guarantees"][-1]["sentence"]
+
+
+def test_known_values(ask: Any) -> None:
+    """Analytic Gaussian at (1, 1e-5); PBM-VFL's five parties over ten epochs; HDP-VFL's paper sensitivity."""
+    assert ask("gaussian", "--sensitivity", "1", "--epsilon", "1")["noise"]["value"] == 3.73064
+    sums = ask(
+        "poisson-binomial", "--parties", "5", "--trials", "4", "--beta", "0.1", "--coordinates", "16",
+        "--times", "10", "--paper",
+    )  # fmt: skip
+    assert sums["guarantees"][0]["epsilon"] == pytest.approx(30.783, abs=2e-3)
+    assert sums["paper"][0]["value"] == pytest.approx(8.194, abs=2e-3)
+    steps = ask("messages", "--rows", "569", "--batch", "569", "--epochs", "10", "--sigma", "20", "--paper")
+    assert steps["paper"][0]["value"] == pytest.approx(6.3412, abs=1e-4)
+
+
+@pytest.mark.parametrize("against", ["delta", "times"])
+def test_a_curve_falls_with_delta_and_rises_with_repetition(against: str, ask: Any, tmp_path: Path) -> None:
+    file = tmp_path / "curve.svg"
+    answer = ask(*DEALT, "--mu", "4000", "--times", "40", "--plot", str(file), "--against", against)
+    curves = answer["plot"]["curves"]
+    assert len(curves) == 4
+    for line in curves:
+        assert line["x"] == sorted(line["x"])
+        assert line["epsilon"] == sorted(line["epsilon"], reverse=against == "delta")
+    assert file.read_text().count("<dc:description>") == 1
+
+
+def test_a_curve_over_epochs_ends_where_the_guarantee_is(ask: Any, tmp_path: Path) -> None:
+    answer = ask(
+        "messages", "--rows", "569", "--batch", "569", "--epochs", "10", "--sigma", "20",
+        "--plot", str(tmp_path / "epochs.png"), "--against", "times",
+    )  # fmt: skip
+    (line,) = answer["plot"]["curves"]
+    assert line["x"] == list(range(1, 11))
+    assert line["epsilon"][-1] == answer["guarantees"][0]["epsilon"]
+    assert (tmp_path / "epochs.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_plot_is_grey_and_the_same_each_time(tmp_path: Path) -> None:
+    lines = [Line(str(place), (1.0, 2.0), (place, place + 1.0)) for place in range(6)]
+    for name in ("one.svg", "two.svg"):
+        draw(tmp_path / name, lines, Axes("x", "y"), title="grey")
+    text = (tmp_path / "one.svg").read_text()
+    colours = re.findall(r"#([0-9a-f]{6})", text)
+    assert colours
+    assert all(colour[:2] == colour[2:4] == colour[4:] for colour in colours)
+    assert text == (tmp_path / "two.svg").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.svg", "two.svg"]
+
+
+def test_a_line_needs_points() -> None:
+    with pytest.raises(ValueError, match="2 abscissas and 1"):
+        Line("a", (1.0, 2.0), (1.0,))
+    with pytest.raises(ValueError, match="a line"):
+        draw(Path("never.svg"), [], Axes("x", "y"), title="")
+
+
+def test_a_paper_figure_is_labelled_and_stands_apart(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = ask("gaussian", "--sensitivity", "1", "--sigma", "1/10", "--paper")
+    assert "paper" not in json.dumps(answer["guarantees"])
+    assert all(figure["label"] == "paper formula, not a guarantee" for figure in answer["paper"])
+    assert answer["paper"][0]["value"] < answer["guarantees"][0]["epsilon"], (
+        "past its range it claims too little"
+    )
+    assert run(["privacy", "gaussian", "--sensitivity", "1", "--sigma", "1/10", "--paper"]) == 0
+    assert "(paper formula, not a guarantee). It is proved" in capsys.readouterr().out
+    assert run(["privacy", "laplace", "--sensitivity", "1", "--scale", "2", "--paper"]) == 0
+    assert "No paper has a formula for this release." in capsys.readouterr().out
+
+
+def test_the_papers_moments_are_computed_for_the_same_rows(ask: Any) -> None:
+    answer = ask(*MOMENTS, "--mu", "1e16", "--paper")
+    square = 4096**2 + 2896**2 + 13
+    released = skellam_moments.Moments(square, 13**0.5 * square)
+    expected = skellam_moments.server_epsilon(released, 1e16, 1e-5).value
+    assert answer["paper"][0]["value"] == pytest.approx(expected)
+    assert len(answer["paper"]) == 3
+    assert ask(*MOMENTS, "--mu", "1e16", "--paper", "--times", "2")["paper"] == []
+
+
+def test_people_read_sentences_notes_and_the_noise(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "p.png"
+    asked = ["privacy", *DEALT, "--times", "3"]
+    assert run([*asked, "--epsilon", "1", "--plot", str(file)]) == 0
+    assert run([*asked, "--mu", "9000", "--rate", "1/2"]) == 0
+    text = capsys.readouterr().out
+    for piece in (
+        "Skellam noise, μ = ",
+        "the least for ε = 1 at δ = 1e-05 for the observer server, 3 releases",
+        "each record in a release with probability 1/2",
+        "  The server learns at most ε = 1.00 (δ = 1e-05)",
+        "  Any group of 2 owners learns at most",
+        "is taken out of δ",
+        "rounded up",
+        f"Plot: {file}",
+    ):
+        assert piece in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("gaussian", "--sensitivity", "x", "--sigma", "1"), 2, "write 0.1, 1e-5 or 1/3"),
+        (("gaussian", "--sigma", "1"), 2, "--sensitivity"),
+        (("gaussian", "--sensitivity", "1"), 4, "either the noise or --epsilon"),
+        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--epsilon", "1"), 4, "either the noise"),
+        (("gaussian", "--sensitivity", "1", "--sigma", "0"), 4, "without noise"),
+        (("gaussian", "--sensitivity", "-1", "--sigma", "1"), 4, "must not be negative"),
+        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--delta", "1"), 4, "--delta"),
+        (("gaussian", "--sensitivity", "1", "--epsilon", "-1"), 4, "--epsilon"),
+        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--times", "0"), 4, "--times"),
+        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--rate", "2"), 4, "--rate"),
+        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--delta", "0"), 5, "no largest loss"),
+        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--rate", "1/9", "--unit", "record-replaced"), 5, "unit"),
+        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--plot", "curve.bmp"), 3, "png, svg, pdf"),
+        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--plot", "no/such/folder/c.svg"), 3, "does not exist"),
+        (PARTS, 5, "--delta"),
+        ((*PARTS, "--threshold", "0", "--delta", "1e-9"), 5, "Deal parts of 1/2"),
+        (("skellam", "--l1", "1", "--l2", "1", "--mu", "1e30"), 4, "1e24"),
+        (("skellam", "--l1", "1", "--l2", "1", "--mu", "1", "--owners", "2", "--threshold", "2"), 4, "can collude"),
+        (("skellam", "--l1", "1", "--l2", "1", "--mu", "9", "--others-l1", "1"), 4, "--others-l2"),
+        (("skellam", "--l1", "1", "--l2", "1", "--mu", "9", "--owners", "3", "--for", "party"), 4, "--for"),
+        (("skellam", "--l1", "1", "--l2", "1", "--epsilon", "1", "--for", "party"), 4, "no such observer"),
+        (("skellam", "--l1", "1e20", "--l2", "1e20", "--epsilon", "1e-3"), 4, "ε"),
+        (("moments", "--party", "bank", "--mu", "1"), 2, "NAME=COLUMNS"),
+        (("moments", "--party", "bank=2", "--mu", "1e15"), 4, "two owners"),
+        ((*SUMS, "--beta", "0.6"), 4, "1/2"),
+        ((*SUMS, "--beta", "0.1", "--colluding", "3"), 4, "stay hidden"),
+        ((*SUMS, "--beta", "0.1", "--rate", "0.1"), 2, "--rate"),
+        ((*STEPS, "--sigma", "1", "--step-size", "99", "--sender", "active"), 4, "step size"),
+    ],
+)  # fmt: skip
+def test_a_mistake_ends_in_a_sentence_and_the_code_of_its_family(
+    arguments: tuple[str, ...], code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["privacy", *arguments]) == code
+    caught = capsys.readouterr()
+    assert words in caught.err
+    assert caught.out == ""
+
+
+def test_small_parts() -> None:
+    assert AnyOwners(2).parts_known(["a"]) == 1
+    assert Dealing.asked(4, None) == Dealing(4, 1)
+    assert number_text(Fraction(10**30 + 1)) == "1e+30"
+    with pytest.raises(PlanError, match="record or record-replaced"):
+        unit_asked("columns:bank")
