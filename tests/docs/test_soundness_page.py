@@ -1,0 +1,89 @@
+"""docs/soundness.md says what the library computes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+sys.path.insert(0, str(DOCS / "figures"))
+
+import draw as drawing  # noqa: E402
+import tables  # noqa: E402
+
+from colonnade.report.curves import described  # noqa: E402
+from colonnade.report.curves import draw as draw_lines  # noqa: E402
+
+PAGE = drawing.PAGE.read_text(encoding="utf-8")
+
+
+def unmarked_decimals(page: str) -> list[str]:
+    """Decimals outside of code, marks, tables that are computed, and the names of theorems."""
+    for pattern in (drawing.TABLE, drawing.NUMBER, re.compile(r"`[^`]*`"), re.compile(r"\]\([^)]*\)")):
+        page = pattern.sub("", page)
+    page = re.sub(r"(Theorem|Lemma|Corollary|Section) \d+\.\d+", "", page)
+    return re.findall(r"\d+\.\d+", page)
+
+
+@pytest.mark.parametrize("name", tables.TABLES)
+def test_a_table_is_what_the_library_computes(name: str) -> None:
+    found = [text for table, text in drawing.TABLE.findall(PAGE) if table == name]
+    assert found == [tables.TABLES[name]() + "\n"]
+
+
+@pytest.mark.parametrize("name", tables.NUMBERS)
+def test_a_number_in_a_sentence_is_what_the_library_computes(name: str) -> None:
+    found = {text for number, text in drawing.NUMBER.findall(PAGE) if number == name}
+    assert found == {tables.NUMBERS[name]()}
+
+
+def test_every_mark_on_the_page_has_a_computation() -> None:
+    assert {table for table, _ in drawing.TABLE.findall(PAGE)} == set(tables.TABLES)
+    assert {number for number, _ in drawing.NUMBER.findall(PAGE)} == set(tables.NUMBERS)
+    assert PAGE.count("<!-- table:") == len(tables.TABLES)
+
+
+def test_no_decimal_stands_on_the_page_unmarked() -> None:
+    assert unmarked_decimals(PAGE) == []
+
+
+def test_this_search_would_notice_an_unmarked_decimal() -> None:
+    assert unmarked_decimals("costs 3.73 here, <!--=x-->1.5<!----> there, `0.1` and Theorem 6.1") == ["3.73"]
+
+
+def test_every_link_leads_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", PAGE)
+    assert links
+    assert [link for link in links if not (DOCS / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", drawing.FIGURES)
+def test_a_figure_shows_what_the_library_computes(name: str) -> None:
+    lines, _, title = drawing.FIGURES[name]()
+    drawn = (DOCS / "figures" / f"{name}.svg").read_text(encoding="utf-8")
+    assert f"<dc:description>{described(lines).replace('<', '&lt;')}</dc:description>" in drawn
+    assert title in drawn
+    assert f"figures/{name}.svg" in PAGE
+
+
+def test_drawing_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    lines, axes, title = drawing.FIGURES["functional-sensitivity"]()
+    for place in ("first", "second"):
+        (tmp_path / place).mkdir()
+        draw_lines(tmp_path / place / "figure.svg", lines, axes, title=title)
+    first, second = ((tmp_path / place / "figure.svg").read_bytes() for place in ("first", "second"))
+    assert first == second
+
+
+def test_every_counterexample_row_is_a_row() -> None:
+    """The row behind `reachable_norm_squared` is shorter than γ and rounds to what is said."""
+    columns, gamma = 117, 16
+    low = 1
+    higher = (gamma**2 - 1 - columns * low**2) // (2 * low + 1)
+    room = (gamma**2 - higher * (low + 1) ** 2 - (columns - higher) * low**2) / (8 * columns * (low + 2))
+    entries = [low + 1 + room] * higher + [low + room] * (columns - higher)
+    assert sum(entry**2 for entry in entries) <= gamma**2
+    assert sum((int(entry) + 1) ** 2 for entry in entries) == tables.reachable_norm_squared(columns, gamma)
