@@ -106,10 +106,9 @@ class Matches:
 
     mine: Places
     theirs: Places
-    values: NDArray[np.bytes_]
 
 
-def match(mine: bytes, theirs: bytes) -> Matches:
+def match(mine: bytes | bytearray, theirs: bytes | bytearray) -> Matches:
     """Where two lists of twice multiplied points agree, sorted by those points.
 
     A list that names a point twice is refused: ids are distinct, so a peer that sends one point twice
@@ -119,9 +118,16 @@ def match(mine: bytes, theirs: bytes) -> Matches:
     >>> found.mine.tolist(), found.theirs.tolist()
     ([1, 0], [1, 2])
     """
-    left, right = (np.frombuffer(points, dtype=f"S{POINT_BYTES}") for points in (mine, theirs))
-    for side, points in (("own", left), ("peer's", right)):
-        if len(np.unique(points)) != len(points):
+    sides = []
+    for side, points in (("own", mine), ("peer's", theirs)):
+        values = np.frombuffer(points, dtype=f"S{POINT_BYTES}")
+        order = np.argsort(values)
+        ranked = values[order]
+        if np.any(ranked[1:] == ranked[:-1]):
             raise ValueError(f"a point is repeated in the {side} list")
-    values, places, their_places = np.intersect1d(left, right, assume_unique=True, return_indices=True)
-    return Matches(places.astype(np.int64), their_places.astype(np.int64), values)
+        sides.append((order, ranked))
+    (order, ranked), (their_order, their_ranked) = sides
+    at = np.searchsorted(ranked, their_ranked)
+    common = at < len(ranked)
+    common[common] = ranked[at[common]] == their_ranked[common]
+    return Matches(order[at[common]].astype(np.int64), their_order[common].astype(np.int64))

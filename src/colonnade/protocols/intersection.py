@@ -100,22 +100,18 @@ async def _ask(
     mine = _blinded(party, ids, size, _domain(party, party.name, peer))
     theirs = await _sizes(party, peer, size)
     blocks = mine.blinded_blocks()
-    returned, multiplied = [], []
+    returned, multiplied = bytearray(), bytearray()
     for block in range(_rounds(size, theirs)):
         own, their = _points_in(block, size), _points_in(block, theirs)
         if own:
             await _send(party, peer, "blinded ids", await asyncio.to_thread(next, blocks))
         if their:
             points = await _receive(party, peer, "blinded ids", their)
-            multiplied.append(
-                await _checked(party, peer, "blinded ids", mine.blinding.multiply_received, points)
-            )
+            multiplied += await _checked(party, peer, "blinded ids", mine.blinding.multiply_received, points)
         if own:
-            returned.append(await _receive(party, peer, "twice blinded ids", own))
+            returned += await _receive(party, peer, "twice blinded ids", own)
         party.progress("align", min((block + 1) * blinded_sets.BLOCK_POINTS, size), size)
-    matches = await _checked(
-        party, peer, "twice blinded ids", match, b"".join(returned), b"".join(multiplied)
-    )
+    matches = await _checked(party, peer, "twice blinded ids", match, returned, multiplied)
     try:
         mine.rows(matches.mine)
     except ValueError as error:
