@@ -354,3 +354,33 @@ def test_a_budget_that_the_file_dropped_is_not_kept_in_silence(
     assert train(project) == INPUT
     assert "observer 'reader' (ε = 9" in capsys.readouterr().err
     assert project.charges("bank") == 1
+
+
+def nothing(*_: object, progress: object = None) -> None:
+    """In place of a look before the run: as if files and ledgers had changed since."""
+
+
+def test_what_a_party_finds_in_the_middle_of_a_run_is_told_as_that_party_found_it(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("colonnade.learn.federation.check_tables", nothing)
+    project.row("insurer.csv", 3, "C2,nan,no")
+    before = project.files()
+    assert train(project) == INPUT
+    err = capsys.readouterr().err
+    assert "party 'insurer'" in err and "'claims'" in err and "stopped" not in err
+    assert project.files() == before
+    assert project.charges("bank") == project.charges("insurer"), "and both ledgers are whole"
+
+
+def test_a_refusal_in_the_middle_of_a_run_is_told_as_the_party_that_refused_said_it(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("colonnade.learn.federation.check_budgets", nothing)
+    project.edit("insurer.toml", "epsilon = 4.0", "epsilon = 0.5")
+    before = project.files()
+    assert train(project) == PRIVACY
+    err = capsys.readouterr().err
+    assert err.startswith("error: insurer: releasing") and "stopped" not in err
+    assert project.files() == before
+    assert project.charges("insurer") == 0

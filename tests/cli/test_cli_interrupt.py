@@ -60,7 +60,8 @@ def test_ctrl_c_in_the_middle_of_a_run_leaves_ledgers_and_no_folder(tmp_path: Pa
     before = project.files()
     process = started(project, "--output", "runs/long", "--json")
     try:
-        wait_until(lambda: has_charged(project.path("insurer.ledger")), process)
+        ledgers = [project.path("bank.ledger"), project.path("insurer.ledger")]
+        wait_until(lambda: all(map(has_charged, ledgers)), process)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
     finally:

@@ -13,6 +13,8 @@ from typing import Any
 import typer
 
 WIDEST = 100
+# What people call the steps of a protocol; steps that are not named here go by their own name.
+STEPS = {"columns": "sharing rows"}
 
 Advance = Callable[[str, int, int], None]
 
@@ -83,7 +85,7 @@ def progress(shown: bool = True) -> Iterator[Advance]:
 
         def advance(step: str, done: int, total: int) -> None:
             if step not in tasks:
-                tasks[step] = bars.add_task(step, total=total)
+                tasks[step] = bars.add_task(STEPS.get(step, step), total=total)
             bars.update(tasks[step], completed=done)
 
         yield advance

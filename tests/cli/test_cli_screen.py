@@ -1,0 +1,53 @@
+"""Progress for people at a terminal, silence for everybody else."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from colonnade.cli.screen import progress, width
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *, shown: bool = True) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress(shown) as advance:
+        for done in (0, 30, 120):
+            advance("checking bank", done, 120)
+        advance("columns", 60, 120)
+    return stream.getvalue()
+
+
+def test_a_terminal_sees_a_bar_per_step_with_counts_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    seen = drawn(monkeypatch, Terminal())
+    assert (
+        "checking bank" in seen
+        and "120/120" in seen
+        and "sharing rows" in seen
+        and "60/120" in seen
+        and "left" in seen
+    )
+    assert "\x1b[3" not in seen, "without colour it reads the same"
+
+
+def test_a_file_or_a_program_sees_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert drawn(monkeypatch, io.StringIO()) == ""
+    assert drawn(monkeypatch, Terminal(), shown=False) == ""
+
+
+def test_text_is_wrapped_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert width() is None
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "72")
+    assert width() == 72
+    monkeypatch.setenv("COLUMNS", "300")
+    assert width() == 100

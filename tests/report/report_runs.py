@@ -1,0 +1,53 @@
+"""Finished runs to report on, small enough to make anew."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from colonnade import Federation, LogisticRegression, Schema, Table
+from colonnade.learn.training import learnt_facts
+from colonnade.report.facts import Facts, run_facts
+
+HOSTILE = "<script>alert(1)</script> & \"quoted\" 'name'"
+BUDGET = 3.0
+
+
+def made(*, seed: int | None = None, column: str = "age", name: str = "Risk") -> tuple[Facts, Federation]:
+    rng = np.random.default_rng(2)
+    rows = 300
+    age, spent = rng.uniform(18, 90, rows), rng.uniform(0, 100, rows)
+    risk = np.where(age / 90 + spent / 100 > 1, "high", "low")
+    key = column.replace("\\", "\\\\").replace('"', '\\"')
+    bank = Schema.parse(
+        f'id = "n"\n[columns."{key}"]\nkind = "numeric"\nlow = 18\nhigh = 90\n'
+        '[label]\ncolumn = "risk"\nkind = "classes"\nclasses = ["low", "high"]'
+    )
+    shop = Schema.parse('id = "n"\n[columns.spent]\nkind = "numeric"\nlow = 0\nhigh = 100')
+    federation = Federation(
+        [
+            Table.from_arrays("bank", {column: age, "risk": risk}, bank),
+            Table.from_arrays("shop", {"spent": spent}, shop),
+        ],
+        budget=(BUDGET, 1e-5),
+        noise_seed=seed,
+    )
+    model = LogisticRegression(epsilon=1.0).fit(federation)
+    run = federation.runs[-1]
+    return run_facts(run, federation, name=name, learnt=learnt_facts(model, run.release)), federation
+
+
+@cache
+def private_run() -> tuple[Facts, Federation]:
+    return made()
+
+
+@cache
+def seeded_run() -> tuple[Facts, Federation]:
+    return made(seed=7)
+
+
+@cache
+def hostile_run() -> tuple[Facts, Federation]:
+    return made(column=HOSTILE, name=HOSTILE)

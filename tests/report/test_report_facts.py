@@ -1,0 +1,188 @@
+"""The same facts as data, as text and as a page, and the books behind them."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from decimal import Decimal
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_runs import BUDGET, HOSTILE, hostile_run, private_run, seeded_run
+
+from colonnade.cli.screen import plain
+from colonnade.learn.training import Trained
+from colonnade.report.facts import NOT_PRIVATE, ledger_facts
+from colonnade.report.html import SHOWN_COEFFICIENTS, charts, run_page
+from colonnade.report.text import budget_lines, left_text, run_text, size_text, table_lines
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes, and all text, as a browser would find them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.open: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def flat(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def test_every_guarantee_is_a_sentence_in_text_and_page() -> None:
+    facts, federation = private_run()
+    sentences = [str(item) for item in federation.runs[-1].release.guarantees]
+    assert len(sentences) == 4 and [item["sentence"] for item in facts["guarantees"]] == sentences
+    text, page = run_text(facts), Tags(run_page(facts)).text
+    assert all(sentence in text and sentence in page for sentence in sentences)
+    assert all(sentence in flat(run_text(facts, width=60)) for sentence in sentences)
+    assert NOT_PRIVATE not in text and "No privacy" not in page
+
+
+def test_a_seeded_run_says_no_privacy_everywhere() -> None:
+    facts, _ = seeded_run()
+    assert facts["private"] is False
+    assert "No privacy" in run_text(facts) and "No privacy" in Tags(run_page(facts)).text
+    assert "No privacy" in json.loads(json.dumps(plain(facts)))["warning"]
+    assert all(not total["private"] for ledger in facts["ledgers"].values() for total in ledger["totals"])
+    assert all("no privacy" in line for line in budget_lines(facts["ledgers"].values())[1:])
+    charges = [entry["what"] for entry in facts["ledgers"]["bank"]["entries"] if entry["kind"] == "charge"]
+    assert all("no privacy" in what for what in charges) and charges
+
+
+@pytest.mark.parametrize("run", [private_run, seeded_run, hostile_run])
+def test_the_page_needs_nothing_else(run: object) -> None:
+    facts, _ = run()  # type: ignore[operator]
+    page = run_page(facts)
+    tags = Tags(page)
+    assert tags.open == [], "every tag is closed in its order"
+    assert not {"script", "link", "img", "iframe", "object", "form"} & {tag for tag, _ in tags.tags}
+    for tag, attributes in tags.tags:
+        assert not [name for name in attributes if name in ("src", "href") or name.startswith("on")], tag
+    style = page[page.index("<style>") : page.index("</style>")]
+    assert "url(" not in style and "@import" not in style
+    assert "http:" not in page and "https:" not in page
+
+
+def test_names_that_others_chose_are_text_and_nothing_else() -> None:
+    facts, _ = hostile_run()
+    page = run_page(facts)
+    assert HOSTILE not in page and "<script" not in page
+    assert HOSTILE in Tags(page).text, "the name itself is shown, escaped"
+    assert html.unescape(page).count(HOSTILE) >= 2, "in the title and beside its coefficient"
+    assert HOSTILE in run_text(facts)
+
+
+def test_budgets_are_those_of_the_ledgers() -> None:
+    facts, federation = private_run()
+    for party, ledger in federation.ledgers.items():
+        if party == "server":
+            continue
+        totals = ledger.totals()
+        shown = facts["ledgers"][party]
+        assert shown["head"] == ledger.receipt().head
+        assert [(row["epsilon"], row["left"], row["budget"]) for row in shown["totals"]] == [
+            (total.epsilon, total.left, BUDGET) for total in totals
+        ]
+        assert len(shown["entries"]) == ledger.verify().entries
+        assert ledger_facts(ledger) == shown
+
+
+def test_traffic_adds_up() -> None:
+    facts, federation = private_run()
+    outcome = federation.runs[-1].outcome
+    assert sum(flow["bytes"] for flow in facts["traffic"]["flows"]) == facts["traffic"]["bytes"]
+    assert facts["traffic"]["bytes"] == outcome.bytes_sent and facts["traffic"]["rounds"] == outcome.rounds
+    assert f"{size_text(outcome.bytes_sent)} in {outcome.rounds} rounds" in run_text(facts)
+
+
+def test_hashes_for_the_record_are_on_the_page() -> None:
+    facts, federation = private_run()
+    page = run_page(facts)
+    release = federation.runs[-1].release
+    assert release.run in page and release.plan in page
+    assert all(ledger["head"] in page for ledger in facts["ledgers"].values())
+
+
+def test_coefficients_are_shown_by_feature_the_largest_first() -> None:
+    facts, _ = private_run()
+    (chart,) = charts(facts["learnt"])
+    assert chart["name"] == "high"
+    assert {bar["name"] for bar in chart["bars"]} == {"age:sin", "age:cos", "spent:sin", "spent:cos"}
+    sizes = [abs(bar["value"]) for bar in chart["bars"]]
+    assert sizes == sorted(sizes, reverse=True) and abs(chart["bars"][0]["share"]) == pytest.approx(50)
+    assert {bar["owner"] for bar in chart["bars"] if bar["name"].startswith("age")} == {"bank"}
+    page = Tags(run_page(facts)).text
+    assert all(bar["name"] in page for bar in chart["bars"])
+
+
+def test_many_coefficients_are_cut_to_the_largest() -> None:
+    count = 3 * SHOWN_COEFFICIENTS
+    learnt = {
+        "features": [f"f{i}" for i in range(count)],
+        "owners": ["bank"] * count,
+        "rows": ["yes"],
+        "coefficients": [[float(i) for i in range(count)]],
+    }
+    (chart,) = charts(learnt)
+    assert [bar["name"] for bar in chart["bars"]] == [
+        f"f{i}" for i in range(count - 1, count - 1 - SHOWN_COEFFICIENTS, -1)
+    ]
+
+
+def test_a_run_without_a_model_still_has_its_page() -> None:
+    facts, _ = private_run()
+    failed = Trained({}, None, (), None)
+    page = Tags(run_page({**facts, "learnt": failed.learnt, "notes": ["No model was learnt: <why>"]})).text
+    assert "No model was learnt: <why>" in page and "What was learnt" not in page
+
+
+@given(st.floats(min_value=1e-12, max_value=1e6))
+def test_what_is_left_is_printed_rounded_down(left: float) -> None:
+    printed = Decimal(left_text(left))
+    assert 0 <= printed <= Decimal(left)
+    assert printed >= Decimal(left) * Decimal("0.9")
+
+
+def test_spent_rounds_up_and_left_rounds_down_in_the_table() -> None:
+    total = {
+        "dataset": "d", "unit": "record", "observer": "server", "epsilon": 1.0001, "delta": 1e-5,
+        "budget": 4.0, "left": 2.9999, "entries": 1, "private": True,
+    }  # fmt: skip
+    _, line = budget_lines([{"party": "bank", "totals": [total]}])
+    assert line.split() == ["bank", "d", "server", "record", "1.01", "of", "4", "2.99", "1e-05"]
+
+
+def test_an_epsilon_that_nothing_bounds_is_infinity_for_people_and_null_for_programs() -> None:
+    total = {
+        "dataset": "d", "unit": "record", "observer": "server", "epsilon": math.inf, "delta": 1e-5,
+        "budget": 4.0, "left": 0.0, "entries": 1, "private": True,
+    }  # fmt: skip
+    assert "∞ of 4" in budget_lines([{"party": "bank", "totals": [total]}])[1]
+    assert plain(total)["epsilon"] is None
+    facts, _ = private_run()
+    ledger = {**facts["ledgers"]["bank"], "totals": [total]}
+    assert "∞" in run_page({**facts, "ledgers": {"bank": ledger}})
+
+
+def test_columns_of_a_table_line_up() -> None:
+    lines = table_lines([("a", "b", "c"), ("long", "", "x")])
+    assert lines == ["  a     b  c", "  long     x"]
