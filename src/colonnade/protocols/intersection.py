@@ -75,10 +75,15 @@ async def intersect(
 async def _ask_everybody(
     party: Party, ids: Sequence[bytes], size: int, others: Sequence[str]
 ) -> Intersection:
-    found: dict[str, tuple[BlindedSet, Matches]] = {}
-    sizes = {party.name: size}
-    for peer in others:
-        sizes[peer], found[peer] = await _ask(party, ids, size, peer)
+    # All at once: an owner that had to wait for the others' turns could time out.
+    tasks = [asyncio.create_task(_ask(party, ids, size, peer)) for peer in others]
+    try:
+        answers = dict(zip(others, await asyncio.gather(*tasks), strict=True))
+    finally:
+        for task in tasks:
+            task.cancel()
+    sizes = {party.name: size} | {peer: theirs for peer, (theirs, _) in answers.items()}
+    found = {peer: pair for peer, (_, pair) in answers.items()}
     # The order of the values shared with the first owner; to everybody else it is a random order.
     asked, first = found[others[0]]
     rows = asked.rows(first.mine)
