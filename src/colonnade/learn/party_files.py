@@ -12,7 +12,7 @@
     epsilon = 4.0
     delta = 1e-5
 
-A budget without `unit` and `observer` is for each of them that no closer budget names.
+`data` may also be a query, as in `colonnade.data.sources`. A budget without `unit` and `observer` is for each of them that no closer budget names.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 
 from colonnade.data.documents import Document, Form
 from colonnade.data.schema import Schema
+from colonnade.data.sources import Source, source_from_data
 from colonnade.data.table import Table
 from colonnade.errors import InputError, JobError, LedgerError, PlanError
 from colonnade.learn.federation import Federation
@@ -46,7 +47,7 @@ with warnings.catch_warnings():
 
     class _PartyForm(Form):
         party: str
-        data: str
+        data: object
         schema: str  # type: ignore[assignment]
         dataset: str
         ledger: str
@@ -71,7 +72,7 @@ class PartyFile:
 
     path: Path
     party: str
-    data: Path
+    data: Source
     schema: Path
     dataset: str
     ledger: Path
@@ -94,7 +95,7 @@ class PartyFile:
         return cls(
             path=path,
             party=form.party,
-            data=folder / form.data,
+            data=source_from_data(form.data, folder, where=document.where(("data",))),
             schema=folder / str(form.schema),
             dataset=form.dataset,
             ledger=folder / form.ledger,
