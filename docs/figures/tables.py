@@ -462,10 +462,9 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "mask-distance": lambda: f"{masked_total_variation(0, 16, masks=16, parties=2):.2f}",
     "mask-certainty": lambda: f"{masked_certainty(0, 16, masks=16, parties=2):.2f}",
     "most-uses": lambda: str(most_uses(7353, batch=100, steps=7353, failure=1e-6)),
-    "constant-9": lambda: f"{implied_constant(9, 2, Fraction(1, 4), 4.0):.2f}",
     "baseline": lambda: f"{8 / (1 - 4 * 0.1**2):.2f}",
-    "delta-1": lambda: f"{min(COLUMNS**2, (COLUMNS + 1) * COLUMNS / 2):.0f}",
-    "delta-1-paper": lambda: f"{math.sqrt(COLUMNS) * COLUMNS:.0f}",
+    "delta-1": lambda: str(triangle_change_zero_out(RowShape(COLUMNS, COLUMNS)).l1),
+    "delta-1-paper": lambda: f"{math.sqrt(COLUMNS) * COLUMNS:.1f}",
     "fields": lambda: str(vertical_logistic.packed_values(2048, 64).value),
 }
 """Figures inside sentences."""

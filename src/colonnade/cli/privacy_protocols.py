@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Literal
 
 from colonnade.cli.privacy_families import NEAR_ITS_LAW, AnyOwners, Family, selected
@@ -14,6 +15,7 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel, Label, RealLabel
 from colonnade.errors import PlanError
 from colonnade.noise import discrete_gaussian, skellam
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.poisson_binomial import SMALLEST_BETA, PoissonBinomialNoise
 from colonnade.privacy.calibrate import calibrate_poisson_binomial
 from colonnade.privacy.events import Approximated, Event, PerStep, PoissonBinomial, Repeated
@@ -207,6 +209,7 @@ def messages(sender: Sender, descent: Descent) -> Family:
     """The messages of one side of HDP-VFL with clipping, discrete Gaussian noise σ on a grid in every entry."""
     grid = float(descent.grid)
 
+    @cache
     def per_step(epochs: int) -> tuple[float, ...]:
         schedule = Schedule(descent.rows, descent.batch, epochs)
         if sender == "passive":
@@ -231,6 +234,7 @@ def messages(sender: Sender, descent: Descent) -> Family:
     observer = "active" if sender == "passive" else "passive"
 
     def views(sigma: Fraction, epochs: int) -> tuple[View, ...]:
+        DiscreteGaussianNoise((sigma / descent.grid) ** 2)  # refuses what cannot be drawn
         # Fractions keep Δ/grid exact: a float quotient could round down.
         steps = tuple(Fraction(step) / descent.grid for step in per_step(epochs))
         event = Approximated(PerStep(steps, (sigma / descent.grid) ** 2), draws=epochs * descent.rows)
