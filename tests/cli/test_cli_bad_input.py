@@ -65,10 +65,10 @@ DATA: dict[str, tuple[Change, tuple[str, ...]]] = {
     ),
     "other id": (
         both(EQUAL_IDS, row("bank.csv", "X1,30,clerk,low")),
-        ("ids", "bank", "insurer", "do not match", "80 rows"),
+        ("ids", "bank", "insurer", "do not match", "400 rows"),
     ),
     "other order": (both(EQUAL_IDS, swapped), ("different orders", "Sort")),
-    "other number of rows": (both(EQUAL_IDS, shortened), ("bank", "insurer", "78", "80", "do not match")),
+    "other number of rows": (both(EQUAL_IDS, shortened), ("bank", "insurer", "398", "400", "do not match")),
     "nan": (row("bank.csv", "C2,nan,clerk,low"), ("'bank'", "bank.csv", "'age'", "missing")),
     "no value": (row("bank.csv", "C2,,clerk,low"), ("'bank'", "bank.csv", "'age'", "missing")),
     "infinity": (row("bank.csv", "C2,inf,clerk,low"), ("'bank'", "bank.csv", "'age'", "infinite")),
@@ -176,7 +176,7 @@ FILES: dict[str, tuple[Change, tuple[str, ...]]] = {
 PLANS: dict[str, tuple[Change, tuple[str, ...]]] = {
     "delta not below 1/n": (
         replaced("job.toml", "delta = 1e-5", "delta = 0.1"),
-        ("job.toml", "delta = 0.1", "1/n", "80 rows", "accepted_delta"),
+        ("job.toml", "delta = 0.1", "1/n", "400 rows", "accepted_delta"),
     ),
     "grid too fine": (
         replaced("job.toml", "delta = 1e-5", "gamma = 268435456"),

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_project import Project, one_object, train
+from cli_project import ROWS, Project, one_object, train
 
 from colonnade import MomentRelease
 from colonnade.cli.app import run
 
-USAGE = 2
+USAGE, INPUT = 2, 3
 
 
 def test_a_run_writes_release_report_and_facts_and_says_where(
@@ -64,7 +64,7 @@ def test_people_whom_only_one_party_knows_are_left_out(
     lines = project.path("insurer.csv").read_text().splitlines()
     project.path("insurer.csv").write_text("\n".join([lines[0], *reversed(lines[1:-1])]) + "\n")
     assert train(project, "--json") == 0
-    assert one_object(capsys.readouterr().out)["rows"] == 78
+    assert one_object(capsys.readouterr().out)["rows"] == ROWS - 2
     assert project.charges("bank") == project.charges("insurer") == 1
 
 
@@ -82,18 +82,21 @@ def test_a_refusal_of_one_party_costs_the_other_nothing_also_where_rows_differ(
 def test_a_release_that_teaches_nothing_is_kept_all_the_same(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    # The noise drowns both counts: either is below 0 half of the time, so 16 tries fail once in 4^16.
     project.edit("job.toml", "epsilon = 1.0", "epsilon = 0.001")
-    codes = [train(project, "--output", f"run{attempt}") for attempt in range(6)]
-    assert 3 in codes, "at this ε some class counts drown"
-    kept = project.path(f"run{codes.index(3)}")
-    assert "release was paid for" in capsys.readouterr().err
-    assert MomentRelease.load(kept / "release.npz").rows == 80
+    tries = 1
+    while train(project, "--output", f"run{tries}") != INPUT:
+        tries += 1
+        assert tries <= 16
+    kept = project.path(f"run{tries}")
+    assert f"release was paid for and is good: run{tries}/release.npz" in capsys.readouterr().err
+    assert MomentRelease.load(kept / "release.npz").rows == ROWS
     assert "No model was learnt" in (kept / "report.html").read_text()
-    assert project.charges("bank") == 6
+    assert project.charges("bank") == tries
 
 
 def test_what_noise_made_doubtful_is_noted(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    project.edit("job.toml", '"classification"', '"pca"')
+    project.edit("job.toml", 'task = "classification"', 'task = "pca"\ncomponents = 5')
     project.edit("job.toml", "epsilon = 1.0", "epsilon = 0.01")
     assert train(project, "--json") == 0
     assert "stand out of the noise" in one_object(capsys.readouterr().out)["notes"][0]
@@ -114,7 +117,8 @@ def test_the_demonstration_shows_what_it_promises(
         "party:laboratory",
     }
     assert all(item["sentence"] in out for item in facts["guarantees"])
-    assert all(0.8 < value <= 1 for value in facts["measured"].values())
+    private, central = facts["measured"].values()
+    assert 0.6 < private <= 1 and 0.9 < central <= 1
     assert f"in {facts['traffic']['rounds']} rounds" in out
     assert "Report: demo-run/run/report.html" in out and Path("demo-run/run/report.html").is_file()
     # The examples of the help are about these files.
