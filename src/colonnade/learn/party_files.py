@@ -12,7 +12,8 @@
     epsilon = 4.0
     delta = 1e-5
 
-`data` may also be a query, as in `colonnade.data.sources`. A budget without `unit` and `observer` is for each of them that no closer budget names.
+`data` may also be a query, as in `colonnade.data.sources`. A budget without `unit` and `observer` is for each of
+them that no closer budget names.
 """
 
 from __future__ import annotations
