@@ -130,7 +130,7 @@ def test_a_stranger_is_a_local_error(network):
 
 def test_a_socket_party_that_dies_is_noticed_at_once():
     async def scenario(channels):
-        channels["bank"]._peers["insurer"].writer.transport.abort()
+        channels["bank"]._peers["insurer"].connection.shutdown(socket.SHUT_RDWR)
         await channels["insurer"].receive("bank", "noise", 10)
 
     with pytest.raises(RemoteProtocolError, match="bank stopped: its connection closed"):
@@ -139,7 +139,7 @@ def test_a_socket_party_that_dies_is_noticed_at_once():
 
 def test_garbage_on_a_socket_is_refused():
     async def scenario(channels):
-        channels["bank"]._peers["insurer"].writer.write(b"\xff" * 64)
+        channels["bank"]._peers["insurer"].connection.send(b"\xff" * 64)
         await channels["insurer"].receive("bank", "noise", 5)
 
     with pytest.raises(RemoteProtocolError, match="it sent a header that no Colonnade writes"):

@@ -188,19 +188,23 @@ class FieldArray:
         """Whether these are the same elements of the same field in the same shape."""
         return self.field == other.field and np.array_equal(self.words, other.words)
 
-    def to_bytes(self) -> bytes:
-        """The words in little-endian order: `field.word_bytes` for an element, no header.
+    def as_bytes(self) -> NDArray[np.uint8]:
+        """The words in little-endian order: `field.word_bytes` for an element, no header, nothing copied.
 
         63 bits of information in 64: the tightest that stays aligned.
         """
-        return self.words.astype("<u8", copy=False).tobytes()
+        return self.words.astype("<u8", copy=False).reshape(-1).view(np.uint8)
+
+    def to_bytes(self) -> bytes:
+        """The same in bytes of its own."""
+        return self.as_bytes().tobytes()
 
     @classmethod
-    def from_bytes(cls, field: Field, shape: tuple[int, ...], data: bytes) -> FieldArray:
-        """What `to_bytes` wrote, checked: the exact length, and every residue below its prime.
+    def from_bytes(cls, field: Field, shape: tuple[int, ...], data: bytes | NDArray[np.uint8]) -> FieldArray:
+        """What `as_bytes` shows, copied and checked: the exact length, every residue below its prime.
 
         >>> from colonnade.numbers.field import FIELD63
-        >>> FieldArray.from_bytes(FIELD63, (1,), FIELD63.encode(np.array([-7])).to_bytes()).decode()
+        >>> FieldArray.from_bytes(FIELD63, (1,), FIELD63.encode(np.array([-7])).as_bytes()).decode()
         array([-7])
         >>> FieldArray.from_bytes(FIELD63, (1,), bytes([255]) * 8)
         Traceback (most recent call last):

@@ -6,29 +6,39 @@ that a frame that is replayed, reordered, redirected or left over from another r
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 
-from colonnade.errors import RemoteProtocolError
+from colonnade.errors import PeerTimeout, RemoteProtocolError
 from colonnade.runtime.party import Party
 from colonnade.runtime.transcript import Seen
 from colonnade.runtime.wire import Envelope, Message, decode, encode
 
 
 async def tell(party: Party, to: str, step: str, message: Message) -> None:
-    """Send a message to one peer."""
+    """Send a message to one peer. A peer that takes nothing for as long as the timeout is given up."""
     envelope = Envelope(party.run, party.name, to, step, party.next_number("to", to))
     frame = encode(envelope, message)
     party.traffic.note_sent(to, step, len(frame))
-    await party.channel.send(to, step, frame)
+    try:
+        async with asyncio.timeout(party.timeout):
+            await party.channel.send(to, step, frame)
+    except TimeoutError:
+        raise PeerTimeout(
+            f"{party.name} waited {party.timeout:g} s at step {step!r} for {to} to take what it was sent. "
+            f"See whether {to} still runs; a longer timeout goes into the job."
+        ) from None
 
 
 async def hear(party: Party, peer: str, step: str) -> Message:
     """The next message of one peer, which must belong to this run, this step and this position."""
     frame = await party.channel.receive(peer, step, party.timeout)
+    source = f"{party.name} at step {step!r}, from {peer}"
     try:
         envelope, message = decode(frame)
     except RemoteProtocolError as error:
-        raise RemoteProtocolError(f"{party.name} at step {step!r}, from {peer}: {error}") from None
+        raise RemoteProtocolError(f"{source}: {error}") from None
     expected = Envelope(party.run, peer, party.name, step, party.next_number("from", peer))
     for part in ("sender", "receiver", "run", "step", "number"):
         if getattr(envelope, part) != getattr(expected, part):
@@ -38,8 +48,8 @@ async def hear(party: Party, peer: str, step: str) -> Message:
             )
     party.traffic.note_received(step)
     if party.seen is not None:
-        party.seen.append(Seen(peer, step, frame))
-    return message
+        party.seen.append(Seen(peer, step, bytes(frame)))
+    return replace(message, source=source)
 
 
 async def exchange(party: Party, step: str, message: Message, among: Iterable[str]) -> dict[str, Message]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.shares import Dealt, Scheme, Seed
+from colonnade.crypto.shares import Dealt, InconsistentShares, Scheme, Seed
 from colonnade.errors import LocalProtocolError, NotMasked, RemoteProtocolError
 from colonnade.ledger import Release
 from colonnade.numbers.field import FieldArray
@@ -93,13 +93,19 @@ async def open_to(
         else _unpack(scheme, await hear(party, keeper, step), value.shape, f"{keeper} at step {step!r}")
         for keeper in party.group.keepers
     ]
-    return scheme.reconstruct(shares, value.degree).decode()
+    try:
+        return scheme.reconstruct(shares, value.degree).decode()
+    except InconsistentShares as error:
+        raise RemoteProtocolError(
+            f"{party.name} at step {step!r}: {error}. One of {', '.join(party.group.keepers)} sent another share "
+            "than it holds."
+        ) from None
 
 
 def _pack(piece: Dealt) -> Message:
     if isinstance(piece, Seed):
         return Message({"key": piece.key})
-    return Message(arrays={"share": np.frombuffer(piece.to_bytes(), dtype=np.uint8)})
+    return Message(arrays={"share": piece.as_bytes()})
 
 
 def _unpack(scheme: Scheme, message: Message, shape: Shape, source: str) -> FieldArray:
@@ -108,8 +114,8 @@ def _unpack(scheme: Scheme, message: Message, shape: Shape, source: str) -> Fiel
     try:
         if type(key) is bytes and packed is None:
             return scheme.expand(Seed(key, shape))
-        if packed is not None and packed.dtype == np.uint8 and key is None:
-            return FieldArray.from_bytes(scheme.field, shape, packed.tobytes())
+        if packed is not None and packed.dtype == np.uint8 and packed.ndim == 1 and key is None:
+            return FieldArray.from_bytes(scheme.field, shape, packed)
     except ValueError as error:
         raise RemoteProtocolError(f"{source} sent a share that is none: {error}") from None
     raise RemoteProtocolError(f"{source} sent neither a share nor a seed")

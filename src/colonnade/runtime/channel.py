@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+#: The bytes of one message, in whatever a transport received them.
+Frame = bytes | bytearray
+
 
 class Channel(Protocol):
     """One party's end of its connections.
@@ -16,7 +19,7 @@ class Channel(Protocol):
         """Hand over a frame; waits while the receiver is far behind."""
         ...
 
-    async def receive(self, peer: str, step: str, timeout: float) -> bytes:
+    async def receive(self, peer: str, step: str, timeout: float) -> Frame:
         """The next frame from `peer`, which must be for `step`.
 
         Raises `RemoteProtocolError` if the peer is at another step or has stopped, and `PeerTimeout`

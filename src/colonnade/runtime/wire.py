@@ -47,10 +47,17 @@ class Message:
     >>> envelope, message = decode(frame)
     >>> envelope.step, message.fields["n"], message.arrays["x"].tolist()
     ('hello', 3, [0, 1])
+
+    `source` says who said it to whom at which step, for what is found wrong in it.
     """
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    source: str = ""
+
+    def wrong(self, why: object) -> RemoteProtocolError:
+        """The error that says what is wrong with this message, and whose it is."""
+        return RemoteProtocolError(f"{self.source}: {why}" if self.source else str(why))
 
     def text(self, name: str) -> str:
         """The field `name`, which must be text."""
@@ -65,17 +72,13 @@ class Message:
         found = self.arrays.get(name)
         if found is None or found.dtype != np.dtype(dtype) or found.shape != shape:
             have = "none" if found is None else f"{found.dtype} of shape {found.shape}"
-            raise RemoteProtocolError(
-                f"expected an array {name!r} of {dtype} and shape {shape}, found {have}"
-            )
+            raise self.wrong(f"expected an array {name!r} of {dtype} and shape {shape}, found {have}")
         return found
 
     def _typed(self, name: str, kind: type[T]) -> T:
         value = self.fields.get(name)
         if type(value) is not kind:
-            raise RemoteProtocolError(
-                f"expected {name!r} to be of type {kind.__name__}, found {type(value).__name__}"
-            )
+            raise self.wrong(f"expected {name!r} to be of type {kind.__name__}, found {type(value).__name__}")
         return value
 
 
@@ -112,7 +115,7 @@ def encode(envelope: Envelope, message: Message, *, limit: int = MAX_FRAME) -> b
     return b"".join(pieces)
 
 
-def decode(frame: bytes, *, limit: int = MAX_FRAME) -> tuple[Envelope, Message]:
+def decode(frame: bytes | bytearray, *, limit: int = MAX_FRAME) -> tuple[Envelope, Message]:
     """The message in a frame, or `RemoteProtocolError`. Arrays are read-only views of the frame."""
     if len(frame) > limit:
         raise RemoteProtocolError(f"a frame of {len(frame)} bytes is over the limit of {limit}")
@@ -146,8 +149,9 @@ def decode(frame: bytes, *, limit: int = MAX_FRAME) -> tuple[Envelope, Message]:
     return Envelope(run, sender, receiver, step, number), Message(fields, arrays)
 
 
-def _arrays(frame: bytes, listed: list[Any], start: int) -> tuple[dict[str, NDArray[Any]], int]:
+def _arrays(frame: bytes | bytearray, listed: list[Any], start: int) -> tuple[dict[str, NDArray[Any]], int]:
     arrays: dict[str, NDArray[Any]] = {}
+    content = memoryview(frame).toreadonly()
     for name, code, shape in listed:
         if not isinstance(name, str) or name in arrays or code not in _TYPES or len(shape) > 8:
             raise ValueError("wrong array")
@@ -159,6 +163,6 @@ def _arrays(frame: bytes, listed: list[Any], start: int) -> tuple[dict[str, NDAr
         dtype = np.dtype("<" + code)
         if start + count * dtype.itemsize > len(frame):
             raise RemoteProtocolError(f"a frame ended inside its array {name!r}")
-        arrays[name] = np.frombuffer(frame, dtype=dtype, count=count, offset=start).reshape(shape)
+        arrays[name] = np.frombuffer(content, dtype=dtype, count=count, offset=start).reshape(shape)
         start += count * dtype.itemsize
     return arrays, start
