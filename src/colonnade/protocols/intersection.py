@@ -189,10 +189,7 @@ async def _send(party: Party, peer: str, step: str, points: bytes) -> None:
 
 async def _receive(party: Party, peer: str, step: str, count: int) -> bytes:
     message = await hear(party, peer, step)
-    try:
-        return message.array("points", dtype="u1", shape=(count, POINT_BYTES)).tobytes()
-    except RemoteProtocolError as error:
-        raise RemoteProtocolError(f"{party.name} at step {step!r}, from {peer}: {error}") from None
+    return message.array("points", dtype="u1", shape=(count, POINT_BYTES)).tobytes()
 
 
 async def _checked(party: Party, peer: str, step: str, function: Callable[..., T], *arguments: object) -> T:

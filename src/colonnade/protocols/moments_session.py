@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +17,7 @@ from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError
 from colonnade.protocols.agreement import agree, meet
 from colonnade.protocols.alignment import Alignment, align
-from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MomentsPlan, Task, plan_moments
 from colonnade.protocols.noisy_moments import noisy_moments
 from colonnade.runtime.group import Group
@@ -95,6 +96,7 @@ async def moments_session(party: Party, table: Table | None, request: MomentsReq
     await agree(party, "plan", plan.to_data())
     opened = await noisy_moments(party, aligned, plan)
     matrix = await _publish(party, opened, plan)
+    await confirm(party, matrix)
     return OpenedMoments(matrix, plan, party.run, party.tainted, aligned)
 
 
@@ -128,7 +130,10 @@ async def _introduce(party: Party, table: Table | None) -> tuple[PublicSchema, .
         except SchemaError as error:
             raise RemoteProtocolError(f"{party.name} at step 'introduction', from {owner}: {error}") from None
         if schema.party != owner:
-            raise RemoteProtocolError(f"{owner} introduced itself with the columns of {schema.party}")
+            whose = schema.party if schema.party in party.group.members else "a stranger"
+            raise RemoteProtocolError(
+                f"{party.name} at step 'introduction': {owner} introduced itself with the columns of {whose}"
+            )
         schemas.append(schema)
     return tuple(schemas)
 
@@ -144,7 +149,7 @@ async def _agreed_rows(party: Party, aligned: AlignedTable | None) -> int:
     said = {(await hear(party, owner, "rows")).integer("rows") for owner in group.owners}
     if len(said) != 1:
         raise RemoteProtocolError(
-            f"{party.name} at step 'rows': the owners name different numbers of aligned rows"
+            f"{party.name} at step 'rows': {', '.join(group.owners)} name different numbers of aligned rows"
         )
     return said.pop()
 
@@ -158,4 +163,30 @@ async def _publish(party: Party, opened: NDArray[np.int64] | None, plan: Moments
         return opened
     if not party.owns_columns:
         return np.zeros((0, 0), dtype=np.int64)
-    return (await hear(party, server, "release")).array("matrix", dtype="i8", shape=(plan.size, plan.size))
+    said = await hear(party, server, "release")
+    return checked_release(said, plan)
+
+
+def checked_release(said: Message, plan: MomentsPlan) -> NDArray[np.int64]:
+    """The published matrix, if it can be one: symmetric, and no entry beyond what the plan's field holds."""
+    matrix = said.array("matrix", dtype="i8", shape=(plan.size, plan.size))
+    if not np.array_equal(matrix, matrix.T):
+        raise said.wrong("the published matrix is not symmetric")
+    if matrix.size and max(int(matrix.max()), -int(matrix.min())) > plan.field.capacity:
+        raise said.wrong("the published matrix has entries that no moments of this plan have")
+    return matrix
+
+
+async def confirm(party: Party, matrix: NDArray[np.int64]) -> None:
+    """End together: nobody sent more than was asked for, and all who read the matrix read the same.
+
+    A frame that comes twice is noticed by what is heard after it; this is heard after everything else.
+    """
+    mine = (
+        hashlib.sha256(np.ascontiguousarray(matrix, dtype="<i8").tobytes()).hexdigest() if matrix.size else ""
+    )
+    said = await exchange(party, "finished", Message({"read": mine}), party.group.members)
+    for message in said.values():
+        theirs = message.text("read")
+        if mine and theirs and theirs != mine:
+            raise message.wrong("it read another matrix than was published here")

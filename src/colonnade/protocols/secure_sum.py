@@ -102,7 +102,7 @@ async def secure_sum(
     total = ring.total(received).reshape(shape)
     if count and int(total.max()) > ring.parties * ring.largest:
         raise RemoteProtocolError(
-            f"{party.name} at step {step!r}: the sum exceeds {ring.parties} · {ring.largest}, so somebody's masks or "
-            "values are not as agreed"
+            f"{party.name} at step {step!r}: the sum exceeds {ring.parties} · {ring.largest}, so the masks or values "
+            f"of one of {', '.join(among)} are not as agreed"
         )
     return total
