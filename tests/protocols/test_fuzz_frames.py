@@ -1,0 +1,386 @@
+"""Hostile frames against every receiving function: no crash, nothing accepted that could not have been sent.
+
+An honest run of each protocol is recorded with coins from a seed. One party then runs again, alone, on what it
+received, with one thing wrong in it. Whatever that is, the party must end with `RemoteProtocolError`, naming a
+party and a step; or it may go on, if every frame that it took is one that an honest peer could have sent to it at
+this position: the parties are taken to follow the protocol, and a share, a masked word or a blinded point that is
+another one of its kind cannot be told from the right one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import re
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+import pytest
+from hostile import reshuffled, scripted
+
+from colonnade.crypto.masks import SumRing
+from colonnade.crypto.shares import make_scheme
+from colonnade.data.schema import PublicSchema, Schema
+from colonnade.data.table import Table
+from colonnade.errors import DataError, InputError, RemoteProtocolError
+from colonnade.ledger import Ledger, Receipt, Release
+from colonnade.numbers.field import FIELD63
+from colonnade.protocols.agreement import agree, meet
+from colonnade.protocols.alignment import align
+from colonnade.protocols.charging import charge_first
+from colonnade.protocols.intersection import MOST_IDS, intersect
+from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.moments_session import MomentsRequest, _agreed_rows, _introduce, _publish, confirm
+from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
+from colonnade.protocols.shared import total
+from colonnade.protocols.sharing import open_to, share
+from colonnade.randomness import SeededRandomness
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.wire import Message, decode
+
+FRAMES = 5_000
+FRAMES_IN_FULL = 100_000
+
+PAIR = Group.of(("bank", "insurer"), active="bank")
+TRIO = Group.of(("bank", "insurer", "shop"), active="bank")
+RELEASE = Release("r/x", "r", "plan", "a test", "server", (), False)
+PRIME = 2**255 - 19
+
+
+class OpenBook:
+    """A ledger that says yes; the real one is fuzzed below, with fewer frames."""
+
+    def charge(self, release, dataset):
+        return Receipt("me", 1, "0" * 64)
+
+    def keep_receipt(self, receipt):
+        if not (receipt.entry >= 1 and re.fullmatch("[0-9a-f]{64}", receipt.head)):
+            raise AssertionError("a receipt that no ledger wrote")
+
+
+def table_of(party, ids, *, label=False):
+    text = f"id='n'\n[columns.{party}]\nkind='numeric'\nlow=0\nhigh=10\n[columns.{party}_kind]\n"
+    text += "kind='categorical'\ncategories=['a','b']\n"
+    arrays = {party: [float(len(i)) for i in ids], f"{party}_kind": ["a" for _ in ids]}
+    if label:
+        text += "[label]\ncolumn='y'\nkind='classes'\nclasses=['no','yes']\n"
+        arrays["y"] = ["yes" for _ in ids]
+    return Table.from_arrays(party, arrays, Schema.parse(text), ids=ids)
+
+
+TABLES = {
+    "bank": table_of("bank", ["a", "bb", "ccc"], label=True),
+    "insurer": table_of("insurer", ["a", "bb", "ccc"]),
+}
+IDS = {"bank": ["a", "b", "c"], "insurer": ["b", "c", "d"]}
+
+
+@cache
+def moments_plan():
+    schemas = tuple(TABLES[owner].public() for owner in PAIR.owners)
+    return MomentsRequest("classification", 1.0, 1e-5).plan(PAIR, schemas, 3)
+
+
+async def agreement(party, _):
+    await meet(party)
+    await agree(party, "job", {"epsilon": 1, "columns": ["a", "b"]})
+
+
+async def disagreement(party, _):
+    await meet(party)
+    await agree(party, "job", {"epsilon": 1, "mine": party.name})
+
+
+async def introduction(party, table):
+    party.run = "fixed"
+    await _introduce(party, table)
+    rows = table if table is not None else None
+    return await _agreed_rows(party, rows)
+
+
+async def alignment(party, table):
+    party.run = "fixed"
+    return await align(party, table, "equal")
+
+
+async def misalignment(party, table):
+    party.run = "fixed"
+    if table is not None and party.name == "insurer":
+        table = table_of("insurer", ["x", "y"])
+    return await align(party, table, "equal")
+
+
+async def receipts(party, _):
+    party.run = "fixed"
+    await charge_first(party, RELEASE)
+
+
+async def sharing(party, _):
+    party.run = "fixed"
+    scheme = make_scheme(3, FIELD63)
+    mine = np.arange(4, dtype=np.int64).reshape(2, 2) if party.owns_columns else None
+    shapes = dict.fromkeys(party.group.owners, (2, 2))
+    columns = await share(party, mine, shapes, scheme=scheme, degree=1, step="columns 0")
+    noise = await share(party, mine, shapes, scheme=scheme, degree=2, step="noise")
+    assert all(value.share.shape == (2, 2) for value in columns.values())
+    return await open_to(
+        party, "server", total(noise.values()), scheme=scheme, release=RELEASE, step="moments"
+    )
+
+
+async def secure_sums(party, _):
+    party.run = "fixed"
+    ring = SumRing(3, 9)
+    streams = await share_mask_keys(party, party.group.owners)
+    mine = np.arange(3) if party.owns_columns else None
+    return await secure_sum(
+        party,
+        mine,
+        (3,),
+        streams=streams,
+        among=party.group.owners,
+        ring=ring,
+        receiver="server",
+        release=RELEASE,
+        step="sum 0",
+    )
+
+
+async def intersection(party, _):
+    party.run = "fixed"
+    return await intersect(party, IDS.get(party.name))
+
+
+async def publication(party, _):
+    party.run = "fixed"
+    plan = moments_plan()
+    matrix = np.diag(np.arange(plan.size)) if party.is_server else None
+    matrix = await _publish(party, matrix, plan)
+    await confirm(party, matrix)
+    return matrix
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A protocol to attack: who runs it, and which errors of their own its parties may end with."""
+
+    program: object
+    group: Group = PAIR
+    tables: dict = field(default_factory=dict)
+    own_errors: tuple = ()
+
+    def party(self, name, channel=None) -> Party:
+        return Party(name, self.group, channel, OpenBook(), SeededRandomness(name), timeout=5.0)
+
+
+PROTOCOLS = {
+    "agreement": Protocol(agreement),
+    "disagreement": Protocol(disagreement),
+    "introduction": Protocol(introduction, tables=TABLES),
+    "alignment": Protocol(alignment, tables=TABLES, own_errors=(DataError,)),
+    "misalignment": Protocol(misalignment, tables=TABLES, own_errors=(DataError,)),
+    "receipts": Protocol(receipts),
+    "sharing": Protocol(sharing),
+    "secure sums": Protocol(secure_sums, TRIO),
+    "intersection": Protocol(intersection),
+    "publication": Protocol(publication),
+}
+
+
+@cache
+def recorded(name: str):
+    """What each party received in an honest run."""
+    protocol = PROTOCOLS[name]
+    seen: dict[str, list] = {}
+
+    async def program(party, table):
+        try:
+            await protocol.program(party, table)
+        except (RemoteProtocolError, InputError):
+            # Where parties differ the protocol ends in an error that is part of it.
+            await asyncio.sleep(0.05)
+        seen[party.name] = party.seen
+
+    desks = {
+        member: Desk(OpenBook(), protocol.tables.get(member), randomness=SeededRandomness(member))
+        for member in protocol.group.members
+    }
+    run_here(program, protocol.group, desks, record=True)
+    return {member: frames for member, frames in seen.items() if frames}
+
+
+def on_curve(point: bytes) -> bool:
+    u = int.from_bytes(point, "little")
+    right = u * (u * (u + 486662) + 1) % PRIME
+    return u < PRIME and right != 0 and pow(right, (PRIME - 1) // 2, PRIME) == 1
+
+
+def is_share(message: Message) -> bool:
+    key, packed = message.fields.get("key"), message.arrays.get("share")
+    if packed is None:
+        return type(key) is bytes and len(key) == 32
+    if key is not None or packed.dtype != np.uint8 or packed.shape != (32,):
+        return False
+    words = np.frombuffer(packed.tobytes(), dtype="<u8")
+    residues = [(words >> np.uint64(21 * place)) & np.uint64(2**21 - 1) for place in range(3)]
+    return all((part < prime).all() for part, prime in zip(residues, FIELD63.primes, strict=True))
+
+
+def is_schema(message: Message, sender: str) -> bool:
+    return PublicSchema.from_data(message.fields["schema"]).party == sender
+
+
+def are_points(message: Message) -> bool:
+    points = message.arrays["points"]
+    return points.dtype == np.uint8 and points.ndim == 2 and all(on_curve(row.tobytes()) for row in points)
+
+
+def are_places(message: Message) -> bool:
+    places = message.arrays["places"]
+    kept = places.tolist()
+    return places.dtype == np.int64 and len(set(kept)) == len(kept) and all(0 <= place < 3 for place in kept)
+
+
+def could_be_sent(step: str, message: Message, honest: Message, sender: str) -> bool:
+    """Whether an honest peer with other coins, or other rows, could have sent this message at this step."""
+    fields, arrays = message.fields, message.arrays
+    match step.split(" "):
+        case ["hello"]:
+            return type(fields["contribution"]) is str
+        case ["job"] | ["plan"] | ["ids"] | ["rows"]:
+            return all(fields.get(key) == value for key, value in honest.fields.items())
+        case ["job", "fields"] | ["ids", "unordered"]:
+            return False
+        case ["introduction"]:
+            return is_schema(message, sender)
+        case ["id", "key"]:
+            return type(fields["part"]) is str
+        case ["receipts"]:
+            return fields["entry"] >= 1 and bool(re.fullmatch("[0-9a-f]{64}", fields["head"]))
+        case ["columns", _] | ["noise"] | ["moments"]:
+            return is_share(message)
+        case ["mask", "keys"]:
+            return len(fields["key"]) == 32
+        case ["sum", _]:
+            return arrays["words"].dtype == np.uint8 and arrays["words"].shape == honest.arrays["words"].shape
+        case ["set", "sizes"]:
+            return 0 <= fields["size"] <= MOST_IDS
+        case ["blinded", "ids"]:
+            return are_points(message)
+        case ["twice", "blinded", "ids"]:
+            return arrays["points"].shape == honest.arrays["points"].shape
+        case ["common", "places"]:
+            return are_places(message)
+        case ["release"]:
+            matrix = arrays["matrix"]
+            return matrix.shape == honest.arrays["matrix"].shape and bool((matrix == matrix.T).all())
+        case ["finished"]:
+            return fields["read"] in ("", honest.fields["read"])
+    raise AssertionError(f"no rule for step {step!r}")
+
+
+async def attacked(protocol: Protocol, name: str, seen: list, seed: int) -> str:
+    """One run of one party with one thing wrong: "refused" or "taken"; anything else fails the test."""
+    rng = random.Random(seed)
+    at = rng.randrange(len(seen))
+    damage, frames = reshuffled(seen, at, rng)
+    party = scripted(protocol.party(name), frames)
+    what = (
+        f"{name}, frame {at} of {len(seen)} ({seen[at].step!r} from {seen[at].sender}), {damage}, seed {seed}"
+    )
+    try:
+        await protocol.program(party, protocol.tables.get(name))
+    except RemoteProtocolError as error:
+        text = str(error)
+        assert "step '" in text, f"{what}: no step in {text!r}"
+        assert any(peer in text for peer in protocol.group.others(name)), f"{what}: no party in {text!r}"
+        if damage in ("truncated", "arbitrary", "overlong"):
+            assert seen[at].sender in text and f"{seen[at].step!r}" in text, f"{what}: {text!r}"
+        return "refused"
+    except protocol.own_errors:
+        return "refused"
+    except Exception as error:
+        raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
+    left = {peer: len(queue) for peer, queue in party.channel.frames.items()}
+    for peer in {one.sender for one in seen}:
+        sent = [frame for sender, _, frame in frames if sender == peer]
+        honest = [one.frame for one in seen if one.sender == peer]
+        for got, wanted in zip(sent[: len(sent) - left.get(peer, 0)], honest, strict=False):
+            if got == wanted:
+                continue
+            (envelope, message), (expected, meant) = decode(got), decode(wanted)
+            assert envelope == expected, f"{what}: a frame of {peer} for another place was taken"
+            assert could_be_sent(envelope.step, message, meant, peer), f"{what}: {peer}'s {message} was taken"
+    return "taken"
+
+
+def fuzz(name: str, count: int) -> dict[str, int]:
+    protocol, run = PROTOCOLS[name], recorded(name)
+    members = sorted(run)
+
+    async def attack() -> dict[str, int]:
+        ends = {"refused": 0, "taken": 0}
+        for seed in range(count):
+            member = members[seed % len(members)]
+            ends[await attacked(protocol, member, run[member], seed)] += 1
+        return ends
+
+    return asyncio.run(attack())
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_no_frame_crashes_a_protocol_and_none_is_taken_that_no_peer_could_send(name):
+    ends = fuzz(name, FRAMES)
+    assert ends["refused"] > FRAMES // 3, f"{ends}: these frames are too tame to show anything"
+
+
+def test_this_harness_would_notice_a_receiver_that_trusts_its_peer(monkeypatch):
+    async def trusting(party, _):
+        party.run = "fixed"
+        if party.name == "bank":
+            return await tell(party, "insurer", "rows", Message({"rows": 3}))
+        return (await hear(party, "bank", "rows")).fields["rows"] + 1 if party.name == "insurer" else None
+
+    recorded.cache_clear()
+    monkeypatch.setitem(PROTOCOLS, "trusting", Protocol(trusting))
+    with pytest.raises(AssertionError, match=r"insurer, frame 0 of 1 .*(KeyError|TypeError|taken)"):
+        fuzz("trusting", 200)
+
+
+def test_this_harness_would_notice_a_share_that_is_no_share_and_is_taken(monkeypatch):
+    monkeypatch.setattr(
+        "colonnade.protocols.sharing._unpack",
+        lambda scheme, message, shape, source: scheme.field.zeros(shape),
+    )
+    with pytest.raises(AssertionError, match="was taken"):
+        fuzz("sharing", 500)
+
+
+def test_a_real_ledger_keeps_whatever_receipt_could_be_one(tmp_path):
+    protocol, run = PROTOCOLS["receipts"], recorded("receipts")
+    ledger = Ledger.create(tmp_path / "bank.ledger", "bank")
+
+    async def attack():
+        for seed in range(300):
+            rng = random.Random(seed)
+            _, frames = reshuffled(run["bank"], rng.randrange(len(run["bank"])), rng)
+            party = scripted(protocol.party("bank"), frames)
+            party.ledger, party.run = ledger, "fixed"
+            with contextlib.suppress(RemoteProtocolError):
+                await charge_first(party, RELEASE)
+
+    asyncio.run(attack())
+    kept = Ledger.open(tmp_path / "bank.ledger")
+    kept.verify()
+    assert len(kept.receipts()) > 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_no_frame_of_a_hundred_thousand_crashes_a_protocol(name):
+    ends = fuzz(name, FRAMES_IN_FULL)
+    assert ends["refused"] > FRAMES_IN_FULL // 3
