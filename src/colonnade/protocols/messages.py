@@ -48,7 +48,7 @@ async def hear(party: Party, peer: str, step: str) -> Message:
             )
     party.traffic.note_received(step)
     if party.seen is not None:
-        party.seen.append(Seen(peer, step, frame))
+        party.seen.append(Seen(peer, step, bytes(frame)))
     return replace(message, source=source)
 
 

@@ -105,7 +105,7 @@ async def open_to(
 def _pack(piece: Dealt) -> Message:
     if isinstance(piece, Seed):
         return Message({"key": piece.key})
-    return Message(arrays={"share": np.frombuffer(piece.to_bytes(), dtype=np.uint8)})
+    return Message(arrays={"share": piece.as_bytes()})
 
 
 def _unpack(scheme: Scheme, message: Message, shape: Shape, source: str) -> FieldArray:
@@ -115,7 +115,7 @@ def _unpack(scheme: Scheme, message: Message, shape: Shape, source: str) -> Fiel
         if type(key) is bytes and packed is None:
             return scheme.expand(Seed(key, shape))
         if packed is not None and packed.dtype == np.uint8 and packed.ndim == 1 and key is None:
-            return FieldArray.from_bytes(scheme.field, shape, packed.tobytes())
+            return FieldArray.from_bytes(scheme.field, shape, packed)
     except ValueError as error:
         raise RemoteProtocolError(f"{source} sent a share that is none: {error}") from None
     raise RemoteProtocolError(f"{source} sent neither a share nor a seed")

@@ -115,7 +115,7 @@ def encode(envelope: Envelope, message: Message, *, limit: int = MAX_FRAME) -> b
     return b"".join(pieces)
 
 
-def decode(frame: bytes, *, limit: int = MAX_FRAME) -> tuple[Envelope, Message]:
+def decode(frame: bytes | bytearray, *, limit: int = MAX_FRAME) -> tuple[Envelope, Message]:
     """The message in a frame, or `RemoteProtocolError`. Arrays are read-only views of the frame."""
     if len(frame) > limit:
         raise RemoteProtocolError(f"a frame of {len(frame)} bytes is over the limit of {limit}")
@@ -149,8 +149,9 @@ def decode(frame: bytes, *, limit: int = MAX_FRAME) -> tuple[Envelope, Message]:
     return Envelope(run, sender, receiver, step, number), Message(fields, arrays)
 
 
-def _arrays(frame: bytes, listed: list[Any], start: int) -> tuple[dict[str, NDArray[Any]], int]:
+def _arrays(frame: bytes | bytearray, listed: list[Any], start: int) -> tuple[dict[str, NDArray[Any]], int]:
     arrays: dict[str, NDArray[Any]] = {}
+    content = memoryview(frame).toreadonly()
     for name, code, shape in listed:
         if not isinstance(name, str) or name in arrays or code not in _TYPES or len(shape) > 8:
             raise ValueError("wrong array")
@@ -162,6 +163,6 @@ def _arrays(frame: bytes, listed: list[Any], start: int) -> tuple[dict[str, NDAr
         dtype = np.dtype("<" + code)
         if start + count * dtype.itemsize > len(frame):
             raise RemoteProtocolError(f"a frame ended inside its array {name!r}")
-        arrays[name] = np.frombuffer(frame, dtype=dtype, count=count, offset=start).reshape(shape)
+        arrays[name] = np.frombuffer(content, dtype=dtype, count=count, offset=start).reshape(shape)
         start += count * dtype.itemsize
     return arrays, start
