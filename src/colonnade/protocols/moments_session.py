@@ -180,13 +180,13 @@ def checked_release(said: Message, plan: MomentsPlan) -> NDArray[np.int64]:
 async def confirm(party: Party, matrix: NDArray[np.int64]) -> None:
     """End together: nobody sent more than was asked for, and all who read the matrix read the same.
 
-    A frame that comes twice is noticed by what is heard after it; this is heard after everything else.
+    A frame that comes twice is noticed by what is heard after it, and this is heard after everything else. The
+    second round tells everybody that nobody noticed anything: whoever did has stopped with the reason.
     """
-    mine = (
-        hashlib.sha256(np.ascontiguousarray(matrix, dtype="<i8").tobytes()).hexdigest() if matrix.size else ""
-    )
+    mine = hashlib.sha256(np.ascontiguousarray(matrix, "<i8").tobytes()).hexdigest() if matrix.size else ""
     said = await exchange(party, "finished", Message({"read": mine}), party.group.members)
     for message in said.values():
         theirs = message.text("read")
         if mine and theirs and theirs != mine:
             raise message.wrong("it read another matrix than was published here")
+    await exchange(party, "closing", Message(), party.group.members)
