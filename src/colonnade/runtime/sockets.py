@@ -23,6 +23,7 @@ _HEADER = struct.Struct("<BHQ")
 _FRAME, _STOP = 0, 1
 _MAX_STEP = 1 << 12
 _MAX_NAME = 1 << 8
+_MAX_REASON = 1 << 12
 _RETRY_SECONDS = 0.05
 _FAREWELL_SECONDS = 5.0
 
@@ -52,7 +53,8 @@ class _Peer:
         try:
             while True:
                 kind, step_size, size = _HEADER.unpack(await self._exactly(_HEADER.size))
-                if kind not in (_FRAME, _STOP) or step_size > _MAX_STEP or size > MAX_FRAME:
+                most = MAX_FRAME if kind == _FRAME else _MAX_REASON
+                if kind not in (_FRAME, _STOP) or step_size > _MAX_STEP or size > most:
                     raise ValueError("a header that no Colonnade writes")
                 step = (await self._exactly(step_size)).decode()
                 await self.arrived.put((kind, step, await self._exactly(size)))
@@ -96,14 +98,14 @@ class SocketChannel:
                 f"See whether {peer} still runs; a longer timeout goes into the job."
             ) from None
         if kind == _STOP:
-            why = frame.decode(errors="replace") or "before it sent what was expected"
+            why = _readable(frame) or "before it sent what was expected"
             raise RemoteProtocolError(f"{self.name} waits at step {step!r}, but {peer} stopped: {why}")
         if sent != step:
             raise RemoteProtocolError(f"{self.name} is at step {step!r} but {peer} sent {sent!r}")
         return frame
 
     def stop(self, reason: str | None) -> None:
-        text = (reason or "").encode()
+        text = (reason or "").encode()[:_MAX_REASON]
         self._farewells += [asyncio.create_task(peer.send(_STOP, "", text)) for peer in self._peers.values()]
 
     async def close(self) -> None:
@@ -125,6 +127,11 @@ class SocketChannel:
                 f"{self.name} has no connection to {name!r}; its peers are {sorted(self._peers)}"
             )
         return self._peers[name]
+
+
+def _readable(reason: Frame) -> str:
+    """A peer's words without what could move a terminal's cursor."""
+    return "".join(c if c.isprintable() else " " for c in reason.decode(errors="replace"))
 
 
 async def connect(name: str, ports: Mapping[str, int], *, timeout: float = 30.0) -> SocketChannel:
