@@ -35,11 +35,11 @@ from colonnade.privacy.sensitivity.matrix import (
     matrix_change_zero_out,
 )
 from colonnade.protocols.agreement import digest
+from colonnade.protocols.shared import block_rows
 from colonnade.runtime.group import Group
 
 Task = Literal["classification", "regression", "pca"]
 DEFAULT_GAMMA = 1 << 12
-_BLOCK_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,8 @@ class MomentsPlan:
 
     @property
     def block(self) -> int:
-        """Rows dealt at a time: enough to keep the kernels busy, few enough to bound memory."""
-        return max(64, min(1 << 14, _BLOCK_ENTRIES // self.size))
+        """Rows dealt at a time."""
+        return block_rows(self.size)
 
     @cached_property
     def noise(self) -> MatrixSkellamNoise:

@@ -9,6 +9,17 @@ from typing import NoReturn
 from colonnade.errors import LocalProtocolError
 from colonnade.numbers.field import Field, FieldArray, GramSum
 
+_BLOCK_ENTRIES = 1 << 20
+
+
+def block_rows(columns: int) -> int:
+    """Rows dealt at a time: enough to keep the kernels busy, few enough to bound memory.
+
+    >>> block_rows(41), block_rows(1000)
+    (16384, 1048)
+    """
+    return max(64, min(1 << 14, _BLOCK_ENTRIES // columns))
+
 
 @dataclass(frozen=True, eq=False)
 class Shared:
