@@ -65,7 +65,8 @@ def postgresql() -> Iterator[str]:
                 pytest.fail(f"{command[0]} failed: {details}")
 
         data = folder / "data"
-        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off -c shared_buffers=16MB"
+        settings = ("listen_addresses=127.0.0.1", "fsync=off", "lock_timeout=20s", "shared_buffers=16MB")
+        options = f"-p {port} -k {folder} " + " ".join(f"-c {setting}" for setting in settings)
         run(
             initdb, "-D", str(data), "-U", "tester", "--auth=scram-sha-256", f"--pwfile={secret}",
             "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync",

@@ -6,15 +6,17 @@ import csv
 import datetime
 import decimal
 import gzip
+import itertools
 import sqlite3
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
@@ -26,8 +28,10 @@ from colonnade.data.sources import (
     PostgreSQLSource,
     Source,
     SQLiteSource,
+    source_from_data,
 )
 from colonnade.data.table import Table
+from colonnade.errors import DataError, JobError
 
 SCHEMA = Schema.parse(
     """
@@ -112,6 +116,7 @@ TYPES = {
 }  # fmt: skip
 CREATE = "CREATE TABLE customers (" + ", ".join(f"{name} {kind}" for name, kind in TYPES.items()) + ")"
 SHUFFLED = "SELECT * FROM customers"
+PLACES = itertools.count()
 
 
 def rows_of(arrays: Mapping[str, Sequence[object]]) -> list[tuple[object, ...]]:
@@ -160,9 +165,11 @@ def write_sqlite(path: Path, arrays: Mapping[str, Sequence[object]]) -> Path:
 def fill_postgresql(address: str, arrays: Mapping[str, Sequence[object]]) -> PostgreSQLSource:
     import psycopg
 
-    source = PostgreSQLSource(SHUFFLED, address, "TEST_DB_PASSWORD")
-    with psycopg.connect(address, password=source.password()) as database:
-        database.execute("DROP TABLE IF EXISTS customers")
+    # Each table in a schema of its own: a table that is being read cannot be dropped.
+    place = f"place_{next(PLACES)}"
+    source = PostgreSQLSource(SHUFFLED, f"{address}?options=-csearch_path%3D{place}", "TEST_DB_PASSWORD")
+    with psycopg.connect(source.address, password=source.password()) as database:
+        database.execute(f"CREATE SCHEMA {place}")
         database.execute(CREATE)
         with database.cursor() as cursor, cursor.copy("COPY customers FROM STDIN") as copy:
             for row in rows_of(arrays)[::-1]:
@@ -210,3 +217,259 @@ def test_every_kind_of_source_gives_the_same_integers_ids_and_clipping(
         for size in (64, 1000):
             assert np.array_equal(integers(table, size), expected), kind
         assert table.clipping.counts == reference.clipping.counts, kind
+
+
+SECRET = "s3cret-31337"
+SMALL = Schema.parse('id = "customer"\ncolumns.age = {kind = "numeric", low = 0, high = 99}')
+
+
+def refused(source: Source | Path, part: str, schema: Schema = SMALL) -> None:
+    with pytest.raises(DataError, match=part) as raised:
+        Table("bank", source, schema).check()
+    assert "party 'bank'" in str(raised.value)
+    assert SECRET not in str(raised.value) and raised.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (b"customer:age\n1:2\n", "first line names none .* header missing, or the delimiter"),
+        (f"1,{SECRET}\n2,40\n".encode(), "first line names none .* header missing"),
+        ("customer,age\n1,2\n".encode("utf-16"), "UTF-16 text.* Save it as UTF-8"),
+        (f"customer,age,note\n1,2,é{SECRET}\n".encode("latin-1"), "not UTF-8 text. Save it as UTF-8"),
+        (f"customer,age\n1,2\n3,4,{SECRET}\n".encode(), "line 3: a row has not as many fields"),
+        (f"customer,age\n1,2\n{SECRET}\n".encode(), "line 3: a row has not as many fields"),
+        (
+            b'customer,age\n1,"1,234"\n2,"1,234,567.5"\n3,1 000\n4,7\n',
+            "column 'age': 3 values are written with thousands separators .* Write numbers as 1234.5",
+        ),
+        (b'customer,age\n1,"2,5"\n', "1 value is written with thousands separators or a decimal comma"),
+        (
+            f'customer,age\n1,2\n2,{SECRET}\n3,true\n4,"1,000"\n5,2020-01-01\n'.encode(),
+            "column 'age': 3 values are text where a number is declared, 1 value is written with thousands",
+        ),
+        (b"customer,age\n", "there are no rows"),
+        (b"customer;aeg\n1;2\n", "'age' is declared but not in the file. Did you mean 'aeg'"),
+    ],
+)
+@pytest.mark.parametrize("packed", ["a.csv", "a.csv.gz", "a.zip"])
+def test_a_bad_text_file_is_refused_with_counts_and_lines_however_it_is_packed(
+    tmp_path: Path, packed: str, content: bytes, part: str
+) -> None:
+    path = tmp_path / packed
+    if packed.endswith(".zip"):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a.csv", content)
+    else:
+        path.write_bytes(gzip.compress(content) if packed.endswith(".gz") else content)
+    refused(path, part)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path) -> None:
+    content = b"\xef\xbb\xbfcustomer\tage\r\n1\t30\r\n"
+    (tmp_path / "a.tsv").write_bytes(content)
+    (tmp_path / "a.tsv.gz").write_bytes(gzip.compress(content))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.tsv", content)
+    for name in ("a.tsv", "a.tsv.gz", "a.zip"):
+        (block,) = Table("bank", tmp_path / name, SMALL).check().blocks()
+        assert block.columns["age"].tolist() == [30.0]
+
+
+def test_an_archive_must_hold_one_file_that_can_be_unpacked(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.writestr("a.csv", "customer,age\n1,2\n")
+        archive.writestr("b.csv", "customer,age\n1,2\n")
+    refused(tmp_path / "two.zip", "it holds 2 files; one CSV was expected")
+    with zipfile.ZipFile(tmp_path / "none.zip", "w"):
+        pass
+    refused(tmp_path / "none.zip", "it holds 0 files")
+    (tmp_path / "bad.zip").write_bytes(SECRET.encode() * 9)
+    refused(tmp_path / "bad.zip", "header cannot be read")
+    (tmp_path / "bad.csv.gz").write_bytes(gzip.compress(b"customer,age\n" + b"1,2\n" * 10**5)[:-50])
+    refused(tmp_path / "bad.csv.gz", "cannot be read")
+    with zipfile.ZipFile(tmp_path / "cut.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.csv", "customer,age\n" + "".join(f"{n},{n % 90}\n" for n in range(10**5)))
+    damaged = bytearray((tmp_path / "cut.zip").read_bytes())
+    damaged[100_000:100_200] = bytes(200)
+    (tmp_path / "cut.zip").write_bytes(damaged)
+    refused(tmp_path / "cut.zip", "it is damaged: it cannot be unpacked")
+
+
+def test_a_text_that_is_no_number_does_not_pass_for_a_missing_one(tmp_path: Path) -> None:
+    schema = Schema.parse(
+        'id = "customer"\ncolumns.age = {kind = "numeric", low = 0, high = 99, missing = {value = 40}}'
+    )
+    path = tmp_path / "a.csv"
+    path.write_text("customer,age\n1,\n2,  \n3,nan\n4,7\n")
+    (block,) = Table("bank", path, schema).blocks()
+    assert block.columns["age"].tolist() == [40.0, 40.0, 40.0, 7.0]
+    path.write_text(f"customer,age\n1,\n2,{SECRET}\n")
+    refused(path, "column 'age': 1 value is text", schema)
+
+
+def test_a_directory_a_missing_file_and_a_wrong_file_are_no_databases(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text(SECRET * 100)
+    (tmp_path / "empty.db").write_bytes(b"")
+    for kind in (DuckDBSource, SQLiteSource):
+        refused(kind("select 1", tmp_path), "it is a directory")
+        refused(kind("select 1", tmp_path / "texd.db"), "does not exist. Did you mean 'text.db'")
+        refused(
+            kind("select 1", tmp_path / "text.db"), "it is not a (DuckDB|SQLite) database, or it is damaged"
+        )
+        refused(kind("select 1", tmp_path / "empty.db"), "is empty")
+
+
+def databases(folder: Path, address: str | None = None) -> list[Callable[[str], Source]]:
+    """Each kind of database with the same table, and a text in it that must not be seen."""
+    arrays = {**{name: values[:3] for name, values in extract().items()}, "town": [SECRET, "bern", "bern"]}
+    one, two = write_duckdb(folder / "b.duckdb", arrays), write_sqlite(folder / "b.db", arrays)
+    made: list[Callable[[str], Source]] = [
+        lambda sql: DuckDBSource(sql, one),
+        lambda sql: SQLiteSource(sql, two),
+    ]
+    if address is not None:
+        filled = fill_postgresql(address, arrays).address
+        made.append(lambda sql: PostgreSQLSource(sql, filled, "TEST_DB_PASSWORD"))
+    return made
+
+
+def test_a_query_that_fails_or_gives_no_rows_is_refused_and_no_row_is_shown(
+    tmp_path: Path, postgresql: str
+) -> None:
+    for query in databases(tmp_path, postgresql):
+        refused(query("selec * from customers"), "the query cannot be run: .*syntax error")
+        refused(query("select * from custmers"), "the query cannot be run: .*custmers")
+        refused(query("select age from customers"), "id column 'customer' is not among the query's columns")
+        refused(query("select customer from customers"), "column 'age' is declared but not in the query")
+        refused(query("select customer, age from customers where age > 1000"), "there are no rows")
+        refused(query("select 7 as customer, age from customers"), "2 ids are repeated")
+        refused(query("select customer, town as age from customers"), "column 'age': 3 values are text")
+        assert (
+            Table("bank", query("select customer, 3 as age from customers -- all"), SMALL).check().rows == 3
+        )
+        if not isinstance(query(""), SQLiteSource):  # where such a cast is 0
+            failing = "select customer, cast(town as integer) as age from customers"
+            refused(query(failing), "the query failed while its rows were read")
+
+
+def test_a_query_cannot_change_the_database(tmp_path: Path, postgresql: str) -> None:
+    for query in databases(tmp_path, postgresql):
+        with pytest.raises(DataError):
+            Table("bank", query("delete from customers returning customer, 1 as age"), SMALL).check()
+        injected = "select customer, age from customers); delete from customers; select * from (select 1"
+        with pytest.raises(DataError):
+            Table("bank", query(injected), SMALL).check()
+        assert Table("bank", query("select customer, 1 as age from customers"), SMALL).rows == 3
+
+
+def test_a_database_that_is_down_or_lets_nobody_in_is_said_to_be_so_without_the_password(
+    postgresql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = "postgresql://tester@127.0.0.1:1/postgres"
+    refused(
+        PostgreSQLSource("select 1", nowhere),
+        r"query on postgresql://127.0.0.1:1/postgres: .*cannot be reached",
+    )
+    monkeypatch.setenv("WRONG_PASSWORD", SECRET)
+    refused(PostgreSQLSource("select 1", postgresql, "WRONG_PASSWORD"), "cannot be reached: .*password")
+    refused(
+        PostgreSQLSource("select 1", postgresql + "x", "TEST_DB_PASSWORD"), "cannot be reached: .*postgresx"
+    )
+    with pytest.raises(JobError, match="'UNSET_PASSWORD' is not set"):
+        Table("bank", PostgreSQLSource("select 1", postgresql, "UNSET_PASSWORD"), SMALL)
+
+
+def test_a_server_that_goes_away_while_rows_are_read_is_said_to_be_so(postgresql: str) -> None:
+    import psycopg
+
+    source = fill_postgresql(postgresql, extract())
+    table = Table("bank", source, SCHEMA)
+    blocks = table.blocks(10)
+    next(blocks)
+    with psycopg.connect(postgresql, password=source.password(), autocommit=True) as other:
+        readers = "pid <> pg_backend_pid() AND state LIKE 'idle in%'"
+        other.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {readers}")
+    with pytest.raises(DataError, match=r"the connection to the database was lost") as raised:
+        list(blocks)
+    assert raised.value.__context__ is None
+
+
+def test_all_readings_of_a_query_see_the_same_state(tmp_path: Path, postgresql: str) -> None:
+    import psycopg
+
+    source = fill_postgresql(postgresql, extract())
+    table = Table("bank", source, SCHEMA).check()
+    with psycopg.connect(source.address, password=source.password()) as other:
+        other.execute("DELETE FROM customers WHERE customer < 'K-00400'")
+    assert table.rows == ROWS == len(list(table.ids())) == sum(block.rows for block in table.blocks())
+    assert Table("bank", source, SCHEMA).rows == 100
+
+    path = write_sqlite(tmp_path / "c.db", extract())
+    table = Table("bank", SQLiteSource(SHUFFLED, path), SCHEMA).check()
+    changed = sqlite3.connect(path)
+    with changed:
+        changed.execute("DELETE FROM customers WHERE customer < 'K-00400'")
+    changed.close()
+    for reading in (table.ids, table.blocks):
+        with pytest.raises(DataError, match="changed since it was opened"):
+            list(reading())
+
+
+def test_ids_that_are_floating_point_numbers_are_refused_in_every_database(
+    tmp_path: Path, postgresql: str
+) -> None:
+    for query in databases(tmp_path, postgresql):
+        refused(
+            query("select cast(age as double precision) + 0.5 as customer, age from customers where age > 0"),
+            "id column",
+        )
+
+
+def test_rows_of_a_query_come_in_the_order_of_their_ids_text(tmp_path: Path, postgresql: str) -> None:
+    values = "(values (10, 1), (9, 2), (100, 3)) as t(customer, age)"
+    for query in databases(tmp_path, postgresql):
+        sql = f"select customer, age from {values}"
+        if isinstance(query(""), SQLiteSource):
+            sql = "select column1 as customer, column2 as age from (values (10, 1), (9, 2), (100, 3))"
+        table = Table("bank", query(sql), SMALL)
+        assert list(table.ids()) == ["10", "100", "9"]
+        assert [block.columns["age"].tolist() for block in table.blocks()] == [[1.0, 3.0, 2.0]]
+
+
+def test_a_source_is_told_by_what_a_party_file_says() -> None:
+    folder = Path("bank")
+
+    def read(value: object) -> Source:
+        return source_from_data(value, folder, where="bank.toml, line 2, data")
+
+    assert read("b.csv") == FileSource(folder / "b.csv")
+    sql = "select *\nfrom t"
+    for database, expected in {
+        "b.duckdb": DuckDBSource(sql, folder / "b.duckdb"),
+        "duckdb:b.x": DuckDBSource(sql, folder / "b.x"),
+        "sqlite:b.db": SQLiteSource(sql, folder / "b.db"),
+        "sqlite:///b.db": SQLiteSource(sql, folder / "b.db"),
+        "sqlite:////srv/b.db": SQLiteSource(sql, Path("/srv/b.db")),
+        "sqlite:/srv/b.db": SQLiteSource(sql, Path("/srv/b.db")),
+        "b.sqlite": SQLiteSource(sql, folder / "b.sqlite"),
+        "postgresql://r@h/d": PostgreSQLSource(sql, "postgresql://r@h/d"),
+    }.items():
+        assert read({"sql": f" {sql} ;\n", "database": database}) == expected
+
+    for value, part in [
+        (3, "name a file"),
+        ("", "name a file"),
+        ({"sql": "select 1"}, "data.database: this field is missing|database: this field is missing"),
+        ({"sql": " ; ", "database": "b.duckdb"}, "the query is empty"),
+        ({"sql": "select 1", "database": "mysql://h/d"}, "not known. Write a path"),
+        ({"sql": "select 1", "databse": "b.duckdb", "database": "b.duckdb"}, "Did you mean 'database'"),
+        ({"sql": "select 1", "database": "b.duckdb", "password_env": "P"}, "for PostgreSQL only"),
+        ({"sql": "select 1", "database": f"postgresql://r:{SECRET}@h/d"}, "holds a password.*password_env"),
+        ({"sql": "select 1", "database": f"postgresql://r@h/d?password={SECRET}"}, "holds a password"),
+        ({"sql": "select 1", "database": "postgresql://h/d", "password": SECRET}, "unknown key 'password'"),
+    ]:
+        with pytest.raises(JobError, match=part) as raised:
+            read(value)
+        assert "bank.toml, line 2, data" in str(raised.value)
+        assert SECRET not in str(raised.value)

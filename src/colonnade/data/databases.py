@@ -8,6 +8,7 @@ state: a file that changed since it was opened is refused.
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -113,9 +114,10 @@ class SQLiteStream:
             check_same_thread=False,
             isolation_level=None,
         )
+        weakref.finalize(self, self._database.close)
         self._query = f"({source.sql}\n)"
+        self._version: Any = None
         self.fields = self._described()
-        self._version = self._data_version()
         self._order = ""
         if key is not None:
             check_key(self.fields, key, party=party, name=self.name)
@@ -158,6 +160,7 @@ class SQLiteStream:
 
     def _described(self) -> Mapping[str, Field]:
         try:
+            self._version = self._data_version()
             with closing(self._database.execute(f"SELECT * FROM {self._query} LIMIT 0")) as cursor:
                 return fields_of([str(column[0]) for column in cursor.description])
         except sqlite3.DatabaseError as found:

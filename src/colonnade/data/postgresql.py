@@ -1,6 +1,7 @@
 """A query on a PostgreSQL server as a stream of rows, through psycopg (the extra `postgres`).
 
-One read-only transaction serves all readings, so that each sees the same state of the database, and a
+One read-only transaction serves all readings, so that each sees the same state of the database; it ends with
+the table, and until then nobody can drop or alter what the query reads. A
 cursor on the server hands rows out in batches, so that memory is one batch. Numbers and truth values come as
 what they are; everything else, exact decimals and dates among it, as the server's own text.
 """
@@ -54,10 +55,15 @@ class PostgreSQLStream:
         # The server keeps the transaction open until somebody ends it.
         weakref.finalize(self, self._connection.close)
         self._types: dict[str, tuple[str, str, pa.DataType]] = {}
-        self.fields = self._described()
         self._order = ""
+        try:
+            self.fields = self._described()
+            if key is not None:
+                check_key(self.fields, key, party=party, name=self.name)
+        except DataError:
+            self._connection.close()
+            raise
         if key is not None:
-            check_key(self.fields, key, party=party, name=self.name)
             # By bytes: under the database's own collation different ids may count as equal.
             self._order = f' ORDER BY {identifier(key)}::text COLLATE "C"'
 

@@ -139,9 +139,7 @@ def source_from_data(
     if isinstance(value, str) and value:
         return FileSource(folder / value)
     if not isinstance(value, Mapping):
-        raise error(
-            f'{where}: found {value!r}; name a file, or write {{sql = "select …", database = "bank.duckdb"}}.'
-        )
+        raise error(f'{where}: name a file, or write {{sql = "select …", database = "bank.duckdb"}}.')
     form = check(_SqlForm, dict(value), error=error, name=where)
     sql = form.sql.strip().rstrip(";").strip()
     if not sql:
