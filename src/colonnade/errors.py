@@ -29,9 +29,14 @@ from __future__ import annotations
 
 
 class ColonnadeError(Exception):
-    """The root of the tree; `exit_code` is what the command line returns."""
+    """The root of the tree; `exit_code` is what the command line returns.
+
+    `for_peers` says whether the message may be told to other parties. What a party's data, files, budget or ledger
+    are like is its own business: of such errors peers learn only that it stopped.
+    """
 
     exit_code = 1
+    for_peers = False
 
 
 class InputError(ColonnadeError):
@@ -56,6 +61,7 @@ class PlanError(ColonnadeError):
     """The numbers of a plan do not fit together."""
 
     exit_code = 4
+    for_peers = True
 
 
 class FieldTooSmall(PlanError):
@@ -94,6 +100,7 @@ class ProtocolError(ColonnadeError):
     """Parties do not agree."""
 
     exit_code = 7
+    for_peers = True
 
 
 class LocalProtocolError(ProtocolError):

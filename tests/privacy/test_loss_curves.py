@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 from fractions import Fraction
-from pathlib import Path
 
+import divergence_oracle as oracle
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
-import divergence_oracle as oracle
 
 from colonnade.privacy.composition import itemise
 from colonnade.privacy.events import (

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
-
 from unclipped_messages import achieved_delta, realised_shifts
 
 from colonnade.privacy.paper.hdp_vfl import active_sensitivity, classical_sigma, passive_sensitivity

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from fractions import Fraction
-from pathlib import Path
 
+import divergence_oracle as oracle
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
-import divergence_oracle as oracle
 
 from colonnade.privacy.events import PoissonBinomial
 from colonnade.privacy.hockey_stick import curves_of

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from fractions import Fraction
-from pathlib import Path
 from typing import get_args
 
+import divergence_oracle as oracle
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
-import divergence_oracle as oracle
 from privacy_strategies import additive, events, mechanisms, poisson_binomials
 
 from colonnade.privacy.composition import itemise

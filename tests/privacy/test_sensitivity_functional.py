@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from fractions import Fraction
-from pathlib import Path
 
+import functional_brute_force as brute
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
-
-import functional_brute_force as brute
 
 from colonnade.privacy.sensitivity import functional as fm
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
 from fractions import Fraction
-from pathlib import Path
 
+import matrix_brute_force as brute
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
-
-import matrix_brute_force as brute
 
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,

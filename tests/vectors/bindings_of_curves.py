@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
 
 import matrix_brute_force as matrix_brute
 import numpy as np

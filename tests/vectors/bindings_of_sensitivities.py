@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "oracles"))
 
 import functional_brute_force as functional_brute
 import paper_counterexamples as counterexamples

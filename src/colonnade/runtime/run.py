@@ -69,13 +69,13 @@ class Desk:
 async def run_as(party: Party, program: Program, *arguments: Any) -> Any:
     """Run a program as one party; peers are told when this party stops, and why.
 
-    The reason that peers are given is this party's error in one line. Errors carry no secret.
+    Peers are told the reason only where it is not about this party's own data, files, budget or ledger.
     """
     _keep_freed_memory()
     try:
         result = await program(party, *arguments)
     except BaseException as error:
-        party.channel.stop(str(error) if isinstance(error, ColonnadeError) else type(error).__name__)
+        party.channel.stop(reason_for_peers(error))
         raise
     party.channel.stop(None)
     return result
