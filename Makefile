@@ -1,5 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
+BENCHMARKS := field_kernels moments noise gram paillier psi masks
 
 .PHONY: demo test check format bench reproduce clean
 
@@ -19,8 +20,10 @@ format: .venv/ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: .venv/ready
-	@for script in benchmarks/*.py; do echo "$$script"; $(BIN)/python $$script --json || exit 1; done
+# Each prints one JSON object. DATA=folder adds the accuracy study on public data sets.
+bench: .venv/ready .bench-venv/ready
+	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python benchmarks/$$name.py --json || exit 1; done
+	@if [ -n "$(DATA)" ]; then echo utility; $(BIN)/python benchmarks/utility.py --data "$(DATA)" --json; fi
 
 reproduce: .venv/ready
 	$(BIN)/pytest -n 2 -m slow
@@ -30,5 +33,9 @@ reproduce: .venv/ready
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
+# The opponents that benchmarks are measured against, in an environment of their own: never dependencies.
+.bench-venv/ready: benchmarks/opponents.txt
+	$(BIN)/python benchmarks/opponents.py
+
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .bench-venv build dist .pytest_cache .mypy_cache .ruff_cache
