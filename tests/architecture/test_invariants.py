@@ -74,6 +74,28 @@ def test_the_secret_is_interpolated_only_by_the_door() -> None:
                 assert not inside or (name, function.name) == ("protocols/sharing.py", "open_to"), name
 
 
+def test_masked_words_are_summed_only_by_the_secure_sum() -> None:
+    """The other way to learn something together: adding masked words, in one function."""
+    for name, tree in TREES.items():
+        if name.startswith("crypto/"):
+            continue
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                inside = [called for called, _ in calls(function) if called == "ring.total"]
+                assert not inside or (name, function.name) == ("protocols/secure_sum.py", "secure_sum"), name
+
+
+def test_whoever_opens_charges_before_it_tells() -> None:
+    for name, opener in (("protocols/sharing.py", "open_to"), ("protocols/secure_sum.py", "secure_sum")):
+        functions = [
+            node
+            for node in ast.walk(TREES[name])
+            if isinstance(node, ast.AsyncFunctionDef) and node.name == opener
+        ]
+        lines = {called: node.lineno for called, node in reversed(list(calls(functions[0])))}
+        assert lines["party.ledger.charge"] < lines["tell"], opener
+
+
 def test_only_protocols_send() -> None:
     for name, tree in TREES.items():
         senders = [called for called, _ in calls(tree) if called.endswith("channel.send")]
