@@ -76,7 +76,7 @@ class SystemRandomness:
         if 8 * count <= _SMALL:
             return np.frombuffer(os.urandom(8 * count), dtype=np.uint64).copy()
         out = np.empty(count, dtype=np.uint64)
-        view = memoryview(out).cast("B")
+        view = out.data.cast("B")
         for start in range(0, len(view), _BYTES_PER_KEY):
             _CounterStream(os.urandom(32)).fill(view[start : start + _BYTES_PER_KEY])
         return out
@@ -103,7 +103,7 @@ class KeyedRandomness:
 
     def words(self, count: int) -> NDArray[np.uint64]:
         out = np.empty(count, dtype=np.uint64)
-        self._stream.fill(memoryview(out).cast("B"))
+        self._stream.fill(out.data.cast("B"))
         return out
 
 
