@@ -28,6 +28,7 @@ from colonnade.data.relation import (
     arrow_batches,
     exactly,
     identifier,
+    owned,
     quoted,
     refusal,
 )
@@ -50,7 +51,7 @@ def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> Relation
     Traceback (most recent call last):
     colonnade.errors.DataError: party 'bank', file no such file.csv does not exist.
     """
-    start = f"party {party!r}, file {path}"
+    start = owned(party, f"file {path}")
     if path.is_dir():
         raise DataError(f"{start} is a directory; a file was expected, ending in {', '.join(SUFFIXES)}.")
     if not path.exists():
@@ -83,7 +84,7 @@ class File:
         self.name = f"file {path}" if name is None else name
         self._stamp = _stamp(path)
         if not self._stamp[0]:
-            raise DataError(f"party {party!r}, {self.name} is empty.")
+            raise DataError(f"{owned(party, self.name)} is empty.")
 
     def check_unchanged(self) -> None:
         """Ids, count and rows are read one after another, and must be of the same table."""

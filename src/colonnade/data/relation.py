@@ -231,7 +231,16 @@ def refusal(party: str, name: str, message: str) -> DataError:
     >>> str(refusal("bank", "file a.csv", "there are no rows."))
     "party 'bank', file a.csv: there are no rows."
     """
-    return DataError(f"party {party!r}, {name}: {message}")
+    return DataError(f"{owned(party, name)}: {message}")
+
+
+def owned(party: str, name: str) -> str:
+    """A source and whose it is, if that is known.
+
+    >>> owned("bank", "file a.csv"), owned("", "file a.csv")
+    ("party 'bank', file a.csv", 'file a.csv')
+    """
+    return f"party {party!r}, {name}" if party else name
 
 
 def first_line(error: Exception) -> str:

@@ -1,0 +1,130 @@
+"""`colonnade schema`: draft a schema for a person to correct, and say what one still lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from colonnade.cli.screen import say, say_json
+from colonnade.errors import InputError
+
+if TYPE_CHECKING:
+    from colonnade.data.sources import Source
+
+INCOMPLETE = InputError.exit_code
+FILL_IN = "Fill in the blanks from what you know: read from the rows, bounds and categories would be a leak."
+EXAMPLE = """
+DATA is a file (CSV, packed or not, or Parquet), a party's own file (TOML), or with --sql a database: a DuckDB file,
+sqlite:PATH or postgresql://user@host:port/database.
+
+Bounds and categories are left blank on purpose: taken from the rows they would tell about single people.
+
+Examples:
+
+  colonnade schema bank.csv --output bank.schema.toml
+
+  colonnade schema bank.duckdb --sql "select * from customers" --output bank.schema.toml
+
+  colonnade schema --check bank.schema.toml --data bank.csv
+"""
+
+
+def schema(
+    data: str | None = typer.Argument(None, metavar="DATA", help="Whose columns to draft a schema for."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="SCHEMA", help="Write the draft here instead of on the screen."
+    ),
+    check: Path | None = typer.Option(
+        None, "--check", metavar="SCHEMA", help="Say what this schema still lacks; exit with 3 if anything."
+    ),
+    beside: str | None = typer.Option(
+        None, "--data", metavar="DATA", help="With --check: compare with the columns of this data."
+    ),
+    sql: str | None = typer.Option(None, "--sql", metavar="QUERY", help="The query, if DATA is a database."),
+    password_env: str | None = typer.Option(
+        None, "--password-env", metavar="NAME", help="The environment variable with the database's password."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+) -> None:
+    """Draft a schema from the names and types of columns, or say what a schema still lacks."""
+    if (data is None) == (check is None):
+        raise typer.BadParameter("give DATA to draft from, or --check SCHEMA, and not both.")
+    if check is not None:
+        if output is not None:
+            raise typer.BadParameter("--output is for drafts; --check writes nothing.")
+        _check(check, None if beside is None else _source(beside, sql, password_env), as_json)
+    elif beside is not None:
+        raise typer.BadParameter("--data goes with --check.")
+    elif data is not None:
+        _draft(_source(data, sql, password_env), output, as_json)
+
+
+schema.__doc__ = f"{schema.__doc__}\n{EXAMPLE}"
+
+
+def _draft(source: Source, output: Path | None, as_json: bool) -> None:
+    from colonnade.data.drafting import draft
+
+    drafted = draft(source)
+    if output is not None:
+        _write(output, drafted.text)
+    if as_json:
+        facts: dict[str, Any] = {"source": drafted.source, "id": drafted.id or None, "kinds": drafted.kinds}
+        say_json({**facts, "schema": drafted.text, "written": None if output is None else str(output)})
+    elif output is None:
+        say(drafted.text.rstrip())
+    else:
+        columns = "1 column" if len(drafted.kinds) == 1 else f"{len(drafted.kinds)} columns"
+        say(f"Wrote {output}: {columns}, with blanks for you to fill in.")
+        say(f"Then: colonnade schema --check {output}")
+
+
+def _check(path: Path, source: Source | None, as_json: bool) -> None:
+    from colonnade.data.drafting import check_schema
+
+    found = check_schema(path, source)
+    if as_json:
+        facts = {"schema": found.name, "complete": found.complete, "blank": found.blank}
+        say_json({**facts, "absent": found.absent, "mistake": found.mistake})
+    elif found.complete:
+        beside = "" if source is None else f" and agrees with the columns of the {source}"
+        say(f"{found.name} is complete{beside}.")
+    else:
+        for place in found.blank:
+            say(f"{place}: left blank.")
+        for line in (*found.absent, *(() if found.mistake is None else (found.mistake,))):
+            say(line)
+        if found.blank:
+            say(FILL_IN)
+    if not found.complete:
+        raise typer.Exit(INCOMPLETE)
+
+
+def _source(data: str, sql: str | None, password_env: str | None) -> Source:
+    """What a person means: a file, a database with a query, or what a party's own file names."""
+    from colonnade.data.documents import Document
+    from colonnade.data.sources import source_from_data
+
+    if sql is not None:
+        given = {"sql": sql, "database": data, "password_env": password_env}
+        return source_from_data(given, Path(), where="DATA", error=InputError)
+    if password_env is not None:
+        raise typer.BadParameter("--password-env goes with --sql.")
+    if data.startswith(("postgresql:", "postgres:", "sqlite:", "duckdb:")) or data.endswith(".duckdb"):
+        raise typer.BadParameter("a database needs a query: add --sql 'select * from …'.")
+    if not data.endswith(".toml"):
+        return source_from_data(data, Path(), where="DATA", error=InputError)
+    document = Document.load(data, error=InputError)
+    where = document.where(("data",))
+    return source_from_data(document.data.get("data"), Path(data).parent, where=where, error=InputError)
+
+
+def _write(output: Path, text: str) -> None:
+    """Never over something: a person may have corrected it already."""
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError(f"{output} exists already. Name another file, or move it away.") from None

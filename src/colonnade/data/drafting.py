@@ -1,0 +1,185 @@
+"""A schema drafted from a source for a person to correct, and what a schema still lacks.
+
+A draft has names and kinds. Bounds and categories stay blank, because values read from the rows would be a
+release: the largest income in a table is one person's income.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from colonnade.data.coding import code
+from colonnade.data.columns import DateColumn, nearest
+from colonnade.data.derived import moment_of
+from colonnade.data.documents import Document
+from colonnade.data.reading import SourceRows, open_source
+from colonnade.data.relation import BLANKS, Field, Relation
+from colonnade.data.schema import Schema, blanks
+from colonnade.data.sources import Source
+from colonnade.errors import InputError, SchemaError
+
+PREFACE = """\
+# A draft of a schema for {source}.
+# Correct what was guessed, delete every column that is not to be learnt from, and fill in the blanks.
+# Bounds and categories are blank on purpose: taken from the rows they would tell about single people, for the
+# largest income in a table is one person's income. Write what a column can hold, from what you know of it.
+# Numbers outside their bounds are clipped. `colonnade schema --check` says what is still missing.
+"""
+LABEL = """\
+# If this party holds the label, delete its column above and take away the signs here.
+# [label]
+# column = ""
+# kind = "classes"  # or "real" or "count", with low and high
+# classes = []
+"""
+NOT_GUESSED = "which column says who a row is?"
+
+# How many rows are looked at to tell numbers and dates from other text, where a source has no types.
+_LOOKED_AT = 1000
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_ID = re.compile(r"(.*[_ .-])?(id|uuid)", re.IGNORECASE)
+_BLANK = {
+    "numeric": 'low = ""\nhigh = ""\n',
+    "date": 'low = ""  # a date, such as 2000-01-31\nhigh = ""\n',
+    "binary": "values = [false, true]\n",
+    "categorical": "categories = []\n",
+}
+_ANY_DATE = DateColumn("", low=moment_of("0001-01-01"), high=moment_of("9999-12-31"))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Names and guessed kinds of a source's columns; `text` is the schema file to correct.
+
+    >>> draft = Draft("file bank.csv", id="customer", kinds={"age": "numeric"})
+    >>> print(draft.text.split("[columns.age]")[1].split("#")[0].strip())
+    kind = "numeric"
+    low = ""
+    high = ""
+    """
+
+    source: str
+    id: str
+    kinds: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """The draft as TOML; every blank in it is refused until somebody fills it in."""
+        guess = "guessed from its name" if self.id else NOT_GUESSED
+        parts = [
+            PREFACE.format(source=self.source),
+            f"id = {json.dumps(self.id, ensure_ascii=False)}  # {guess}\n",
+        ]
+        for name, kind in self.kinds.items():
+            parts.append(f'[columns.{_key(name)}]\nkind = "{kind}"\n{_BLANK[kind]}')
+        return "\n".join((*parts, LABEL))
+
+
+def draft(source: Source, *, party: str = "") -> Draft:
+    """Names and kinds of a source's columns.
+
+    Kinds come from the types of the columns; where a source has none (CSV, SQLite), from whether all of its first
+    rows are written as numbers or as dates. No value gets into a draft.
+    """
+    relation = open_source(source, party=party)
+    kinds = {name: _by_type(field) for name, field in relation.fields.items() if field.kind != "BLOB"}
+    if not relation.typed:
+        kinds = _by_text(relation)
+    identity = next((name for name in kinds if _ID.fullmatch(name)), "")
+    rest = {name: kind for name, kind in kinds.items() if name != identity and name.strip()}
+    return Draft(relation.name, identity, rest)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a schema lacks: places left blank, columns that its data does not have, or one mistake.
+
+    >>> Findings("bank.toml").complete
+    True
+    """
+
+    name: str
+    blank: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    mistake: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing."""
+        return not (self.blank or self.absent or self.mistake)
+
+
+def check_schema(path: Path, source: Source | None = None, *, party: str = "") -> Findings:
+    """What a schema file lacks, by itself and, if its data is given, beside the columns of that data.
+
+    No row is read.
+    """
+    document = Document.load(path, error=SchemaError)
+    blank = tuple(document.where(path) for path in blanks(document.data))
+    absent: tuple[str, ...] = ()
+    if source is not None:
+        fields = open_source(source, party=party, wanted=tuple(_declared(document.data))).fields
+        absent = tuple(
+            f"column {name!r} is declared but not in the {source}." + nearest(name, fields)
+            for name in _declared(document.data)
+            if name not in fields
+        )
+    mistake = None
+    try:
+        if not blank:
+            schema = Schema.load(path)
+            if source is not None and not absent:
+                SourceRows(party, source, schema)
+    except InputError as wrong:
+        mistake = str(wrong)
+    return Findings(document.name, blank, absent, mistake)
+
+
+def _by_type(field: Field) -> str:
+    if field.is_number:
+        return "numeric"
+    if field.is_date:
+        return "date"
+    return "binary" if field.is_truth else "categorical"
+
+
+def _by_text(relation: Relation) -> dict[str, str]:
+    names = list(relation.fields)
+    trimmed = [f"nullif(trim({relation.fields[name].identifier}, {BLANKS}), '')" for name in names]
+    numbers = [f"TRY_CAST({text} AS DOUBLE)" for text in trimmed]
+    kinds = dict.fromkeys(names, "categorical")
+    first = next(relation.batches(names, [*trimmed, *numbers], size=_LOOKED_AT), None)
+    if first is None:
+        return kinds
+    for position, name in enumerate(names):
+        text, number = first.column(position), first.column(len(names) + position)
+        if text.null_count == len(text):
+            continue
+        if number.null_count == text.null_count:
+            kinds[name] = "numeric"
+        elif _are_dates(text):
+            kinds[name] = "date"
+    return kinds
+
+
+def _are_dates(text: pa.Array) -> bool:
+    return not code(text.drop_null(), _ANY_DATE).problems
+
+
+def _declared(data: Mapping[str, Any]) -> list[str]:
+    identity, columns, label = data.get("id"), data.get("columns"), data.get("label")
+    named = [identity.get("column") if isinstance(identity, Mapping) else identity]
+    named += list(columns) if isinstance(columns, Mapping) else []
+    named += [label.get("column")] if isinstance(label, Mapping) else []
+    return [name for name in named if isinstance(name, str) and name]
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)

@@ -1,0 +1,149 @@
+"""`colonnade schema`: a draft holds no value, and nothing passes until a person has filled it in."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from colonnade.cli.app import run
+from colonnade.data.schema import Schema
+from colonnade.errors import SchemaError
+
+USAGE, INPUT = 2, 3
+ROWS = [
+    ("customer id", "age", "born", "sex", "income, yearly", "empty"),
+    ("A-77012", "41", "1980-02-29", "sekret-F", "12345.5", ""),
+    ("A-77013", "", "1991-12-31", "sekret-M", "99999", ""),
+]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [",".join(f'"{value}"' for value in row) for row in ROWS]
+    Path("bank.csv").write_text("\n".join(lines), encoding="utf-8")
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+    assert run(["schema", *arguments]) == code
+    captured = capsys.readouterr()
+    return captured.out + captured.err
+
+
+FILLED = {
+    '[columns.age]\nkind = "numeric"\nlow = ""\nhigh = ""': (
+        '[columns.age]\nkind = "numeric"\nlow = 18\nhigh = 99\nmissing = {value = 40}'
+    ),
+    '[columns.born]\nkind = "date"\nlow = ""  # a date, such as 2000-01-31\nhigh = ""': (
+        '[columns.born]\nkind = "date"\nlow = 1920-01-01\nhigh = 2010-01-01'
+    ),
+    '[columns.sex]\nkind = "categorical"\ncategories = []': (
+        '[columns.sex]\nkind = "categorical"\ncategories = ["sekret-F", "sekret-M"]'
+    ),
+    '[columns."income, yearly"]\nkind = "numeric"\nlow = ""\nhigh = ""': (
+        '[columns."income, yearly"]\nkind = "numeric"\nlow = 0\nhigh = 1e6\ntransform = "log1p"'
+    ),
+    '[columns.empty]\nkind = "categorical"\ncategories = []\n': "",
+}
+
+
+def test_a_draft_has_names_and_kinds_and_no_value_and_passes_once_it_is_filled_in(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = printed(capsys, "bank.csv")
+    for row in ROWS[1:]:
+        for value in filter(None, row):
+            assert value not in text
+    assert 'id = "customer id"' in text
+    with pytest.raises(SchemaError, match=r"columns.age.low: low is left blank"):
+        Schema.parse(text)
+
+    assert "5 columns" in printed(capsys, "bank.csv", "--output", "bank.toml")
+    assert Path("bank.toml").read_text(encoding="utf-8").rstrip() == text.rstrip()
+    said = printed(capsys, "--check", "bank.toml", code=INPUT)
+    assert said.count("left blank.") == 8 and "columns.income, yearly.low" in said and "leak" in said
+
+    for blank, filled in FILLED.items():
+        assert blank in text
+        text = text.replace(blank, filled)
+    Path("bank.toml").write_text(text, encoding="utf-8")
+    assert "complete" in printed(capsys, "--check", "bank.toml")
+    assert "agrees with the columns" in printed(capsys, "--check", "bank.toml", "--data", "bank.csv")
+
+
+def test_a_draft_is_never_written_over_a_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bank.toml").write_text("corrected by hand")
+    assert "exists already" in printed(capsys, "bank.csv", "-o", "bank.toml", code=INPUT)
+    assert Path("bank.toml").read_text() == "corrected by hand"
+
+
+def test_a_check_names_columns_that_the_data_lacks_and_kinds_that_it_does_not_have(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("a.toml").write_text('id = "customer id"\ncolumns.agee = {kind = "numeric", low = 0, high = 9}')
+    assert "complete" in printed(capsys, "--check", "a.toml")
+    said = printed(capsys, "--check", "a.toml", "--data", "bank.csv", code=INPUT)
+    assert "column 'agee' is declared but not in the file bank.csv. Did you mean 'age'?" in said
+    with duckdb.connect("a.duckdb") as database:
+        database.execute('CREATE TABLE t AS SELECT 1 AS "customer id", true AS agee')
+    query = ("--data", "a.duckdb", "--sql", "select * from t")
+    assert "holds BOOLEAN values" in printed(capsys, "--check", "a.toml", *query, code=INPUT)
+    Path("a.toml").write_text('id = "customer id"\ncolumns.age = {kind = "numeric", low = 9, high = 0}')
+    assert "not below" in printed(capsys, "--check", "a.toml", code=INPUT)
+
+
+def test_kinds_come_from_the_types_of_a_database_and_from_text_where_there_are_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    create = "CREATE TABLE t (user_id BIGINT, x DECIMAL(9, 2), seen TIMESTAMP, ok BOOLEAN, code VARCHAR)"
+    with duckdb.connect("b.duckdb") as database:
+        database.execute(create)
+    drafted = json.loads(printed(capsys, "b.duckdb", "--sql", "select * from t", "--json"))
+    kinds = {"x": "numeric", "seen": "date", "ok": "binary", "code": "categorical"}
+    assert (drafted["id"], drafted["kinds"]) == ("user_id", kinds)
+    assert "values = [false, true]" in drafted["schema"]
+
+    # The text of numbers is a number's only where a source knows nothing better.
+    with duckdb.connect("b.duckdb") as database:
+        database.execute("INSERT INTO t VALUES (1, 2.5, '2020-01-01', true, '7')")
+    assert json.loads(printed(capsys, "b.duckdb", "--sql", "select * from t", "--json"))["kinds"] == kinds
+    database = sqlite3.connect("b.db")
+    with database:
+        database.execute(create)
+        database.execute("INSERT INTO t VALUES (1, 2.5, '2020-01-01 10:00', 1, '7')")
+    database.close()
+    drafted = json.loads(printed(capsys, "sqlite:b.db", "--sql", "select * from t", "--json"))
+    assert drafted["kinds"] == {"x": "numeric", "seen": "date", "ok": "numeric", "code": "numeric"}
+
+    Path("bank.toml").write_text('data = {sql = "select code, x from t", database = "b.duckdb"}')
+    drafted = json.loads(printed(capsys, "bank.toml", "--json"))
+    assert drafted["id"] is None and list(drafted["kinds"]) == ["code", "x"]
+    assert 'id = ""' in drafted["schema"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        ((), USAGE, "give DATA"),
+        (("bank.csv", "--check", "bank.toml"), USAGE, "not both"),
+        (("bank.csv", "--data", "bank.csv"), USAGE, "--data goes with --check"),
+        (("--check", "a.toml", "-o", "b.toml"), USAGE, "--output is for drafts"),
+        (("bank.csv", "--password-env", "X"), USAGE, "--password-env goes with --sql"),
+        (("postgresql://h/d",), USAGE, "needs a query"),
+        (("bnak.csv",), INPUT, "bnak.csv does not exist. Did you mean 'bank.csv'"),
+        ((".",), INPUT, "is a directory"),
+        (("--check", "nothing.toml"), INPUT, "does not exist"),
+        (("mysql://u:sekret@h/d", "--sql", "select 1"), INPUT, "not known"),
+        (("postgresql://u:sekret@h/d", "--sql", "select 1"), INPUT, "holds a password"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_named(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, part: str
+) -> None:
+    for json_too in ((), ("--json",)):
+        said = printed(capsys, *arguments, *json_too, code=code)
+        assert part in said and "sekret" not in said and "party ''" not in said
