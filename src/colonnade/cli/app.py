@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from colonnade import __version__
-from colonnade.cli import align, demo, ledger, privacy, train
+from colonnade.cli import align, demo, ledger, privacy, schema, train
 from colonnade.cli.screen import complain, say_json
 from colonnade.errors import ColonnadeError, InputError
 
@@ -40,6 +40,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("schema")(schema.schema)
 app.command("align")(align.align)
 app.command("train")(train.train)
 app.command("ledger")(ledger.ledger)
