@@ -32,7 +32,7 @@ from colonnade.protocols.alignment import align
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.intersection import MOST_IDS, intersect
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.moments_session import MomentsRequest, _agreed_rows, _introduce, _publish, confirm
+from colonnade.protocols.moments_session import MomentsRequest, _agreed_rows, _publish, confirm, introduce
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.protocols.shared import total
 from colonnade.protocols.sharing import open_to, share
@@ -97,7 +97,7 @@ async def disagreement(party, _):
 
 async def introduction(party, table):
     party.run = "fixed"
-    await _introduce(party, table)
+    await introduce(party, table)
     rows = table if table is not None else None
     return await _agreed_rows(party, rows)
 

@@ -322,6 +322,11 @@ def plan_moments(
 
 
 def _check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -> None:
+    if not group.keepers:
+        raise PlanError(
+            f"{' and '.join(group.owners)} have no keepers for their shares. Name a server as third, or use the "
+            "encrypted path for two owners alone (docs/two-owners.md)."
+        )
     if tuple(schema.party for schema in schemas) != group.owners:
         raise PlanError("the schemas of a plan are those of its owners, in their order")
     holders = [schema.party for schema in schemas if schema.label is not None]

@@ -88,8 +88,8 @@ class OpenedMoments:
 async def moments_session(party: Party, table: Table | None, request: MomentsRequest) -> OpenedMoments:
     """Meet, compare jobs, introduce columns, align rows, compare plans, release once, publish."""
     await meet(party)
-    await agree(party, "job", {**request.to_data(), "group": _group_data(party.group)})
-    schemas = await _introduce(party, table)
+    await agree(party, "job", {**request.to_data(), "group": group_data(party.group)})
+    schemas = await introduce(party, table)
     aligned = await align(party, table, request.alignment)
     rows = await _agreed_rows(party, aligned)
     plan = request.plan(party.group, schemas, rows)
@@ -100,7 +100,8 @@ async def moments_session(party: Party, table: Table | None, request: MomentsReq
     return OpenedMoments(matrix, plan, party.run, party.tainted, aligned)
 
 
-def _group_data(group: Group) -> dict[str, Any]:
+def group_data(group: Group) -> dict[str, Any]:
+    """Who takes part and in which role, as plain values."""
     return {
         "owners": list(group.owners),
         "server": group.server,
@@ -110,14 +111,14 @@ def _group_data(group: Group) -> dict[str, Any]:
     }
 
 
-async def _introduce(party: Party, table: Table | None) -> tuple[PublicSchema, ...]:
+async def introduce(party: Party, table: Table | None) -> tuple[PublicSchema, ...]:
     """Every owner tells every member its declared columns."""
     mine: Mapping[str, Any] = {}
     if party.owns_columns:
         if table is None:
             raise LocalProtocolError(f"{party.name} owns columns but brought no table")
         # Whatever is wrong with the rows is found here, before anything is charged or sent.
-        table.check()
+        table.check(party.progress)
         mine = {"schema": table.schema.public(party.name).to_data()}
         for member in party.group.others(party.name):
             await tell(party, member, "introduction", Message(mine))

@@ -45,7 +45,7 @@ async def noisy_moments(party: Party, table: RowSource | None, plan: MomentsPlan
     release = plan.release(party.name, run=party.run, reproducible=party.tainted)
     await charge_first(party, release)
     moments = MomentSum(plan.field, plan.size, keeps_shares=party.keeps_shares)
-    for number, (rows, mine) in enumerate(_blocks(party, table, plan)):
+    for number, (rows, mine) in enumerate(integer_blocks(party, table, plan)):
         shapes = {owner: (rows, width) for owner, width in dealt_widths(plan).items()}
         columns = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"columns {number}")
         moments.add([columns[owner] for owner in group.owners])
@@ -88,7 +88,7 @@ def arranged(matrix: NDArray[np.int64], plan: MomentsPlan) -> NDArray[np.int64]:
     return np.ascontiguousarray(matrix[np.ix_(order, order)])
 
 
-def _blocks(
+def integer_blocks(
     party: Party, table: RowSource | None, plan: MomentsPlan
 ) -> Iterator[tuple[int, NDArray[np.int64] | None]]:
     """Row counts of the agreed blocks, with this owner's integers for each of them."""
@@ -111,7 +111,11 @@ def _blocks(
 
 
 def _noise(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
-    """This owner's part of the noise as an upper triangle, in the order in which columns are dealt.
+    return noise_part(party, plan)[np.triu_indices(plan.size)][None, :]
+
+
+def noise_part(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
+    """This owner's part of the noise, in the order in which columns are dealt.
 
     Two different entries of a one-hot label are never both there: their product is 0 in every row, is
     known to everybody, and gets no noise.
@@ -121,7 +125,7 @@ def _noise(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
         start = sum(width for _, width in _until_label(plan))
         block = slice(start, start + plan.label.width)
         noise[block, block] = np.diag(np.diag(noise[block, block]))
-    return noise[np.triu_indices(plan.size)][None, :]
+    return noise
 
 
 def _until_label(plan: MomentsPlan) -> Iterator[tuple[str, int]]:

@@ -51,6 +51,15 @@ class Group:
             keepers = candidates[: 2 * threshold + 1]
         return cls(owners=owners, server=server, keepers=keepers, threshold=threshold, active=active)
 
+    @classmethod
+    def pair(cls, first: str, second: str, *, active: str | None = None) -> Group:
+        """Two owners and nobody else: no server, no keepers. The active one opens what is opened.
+
+        >>> Group.pair("bank", "insurer", active="insurer").members
+        ('bank', 'insurer')
+        """
+        return cls((first, second), server=active or first, keepers=(), threshold=1, active=active)
+
     def __post_init__(self) -> None:
         names = self.members
         if len(self.owners) < 2:
@@ -63,6 +72,8 @@ class Group:
                 raise PlanError(
                     f"{name!r} is no name for a party: use letters, digits and _, a letter first."
                 )
+        if self.is_pair:
+            return
         if self.server in self.owners:
             raise PlanError(f"the server {self.server!r} cannot also own columns: it must hold no data.")
         for role, listed in (("owner", self.owners), ("keeper", self.keepers)):
@@ -90,6 +101,13 @@ class Group:
     def members(self) -> tuple[str, ...]:
         """Every node, once: owners, server, keepers that are neither."""
         return tuple(dict.fromkeys((*self.owners, self.server, *self.keepers)))
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether this is two owners without server and keepers (docs/two-owners.md)."""
+        alone = len(set(self.owners)) == 2 == len(self.owners) and not self.keepers and self.threshold == 1
+        opener = self.active or self.owners[0]
+        return alone and self.server == opener and opener in self.owners
 
     @property
     def honest_owners(self) -> int:
