@@ -28,16 +28,19 @@ _Value = StrictStr | StrictBool | StrictInt | StrictFloat
 
 def _dated(value: object) -> object:
     """A date as TOML has it, or as text, which is how JSON has it."""
-    return (moment_of(value) or value) if isinstance(value, str) else value
+    found = moment_of(value) if isinstance(value, str) else value
+    if not isinstance(found, date):
+        raise ValueError("should be a date such as 2000-01-31")
+    return found
 
 
-_Date = Annotated[date, BeforeValidator(_dated)]
+_Date = Annotated[Any, BeforeValidator(_dated)]
 
 
 class _Missing(Form):
     """What a missing value counts as."""
 
-    value: Annotated[_Value | date | None, BeforeValidator(lambda value: value)] = None
+    value: Any = None
     own_category: bool = False
 
 
@@ -82,8 +85,10 @@ class _Dated(Form):
     missing: _Policy = None
 
     def column(self, name: str) -> Column:
-        missing = _dated(_fixed(self.missing, name))
-        return DateColumn(name, self.low, self.high, self.format, missing)  # type: ignore[arg-type]  # it checks
+        missing = _fixed(self.missing, name)
+        if isinstance(missing, str):
+            missing = moment_of(missing) or missing
+        return DateColumn(name, self.low, self.high, self.format, missing)
 
 
 class _Bins(Form):

@@ -6,7 +6,7 @@ an id. Counts depend on the data too, so they are for the party's own eyes and a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -115,12 +115,18 @@ class Table:
             raise ValueError(f"a block has at least one row, not {size}")
         return self._rows.blocks(size, self.clipping)
 
-    def check(self) -> Table:
-        """Read everything once, so that whatever is wrong is found before anything is charged or sent."""
+    def check(self, progress: Callable[[str, int, int], None] | None = None) -> Table:
+        """Read everything once, so that whatever is wrong is found before anything is charged or sent.
+
+        `progress` is told the step, the rows read and all rows.
+        """
         for _ in self._rows.ids():
             pass
-        for _ in self.blocks():
-            pass
+        seen = 0
+        for block in self.blocks():
+            seen += block.rows
+            if progress is not None:
+                progress(f"checking {self.party}", seen, self.rows)
         return self
 
     def take(self, positions: ArrayLike) -> Table:

@@ -1,0 +1,266 @@
+"""Dates, bins, missing values and spelling: public rules that turn values into numbers or levels."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colonnade.data.coding import code, spell_ids
+from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, DateColumn, NumericColumn
+from colonnade.data.encoding import MODES, Encoder
+from colonnade.data.forms import columns_from_data
+from colonnade.data.schema import PublicSchema, Schema
+from colonnade.data.spelling import Spelling, text_of
+from colonnade.data.table import Table
+from colonnade.errors import DataError, SchemaError
+
+spellings = st.builds(
+    Spelling,
+    trim=st.booleans(),
+    case=st.sampled_from(["exact", "lower", "upper", "fold"]),
+    unicode=st.sampled_from(["exact", "NFC", "NFD", "NFKC", "NFKD"]),
+)
+
+
+@given(spellings, st.text())
+def test_spelling_a_second_time_changes_nothing_if_unicode_is_declared(spelling: Spelling, text: str) -> None:
+    once = spelling.spell(text)
+    if spelling.unicode != "exact":
+        assert spelling.spell(once) == once
+    if spelling.trim:
+        assert once == once.strip()
+
+
+@given(st.one_of(st.text(), st.integers(), st.booleans(), st.floats(allow_nan=False)))
+def test_the_usual_spelling_is_that_of_text_without_blanks_around_it(value: object) -> None:
+    assert Spelling().spell(value) == text_of(value)
+
+
+@pytest.mark.parametrize(
+    ("spelling", "same", "different"),
+    [
+        (Spelling(), ("a", " a ", "a\t"), ("A", "ａ")),
+        (Spelling(trim=False), ("a",), (" a", "A")),
+        (Spelling(case="lower"), ("a", "A "), ("b",)),
+        (Spelling(case="fold"), ("straße", "STRASSE"), ("strase",)),
+        (Spelling(unicode="NFC"), ("é", "e\u0301"), ("e", "É")),
+        (Spelling(unicode="NFKC", case="fold"), ("a1", "Ａ１", "\u3000a1"), ("a2",)),
+    ],
+)
+def test_a_rule_says_which_spellings_are_one(
+    spelling: Spelling, same: tuple[str, ...], different: tuple[str, ...]
+) -> None:
+    assert len({spelling.spell(text) for text in same}) == 1
+    assert not {spelling.spell(text) for text in different} & {spelling.spell(same[0])}
+
+
+def test_ids_follow_the_declared_rule_and_its_duplicates_are_counted_and_not_shown() -> None:
+    text = 'columns.age = {kind = "numeric", low = 0, high = 99}\n'
+    loose = Schema.parse('id = {column = "who", case = "fold", unicode = "NFKC"}\n' + text)
+    strict = Schema.parse('id = {column = "who", trim = false}\n' + text)
+    plain = Schema.parse('id = "who"\n' + text)
+    rows = {"who": ["Ann", "ＡＮＮ ", "bob"], "age": [1, 2, 3]}
+    assert list(Table.from_arrays("bank", rows, plain).ids()) == ["Ann", "ＡＮＮ", "bob"]
+    assert list(Table.from_arrays("bank", rows, strict).ids()) == ["Ann", "ＡＮＮ ", "bob"]
+    with pytest.raises(DataError, match="1 id is repeated") as raised:
+        Table.from_arrays("bank", rows, loose)
+    assert "Ann" not in str(raised.value)
+    with pytest.raises(DataError, match="1 id is missing"):
+        Table.from_arrays("bank", {"who": ["a", "  ", "b"], "age": [1, 2, 3]}, strict)
+    assert spell_ids(["É"], party="b", source="s", column="c", spelling=loose.id_spelling) == ["é"]
+
+
+def test_peers_see_the_rule_for_ids_and_not_the_name_of_their_column() -> None:
+    schema = Schema.parse('id = {column = "who", case = "lower"}\ncolumns.a = {kind = "bins", edges = [1]}')
+    described = json.loads(json.dumps(schema.public("bank").to_data(), sort_keys=True))
+    assert "who" not in json.dumps(described)
+    assert PublicSchema.from_data(described).id_spelling == Spelling(case="lower") == schema.id_spelling
+    assert Schema.from_data(json.loads(json.dumps(schema.to_data()))) == schema
+
+
+DATES = DateColumn("opened", low=date(2000, 1, 1), high=date(2020, 1, 1), missing=date(2010, 1, 1))
+
+
+def days(values: object, column: DateColumn = DATES) -> list[float]:
+    coded = code(values, column)  # type: ignore[arg-type]
+    assert not coded.problems
+    return list(coded.values)
+
+
+def test_a_date_is_the_same_day_however_it_is_given() -> None:
+    day, noon = date(2004, 2, 29), datetime(2004, 2, 29, 12)
+    (expected,) = days([day])
+    # From the program date: `date -ud 2004-02-29 +%s`, divided by the seconds of a day.
+    assert expected == 12477.0
+    for text in ("2004-02-29", " 2004-02-29 ", "20040229", "2004-02-29T00:00:00", "2004-02-29 01:00+01:00"):
+        assert days([text]) == [expected]
+    assert days([noon]) == days(["2004-02-29T12:00Z"]) == days([noon.replace(tzinfo=UTC)]) == [expected + 0.5]
+    assert days([noon.replace(tzinfo=timezone(timedelta(hours=12)))]) == [expected]
+    for unit in ("D", "s", "us", "ns"):
+        assert days(np.array(["2004-02-29"], dtype=f"datetime64[{unit}]")) == [expected]
+    german = DateColumn("opened", low=DATES.low, high=DATES.high, format="%d.%m.%Y")
+    assert days(["29.02.2004"], german) == [expected]
+
+
+def test_dates_outside_are_clipped_missing_ones_filled_and_other_things_counted() -> None:
+    coded = code(["1999-12-31", "2030-01-01T10:00", None, ""], DATES)
+    assert coded.clipped == 2 and not coded.problems
+    assert coded.values.tolist() == [*DATES.range, DATES.fill, DATES.fill]
+    assert code(["2004-02-30", "soon", "2004-01-01"], DATES).problems.undated == 2
+    assert code([1, 2], DATES).problems.undated == 2
+    assert code([None], DateColumn("d", low=DATES.low, high=DATES.high)).problems.missing == 1
+    assert "format" in code(["x"], DATES).problems.advice
+
+
+@given(
+    st.lists(st.floats(-100, 100), min_size=1, max_size=6, unique=True).map(
+        lambda edges: tuple(sorted(edges))
+    ),
+    st.lists(st.floats(-1e9, 1e9) | st.none(), min_size=1),
+)
+def test_a_bin_begins_at_its_edge_and_every_number_has_one(
+    edges: tuple[float, ...], values: list[float | None]
+) -> None:
+    column = BinnedColumn("x", edges=edges, missing="category")
+    coded = code(np.array([np.nan if v is None else v for v in values]), column)
+    assert not coded.problems and len(column.levels) == len(set(column.levels)) == len(edges) + 2
+    for value, level in zip(values, coded.values.tolist(), strict=True):
+        if value is None:
+            assert column.levels[level] == "missing"
+        else:
+            assert level == sum(edge <= value for edge in edges)
+
+
+def test_missing_values_count_as_what_is_declared_and_are_refused_otherwise() -> None:
+    def coded(declared: object, values: list[object]) -> list[object]:
+        result = code(values, declared)  # type: ignore[arg-type]
+        assert not result.problems
+        return list(result.values.tolist())
+
+    assert coded(NumericColumn("x", 0, 9, missing=3), [1.0, None, float("nan"), 12]) == [1, 3, 3, 9]
+    assert coded(BinnedColumn("x", (0, 5), missing=7), [1, None]) == [1, 2]
+    assert coded(BinaryColumn("x", ("F", "M"), missing="M"), ["F", None, " "]) == [0, 1, 1]
+    filled = CategoricalColumn("x", ("a", "b", "rest"), other="rest", missing="b")
+    assert coded(filled, ["a", None, "", "z"]) == [0, 1, 1, 2]
+    for refusing in (NumericColumn("x", 0, 9), BinnedColumn("x", (0,)), CategoricalColumn("x", ("1", "2"))):
+        assert code([1, None], refusing).problems.missing == 1
+        assert "missing = {value" in code([1, None], refusing).problems.advice
+
+
+def parse(declaration: str) -> object:
+    (column,) = Schema.parse(f'id = "who"\n[columns.x]\n{declaration}', name="bank.toml").columns
+    return column
+
+
+def test_a_category_of_its_own_is_one_more_category() -> None:
+    binary = parse('kind = "binary"\nvalues = ["F", "M"]\nmissing = "category"')
+    assert binary == CategoricalColumn("x", ("F", "M", "missing"), missing="missing")
+    loud = parse('kind = "categorical"\ncategories = ["a", "b"]\ncase = "upper"\nmissing = "category"')
+    assert isinstance(loud, CategoricalColumn) and loud.levels == ("A", "B", "MISSING")
+    assert parse('kind = "numeric"\nlow = 0\nhigh = 1\nmissing = "refuse"') == NumericColumn("x", 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("declaration", "parts"),
+    [
+        ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = {value = 10}', ["line 6", "x.missing", "0 to 9"]),
+        ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = {value = "3"}', ["x.missing", "not a number"]),
+        ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = "category"', ["x.missing", "no category", "bins"]),
+        ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = "mean"', ["line 6", "'mean'", "refuse", "category"]),
+        ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = 3', ["x.missing", "{value = …}"]),
+        ('kind = "binary"\nvalues = ["F", "M"]\nmissing = {value = "f"}', ["x.missing", "'f'"]),
+        (
+            'kind = "categorical"\ncategories = ["a", "missing"]\nmissing = "category"',
+            ["declares 'missing' already"],
+        ),
+        (
+            'kind = "categorical"\ncategories = ["a", "A"]\ncase = "lower"',
+            ["x.categories", "'a' more than once"],
+        ),
+        ('kind = "categorical"\ncategories = ["a", "b"]\ncase = "loud"', ["x.case", "'loud'", "lower"]),
+        ('kind = "categorical"\ncategories = ["a", "b"]\nunicode = "NFCC"', ["Did you mean 'NFC'"]),
+        ('kind = "date"\nlow = 2001-01-01\nhigh = 2000-01-01', ["line 4", "x.low", "not before"]),
+        ('kind = "date"\nlow = 2000\nhigh = 2001-01-01', ["line 4", "x.low", "2000", "date"]),
+        ('kind = "date"\nlow = 2000-01-01\nhigh = 2001-01-01\nmissing = {value = 1999-01-01}', ["x.missing"]),
+        ('kind = "date"\nlow = 2000-01-01\nhigh = 2001-01-01\nmissing = {value = 3}', ["x.missing", "3"]),
+        ('kind = "date"\nlow = 2000-01-01\nhigh = 2001-01-01\nformat = "DMY"', ["x.format", "%d.%m.%Y"]),
+        ('kind = "bins"\nedges = []', ["x.edges", "left blank"]),
+        ('kind = "bins"\nedges = [3, 2]', ["line 4", "x.edges", "rise"]),
+        ('kind = "bins"\nedges = [3, inf]', ["x.edges", "finite"]),
+        ('kind = "bins"\nedges = [3]\nmissing = {value = "a"}', ["x.missing", "'a'"]),
+    ],
+)
+def test_a_declaration_that_contradicts_itself_is_pointed_at(declaration: str, parts: list[str]) -> None:
+    with pytest.raises(SchemaError) as raised:
+        parse(declaration)
+    for part in ["bank.toml", *parts]:
+        assert part in str(raised.value), str(raised.value)
+
+
+def test_rules_for_ids_are_checked_like_everything_else() -> None:
+    column = '\ncolumns.a = {kind = "bins", edges = [1]}'
+    for declared, parts in {
+        'id = {column = "who", case = "lowr"}': ["line 1", "id.case", "Did you mean 'lower'"],
+        'id = {colum = "who"}': ["line 1", "id"],
+        "id = 3": ["line 1", "id", "3", "string"],
+    }.items():
+        with pytest.raises(SchemaError) as raised:
+            Schema.parse(declared + column, name="bank.toml")
+        for part in ["bank.toml", *parts]:
+            assert part in str(raised.value), str(raised.value)
+
+
+COLUMNS = (
+    DateColumn(
+        "a", low=datetime(2000, 1, 1, 12), high=date(2001, 1, 1), format="%d.%m.%Y", missing=date(2000, 6, 1)
+    ),
+    DateColumn("b", low=date(2000, 1, 1), high=datetime(2001, 1, 1, 3, 4, 5, 6)),
+    BinnedColumn("c", (0.1, 0.2, 1e300), missing="category"),
+    BinnedColumn("d", (1,), missing=0.5),
+    NumericColumn("e", 0, 1, missing=0.5),
+    BinaryColumn("f", ("x", "y"), missing="y", spelling=Spelling(trim=False, case="fold")),
+    CategoricalColumn("g", ("x", "y"), other="x", missing="y", spelling=Spelling(unicode="NFKC")),
+)
+
+
+def test_every_declaration_survives_its_plain_form() -> None:
+    described = json.loads(json.dumps([column.to_data() for column in COLUMNS], sort_keys=True))
+    assert columns_from_data(described) == COLUMNS
+    for mode in MODES:
+        encoder = Encoder(COLUMNS, mode)
+        assert Encoder.from_data(json.loads(json.dumps(encoder.to_data(), sort_keys=True))) == encoder
+
+
+def test_dates_and_bins_come_back_from_their_features_and_stay_within_norm_one() -> None:
+    columns = (DATES, BinnedColumn("age", (18, 65), missing="category"))
+    raw = {"opened": ["2000-01-01", "2004-02-29T12:00", "2020-01-01", None], "age": [17, 18, 65, None]}
+    for mode in MODES:
+        encoder = Encoder(columns, mode)
+        features = encoder.encode(raw)
+        for span in encoder.spans.values():
+            assert (np.linalg.norm(features[:, span], axis=1) <= 1 + 1e-12).all()
+        back = encoder.decode(features)
+        expected = np.array(
+            ["2000-01-01", "2004-02-29T12:00", "2020-01-01", "2010-01-01"], dtype="datetime64[us]"
+        )
+        assert (np.abs(back["opened"] - expected) < np.timedelta64(1, "ms")).all()
+        assert back["age"].tolist() == ["below 18", "18 to 65", "from 65", "missing"]
+
+
+def test_dates_written_in_another_way_are_read_from_files_as_declared(tmp_path: Path) -> None:
+    schema = Schema.parse(
+        'id = "who"\ncolumns.born = {kind = "date", low = 1900-01-01, high = 2020-01-01, format = "%d.%m.%Y"}'
+    )
+    path = tmp_path / "a.csv"
+    path.write_text("who;born\n1;31.12.1999\n2;1.1.2000\n")
+    (block,) = Table("bank", path, schema).blocks()
+    assert np.diff(block.columns["born"]).tolist() == [1.0]
+    path.write_text("who;born\n1;31.12.1999\n2;2000-01-01\n3;31.4.2000\n")
+    with pytest.raises(DataError, match="column 'born': 2 values are not dates as declared"):
+        Table("bank", path, schema).check()
