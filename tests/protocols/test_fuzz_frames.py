@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 import re
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ import pytest
 from hostile import reshuffled, scripted
 
 from colonnade.crypto.masks import SumRing
+from colonnade.crypto.paillier_keys import PrivateKey
 from colonnade.crypto.shares import make_scheme
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import Table
@@ -33,6 +35,8 @@ from colonnade.protocols.charging import charge_first
 from colonnade.protocols.intersection import MOST_IDS, intersect
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.moments_session import MomentsRequest, _agreed_rows, _publish, confirm, introduce
+from colonnade.protocols.paillier_moments import paillier_moments
+from colonnade.protocols.paillier_plan import PaillierKeysForTests, plan_paillier_moments
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.protocols.shared import total
 from colonnade.protocols.sharing import open_to, share
@@ -43,6 +47,8 @@ from colonnade.runtime.run import Desk, run_here
 from colonnade.runtime.wire import Message, decode
 
 FRAMES = 5_000
+# Where every frame costs encryptions; the full count is the same for all.
+FRAMES_ENCRYPTED = 1_000
 FRAMES_IN_FULL = 100_000
 
 PAIR = Group.of(("bank", "insurer"), active="bank")
@@ -164,6 +170,57 @@ async def publication(party, _):
     return matrix
 
 
+TWO = Group.pair("bank", "insurer", active="bank")
+SMALL_KEYS = PaillierKeysForTests(128)
+
+
+@cache
+def small_key():
+    return PrivateKey.generate_for_tests(SeededRandomness("key"), SMALL_KEYS.bits)
+
+
+@dataclass(frozen=True)
+class OneKey:
+    """Keys for tests, made once: what is attacked here is not how they are made."""
+
+    bits: int = SMALL_KEYS.bits
+
+    def generate(self, randomness):
+        return small_key()
+
+    def received(self, modulus):
+        return SMALL_KEYS.received(modulus)
+
+    def to_data(self):
+        return {"scheme": "one key for tests"}
+
+
+@cache
+def encrypted_plan():
+    schemas = tuple(TABLES[owner].public() for owner in TWO.owners)
+    request = MomentsRequest("classification", 1.0, 1e-5)
+    return plan_paillier_moments(request, TWO, schemas, 3, OneKey())
+
+
+async def encrypted_moments(party, table):
+    party.run = "fixed"
+    return await paillier_moments(party, Rows(table) if table is not None else None, encrypted_plan())
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table's rows, taken as aligned."""
+
+    table: Table
+
+    @property
+    def rows(self):
+        return self.table.rows
+
+    def blocks(self, size):
+        return self.table.blocks(size)
+
+
 @dataclass(frozen=True)
 class Protocol:
     """A protocol to attack: who runs it, and which errors of their own its parties may end with."""
@@ -172,6 +229,7 @@ class Protocol:
     group: Group = PAIR
     tables: dict = field(default_factory=dict)
     own_errors: tuple = ()
+    frames: int = FRAMES
 
     def party(self, name, channel=None) -> Party:
         return Party(name, self.group, channel, OpenBook(), SeededRandomness(name), timeout=5.0)
@@ -188,6 +246,7 @@ PROTOCOLS = {
     "secure sums": Protocol(secure_sums, TRIO),
     "intersection": Protocol(intersection),
     "publication": Protocol(publication),
+    "encrypted moments": Protocol(encrypted_moments, TWO, TABLES, frames=FRAMES_ENCRYPTED),
 }
 
 
@@ -245,6 +304,17 @@ def are_places(message: Message) -> bool:
     return places.dtype == np.int64 and len(set(kept)) == len(kept) and all(0 <= place < 3 for place in kept)
 
 
+def are_ciphertexts(message: Message, honest: Message) -> bool:
+    numbers, modulus = message.arrays["ciphertexts"], small_key().public.modulus
+    values = [int.from_bytes(row.tobytes(), "little") for row in numbers]
+    own = message.arrays.get("own")
+    return (
+        numbers.shape == honest.arrays["ciphertexts"].shape
+        and all(0 < value < modulus**2 and math.gcd(value, modulus) == 1 for value in values)
+        and (own is None or bool((own == own.T).all()))
+    )
+
+
 def could_be_sent(step: str, message: Message, honest: Message, sender: str) -> bool:
     """Whether an honest peer with other coins, or other rows, could have sent this message at this step."""
     fields, arrays = message.fields, message.arrays
@@ -261,6 +331,10 @@ def could_be_sent(step: str, message: Message, honest: Message, sender: str) -> 
             return type(fields["part"]) is str
         case ["receipts"]:
             return fields["entry"] >= 1 and bool(re.fullmatch("[0-9a-f]{64}", fields["head"]))
+        case ["key"]:
+            return all(fields[key] == value for key, value in honest.fields.items())
+        case ["columns", _] | ["moments"] if "ciphertexts" in honest.arrays:
+            return are_ciphertexts(message, honest)
         case ["columns", _] | ["noise"] | ["moments"]:
             return is_share(message)
         case ["mask", "keys"]:
@@ -336,8 +410,10 @@ def fuzz(name: str, count: int) -> dict[str, int]:
 
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_no_frame_crashes_a_protocol_and_none_is_taken_that_no_peer_could_send(name):
-    ends = fuzz(name, FRAMES)
-    assert ends["refused"] > FRAMES // 3, f"{ends}: these frames are too tame to show anything"
+    ends = fuzz(name, PROTOCOLS[name].frames)
+    assert ends["refused"] > PROTOCOLS[name].frames // 3, (
+        f"{ends}: these frames are too tame to show anything"
+    )
 
 
 def test_this_harness_would_notice_a_receiver_that_trusts_its_peer(monkeypatch):
