@@ -18,16 +18,20 @@ from hostile import BYTES, DAMAGES
 from test_fuzz_frames import PAIR, TABLES, TRIO, table_of
 
 from colonnade.crypto.masks import SumRing
+from colonnade.data.columns import CategoricalColumn, NumericColumn
+from colonnade.data.encoding import Encoder
+from colonnade.data.schema import PublicSchema
 from colonnade.errors import DataError, PlanError, RemoteProtocolError
 from colonnade.ledger import Ledger, Release
 from colonnade.protocols.agreement import meet
+from colonnade.protocols.messages import tell
 from colonnade.protocols.moments_session import MomentsRequest, moments_session
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.memory import memory_network
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_as
-from colonnade.runtime.wire import Message
+from colonnade.runtime.wire import Message, decode, encode
 
 RUNS = 120
 TIMEOUT = 0.4
@@ -240,8 +244,6 @@ def test_a_server_that_publishes_two_matrices_is_noticed_by_both_owners():
     (at,) = [i for i, (to, step, _) in enumerate(sent["server"]) if (to, step) == ("insurer", "release")]
 
     def another(frame, rng):
-        from colonnade.runtime.wire import decode, encode
-
         envelope, message = decode(frame)
         matrix = message.arrays["matrix"].copy()
         matrix[0, 0] += 1
@@ -260,8 +262,6 @@ def test_a_server_that_publishes_two_matrices_is_noticed_by_both_owners():
 
 
 def test_a_peer_that_takes_nothing_is_given_up():
-    from colonnade.protocols.messages import tell
-
     async def program():
         network = memory_network(("bank", "insurer", "server"))
         bank = Party("bank", PAIR, network["bank"], Ledger.in_memory("bank"), timeout=0.05)
@@ -272,6 +272,41 @@ def test_a_peer_that_takes_nothing_is_given_up():
         RemoteProtocolError, match=r"bank waited 0.05 s at step 'block \d' for insurer to take"
     ):
         asyncio.run(program())
+
+
+def introduced(*columns):
+    """The session in which the insurer declares these columns instead of its own."""
+    _, sent, _ = honest("moments")
+    (at, *_) = [i for i, (_, step, _) in enumerate(sent["insurer"]) if step == "introduction"]
+
+    def declare(frame, rng):
+        envelope, _ = decode(frame)
+        return encode(envelope, Message({"schema": PublicSchema("insurer", columns).to_data()}))
+
+    channel = []
+
+    def wrap(inner):
+        channel.append(HostileChannel(inner, at, declare, random.Random(0)))
+        return channel[0]
+
+    ends, _ = asyncio.run(everybody("moments", villain="insurer", wrap=wrap))
+    return ends[sent["insurer"][at][0]]
+
+
+def test_a_peer_that_declares_more_columns_than_anybody_can_hold_ends_the_run():
+    end = introduced(CategoricalColumn("c", tuple(f"{number:x}" for number in range(100_000))))
+    assert isinstance(end, PlanError) and "is the most" in str(end)
+
+
+def test_a_peer_that_declares_two_features_of_one_name_is_named():
+    end = introduced(
+        CategoricalColumn("c", ("x", "y")),
+        *(
+            NumericColumn(name, 0, 1)
+            for name in Encoder((CategoricalColumn("c", ("x", "y")),), "linear").feature_names
+        ),
+    )
+    assert isinstance(end, RemoteProtocolError) and "step 'introduction', from insurer" in str(end)
 
 
 def test_every_damage_to_bytes_is_among_those_tried():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -67,7 +68,7 @@ def check_values(where: tuple[str, ...], what: str, values: tuple[str, ...], *, 
         raise Misdeclared(
             where, f"{what}: {key} declares an empty text, which in a file means a missing value."
         )
-    twice = sorted({value for value in values if values.count(value) > 1})
+    twice = sorted(value for value, times in Counter(values).items() if times > 1)
     if twice:
         raise Misdeclared(where, f"{what}: {key} declares {twice[0]!r} more than once.")
 

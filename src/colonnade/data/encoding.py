@@ -9,6 +9,7 @@ one a vertex of the regular simplex in k − 1 dimensions. Proof of the norms: d
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,7 +80,7 @@ class Encoder:
         if self.mode not in MODES:
             raise ValueError(f"mode {self.mode!r} is not one of {', '.join(MODES)}")
         names = self.feature_names
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
             raise SchemaError(f"two features would be called {twice[0]!r}. Rename one of the columns.")
 

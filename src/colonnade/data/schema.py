@@ -38,6 +38,7 @@ column; a party with the label may declare none.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,10 +184,10 @@ def _check_names(columns: tuple[Column, ...], label: Label | None) -> None:
         raise Misdeclared(
             (), "no columns are declared. A party without the label needs at least one column to take part."
         )
-    for name in names:
+    for name, times in Counter(names).items():
         if not name.strip():
             raise Misdeclared(("columns", name), "a column has no name.")
-        if names.count(name) > 1:
+        if times > 1:
             raise Misdeclared(("columns", name), f"column {name!r} is declared twice.")
     if label is not None and not label.column:
         raise Misdeclared(("label", "column"), "the label column has no name.")

@@ -40,6 +40,8 @@ from colonnade.runtime.group import Group
 
 Task = Literal["classification", "regression", "pca"]
 DEFAULT_GAMMA = 1 << 12
+# A peer's declaration decides how large the matrix is; 2^15 columns are 8 GiB.
+MOST_COLUMNS = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -315,6 +317,11 @@ def plan_moments(
     def with_mu(mu: Fraction) -> MomentsPlan:
         return MomentsPlan(task, group, rows, schemas, float(epsilon), delta, gamma, mu)
 
+    size = with_mu(Fraction(1)).size
+    if size > MOST_COLUMNS:
+        raise PlanError(
+            f"the declared columns make a matrix of {size} columns; {MOST_COLUMNS} is the most. Declare fewer of them."
+        )
     server = with_mu(Fraction(1)).views[0].event
     plan = with_mu(calibrate(lambda mu: _scaled(server, mu), epsilon=epsilon, delta=delta))
     _ = plan.field  # refuses here, before any data is touched, what could wrap around

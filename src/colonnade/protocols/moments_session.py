@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.aligned import AlignedTable
+from colonnade.data.encoding import MODES, Encoder
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError
@@ -128,7 +129,11 @@ async def introduce(party: Party, table: Table | None) -> tuple[PublicSchema, ..
         described = said.fields.get("schema")
         try:
             schema = PublicSchema.from_data(described if isinstance(described, dict) else {})
+            for mode in MODES:
+                Encoder(schema.columns, mode)
         except SchemaError as error:
+            if owner == party.name:
+                raise
             raise RemoteProtocolError(f"{party.name} at step 'introduction', from {owner}: {error}") from None
         if schema.party != owner:
             whose = schema.party if schema.party in party.group.members else "a stranger"
