@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from colonnade.data import AlignedTable, Encoder, LabelBlock, Quantizer, Schema, Table
+from colonnade.data import AlignedTable, Encoder, LabelBlock, NumericColumn, Quantizer, Schema, Table
 from colonnade.errors import ColonnadeError, DataError
 
 SCHEMA = Schema.parse("""
@@ -357,6 +357,58 @@ def test_reading_a_long_file_takes_the_memory_of_blocks_and_not_of_rows(tmp_path
     assert read == rows
     # All rows together are 160 MB.
     assert kilobytes < 80_000
+
+
+TAKE = """
+import resource, sys
+import numpy as np
+from colonnade.data import NumericColumn, Schema, Table
+columns = tuple(NumericColumn(f"x{i}", 0, 1) for i in range(20))
+table = Table("bank", sys.argv[1], Schema("customer", columns))
+next(iter(table.blocks(4096)))
+next(iter(table.ids()))
+table.take([0])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+order = np.random.default_rng(1).permutation(table.rows)
+taken = table.take(order)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+first = next(iter(taken.blocks(10)))
+right = np.array_equal(first.columns["x0"], (order[:10] % 1000) / 1000)
+print(right and next(iter(taken.ids())) == str(order[0]), after - before)
+"""
+
+
+def test_taking_rows_in_any_order_takes_the_memory_of_what_is_taken(tmp_path: Path) -> None:
+    rows, columns = 500_000, 20
+    numbers = np.arange(rows)
+    values = {f"x{i}": ((numbers * (i + 1)) % 1000) / 1000 for i in range(columns)}
+    pq.write_table(
+        pa.table({"customer": numbers, **values}), tmp_path / "long.parquet", row_group_size=50_000
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", TAKE, str(tmp_path / "long.parquet")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    right, kilobytes = run.stdout.split()
+    assert right == "True"
+    # The values taken are 80 MB; a copy of them, or ids as Python's texts, would be seen.
+    assert int(kilobytes) < 80_000 + 50_000
+
+
+def test_a_very_wide_table_is_read_a_few_columns_of_it_or_all(tmp_path: Path) -> None:
+    width, rows = 3000, 40
+    arrays: dict[str, list[object]] = {"customer": list(range(rows))}
+    arrays |= {f"x{i}": [(i * row % 11) / 10 for row in range(rows)] for i in range(width)}
+    few = Schema("customer", (NumericColumn("x7", 0, 1), NumericColumn("x2999", 0, 1)))
+    all_of_it = Schema("customer", tuple(NumericColumn(f"x{i}", 0, 1) for i in range(width)))
+    for path in (write_csv(tmp_path / "w.csv", arrays), write_parquet(tmp_path / "w.parquet", arrays, 40)):
+        for schema in (few, all_of_it):
+            blocks = list(Table("bank", path, schema).blocks(25))
+            for column in schema.columns:
+                read = np.concatenate([block.columns[column.name] for block in blocks])
+                assert np.array_equal(read, np.clip(arrays[column.name], 0, 1))
 
 
 def test_every_refusal_is_one_the_command_line_knows() -> None:

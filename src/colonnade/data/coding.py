@@ -6,12 +6,14 @@ into an error for the party that holds it; the values themselves go nowhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.columns import (
@@ -30,6 +32,11 @@ from colonnade.errors import DataError
 
 _MISSING, _UNDECLARED = -1, -2
 _NO_PROBLEMS = Problems()
+_NUMBER = re.compile(
+    r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE
+)
+# In groups of three digits, or with a comma where a point should be.
+_GROUPED = re.compile(r"[-+]?\d{1,3}([ ,.'’\u00a0\u202f]\d{3})+([.,]\d+)?|[-+]?\d+,\d+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -120,14 +127,13 @@ row: merge or remove the others.
             )
 
 
-def _bounded(numbers: _Read, low: float, high: float, *, fill: float | None = None) -> Coded:
-    if isinstance(numbers, Problems):
-        return Coded(np.zeros(0), problems=numbers)
-    clipped, problems = 0, Problems()
+def _bounded(read: _Read, low: float, high: float, *, fill: float | None = None) -> Coded:
+    numbers, problems = read
+    clipped = 0
     # One look at the extremes settles the usual case: a NaN makes both comparisons false.
     if numbers.size and not (low <= numbers.min() and numbers.max() <= high):
         missing, infinite = np.isnan(numbers), np.isinf(numbers)
-        problems = Problems(missing=int(missing.sum()) if fill is None else 0, infinite=int(infinite.sum()))
+        problems += Problems(missing=int(missing.sum()) if fill is None else 0, infinite=int(infinite.sum()))
         clipped = int(np.count_nonzero(((numbers < low) | (numbers > high)) & ~infinite))
         numbers = np.clip(numbers, low, high)
         if fill is not None:
@@ -146,12 +152,11 @@ def _whole(coded: Coded) -> Coded:
     )
 
 
-def _bins(numbers: _Read, declared: BinnedColumn) -> Coded:
-    if isinstance(numbers, Problems):
-        return Coded(np.zeros(0), problems=numbers)
+def _bins(read: _Read, declared: BinnedColumn) -> Coded:
+    numbers, problems = read
     codes = np.searchsorted(declared.edges, numbers, side="right").astype(np.int32)
     missing = np.isnan(numbers)
-    problems = Problems(
+    problems += Problems(
         missing=int(missing.sum()) if declared.missing is None else 0,
         infinite=int(np.count_nonzero(np.isinf(numbers))),
     )
@@ -163,57 +168,88 @@ def _bins(numbers: _Read, declared: BinnedColumn) -> Coded:
 
 
 def _floats(values: ArrayLike | pa.Array) -> _Read:
-    """float64 with NaN for what is missing, or what is wrong where there is text, truth values or dates."""
+    """float64 with NaN for what is missing and 0 for what is wrong, such as text, truth values or dates."""
     if not isinstance(values, pa.Array):
         given = np.asarray(values)
         if given.dtype.kind in "iuf":
-            return np.ascontiguousarray(given, dtype=np.float64)
+            return np.ascontiguousarray(given, dtype=np.float64), _NO_PROBLEMS
     array = _arrow(values)
     if pa.types.is_null(array.type):
-        return np.full(len(array), np.nan)
+        return np.full(len(array), np.nan), _NO_PROBLEMS
+    if _is_text(array):
+        return _from_text(array)
     if not (
         pa.types.is_integer(array.type) or pa.types.is_floating(array.type) or pa.types.is_decimal(array.type)
     ):
-        return Problems(text=len(array))
-    floats: NDArray[np.float64] = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return floats
+        return np.zeros(len(array)), Problems(text=len(array))
+    return _numpy(array.cast(pa.float64(), safe=False)), _NO_PROBLEMS
+
+
+def _from_text(array: pa.Array) -> _Read:
+    trimmed = pc.utf8_trim_whitespace(array)
+    present = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
+    try:
+        return _numpy(present.cast(pa.float64())), _NO_PROBLEMS
+    except pa.ArrowInvalid:
+        # Something is no number, or written as Arrow does not expect it: one by one, and none of it shown.
+        pass
+    return _from_distinct(
+        present,
+        lambda text: float(text) if _NUMBER.fullmatch(text) else None,
+        lambda text: Problems(grouped=1) if _GROUPED.fullmatch(text) else Problems(text=1),
+    )
 
 
 def _days(values: ArrayLike | pa.Array, format: str | None) -> _Read:
     """Days since the start of 1970 with NaN for what is missing, from dates, moments or text."""
     array = _arrow(values)
     if pa.types.is_null(array.type):
-        return np.full(len(array), np.nan)
+        return np.full(len(array), np.nan), _NO_PROBLEMS
     if pa.types.is_date(array.type):
         # Through 32-bit days: the 64-bit kind counts milliseconds.
-        days: NDArray[np.float64] = (
-            array.cast(pa.date32(), safe=False)
-            .cast(pa.int32())
-            .cast(pa.float64())
-            .to_numpy(zero_copy_only=False)
-        )
-        return days
+        return _numpy(array.cast(pa.date32(), safe=False).cast(pa.int32()).cast(pa.float64())), _NO_PROBLEMS
     if pa.types.is_timestamp(array.type):
         exact = array.cast(pa.timestamp("us", tz=array.type.tz), safe=False).cast(pa.int64())
-        ticks: NDArray[np.float64] = exact.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        return ticks / DAY_MICROSECONDS
-    if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-        return Problems(undated=len(array))
-    encoded = array.dictionary_encode()
-    read = [_day(text, format) for text in encoded.dictionary.to_pylist()]
-    table = np.array([np.inf if day is None else day for day in read] + [np.nan])
-    codes = encoded.indices.fill_null(len(read)).to_numpy(zero_copy_only=False)
-    undated = np.array([day is None for day in read] + [False])[codes]
-    return Problems(undated=int(undated.sum())) if undated.any() else table[codes]
+        return _numpy(exact.cast(pa.float64(), safe=False)) / DAY_MICROSECONDS, _NO_PROBLEMS
+    if not _is_text(array):
+        return np.zeros(len(array)), Problems(undated=len(array))
+    return _from_distinct(array, lambda text: _day(text, format), lambda text: Problems(undated=1))
 
 
 def _day(text: str, format: str | None) -> float | None:
-    """NaN for a blank, None for what is not a date."""
     trimmed = text.strip()
     if not trimmed:
         return float("nan")
     moment = moment_of(trimmed, format)
     return None if moment is None else microseconds(moment) / DAY_MICROSECONDS
+
+
+def _from_distinct(
+    array: pa.Array, read: Callable[[str], float | None], explain: Callable[[str], Problems]
+) -> _Read:
+    """Each distinct text read once; NaN for nulls, and 0 for what `read` makes nothing of."""
+    encoded = array.dictionary_encode()
+    texts = encoded.dictionary.to_pylist()
+    found = [read(text) for text in texts]
+    # One place more than the dictionary has, for nulls.
+    codes = encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+    problems = _NO_PROBLEMS
+    if None in found:
+        times = np.bincount(codes, minlength=len(texts) + 1)
+        for text, number, count in zip(texts, found, times.tolist(), strict=False):
+            if number is None:
+                problems += explain(text).times(count)
+    numbers = np.array([0.0 if number is None else number for number in found] + [np.nan])
+    return numbers[codes], problems
+
+
+def _is_text(array: pa.Array) -> bool:
+    return bool(pa.types.is_string(array.type) or pa.types.is_large_string(array.type))
+
+
+def _numpy(array: pa.Array) -> NDArray[np.float64]:
+    numbers: NDArray[np.float64] = array.to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def _levels(values: ArrayLike | pa.Array, declared: BinaryColumn | CategoricalColumn | ClassLabel) -> Coded:
@@ -260,4 +296,4 @@ def _arrow(values: ArrayLike | pa.Array | Iterable[object]) -> pa.Array:
         )
 
 
-_Read = NDArray[np.float64] | Problems
+_Read = tuple[NDArray[np.float64], Problems]

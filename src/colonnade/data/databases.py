@@ -1,4 +1,4 @@
-"""Queries on database files as rows: DuckDB by itself, SQLite as a stream.
+"""Queries on database files as rows: DuckDB by itself, SQLite through Python.
 
 The rows of a query come in the order of their ids' text, because without an order a database may give them
 differently at each reading, and ids and values are read one after another. All readings must see the same
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from colonnade.data.relation import (
     first_line,
     identifier,
     refusal,
+    selected,
 )
 from colonnade.data.sources import DuckDBSource, SQLiteSource
 from colonnade.data.spelling import plain_text
@@ -54,14 +55,16 @@ class DuckDBRelation:
             self._order = f" ORDER BY CAST({self.fields[key].identifier} AS VARCHAR)"
 
     def batches(
-        self, names: Sequence[str], expressions: Sequence[str], *, size: int
+        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """The expressions over all rows in order."""
-        return self._read(f"SELECT {', '.join(expressions)} FROM {self._query}{self._order}", size)
+        """These columns of all rows in order."""
+        return self._read(
+            f"SELECT {selected(self.fields, names, floats)} FROM {self._query}{self._order}", size
+        )
 
-    def count(self, names: Sequence[str] = (), condition: str = "true") -> int:
-        """How many rows meet a condition."""
-        (batch,) = self._read(f"SELECT count(*) FROM {self._query} WHERE {condition}", 1)
+    def count(self) -> int:
+        """The number of rows."""
+        (batch,) = self._read(f"SELECT count(*) FROM {self._query}", 1)
         return int(batch.column(0)[0].as_py())
 
     def _read(self, query: str, size: int) -> Iterator[pa.RecordBatch]:
@@ -95,7 +98,7 @@ class DuckDBRelation:
         return refusal(self._party, self.name, message)
 
 
-class SQLiteStream:
+class SQLiteRelation:
     """A query on a SQLite file, opened for reading only; `key` is the id column that orders its rows.
 
     SQLite's columns have no types that bind their values, so everything is spelt as text and read like a CSV.
@@ -107,7 +110,7 @@ class SQLiteStream:
         self.name = str(source)
         self._party = party
         _database_file(source.path, self.name, party)
-        # The stream may be read from another thread than this, but never from two at once.
+        # Rows may be read from another thread than this, but never from two at once.
         self._database = sqlite3.connect(
             f"{source.path.resolve().as_uri()}?mode=ro",
             uri=True,
@@ -124,8 +127,10 @@ class SQLiteStream:
             self._order = f" ORDER BY CAST({identifier(key)} AS TEXT) COLLATE BINARY"
             self._refuse_real_ids(key)
 
-    def read(self, names: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
-        """These columns as text."""
+    def batches(
+        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """These columns of all rows in order, as text."""
         wanted = [self.fields[name].identifier for name in names]
         query = f"SELECT {', '.join(map(identifier, names))} FROM {self._query}{self._order}"
         wrong = None
@@ -143,7 +148,7 @@ class SQLiteStream:
             raise wrong
         self._check_unchanged()
 
-    def length(self) -> int:
+    def count(self) -> int:
         """The number of rows."""
         return self._count("true")
 

@@ -10,17 +10,17 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from colonnade.data.coding import code
-from colonnade.data.columns import DateColumn, nearest
-from colonnade.data.derived import moment_of
+from colonnade.data.columns import Column, DateColumn, NumericColumn, nearest
 from colonnade.data.documents import Document
 from colonnade.data.reading import SourceRows, open_source
-from colonnade.data.relation import BLANKS, Field, Relation
+from colonnade.data.relation import Field, Relation
 from colonnade.data.schema import Schema, blanks
 from colonnade.data.sources import Source
 from colonnade.errors import InputError, SchemaError
@@ -51,7 +51,10 @@ _BLANK = {
     "binary": "values = [false, true]\n",
     "categorical": "categories = []\n",
 }
-_ANY_DATE = DateColumn("", low=moment_of("0001-01-01"), high=moment_of("9999-12-31"))  # type: ignore[arg-type]
+_ANYTHING: Mapping[str, Column] = {
+    "numeric": NumericColumn("", low=0, high=1),
+    "date": DateColumn("", low=date(1, 1, 1), high=date(9999, 12, 31)),
+}
 
 
 @dataclass(frozen=True)
@@ -152,25 +155,19 @@ def _by_type(field: Field) -> str:
 
 def _by_text(relation: Relation) -> dict[str, str]:
     names = list(relation.fields)
-    trimmed = [f"nullif(trim({relation.fields[name].identifier}, {BLANKS}), '')" for name in names]
-    numbers = [f"TRY_CAST({text} AS DOUBLE)" for text in trimmed]
     kinds = dict.fromkeys(names, "categorical")
-    first = next(relation.batches(names, [*trimmed, *numbers], size=_LOOKED_AT), None)
+    first = next(relation.batches(names, size=_LOOKED_AT), None)
     if first is None:
         return kinds
     for position, name in enumerate(names):
-        text, number = first.column(position), first.column(len(names) + position)
-        if text.null_count == len(text):
-            continue
-        if number.null_count == text.null_count:
-            kinds[name] = "numeric"
-        elif _are_dates(text):
-            kinds[name] = "date"
+        text = pa.array(
+            [one for one in first.column(position).to_pylist() if one and one.strip()], pa.string()
+        )
+        for kind, anything in _ANYTHING.items():
+            if len(text) and not code(text, anything).problems:
+                kinds[name] = kind
+                break
     return kinds
-
-
-def _are_dates(text: pa.Array) -> bool:
-    return not code(text.drop_null(), _ANY_DATE).problems
 
 
 def _declared(data: Mapping[str, Any]) -> list[str]:

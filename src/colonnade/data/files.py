@@ -10,7 +10,7 @@ import gzip
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
@@ -24,13 +24,13 @@ from colonnade.data.relation import (
     Engine,
     Field,
     Relation,
-    StreamRelation,
     arrow_batches,
     exactly,
     identifier,
     owned,
     quoted,
     refusal,
+    selected,
 )
 from colonnade.errors import DataError
 
@@ -66,7 +66,7 @@ def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> Relation
         return _parquet(file)
     header = Header.read(file, wanted)
     if name.endswith(".zip"):
-        return StreamRelation(ZippedText(file, header))
+        return ZippedText(file, header)
     # Columns go by position: a header may hold anything, repeated or not.
     positions = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(len(header.names)))
     reader = (
@@ -158,10 +158,10 @@ class FileRelation:
         self.fields = fields
 
     def batches(
-        self, names: Sequence[str], expressions: Sequence[str], *, size: int
+        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """The expressions over all rows in order."""
-        query = f"SELECT {', '.join(expressions)} FROM {self._reader}"
+        """These columns of all rows in order."""
+        query = f"SELECT {selected(self.fields, names, floats)} FROM {self._reader}"
         with self._engine.session() as session:
             wrong = None
             try:
@@ -173,13 +173,12 @@ class FileRelation:
             raise wrong
         self._file.check_unchanged()
 
-    def count(self, names: Sequence[str] = (), condition: str = "true") -> int:
-        """How many rows meet a condition."""
+    def count(self) -> int:
+        """The number of rows."""
         wrong = None
         with self._engine.session() as session:
             try:
-                query = f"SELECT count(*) FROM {self._reader} WHERE {condition}"
-                ((rows,),) = session.execute(query).fetchall()
+                ((rows,),) = session.execute(f"SELECT count(*) FROM {self._reader}").fetchall()
             except duckdb.Error as found:
                 wrong = self._explained(str(found))
         if wrong:
@@ -209,9 +208,17 @@ class ZippedText:
         self.name = file.name
         self.fields = header.fields
 
-    def read(self, names: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
-        """These columns as text."""
-        wanted = [self.fields[name].identifier for name in names]
+    def batches(
+        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """These columns of all rows in order, as text."""
+        return exactly(self._read([self.fields[name].identifier for name in names]), size)
+
+    def count(self) -> int:
+        """The number of rows."""
+        return sum(batch.num_rows for batch in self._read(["c0"]))
+
+    def _read(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
         wrong = None
         try:
             with self._file.unpacked() as content:
@@ -223,10 +230,6 @@ class ZippedText:
         if wrong:
             raise wrong
         self._file.check_unchanged()
-
-    def length(self) -> int:
-        """The number of rows."""
-        return sum(batch.num_rows for batch in self.read(list(self.fields)[:1], 1))
 
     def _parse(self, content: IO[bytes], wanted: list[str]) -> Iterator[pa.RecordBatch]:
         positions = [f"c{position}" for position in range(len(self._header.names))]

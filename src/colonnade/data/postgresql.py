@@ -8,8 +8,9 @@ what they are; everything else, exact decimals and dates among it, as the server
 
 from __future__ import annotations
 
+import itertools
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -42,7 +43,7 @@ _TYPES: Mapping[str, tuple[str, str, pa.DataType]] = {
 _ANY = ("VARCHAR", "{}::text", _TEXT)
 
 
-class PostgreSQLStream:
+class PostgreSQLRelation:
     """The rows of a query on a server; `key` is the id column that orders them."""
 
     typed = True
@@ -56,6 +57,8 @@ class PostgreSQLStream:
         weakref.finalize(self, self._connection.close)
         self._types: dict[str, tuple[str, str, pa.DataType]] = {}
         self._order = ""
+        # A reading may begin while another is half way, and each needs a cursor of its own.
+        self._readings = itertools.count()
         try:
             self.fields = self._described()
             if key is not None:
@@ -67,8 +70,10 @@ class PostgreSQLStream:
             # By bytes: under the database's own collation different ids may count as equal.
             self._order = f' ORDER BY {identifier(key)}::text COLLATE "C"'
 
-    def read(self, names: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
-        """These columns, by a cursor on the server."""
+    def batches(
+        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """These columns of all rows in order, by a cursor on the server."""
         import psycopg
 
         asked = ", ".join(self._types[name][1].format(identifier(name)) for name in names)
@@ -76,7 +81,7 @@ class PostgreSQLStream:
         wanted = [self.fields[name].identifier for name in names]
         wrong = None
         try:
-            with self._connection.cursor(name="colonnade") as cursor:
+            with self._connection.cursor(name=f"colonnade_{next(self._readings)}") as cursor:
                 cursor.execute(f"SELECT {asked} FROM {self._query}{self._order}")
                 while rows := cursor.fetchmany(size):
                     columns = zip(*rows, strict=True)
@@ -88,7 +93,7 @@ class PostgreSQLStream:
         if wrong:
             raise wrong
 
-    def length(self) -> int:
+    def count(self) -> int:
         """The number of rows."""
         import psycopg
 

@@ -14,19 +14,17 @@ from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
 from colonnade.data.coding import Coded, code, holds_numbers, refuse_ids, spell_ids
 from colonnade.data.columns import Column, DateColumn, nearest
-from colonnade.data.databases import DuckDBRelation, SQLiteStream
+from colonnade.data.databases import DuckDBRelation, SQLiteRelation
 from colonnade.data.files import open_file
-from colonnade.data.postgresql import PostgreSQLStream
+from colonnade.data.postgresql import PostgreSQLRelation
 from colonnade.data.problems import Problems
-from colonnade.data.relation import BLANKS, Relation, StreamRelation, refusal
+from colonnade.data.relation import Relation, refusal
 from colonnade.data.schema import Schema
 from colonnade.data.sources import DuckDBSource, FileSource, PostgreSQLSource, Source, SQLiteSource
 from colonnade.data.targets import Label
 from colonnade.errors import DataError
 
 _IDS = 1 << 16
-# A number in groups of three digits, or with a comma where a point should be.
-_GROUPED = r"'[-+]?\d{1,3}(([ ,.'']|\x{a0}|\x{202f})\d{3})+([.,]\d+)?|[-+]?\d+,\d+'"
 
 
 def open_source(
@@ -45,9 +43,9 @@ def open_source(
         case DuckDBSource():
             return DuckDBRelation(source, party=party, key=key)
         case SQLiteSource():
-            return StreamRelation(SQLiteStream(source, party=party, key=key))
+            return SQLiteRelation(source, party=party, key=key)
         case PostgreSQLSource():
-            return StreamRelation(PostgreSQLStream(source, party=party, key=key))
+            return PostgreSQLRelation(source, party=party, key=key)
 
 
 class SourceRows:
@@ -69,6 +67,7 @@ class SourceRows:
         self._declared: dict[str, Column | Label] = {column.name: column for column in schema.columns}
         if schema.label is not None:
             self._declared[schema.label.column] = schema.label
+        self._numbers = {name for name, declared in self._declared.items() if holds_numbers(declared)}
         names = (schema.id, *self._declared)
         self._rows = open_source(source, party=party, key=schema.id, wanted=names)
         self.name = self._rows.name
@@ -113,7 +112,7 @@ class SourceRows:
         log.finish(counts, rows=seen)
 
     def _batches(self, names: list[str], size: int) -> Iterator[pa.RecordBatch]:
-        return self._rows.batches(names, [self._select(name) for name in names], size=size)
+        return self._rows.batches(names, size=size, floats=self._numbers)
 
     def _code(self, name: str, values: pa.Array) -> Coded:
         coded = code(values, self._declared[name])
@@ -127,12 +126,6 @@ class SourceRows:
         total = Problems()
         for batch in self._batches([name], _IDS):
             total += code(batch.column(0), self._declared[name]).problems
-        if holds_numbers(self._declared[name]) and self._rows.fields[name].is_text:
-            trimmed = self._trimmed(name)
-            wrong = f"{trimmed} <> '' AND TRY_CAST({trimmed} AS DOUBLE) IS NULL"
-            text = self._rows.count([name], wrong)
-            grouped = self._rows.count([name], f"{wrong} AND regexp_full_match({trimmed}, {_GROUPED})")
-            total += Problems(infinite=-text, text=text - grouped, grouped=grouped)
         return total
 
     def _check_type(self, name: str, declared: Column | Label) -> None:
@@ -154,24 +147,9 @@ class SourceRows:
         if field.kind == "BLOB":
             raise self._wrong(f"column {name!r} holds binary values. Leave it out, or turn it into text.")
 
-    def _select(self, name: str) -> str:
-        field = self._rows.fields[name]
-        if not holds_numbers(self._declared[name]):
-            return field.identifier
-        if field.is_text:
-            # A text that is no number must not pass for a missing one, which may have a declared value.
-            trimmed = self._trimmed(name)
-            return (
-                f"CASE WHEN {trimmed} <> '' THEN coalesce(TRY_CAST({trimmed} AS DOUBLE), 'inf'::DOUBLE) END"
-            )
-        return f"CAST({field.identifier} AS DOUBLE)"
-
-    def _trimmed(self, name: str) -> str:
-        return f"trim({self._rows.fields[name].identifier}, {BLANKS})"
-
     def _spelt_ids(self) -> Iterator[list[str]]:
         name = self._schema.id
-        for batch in self._rows.batches([name], [self._rows.fields[name].identifier], size=_IDS):
+        for batch in self._rows.batches([name], size=_IDS):
             yield spell_ids(
                 batch.column(0),
                 party=self._party,

@@ -1,4 +1,4 @@
-"""Rows in order, in batches, as SQL expressions over named columns: what every source of a table offers.
+"""Rows in order, in batches, by named columns: what every source of a table offers.
 
 DuckDB's and the databases' own messages about bad rows quote them, so none of those is passed on.
 """
@@ -6,7 +6,7 @@ DuckDB's and the databases' own messages about bad rows quote them, so none of t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,16 +18,12 @@ import pyarrow as pa
 
 from colonnade.errors import DataError
 
-# In SQL: the blanks that a file may leave around a number.
-BLANKS = "' ' || chr(9) || chr(10) || chr(13)"
-
 _NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 _DATE = re.compile(r"DATE|TIMESTAMP.*")
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "preserve_insertion_order": True,
     "autoinstall_known_extensions": False,
 }
-_BATCH = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -81,13 +77,16 @@ class Relation(Protocol):
         ...
 
     def batches(
-        self, names: Sequence[str], expressions: Sequence[str], *, size: int
+        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
     ) -> Iterator[pa.RecordBatch]:
-        """Expressions over these columns, for all rows in order, exactly `size` rows a batch but for the last."""
+        """These columns of all rows in order, exactly `size` rows a batch but for the last.
+
+        Numbers in `floats` come as float64, or as text where the source has them as text.
+        """
         ...
 
-    def count(self, names: Sequence[str] = (), condition: str = "true") -> int:
-        """How many rows meet a condition on these columns."""
+    def count(self) -> int:
+        """The number of rows."""
         ...
 
 
@@ -117,67 +116,6 @@ class Engine:
         return duckdb.connect(self._path, read_only=True, config=_SETTINGS)
 
 
-class Stream(Protocol):
-    """Rows that do not come through DuckDB: another database's, or those of a packed file."""
-
-    @property
-    def name(self) -> str:
-        """How messages call it."""
-        ...
-
-    @property
-    def typed(self) -> bool:
-        """Whether the types of its columns are its own, and not the text they are written in."""
-        ...
-
-    @property
-    def fields(self) -> Mapping[str, Field]:
-        """Its columns by name."""
-        ...
-
-    def read(self, names: Sequence[str], size: int) -> Iterator[pa.RecordBatch]:
-        """These columns, under their identifiers, some rows at a time, always in the same order."""
-        ...
-
-    def length(self) -> int:
-        """The number of rows."""
-        ...
-
-
-class StreamRelation:
-    """A stream as a relation: DuckDB evaluates the expressions on each batch, so that all sources read alike."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self._engine = Engine()
-        self.name = stream.name
-        self.typed = stream.typed
-        self.fields = stream.fields
-
-    def batches(
-        self, names: Sequence[str], expressions: Sequence[str], *, size: int
-    ) -> Iterator[pa.RecordBatch]:
-        """The expressions over each batch of the stream."""
-        return exactly(self._evaluated(names, expressions, size), size)
-
-    def count(self, names: Sequence[str] = (), condition: str = "true") -> int:
-        """How many rows meet a condition."""
-        if not names:
-            return self._stream.length()
-        found = self._evaluated(names, [f"count(*) FILTER (WHERE {condition})"], _BATCH)
-        return sum(int(batch.column(0)[0].as_py()) for batch in found)
-
-    def _evaluated(
-        self, names: Sequence[str], expressions: Sequence[str], size: int
-    ) -> Iterator[pa.RecordBatch]:
-        query = f"SELECT {', '.join(expressions)} FROM rows_read"
-        with self._engine.session() as session:
-            for batch in self._stream.read(names, size):
-                session.register("rows_read", pa.Table.from_batches([batch]))
-                yield from arrow_batches(session.sql(query), size)
-                session.unregister("rows_read")
-
-
 def arrow_batches(relation: duckdb.DuckDBPyRelation, size: int) -> Iterator[pa.RecordBatch]:
     """A result as Arrow batches, as they are computed."""
     # The older name is deprecated; the newer one is missing from older versions.
@@ -205,6 +143,20 @@ def exactly(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordB
             waiting = [joined.slice(size)] if rows else []
     if rows:
         yield waiting[0] if len(waiting) == 1 else _joined(waiting)
+
+
+def selected(fields: Mapping[str, Field], names: Sequence[str], floats: Container[str]) -> str:
+    """What to ask DuckDB for: every column as it is, but numbers in `floats` as float64.
+
+    >>> selected({"age": Field("c0", "SMALLINT"), "sex": Field("c1", "VARCHAR")}, ["age", "sex"], {"age", "sex"})
+    'CAST(c0 AS DOUBLE), c1'
+    """
+    return ", ".join(
+        f"CAST({fields[name].identifier} AS DOUBLE)"
+        if name in floats and fields[name].is_number
+        else fields[name].identifier
+        for name in names
+    )
 
 
 def quoted(text: object) -> str:

@@ -6,11 +6,12 @@ an id. Counts depend on the data too, so they are for the party's own eyes and a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.block import Block
@@ -109,6 +110,10 @@ class Table:
         for batch in self._rows.ids():
             yield from batch
 
+    def id_batches(self) -> Iterator[list[str]]:
+        """The ids in order, some at a time."""
+        return self._rows.ids()
+
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Block]:
         """The rows in order, at most `size` at a time; every block but the last has exactly `size`."""
         if size < 1:
@@ -130,9 +135,10 @@ class Table:
         return self
 
     def take(self, positions: ArrayLike) -> Table:
-        """The rows at these positions, in this order: a public split, or the order that alignment asks for.
+        """The rows at these positions, in any order: a public split, or the order that alignment asks for.
 
-        The rows taken are held in memory, eight bytes a value.
+        The rows taken are held in memory, at most eight bytes for each declared value, and the text of the ids. One
+        streamed reading fills them, so nothing else of the table is held.
         """
         wanted = np.asarray(positions)
         if wanted.ndim != 1 or wanted.dtype.kind not in "iu" or not wanted.size:
@@ -155,15 +161,17 @@ class ArrayRows:
     [['a', 'b']]
     """
 
-    def __init__(self, name: str, block: Block, ids: list[str]) -> None:
+    def __init__(self, name: str, block: Block, ids: Sequence[str] | pa.Array) -> None:
         self.name = name
         self.count = block.rows
         self._block = block
-        self._ids = ids
+        # A text of its own in Python takes fifty bytes more.
+        self._ids = ids if isinstance(ids, pa.Array) else pa.array(ids, pa.large_string())
 
     def ids(self) -> Iterator[list[str]]:
-        """All ids at once."""
-        yield list(self._ids)
+        """The ids, some at a time."""
+        for start in range(0, self.count, BLOCK_ROWS):
+            yield self._ids.slice(start, BLOCK_ROWS).to_pylist()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
         """Slices, without copying; they cannot be written to."""
@@ -230,10 +238,10 @@ def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
             label = np.empty(len(positions), dtype=block.label.dtype) if label is None else label
             label[into] = block.label[here]
         start += block.rows
-    ids = list(table.ids())
+    ids = pa.chunked_array([pa.array(batch, pa.large_string()) for batch in table.id_batches()])
     frozen = {name: _frozen(values) for name, values in columns.items()}
     taken = Block(frozen, None if label is None else _frozen(label), len(positions))
-    return ArrayRows(table.name, taken, [ids[position] for position in positions])
+    return ArrayRows(table.name, taken, ids.combine_chunks().take(pa.array(positions)))
 
 
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,8 @@ def _program(name: str) -> str | None:
     return str(found[0].resolve()) if found else None
 
 
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
+@contextmanager
+def serve() -> Iterator[str]:
     """The address of a server that wants the password in the variable TEST_DB_PASSWORD."""
     pytest.importorskip("psycopg", reason="psycopg is not installed (the extra 'postgres')")
     initdb, control = _program("initdb"), _program("pg_ctl")
