@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -195,3 +197,10 @@ def test_a_line_is_found_through_headers_dotted_keys_and_inline_tables() -> None
     assert document.line(("columns", "age", "low")) == 3
     assert document.line(("columns", "x.y", "low")) == 5
     assert document.line(("nothing",)) is None
+
+
+def test_the_schema_on_the_page_about_schemas_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "schema.md").read_text(encoding="utf-8")
+    (text,) = (fence for fence in re.findall(r"```toml\n(.*?)```", page, re.DOTALL) if "[columns." in fence)
+    kinds = [column.to_data()["kind"] for column in Schema.parse(text).columns]
+    assert set(kinds) == {"numeric", "date", "bins", "binary", "categorical"}

@@ -457,8 +457,8 @@ def test_a_source_is_told_by_what_a_party_file_says() -> None:
         "duckdb:b.x": DuckDBSource(sql, folder / "b.x"),
         "sqlite:b.db": SQLiteSource(sql, folder / "b.db"),
         "sqlite:///b.db": SQLiteSource(sql, folder / "b.db"),
-        "sqlite:////srv/b.db": SQLiteSource(sql, Path("/srv/b.db")),
-        "sqlite:/srv/b.db": SQLiteSource(sql, Path("/srv/b.db")),
+        "sqlite:////tmp/b.db": SQLiteSource(sql, Path("/tmp/b.db")),
+        "sqlite:/tmp/b.db": SQLiteSource(sql, Path("/tmp/b.db")),
         "b.sqlite": SQLiteSource(sql, folder / "b.sqlite"),
         "postgresql://r@h/d": PostgreSQLSource(sql, "postgresql://r@h/d"),
     }.items():
