@@ -13,11 +13,12 @@ itself does, rounding to the grid, and whether a linear rule fits.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
 
 from colonnade.errors import DataError
 from colonnade.learn.discriminant import COUNT_DEVIATIONS, binary_rule, multiclass_rule
@@ -29,7 +30,7 @@ from colonnade.randomness import KeyedRandomness, Randomness
 Array = NDArray[np.float64]
 
 RATE = 0.95
-# A rehearsal costs one eigendecomposition; Student's quantile pays for having few.
+# A rehearsal costs one eigendecomposition. With the fewest, the largest error of all is the quantile.
 MOST_DRAWS = 100
 FEWEST_DRAWS = 20
 # A stand-in differs from what it stands for. This much wider, coverage held in every pilot simulation
@@ -108,9 +109,10 @@ class Uncertainty:
 
     def half_widths_of(self, combinations: Array) -> Array:
         """Half the length of the interval around `combinations @ coefficients`: row, combination."""
-        squares = np.mean(np.square(self.errors @ combinations.T), axis=1)
-        spread = np.sqrt(squares.max(axis=0))
-        widths = MARGIN * float(stdtrit(self.draws, 0.5 + self.rate / 2.0)) * spread
+        ordered = np.sort(np.abs(self.errors @ combinations.T), axis=1)
+        # A new error is below the k-th of B like ones with probability k/(B + 1), whatever their law.
+        place = min(math.ceil(self.rate * (self.draws + 1)), self.draws) - 1
+        widths = MARGIN * ordered[:, place].max(axis=0)
         widths[list(self.unknown)] = np.inf
         return np.asarray(widths)
 
@@ -125,9 +127,8 @@ def noise_uncertainty(
     the coefficients of a model.
 
     Two stand-ins for the noise-free moments are tried and the larger error counts: the release itself, whose spectrum
-    is wider than the true one, and the release with its spectrum shrunk to what stands out of the noise. The error is
-    taken as root mean square, bias included, so an interval also reaches as far as the noise shifts a coefficient on
-    average.
+    is wider than the true one, and the release with its spectrum shrunk to what stands out of the noise. An error is
+    counted with its bias, so an interval also reaches as far as the noise shifts a coefficient on average.
 
     >>> from fractions import Fraction
     >>> from colonnade.data.columns import NumericColumn
@@ -144,8 +145,8 @@ def noise_uncertainty(
     >>> found.coefficients.round(1), found.half_widths.round()
     (array([[666.7]]), array([[10.]]))
     """
-    if not 0.0 < rate < 1.0 or (draws is not None and draws < 2):
-        raise ValueError(f"a rate between 0 and 1 and two draws are needed, not {rate} and {draws}")
+    if not 0.0 < rate < 1.0 or (draws is not None and draws < rate * (draws + 1)):
+        raise ValueError(f"{draws} draws are too few for a rate of {rate}, which is a probability below 1")
     faint = _faint(release)
     coefficients = _against_others(rule.coefficients(release), faint)
     if draws is None:

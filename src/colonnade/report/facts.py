@@ -6,14 +6,20 @@ measured on data declared public, which say so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import platform
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import numpy as np
 
 from colonnade import __version__
 from colonnade.learn.federation import Federation, Run
 from colonnade.ledger import Ledger
+from colonnade.ledger.book import Book, Total, left
 from colonnade.ledger.chain import Entry
 from colonnade.privacy.guarantee import Guarantee
+from colonnade.report.learning import learning_facts, spectrum_facts
+from colonnade.runtime.group import Group
 
 Facts = dict[str, Any]
 
@@ -39,6 +45,11 @@ def run_facts(
     return {
         "name": name,
         "version": __version__,
+        "versions": {
+            "colonnade": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+        },
         "task": plan.task,
         "run": release.run,
         "plan": {"hash": plan.hash, **plan.to_data()},
@@ -58,10 +69,14 @@ def run_facts(
         "notes": list(notes),
         "guarantees": [guarantee_facts(item) for item in release.guarantees],
         "noise": {"standard_deviation": release.noise, "mu": str(release.mu), "gamma": release.gamma},
-        "learnt": dict(learnt),
+        "collusion": collusion_text(group),
+        "learnt": {**learnt, **learning_facts(release, learnt)},
+        "spectrum": spectrum_facts(release),
         "measured": None if measured is None else dict(measured),
         "traffic": traffic_facts(run),
-        "ledgers": {owner: ledger_facts(federation.ledgers[owner]) for owner in group.owners},
+        "ledgers": {
+            owner: ledger_facts(federation.ledgers[owner], run=release.run) for owner in group.owners
+        },
     }
 
 
@@ -85,12 +100,31 @@ def traffic_facts(run: Run) -> Facts:
         for sender, traffic in run.outcome.traffic.items()
         for (to, step), size in traffic.sent.items()
     ]
-    return {"bytes": run.outcome.bytes_sent, "rounds": run.outcome.rounds, "flows": flows}
+    rounds: dict[str, int] = {}
+    for traffic in run.outcome.traffic.values():
+        for step, count in traffic.rounds_by_step.items():
+            rounds[step] = max(count, rounds.get(step, 0))
+    steps = [
+        {"step": step, "bytes": size, "rounds": rounds.get(step, 0)}
+        for step, size in run.outcome.bytes_by_step.items()
+    ]
+    return {"bytes": run.outcome.bytes_sent, "rounds": run.outcome.rounds, "steps": steps, "flows": flows}
 
 
-def ledger_facts(ledger: Ledger) -> Facts:
-    """Totals and history of one ledger."""
+def collusion_text(group: Group) -> str:
+    """What the sharing itself assumes, and what would be lost without it."""
+    keepers, t = ", ".join(group.keepers), group.threshold
+    alone = "no keeper alone learns" if t == 1 else f"no {t} keepers together learn"
+    return (
+        f"The shares of all columns lie with {keepers}: {alone} anything from them but what is opened, and any "
+        f"{t + 1} of them together could recover every column. Everybody is taken to follow the protocol."
+    )
+
+
+def ledger_facts(ledger: Ledger, *, run: str | None = None) -> Facts:
+    """Totals and history of one ledger; with a run, also what its accounts stood at just before it."""
     entries = ledger.entries()
+    before = _before(entries, ledger.totals(), run) if run is not None else {}
     return {
         "party": ledger.party,
         "head": entries[-1].hash,
@@ -105,6 +139,7 @@ def ledger_facts(ledger: Ledger) -> Facts:
                 "left": total.left,
                 "entries": total.entries,
                 "private": not total.reproducible,
+                **before.get((total.dataset, total.unit, total.observer), {}),
             }
             for total in ledger.totals()
         ],
@@ -119,6 +154,24 @@ def ledger_facts(ledger: Ledger) -> Facts:
             for entry in entries
         ],
     }
+
+
+def _before(entries: Iterable[Entry], totals: Iterable[Total], run: str) -> dict[tuple[str, str, str], Facts]:
+    """ε of every account before the first charge of a run, at the δ of the budget that governs it at the end."""
+    book = Book("before the run")
+    for entry in entries:
+        if entry.kind == "charge" and entry.body["release"]["run"] == run:
+            break
+        book.read(entry)
+    spent = {
+        (account.dataset, account.unit, account.observer): found for account, found in book.spent.items()
+    }
+    before = {}
+    for total in totals:
+        account = (total.dataset, total.unit, total.observer)
+        epsilon = spent[account].epsilon(total.delta) if account in spent else 0.0
+        before[account] = {"epsilon_before": epsilon, "left_before": left(total.budget_epsilon, epsilon)}
+    return before
 
 
 def entry_text(entry: Entry) -> str:

@@ -2,21 +2,58 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from colonnade.privacy.guarantee import delta_text, epsilon_text
+from colonnade.privacy.guarantee import delta_text
 from colonnade.report.facts import Facts
-from colonnade.report.text import WOULD_HOLD, brought_text, left_text, size_text
+from colonnade.report.pictures import effect_picture, effect_scale, eigenvalue_picture, flow_picture
+from colonnade.report.text import (
+    WOULD_HOLD,
+    brought_text,
+    clear,
+    declared_text,
+    left_text,
+    signed_text,
+    size_text,
+    spent_text,
+)
 
 SHOWN_COEFFICIENTS = 20
 SHOWN_ROWS = 12
 
 
 def run_page(facts: Facts) -> str:
-    """The page of a run."""
-    environment = Environment(
+    """The page of a run, from its facts alone: fresh, or read again from facts.json."""
+    return (
+        environment()
+        .get_template("run.html")
+        .render(
+            facts=facts,
+            brought=[(party["name"], brought_text(party)) for party in facts["parties"]],
+            effects=effects(facts["learnt"]),
+            charts=charts(facts["learnt"]),
+            shown=SHOWN_COEFFICIENTS,
+            flows=flows(facts),
+            spectrum=facts.get("spectrum"),
+            eigenvalues=eigenvalue_picture(facts["spectrum"]) if facts.get("spectrum") else "",
+            flow_picture=flow_picture(flows(facts)),
+            plan_text=json.dumps(
+                {key: value for key, value in facts["plan"].items() if key != "hash"},
+                ensure_ascii=False,
+                indent=1,
+                sort_keys=True,
+            ),
+            would_hold=WOULD_HOLD,
+        )
+    )
+
+
+def environment() -> Environment:
+    """Where pages are made: whatever is put into them is text, and a name that is missing is an error."""
+    made = Environment(
         loader=PackageLoader("colonnade.report", "."),
         # Column names, party names and job names are other people's text.
         autoescape=True,
@@ -24,20 +61,36 @@ def run_page(facts: Facts) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "epsilon": epsilon_text,
+    made.filters |= {
+        "epsilon": spent_text,
         "delta": delta_text,
         "left": left_text,
         "size": size_text,
+        "signed": signed_text,
+        "declared": declared_text,
+        "people": lambda count: f"{count:,}".replace(",", " "),
     }
-    return environment.get_template("run.html").render(
-        facts=facts,
-        brought=[(party["name"], brought_text(party)) for party in facts["parties"]],
-        charts=charts(facts["learnt"]),
-        shown=SHOWN_COEFFICIENTS,
-        flows=flows(facts),
-        would_hold=WOULD_HOLD,
-    )
+    return made
+
+
+def effects(learnt: Facts) -> list[dict[str, Any]]:
+    """For each row of coefficients, its strongest columns with a picture and their two ends in words."""
+    made = []
+    for row in learnt.get("by_column", [])[:SHOWN_ROWS]:
+        columns = row["columns"]
+        scale = effect_scale(columns)
+        shown = [
+            {
+                **column,
+                "picture": effect_picture(column, scale),
+                "least": min(column["points"], key=lambda point: point["effect"]),
+                "most": max(column["points"], key=lambda point: point["effect"]),
+                "clear": clear(column),
+            }
+            for column in columns[:SHOWN_COEFFICIENTS]
+        ]
+        made.append({"row": row["row"], "columns": shown, "more": len(columns) - len(shown)})
+    return made
 
 
 def charts(learnt: Facts) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_FLOOR, Decimal
@@ -9,6 +10,8 @@ from decimal import ROUND_FLOOR, Decimal
 from colonnade.privacy.guarantee import delta_text, epsilon_text
 from colonnade.report.facts import Facts
 
+TEXT_ROWS = 5
+TEXT_COLUMNS = 8
 WOULD_HOLD = "With noise that nobody can reproduce, the same run would promise:"
 
 
@@ -25,11 +28,118 @@ def run_text(facts: Facts, *, width: int | None = None) -> str:
         lines += table_lines([(what, f"{value:.3f}") for what, value in facts["measured"].items()])
     if facts["notes"]:
         lines += ["", "Notes", *_wrapped(facts["notes"], width, bullet="- ")]
+    lines += learnt_lines(facts, width)
     lines += ["", "Budgets after this run"]
     lines += budget_lines(facts["ledgers"].values())
     traffic = facts["traffic"]
     lines += ["", f"Sent: {size_text(traffic['bytes'])} in {traffic['rounds']} rounds."]
+    if facts.get("versions"):
+        lines += [
+            "Made by " + ", ".join(f"{what} {version}" for what, version in facts["versions"].items()) + "."
+        ]
     return "\n".join(lines)
+
+
+def learnt_lines(facts: Facts, width: int | None) -> list[str]:
+    """The columns that move the score most, with the noise's part in it; nothing where there is no model."""
+    learnt, lines = facts["learnt"], []
+    if learnt.get("by_column"):
+        unit = "log-odds" if facts["task"] == "classification" else "units of the label"
+        lines += ["", f"What was learnt: what a column adds over its range, in {unit}"]
+        for row in learnt["by_column"][:TEXT_ROWS]:
+            lines += [f"  towards {row['row']}"] if len(learnt["by_column"]) > 1 else []
+            lines += table_lines(
+                [
+                    (*effect_words(column), "" if clear(column) else "within noise")
+                    for column in row["columns"][:TEXT_COLUMNS]
+                ]
+            )
+        if learnt.get("intervals"):
+            lines += _wrapped([learnt["intervals"]["covers"]], width)
+    if learnt.get("classes"):
+        noise = learnt.get("count_noise")
+        counts = ", ".join(f"{name} {count:.0f}" for name, count in learnt["classes"].items())
+        lines += _wrapped(
+            [f"Noisy class counts: {counts}" + (f" (± {2 * noise:.0f} each)." if noise else ".")], width
+        )
+    spectrum = facts.get("spectrum")
+    if spectrum:
+        lines += _wrapped([rank_text(spectrum)], width)
+    return lines
+
+
+def rank_text(spectrum: Facts) -> str:
+    """How many directions stand out of the noise, in words.
+
+    >>> rank_text({"eigenvalues": [9.0, 1.0], "edge": 2.0, "floor": 1.0, "learnable_rank": 1})
+    'Learnable rank: 1 of 2 directions stands out of the noise (eigenvalue above 2).'
+    """
+    rank = spectrum["learnable_rank"]
+    verb = "stands" if rank == 1 else "stand"
+    return (
+        f"Learnable rank: {rank} of {len(spectrum['eigenvalues'])} directions {verb} out of the noise "
+        f"(eigenvalue above {spectrum['edge']:.3g})."
+    )
+
+
+def effect_words(column: Facts) -> tuple[str, str, str, str]:
+    """A column, its owner, and its effect where it is least and where it is most.
+
+    >>> effect_words({"column": "age", "owner": "bank", "points": [
+    ...     {"at": "18", "effect": -1.0, "half_width": 0.25}, {"at": "90", "effect": 0.5, "half_width": None}]})
+    ('age', 'bank', '-1.00 ± 0.25 at 18', '+0.50 at 90')
+    """
+    ends = [pick(column["points"], key=lambda point: point["effect"]) for pick in (min, max)]
+    least, most = (f"{signed_text(end['effect'], end['half_width'])} at {end['at']}" for end in ends)
+    return column["column"], column["owner"], least, most
+
+
+def clear(column: Facts) -> bool:
+    """Whether some effect of a column is farther from zero than the noise can have moved it.
+
+    >>> clear({"points": [{"effect": 0.1, "half_width": 0.5}, {"effect": 1.0, "half_width": 0.5}]})
+    True
+    >>> clear({"points": [{"effect": 1.0, "half_width": None}]})
+    False
+    """
+    return any(
+        point["half_width"] is not None and abs(point["effect"]) > point["half_width"]
+        for point in column["points"]
+    )
+
+
+def signed_text(value: float, half_width: float | None = None) -> str:
+    """A number with its sign, and how far noise may have moved it, rounded up.
+
+    >>> signed_text(1.234, 0.051), signed_text(-0.00031), signed_text(4321.0, 10.0)
+    ('+1.23 ± 0.06', '-3.1e-04', '+4321 ± 10')
+    """
+    size = max(abs(value), half_width or 0.0)
+    if size >= 100:
+        near = f"± {math.ceil(half_width)}" if half_width is not None else ""
+        return (
+            f"{value:+.0f} {near}".rstrip()
+            if size < 1e6
+            else f"{value:+.1e}" + (f" ± {half_width:.1e}" if near else "")
+        )
+    if size < 0.01:
+        return f"{value:+.1e}" + (f" ± {half_width:.1e}" if half_width is not None else "")
+    return f"{value:+.2f}" + (f" ± {math.ceil(half_width * 100) / 100:.2f}" if half_width is not None else "")
+
+
+def declared_text(column: Facts) -> str:
+    """What a schema declares of a column, in words.
+
+    >>> declared_text({"name": "age", "kind": "numeric", "low": 18, "high": 90, "transform": "none"})
+    'numeric, low 18, high 90'
+    """
+    told = [str(column["kind"])]
+    for key, value in column.items():
+        if key in ("name", "column", "kind") or value in (None, "none", "", [], False):
+            continue
+        shown = ", ".join(str(item) for item in value) if isinstance(value, list | tuple) else str(value)
+        told.append(f"{key} {shown}")
+    return ", ".join(told)
 
 
 def brought_text(party: Facts) -> str:
@@ -56,7 +166,7 @@ def budget_lines(ledgers: Iterable[Facts]) -> list[str]:
                     total["dataset"],
                     total["observer"],
                     total["unit"],
-                    f"{epsilon_text(total['epsilon'])} of {total['budget']:g}",
+                    f"{spent_text(total['epsilon'])} of {total['budget']:g}",
                     left_text(total["left"]),
                     delta_text(total["delta"]),
                     "" if total["private"] else "seeded noise: no privacy",
@@ -77,6 +187,15 @@ def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
         "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+def spent_text(epsilon: float | None) -> str:
+    """ε rounded up; a file of facts has null where no proof bounds it.
+
+    >>> spent_text(1.0001), spent_text(None)
+    ('1.01', '∞')
+    """
+    return epsilon_text(math.inf if epsilon is None else epsilon)
 
 
 def left_text(epsilon: float) -> str:

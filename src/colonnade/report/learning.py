@@ -1,0 +1,148 @@
+"""What a model says about the columns that people know, and how far noise can have moved it.
+
+A column becomes one or more features, so a feature's coefficient is rarely what somebody wants to read. The effect of
+a column is what it adds to the score as its value goes over its declared range, or over its levels, counted from the
+average over those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.columns import Column, DateColumn, NumericColumn
+from colonnade.data.encoding import Encoder, simplex
+from colonnade.learn.release import MomentRelease
+from colonnade.learn.spectral import default_floor, learnable_rank, noise_edge
+from colonnade.learn.uncertainty import Uncertainty, noise_uncertainty
+
+Array = NDArray[np.float64]
+
+# Where on its declared range a number's effect is shown, from low to high.
+PLACES = (-1.0, -0.5, 0.0, 0.5, 1.0)
+
+
+def covers_text(rate: float) -> str:
+    """What the intervals mean, and what they do not.
+
+    >>> covers_text(0.95)[:48]
+    'Intervals cover, with probability at least 95 %,'
+    """
+    return (
+        f"Intervals cover, with probability at least {100 * rate:g} %, what the same rule with the same floor would "
+        "have found without the noise that protects people. They do not say how other people's rows would have "
+        "changed it (sampling error), and not what the floor damps."
+    )
+
+
+def learning_facts(release: MomentRelease, learnt: Mapping[str, Any]) -> dict[str, Any]:
+    """Intervals around coefficients, and effects by column: what can be added to what a model says of itself.
+
+    Nothing is added for components, and no intervals where the coefficients are not those of the default rule.
+    """
+    if not learnt or "intercept" not in learnt:
+        return {}
+    found = noise_uncertainty(release)
+    given = np.array(learnt["coefficients"], dtype=np.float64)
+    if len(given) > 1:
+        given = given - given[
+            [row for row in range(len(given)) if not found or row not in found.unknown]
+        ].mean(axis=0)
+    if found is not None and not np.allclose(found.coefficients, given, rtol=1e-6, atol=1e-9):
+        found = None
+    added: dict[str, Any] = {"by_column": _effects(release, learnt["rows"], given, found)}
+    if release.label.kind == "classes":
+        added["count_noise"] = release.class_moments().count_noise
+    if found is not None:
+        widths = [[_finite(width) for width in row] for row in found.half_widths]
+        added["intervals"] = {
+            "rate": found.rate,
+            "covers": covers_text(found.rate),
+            "coefficients": given.tolist(),
+            "half_widths": widths,
+        }
+    return added
+
+
+def spectrum_facts(release: MomentRelease) -> dict[str, Any]:
+    """Eigenvalues of the scatter against what noise alone shows; none where it drowned even the row count."""
+    if not release.plain_moments().count > 0:
+        return {"eigenvalues": [], "edge": 0.0, "floor": 0.0, "learnable_rank": 0}
+    values = np.asarray(np.linalg.eigvalsh(release.plain_moments().scatter().matrix)[::-1], dtype=np.float64)
+    return {
+        "eigenvalues": [float(f"{value:.6g}") for value in values],
+        "edge": noise_edge(release.noise, len(values)),
+        "floor": release.noise * default_floor(len(values)),
+        "learnable_rank": learnable_rank(values, release.noise),
+    }
+
+
+def _effects(
+    release: MomentRelease, rows: list[str], coefficients: Array, found: Uncertainty | None
+) -> list[dict[str, Any]]:
+    """For every row of coefficients, its columns with their effects, the strongest first."""
+    attributes = sum(encoder.attributes for _, encoder in release.encoders)
+    names = iter(release.column_names)
+    columns: list[list[dict[str, Any]]] = [[] for _ in rows]
+    start = 0
+    for party, encoder in release.encoders:
+        for column, places, features in _shown(encoder):
+            combinations = np.zeros((len(places), release.columns))
+            combinations[:, start : start + features.shape[1]] = features / math.sqrt(attributes)
+            start += features.shape[1]
+            effects = coefficients @ combinations.T
+            widths = None if found is None else found.half_widths_of(combinations)
+            name = next(names)
+            for number in range(len(rows)):
+                points = [
+                    {
+                        "at": at,
+                        "effect": float(effects[number, place]),
+                        "half_width": None if widths is None else _finite(widths[number, place]),
+                    }
+                    for place, at in enumerate(places)
+                ]
+                columns[number].append(
+                    {
+                        "column": name,
+                        "owner": party,
+                        "ordered": isinstance(column, NumericColumn | DateColumn),
+                        "points": points,
+                        "range": float(np.ptp(effects[number])),
+                    }
+                )
+    return [
+        {"row": row, "columns": sorted(found_columns, key=lambda item: -item["range"])}
+        for row, found_columns in zip(rows, columns, strict=True)
+    ]
+
+
+def _shown(encoder: Encoder) -> Iterator[tuple[Column, list[str], Array]]:
+    """Each column with the values shown of it and their features, counted from their average."""
+    for column, span in zip(encoder.columns, encoder.spans.values(), strict=True):
+        if isinstance(column, NumericColumn | DateColumn):
+            u = np.array(PLACES)
+            features = (
+                np.column_stack([np.sin(u * math.pi / 2), np.cos(u * math.pi / 2)])
+                if encoder.mode == "circle"
+                else u[:, None]
+            )
+            whole = np.zeros((len(u), encoder.width))
+            whole[:, span] = features
+            places = [_value_text(value) for value in encoder.decode(whole)[column.name]]
+        else:
+            features = simplex(len(column.levels))
+            places = [str(level) for level in column.levels]
+        yield column, places, features - features.mean(axis=0)
+
+
+def _value_text(value: Any) -> str:
+    return str(value)[:10] if isinstance(value, np.datetime64) else f"{float(value):.4g}"
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,47 @@
+"""What one party may read about its own part of a run, and nobody else: how often it clipped, how long it took.
+
+Clipping counts and seconds depend on a party's rows. They are in no shared file and in no message.
+"""
+
+from __future__ import annotations
+
+from colonnade.learn.federation import Federation, Run
+from colonnade.report.facts import Facts, ledger_facts
+from colonnade.report.html import environment
+
+
+def party_facts(run: Run, federation: Federation, party: str, *, name: str) -> Facts:
+    """Everything about a run that belongs to one owner of columns."""
+    table, traffic = run.aligned[party].table, run.outcome.traffic[party]
+    sent: dict[str, int] = {}
+    for (_, step), size in traffic.sent.items():
+        sent[step] = sent.get(step, 0) + size
+    steps = dict.fromkeys([*traffic.seconds, *sent])
+    return {
+        "name": name,
+        "party": party,
+        "run": run.release.run,
+        "plan": run.plan.hash,
+        "dataset": federation.datasets[party],
+        "rows": run.plan.rows,
+        "clipped": dict(table.clipping.counts),
+        "clipped_rows": table.clipping.rows,
+        "steps": [
+            {"step": step, "seconds": traffic.seconds.get(step, 0.0), "bytes": sent.get(step, 0)}
+            for step in steps
+        ],
+        "seconds": sum(traffic.seconds.values()),
+        "ledger": ledger_facts(federation.ledgers[party], run=run.release.run),
+    }
+
+
+def party_page(facts: Facts) -> str:
+    """The page of one party, for it alone."""
+    return environment().get_template("party.html").render(facts=facts)
+
+
+def party_pages(run: Run, federation: Federation, *, name: str) -> dict[str, str]:
+    """A page for every owner of columns; only whoever simulates all parties can make them all."""
+    return {
+        owner: party_page(party_facts(run, federation, owner, name=name)) for owner in run.plan.group.owners
+    }

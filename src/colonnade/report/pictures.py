@@ -1,0 +1,199 @@
+"""Pictures as inline SVG: no script, no fonts of their own, colours from the page's light or dark palette.
+
+Everything a picture shows is also on the page as numbers or in facts.json; a picture is for looking.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from colonnade.report.text import size_text
+
+# An interval may reach this many times past the largest effect before the picture cuts it off.
+REACH = 2.5
+SHOWN_EIGENVALUES = 120
+SHOWN_FLOWS = 5
+
+
+def effect_scale(columns: Iterable[Mapping[str, Any]]) -> float:
+    """The largest size that the pictures of these columns have room for.
+
+    >>> effect_scale([{"points": [{"effect": -2.0, "half_width": 1.0}, {"effect": 0.5, "half_width": 90.0}]}])
+    5.0
+    """
+    points = [point for column in columns for point in column["points"]]
+    largest = max((abs(point["effect"]) for point in points), default=0.0)
+    reach = max((abs(point["effect"]) + (point["half_width"] or 0.0) for point in points), default=0.0)
+    return min(reach, REACH * largest) or 1.0
+
+
+def effect_picture(column: Mapping[str, Any], scale: float) -> Markup:
+    """What one column adds to the score over its range, or at its levels, with the interval around it.
+
+    >>> "<svg" in effect_picture({"column": "age", "ordered": True, "points": [
+    ...     {"at": "0", "effect": -1.0, "half_width": 0.5}, {"at": "9", "effect": 1.0, "half_width": None}]}, 2.0)
+    True
+    """
+    width, height = 220.0, 56.0
+    points = column["points"]
+    step = (width - 12.0) / max(len(points) - 1, 1)
+
+    def x(place: int) -> float:
+        return 6.0 + place * step if len(points) > 1 else width / 2
+
+    def y(value: float) -> float:
+        return height / 2 - max(-1.0, min(1.0, value / scale)) * (height / 2 - 3)
+
+    drawn = [f'<line class="axis" x1="0" x2="{width:g}" y1="{height / 2:g}" y2="{height / 2:g}"/>']
+    spans = [
+        (x(i), y(point["effect"] - point["half_width"]), y(point["effect"] + point["half_width"]))
+        for i, point in enumerate(points)
+        if point["half_width"] is not None
+    ]
+    dots = [(x(i), y(point["effect"])) for i, point in enumerate(points)]
+    if column["ordered"]:
+        if len(spans) == len(points):
+            edge = [(at, top) for at, _, top in spans] + [(at, low) for at, low, _ in reversed(spans)]
+            drawn.append(f'<polygon class="band" points="{_path(edge)}"/>')
+        drawn.append(f'<polyline class="curve" points="{_path(dots)}"/>')
+    else:
+        drawn += [
+            f'<line class="whisker" x1="{at:.1f}" x2="{at:.1f}" y1="{low:.1f}" y2="{top:.1f}"/>'
+            for at, low, top in spans
+        ]
+        drawn += [f'<circle class="dot" cx="{at:.1f}" cy="{up:.1f}" r="3"/>' for at, up in dots]
+    return _svg(width, height, drawn, f"effect of {column['column']}")
+
+
+def eigenvalue_picture(spectrum: Mapping[str, Any]) -> Markup:
+    """Eigenvalues from the largest down, against the edge of what noise alone shows and the floor of the rule.
+
+    The scale is linear within the noise and logarithmic beyond it, on both sides.
+
+    >>> "noise edge" in eigenvalue_picture({"eigenvalues": [9.0, 1.0, -1.0], "edge": 2.0, "floor": 1.5})
+    True
+    """
+    values = list(spectrum["eigenvalues"][:SHOWN_EIGENVALUES])
+    if not values:
+        return Markup("")
+    width, height, left, right = 400.0, 190.0, 8.0, 8.0
+    unit = spectrum["edge"] or max(abs(value) for value in values) or 1.0
+
+    def bent(value: float) -> float:
+        return math.asinh(2.0 * value / unit)
+
+    top = max(bent(max(values)), bent(unit)) * 1.06
+    bottom = min(bent(min(values)), bent(-unit) if spectrum["edge"] else 0.0) * 1.06
+
+    def y(value: float) -> float:
+        return height - 8 - (bent(value) - bottom) / ((top - bottom) or 1.0) * (height - 16)
+
+    room = width - left - right
+    bar = min(room / len(values), 26.0)
+    edge, zero = spectrum["edge"], y(0.0)
+    drawn = [f'<line class="axis" x1="0" x2="{width:g}" y1="{zero:.1f}" y2="{zero:.1f}"/>']
+    if edge:
+        drawn.insert(
+            0,
+            f'<rect class="noisezone" x="0" width="{width:g}" y="{y(edge):.1f}" height="{y(-edge) - y(edge):.1f}"/>',
+        )
+    for place, value in enumerate(values):
+        kind = "above" if value > edge else "within"
+        high, low = min(y(value), zero), max(y(value), zero)
+        drawn.append(
+            f'<rect class="{kind}" x="{left + place * bar + bar * 0.12:.1f}" width="{bar * 0.76:.2f}" '
+            f'y="{high:.1f}" height="{max(low - high, 0.8):.1f}"/>'
+        )
+    if edge:
+        drawn.append(
+            f'<line class="edge" x1="0" x2="{width:g}" y1="{y(edge):.1f}" y2="{y(edge):.1f}"/>'
+            f'<text x="{width - 4:g}" y="{y(edge) - 5:.1f}" text-anchor="end">noise edge 2s√d = {edge:.3g}</text>'
+        )
+    return _svg(width, height, drawn, "eigenvalues against the noise edge", "wide")
+
+
+def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
+    """Who sent how much to whom: parties on a ring, arrows as thick as the logarithm of the bytes.
+
+    >>> "1.5 kB" in flow_picture([("bank", "server", 1500), ("server", "bank", 20)])
+    True
+    """
+    names = list(dict.fromkeys(name for sender, to, _ in flows for name in (sender, to)))
+    if len(names) < 2:
+        return Markup("")
+    width, height = 400.0, 250.0
+    start = math.pi if len(names) == 2 else -math.pi / 2
+    spots = {
+        name: (
+            width / 2 + 138 * math.cos(start + 2 * math.pi * i / len(names)),
+            height / 2 + 92 * math.sin(start + 2 * math.pi * i / len(names)),
+        )
+        for i, name in enumerate(names)
+    }
+    most = max(size for _, _, size in flows)
+    drawn, labels = [], []
+    for sender, to, size in flows:
+        thick = 1.0 + 5.0 * math.log1p(size) / math.log1p(most) if size * 50 >= most else 1.0
+        line, label = _arrow(spots[sender], spots[to], thick, size_text(size))
+        drawn.append(line)
+        labels.append(label)
+    nodes = [
+        f'<circle class="node" cx="{x:.1f}" cy="{y:.1f}" r="27"/>'
+        f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class="name">{escape(_short(name))}</text>'
+        for name, (x, y) in spots.items()
+    ]
+    told = labels if len(names) <= SHOWN_FLOWS - 1 else []
+    return _svg(width, height, [*drawn, *told, *nodes], "bytes sent between the parties", "wide")
+
+
+def _arrow(start: tuple[float, float], end: tuple[float, float], thick: float, said: str) -> tuple[str, str]:
+    """A bent line with a head, beside the straight way so that the way back has room; and its label."""
+    (x1, y1), (x2, y2) = start, end
+    length = math.hypot(x2 - x1, y2 - y1)
+    along = ((x2 - x1) / length, (y2 - y1) / length)
+    aside = (-along[1], along[0])
+    bend, gap = 26.0, 31.0
+    middle = ((x1 + x2) / 2 + aside[0] * bend, (y1 + y2) / 2 + aside[1] * bend)
+    first = _towards(start, middle, gap)
+    head = 5.0 + thick
+    tip = _towards(end, middle, gap)
+    neck = _towards(tip, middle, head)
+    way = _unit(neck, tip)
+    across = (-way[1] * head * 0.55, way[0] * head * 0.55)
+    corners = [tip, (neck[0] + across[0], neck[1] + across[1]), (neck[0] - across[0], neck[1] - across[1])]
+    line = (
+        f'<path class="flow" stroke-width="{thick:.1f}" d="M{first[0]:.1f} {first[1]:.1f} '
+        f'Q{middle[0]:.1f} {middle[1]:.1f} {neck[0]:.1f} {neck[1]:.1f}"/>'
+        f'<polygon class="head" points="{_path(corners)}"/>'
+    )
+    at = ((x1 + x2) / 2 + aside[0] * (bend / 2 + 14), (y1 + y2) / 2 + aside[1] * (bend / 2 + 9))
+    return line, f'<text x="{at[0]:.1f}" y="{at[1] + 4:.1f}" text-anchor="middle">{escape(said)}</text>'
+
+
+def _towards(start: tuple[float, float], end: tuple[float, float], far: float) -> tuple[float, float]:
+    way = _unit(start, end)
+    return start[0] + way[0] * far, start[1] + way[1] * far
+
+
+def _unit(start: tuple[float, float], end: tuple[float, float]) -> tuple[float, float]:
+    length = math.hypot(end[0] - start[0], end[1] - start[1]) or 1.0
+    return (end[0] - start[0]) / length, (end[1] - start[1]) / length
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 10 else name[:9] + "…"
+
+
+def _path(points: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def _svg(width: float, height: float, drawn: Iterable[str], title: str, kind: str = "small") -> Markup:
+    return Markup(
+        f'<svg class="picture {kind}" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(title)}">'
+        f"{''.join(drawn)}</svg>"
+    )
