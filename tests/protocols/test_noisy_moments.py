@@ -343,7 +343,7 @@ def test_a_lying_introduction_is_refused():
     class Lying:
         rows = 20
 
-        def check(self):
+        def check(self, progress=None):
             return self
 
         class schema:
