@@ -52,7 +52,7 @@ def has_charged(path: Path) -> bool:
     return bool(count)
 
 
-def test_ctrl_c_in_the_middle_of_a_run_leaves_ledgers_and_no_folder(tmp_path: Path) -> None:
+def test_ctrl_c_in_the_middle_of_a_run_leaves_ledgers_and_a_record_only(tmp_path: Path) -> None:
     project = write_project(tmp_path, MANY_ROWS)
     for party in ("bank", "insurer"):
         project.edit(f"{party}.toml", "delta = 1e-5", "delta = 1e-6")
@@ -69,7 +69,9 @@ def test_ctrl_c_in_the_middle_of_a_run_leaves_ledgers_and_no_folder(tmp_path: Pa
         process.wait()
     assert process.returncode == INTERRUPTED, err
     assert err == "" and one_object(out)["error"]["kind"] == "Interrupted"
-    assert project.files() == before, "neither the folder nor the one above it, nor a hidden draft"
+    assert project.files() - before == {"runs", "runs/long", "runs/long/failed.json"}, "and no hidden draft"
+    record = one_object(project.path("runs/long/failed.json").read_text())
+    assert record["stopped"]["kind"] == "Interrupted" and set(record["charged"]) == {"bank", "insurer"}
     assert project.charges("bank") == project.charges("insurer") == 1, "what may have been seen stays charged"
 
 
@@ -122,12 +124,25 @@ def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("file")] == ["a/b/file"]
 
 
-def test_two_runs_for_one_folder_both_keep_what_they_made(tmp_path: Path) -> None:
-    with new_folder(tmp_path / "out") as first, new_folder(tmp_path / "out") as second:
-        names = [first.finish().name, second.finish().name]
-    assert names == ["out", "out-2"]
+def test_a_folder_that_another_run_is_writing_is_refused_and_one_that_a_killed_run_left_is_not(
+    tmp_path: Path,
+) -> None:
+    with new_folder(tmp_path / "out") as first:
+        (first.draft / "file").write_text("first")
+        with pytest.raises(InputError, match="another run is writing"), new_folder(tmp_path / "out"):
+            raise AssertionError("two runs would write one folder")
+        with new_folder(tmp_path / "out", numbered=True) as second:
+            assert second.finish().name == "out-2"
+        first.finish()
     with pytest.raises(InputError, match="exists already"), new_folder(tmp_path / "out"):
         raise AssertionError("a folder that exists is never opened again")
+    # A lock ends with its process, a folder does not.
+    left = tmp_path / ".other.draft"
+    left.mkdir()
+    (left / "half").write_text("half")
+    with new_folder(tmp_path / "other") as folder:
+        assert list(folder.draft.iterdir()) == []
+        folder.finish()
 
 
 def test_an_interrupted_demonstration_leaves_nothing(tmp_path: Path) -> None:

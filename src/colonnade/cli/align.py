@@ -9,9 +9,9 @@ import typer
 from colonnade.cli.screen import progress, say, say_json
 
 EXAMPLE = """
-Example:
+Example (`colonnade demo` writes such files):
 
-  colonnade align job.toml
+  colonnade align demo-run/job.toml
 
 Nothing is charged and nothing is kept: training aligns again, in a fresh order. Every party learns which of its
 people all have; the party that holds the label also learns which of its people each other party has. Set sizes are

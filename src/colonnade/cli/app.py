@@ -14,7 +14,7 @@ from typing import Any
 import typer
 
 from colonnade import __version__
-from colonnade.cli import align, demo, ledger, privacy, schema, train
+from colonnade.cli import align, demo, ledger, plan, privacy, report, runs, schema, show, train
 from colonnade.cli.screen import complain, say_json
 from colonnade.errors import ColonnadeError, InputError
 
@@ -23,7 +23,7 @@ MISTAKE = 1
 INTERRUPTED = 130
 INTERRUPTION = (
     "stopped. No half-written folder was left. What a ledger had charged by then stays charged, because it may have "
-    "been seen; `colonnade ledger PARTY` shows it."
+    "been seen: `colonnade runs` lists such a run, and `colonnade ledger PARTY` shows the charge."
 )
 TRACEBACK = "COLONNADE_TRACEBACK"
 # Typer carries its own copy of the class that all mistakes on a command line share, and names only this heir.
@@ -41,8 +41,12 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("schema")(schema.schema)
+app.command("plan")(plan.plan)
 app.command("align")(align.align)
 app.command("train")(train.train)
+app.command("runs")(runs.runs)
+app.command("show")(show.show)
+app.command("report")(report.report)
 app.command("ledger")(ledger.ledger)
 app.add_typer(privacy.app, name="privacy")
 

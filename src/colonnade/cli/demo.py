@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from colonnade.cli.folders import free_name, new_folder
+from colonnade.cli.folders import new_folder
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import InputError
 
@@ -34,7 +34,7 @@ def demo(
     """Train on public breast cancer data split between a clinic and a laboratory, and show what it cost."""
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise InputError(f"--epsilon: found {epsilon:g}; it must be greater than 0. A common choice is 1.")
-    with new_folder(output or free_name(FOLDER)) as folder:
+    with new_folder(output or FOLDER, numbered=output is None) as folder:
         facts = _facts(folder.draft, epsilon, quiet=as_json)
         finished = folder.finish()
     facts["report"] = str(finished / "run" / "report.html")

@@ -1,17 +1,25 @@
-"""Folders that are written whole or not at all, and never over another."""
+"""Folders that are written whole or not at all, by one run at a time, and never over another."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import signal
-import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
 from colonnade.errors import InputError
+
+RESERVE = "reserve"
+ATTEMPTS = 100
+
+
+class Taken(InputError):
+    """The name of a folder is taken by another run, finished or not."""
 
 
 class Folder:
@@ -21,8 +29,30 @@ class Folder:
         self.name = name
         self.draft = draft
 
+    def reserve(self, size: int) -> None:
+        """Set room aside on the disk, so that a full one is found before anything is charged."""
+        path = self.draft / RESERVE
+        try:
+            with path.open("xb") as file:
+                os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise InputError(
+                f"--output: {self.name} needs room for {size} bytes ({error.strerror}). Nothing was run or charged. "
+                "Make room, or name a folder on another disk."
+            ) from None
+
+    def free_reserve(self) -> None:
+        """Give the room to the files that it was set aside for."""
+        (self.draft / RESERVE).unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Take everything out of the draft again."""
+        _empty(self.draft)
+
     def finish(self) -> Path:
-        """Give the folder its name; if another run took it meanwhile, the next free one."""
+        """Give the folder its name; if something else took it meanwhile, the next free one."""
+        self.free_reserve()
         self.draft.chmod(0o755)
         self.name = free_name(self.name)
         self.draft.rename(self.name)
@@ -30,26 +60,24 @@ class Folder:
 
 
 @contextmanager
-def new_folder(name: Path) -> Iterator[Folder]:
+def new_folder(name: Path, *, numbered: bool = False) -> Iterator[Folder]:
     """A folder in the making under a name that is free; whatever is not finished is removed.
 
-    A place that cannot be written to is found here, before anything is charged for what would go there.
+    A place that cannot be written to, or that another run is writing to, is found here, before anything is charged
+    for what would go there. `numbered` adds the first number that makes the name free.
     """
-    if name.exists() or name.is_symlink():
-        raise InputError(
-            f"--output: {name} exists already, and a run never overwrites another. Name another folder."
-        )
     made = _make_parents(name)
     try:
-        draft = Path(tempfile.mkdtemp(prefix=f".{name.name}.", dir=name.parent))
-    except OSError as error:
+        name, draft, lock = _claim_first(name) if numbered else _claim(name)
+    except InputError:
         _remove_empty(made)
-        raise _unwritable(name, error) from None
+        raise
     try:
         yield Folder(name, draft)
     finally:
-        # A finished draft has another name by now.
+        # A finished draft has another name by now. The lock goes last: until then nobody else may write here.
         shutil.rmtree(draft, ignore_errors=True)
+        os.close(lock)
         _remove_empty(made)
 
 
@@ -60,7 +88,7 @@ def free_name(name: Path) -> Path:
     PosixPath('no such folder')
     """
     found, number = name, 1
-    while found.exists() or found.is_symlink():
+    while _exists(found):
         number += 1
         found = name.with_name(f"{name.name}-{number}")
     return found
@@ -86,14 +114,82 @@ def uninterrupted() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+def _claim_first(name: Path) -> tuple[Path, Path, int]:
+    number = 1
+    while True:
+        with suppress(Taken):
+            return _claim(name if number == 1 else name.with_name(f"{name.name}-{number}"))
+        number += 1
+
+
+def _claim(name: Path) -> tuple[Path, Path, int]:
+    """Name, draft and lock of a folder in the making.
+
+    The draft's name follows from the folder's, so two runs for one folder meet at it. The kernel drops the lock
+    with the process that holds it: what a killed run left is told from what another is writing.
+    """
+    draft = name.with_name(f".{name.name}.draft")
+    for last in (*[False] * (ATTEMPTS - 1), True):
+        if _exists(name):
+            raise Taken(
+                f"--output: {name} exists already, and a run never overwrites another. Name another folder."
+            )
+        try:
+            with suppress(FileExistsError):
+                draft.mkdir(mode=0o700)
+            lock = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            # Between the two lines above the draft's own run may have ended; elsewhere a missing file is final.
+            if isinstance(error, FileNotFoundError) and not last:
+                continue
+            raise _unwritable(name, error) from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise Taken(
+                f"--output: another run is writing {name} now. Nothing was run or charged here. Name another folder."
+            ) from None
+        if _same(draft, lock) and not _exists(name):
+            _empty(draft)
+            return name, draft, lock
+        os.close(lock)
+    raise Taken(
+        f"--output: other runs keep taking {name}. Nothing was run or charged here. Name another folder."
+    )
+
+
+def _exists(path: Path) -> bool:
+    return path.exists() or path.is_symlink()
+
+
+def _same(path: Path, opened: int) -> bool:
+    """Whether a path still leads to the folder that was opened: its run may have finished or removed it since."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(opened))
+    except FileNotFoundError:
+        return False
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
 def _make_parents(name: Path) -> list[Path]:
     """Make the folders above, and say which were made, the deepest first."""
     missing = [parent for parent in name.parents if not parent.exists()]
     made: list[Path] = []
     try:
         for parent in reversed(missing):
-            parent.mkdir()
-            made.insert(0, parent)
+            with suppress(FileExistsError):
+                parent.mkdir()
+                made.insert(0, parent)
+        if not name.parent.is_dir():
+            raise NotADirectoryError(20, "Not a directory")
     except OSError as error:
         _remove_empty(made)
         raise _unwritable(name, error) from None

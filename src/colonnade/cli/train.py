@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.folders import free_name, new_folder, uninterrupted
+from colonnade.cli.failures import charged_text, failure_facts, keep_failure, now
+from colonnade.cli.folders import Folder, new_folder, uninterrupted
 from colonnade.cli.screen import plain, progress, say, say_json, width
+from colonnade.errors import ColonnadeError, InputError
+
+if TYPE_CHECKING:
+    from colonnade.learn.federation import Federation
+    from colonnade.learn.jobs import Job
+    from colonnade.learn.release import MomentRelease
+    from colonnade.protocols.moments_plan import MomentsPlan
 
 RUNS = Path("runs")
 EXAMPLE = """
@@ -55,29 +63,28 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     """Train as a job file says, write the run's folder, and return its facts."""
     from colonnade.learn.jobs import Job
     from colonnade.learn.party_files import federation_of, party_files
-    from colonnade.learn.training import release_of, train_on
-    from colonnade.report.facts import run_facts
+    from colonnade.learn.training import plan_of, release_of
 
     job = Job.load(job_path)
     files = party_files(job, given)
-    with new_folder(output or free_name(RUNS / job.path.stem)) as folder:
+    with new_folder(output or RUNS / job.path.stem, numbered=output is None) as folder:
         federation = federation_of(job, files)
-        with progress(not quiet) as advance:
-            federation.progress = advance
-            release = release_of(job, federation)
+        folder.reserve(_room(plan_of(job, federation)))
+        try:
+            with progress(not quiet) as advance:
+                federation.progress = advance
+                release = release_of(job, federation)
+        except BaseException as error:
+            run = federation.stopped.run if federation.stopped is not None else ""
+            _fail(folder, job, federation, error, run=run)
+            raise
         with uninterrupted():
-            release.save(folder.draft / "release.npz")
-            trained = train_on(release, job, federation, public=all(file.public for file in files.values()))
-            failure = trained.failure
-            facts = run_facts(
-                federation.runs[-1],
-                federation,
-                name=job.name,
-                learnt=trained.learnt,
-                measured=trained.measured,
-                notes=(*trained.notes, *([f"No model was learnt: {failure}"] if failure else [])),
-            )
-            write_report(folder.draft, facts)
+            try:
+                public = all(file.public for file in files.values())
+                facts, failure = _write_run(folder, job, federation, release, public=public)
+            except OSError as error:
+                _fail(folder, job, federation, error, run=release.run)
+                raise
             finished = folder.finish()
             facts["report"] = str(finished / "report.html")
     if failure is not None:
@@ -92,3 +99,54 @@ def write_report(folder: Path, facts: dict[str, Any]) -> None:
     text = json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False)
     (folder / "report.html").write_text(run_page(facts), encoding="utf-8")
     (folder / "facts.json").write_text(text, encoding="utf-8")
+
+
+def _write_run(
+    folder: Folder, job: Job, federation: Federation, release: MomentRelease, *, public: bool
+) -> tuple[dict[str, Any], ColonnadeError | None]:
+    """Release, facts and page into the draft; what could not be learnt is a note in them."""
+    from colonnade.learn.training import train_on
+    from colonnade.report.facts import run_facts
+
+    folder.free_reserve()
+    release.save(folder.draft / "release.npz")
+    trained = train_on(release, job, federation, public=public)
+    failure = trained.failure
+    facts = run_facts(
+        federation.runs[-1],
+        federation,
+        name=job.name,
+        learnt=trained.learnt,
+        measured=trained.measured,
+        notes=(*trained.notes, *([f"No model was learnt: {failure}"] if failure else [])),
+    )
+    facts["time"] = now()
+    write_report(folder.draft, facts)
+    return facts, failure
+
+
+def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException, *, run: str) -> None:
+    """Leave a record of a run that was charged for, and say so; of one that was not, nothing is left."""
+    facts = failure_facts(job, federation, error, run=run)
+    if not facts["charged"]:
+        return
+    with uninterrupted():
+        kept = keep_failure(folder, facts)
+    if isinstance(error, KeyboardInterrupt):
+        return
+    record = f" `colonnade show {kept}` has the record." if kept is not None else ""
+    told = f"{charged_text(facts)} That stays charged, because it may have been seen.{record}"
+    if isinstance(error, ColonnadeError):
+        raise type(error)(f"{error} {told}") from None
+    if isinstance(error, OSError):
+        name = Path(error.filename or folder.name).name
+        raise InputError(
+            f"{folder.name / name} cannot be written ({error.strerror or error}), and nothing half-written was left. "
+            f"{told} Make room, or name a folder on another disk, and run again."
+        ) from None
+
+
+def _room(plan: MomentsPlan | None) -> int:
+    """Bytes that a run's files may need, generously: the matrix, and a page and facts that name every column."""
+    size = plan.size if plan is not None else 0
+    return (1 << 20) + 4096 * size + 16 * size * size

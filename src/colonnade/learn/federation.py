@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from colonnade.data.aligned import AlignedTable
+from colonnade.data.encoding import Encoder, Mode
 from colonnade.data.table import Table
 from colonnade.errors import PlanError
-from colonnade.learn.readiness import check_budgets, check_plan, check_tables
+from colonnade.learn.readiness import check_budgets, check_plan
 from colonnade.learn.release import MomentRelease
+from colonnade.learn.stopping import Journey, Stopped
 from colonnade.ledger import Ledger
 from colonnade.protocols.alignment import Alignment, alignment_session
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MomentsPlan, Task
@@ -86,6 +88,7 @@ class Federation:
         self.timeout = timeout
         self.progress: Callable[[str, int, int], None] = silent
         self.runs: list[Run] = []
+        self.stopped: Stopped | None = None
         self._noise_seed = noise_seed
 
     def _ledgers(self, given: dict[str, Ledger], budget: tuple[float, float] | None) -> dict[str, Ledger]:
@@ -116,10 +119,10 @@ class Federation:
     ) -> MomentRelease:
         """Release one noisy moment matrix at this ε, charged to every party's ledger first.
 
-        What can be found wrong without a run is found before it, so that nothing is charged in vain.
+        What can be found wrong without a run is found before it, and what is wrong with rows when the parties meet,
+        so that nothing is charged in vain. Where a run stopped that did not reach its end is in `stopped`.
         """
         request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma, self.alignment)
-        check_tables(self.tables, progress=self.progress)
         plan = check_plan(request, self.group, self.tables)
         if plan is not None:
             check_budgets(plan, self.ledgers, self.datasets)
@@ -128,6 +131,11 @@ class Federation:
         release = released(opened)
         self.runs.append(Run(release, opened.plan, outcome))
         return release
+
+    def features(self, task: Task) -> int:
+        """How many features the declared columns of all parties make for a task; no row is read."""
+        mode: Mode = "circle" if task == "classification" else "linear"
+        return sum(Encoder(table.schema.columns, mode).width for table in self.tables.values())
 
     def align(self) -> Outcome:
         """Find the people that all parties have in common; each owner comes away with its aligned table.
@@ -147,9 +155,21 @@ class Federation:
             )
             for member in self.group.members
         }
-        return run_here(
-            program, self.group, desks, *agreed, timeout=self.timeout, record=record, progress=self.progress
-        )
+        journey = Journey()
+        self.stopped = None
+        try:
+            return run_here(
+                journey.follow(program),
+                self.group,
+                desks,
+                *agreed,
+                timeout=self.timeout,
+                record=record,
+                progress=self.progress,
+            )
+        except BaseException as error:
+            self.stopped = journey.stopped(error)
+            raise
 
     def _coins(self, member: str) -> Randomness:
         if self._noise_seed is None:

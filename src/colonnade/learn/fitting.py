@@ -26,6 +26,15 @@ class ReleaseSource(Protocol):
         ...
 
 
+@runtime_checkable
+class CountsFeatures(Protocol):
+    """A source that can tell how many features its releases will have, before one is paid for."""
+
+    def features(self, task: Task) -> int:
+        """How many features the encoded columns of all parties make."""
+        ...
+
+
 def obtain(
     source: MomentRelease | ReleaseSource, *, task: Task, epsilon: float, delta: float
 ) -> MomentRelease:

@@ -19,7 +19,7 @@ them that no closer budget names.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -139,8 +139,11 @@ class PartyFile:
         return ledger
 
 
-def party_files(job: Job, given: Iterable[str | Path] = ()) -> dict[str, PartyFile]:
-    """The file of every party of a job: those given, else NAME.toml beside the job."""
+def party_files(
+    job: Job, given: Iterable[str | Path] = (), *, among: Sequence[str] | None = None
+) -> dict[str, PartyFile]:
+    """The file of every party of a job, or of those among them: those given, else NAME.toml beside the job."""
+    wanted = job.parties if among is None else tuple(among)
     found: dict[str, PartyFile] = {}
     for file in map(PartyFile.load, given):
         if file.party not in job.parties:
@@ -153,10 +156,10 @@ def party_files(job: Job, given: Iterable[str | Path] = ()) -> dict[str, PartyFi
                 f"{file.path} and {found[file.party].path} are both of {file.party!r}. Give one of them."
             )
         found[file.party] = file
-    for party in job.parties:
+    for party in wanted:
         if party not in found:
             found[party] = _beside(job, party)
-    return {party: found[party] for party in job.parties}
+    return {party: found[party] for party in wanted}
 
 
 def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from colonnade.errors import InputError
 from colonnade.learn.columns import Rows
-from colonnade.learn.fitting import NoiseWarning, ReleaseSource, begin, fitted, obtain
+from colonnade.learn.fitting import CountsFeatures, NoiseWarning, ReleaseSource, begin, fitted, obtain
 from colonnade.learn.moments import Scatter
 from colonnade.learn.principal import principal_directions
 from colonnade.learn.release import MomentRelease
@@ -78,11 +78,14 @@ class PCA(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             isinstance(wanted, bool) or not isinstance(wanted, int | np.integer) or wanted < 1
         ):
             raise InputError(f"n_components = {wanted!r} is neither None nor a whole number from 1.")
+        # Before a release is paid for that could not be used.
         if isinstance(source, MomentRelease):
-            self._check_width(source)
+            self._check_width(source.columns)
+        elif isinstance(source, CountsFeatures):
+            self._check_width(source.features("pca"))
         release = obtain(source, task="pca", epsilon=self.epsilon, delta=self.delta)
         begin(self, release)
-        self._check_width(release)
+        self._check_width(release.columns)
         scatter = _scatter(release)
         found = principal_directions(scatter, centre=self.centre)
         kept = found.learnable if wanted is None else int(wanted)
@@ -124,10 +127,10 @@ class PCA(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         fitted(self, "components_")
         return np.array([f"pca{index}" for index in range(self.n_components_)], dtype=object)
 
-    def _check_width(self, release: MomentRelease) -> None:
-        if self.n_components is not None and self.n_components > release.columns:
+    def _check_width(self, features: int) -> None:
+        if self.n_components is not None and self.n_components > features:
             raise InputError(
-                f"n_components = {self.n_components}, but this release has {release.columns} features. Ask for fewer."
+                f"n_components = {self.n_components}, but there are {features} features. Ask for fewer."
             )
 
 

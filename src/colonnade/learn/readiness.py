@@ -1,36 +1,20 @@
 """What can be found wrong before a run is found before it: nothing is charged for a run that must fail.
 
-The protocol would find all of it too, but partly after ledgers were charged: a row that cannot be read shows
-when its block is dealt, and a party learns of a peer's refusal after its own ledger has said yes.
+The protocol would find all of it too, but a party learns of a peer's refusal only after its own ledger has said yes.
+What is wrong with rows each party finds itself when they meet, before any ledger is asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from colonnade.data.table import Table
-from colonnade.ledger import Ledger
+from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
 from colonnade.ledger.book import Book
 from colonnade.protocols.moments_plan import MomentsPlan
 from colonnade.protocols.moments_session import MomentsRequest
 from colonnade.runtime.group import Group
-from colonnade.runtime.party import silent
-
-Progress = Callable[[str, int, int], None]
-
-
-def check_tables(tables: Mapping[str, Table], *, progress: Progress = silent) -> None:
-    """Read every row of every party once; the first that is not as declared is a `DataError`."""
-    for party, table in tables.items():
-        step = f"checking {party}"
-        progress(step, 0, table.rows)
-        for _ in table.ids():
-            pass
-        seen = 0
-        for block in table.blocks():
-            seen += block.rows
-            progress(step, seen, table.rows)
 
 
 def check_plan(request: MomentsRequest, group: Group, tables: Mapping[str, Table]) -> MomentsPlan | None:
@@ -51,7 +35,21 @@ def check_budgets(plan: MomentsPlan, ledgers: Mapping[str, Ledger], datasets: Ma
     The answer binds nobody: `charge` decides again when the run comes to it.
     """
     for owner in plan.group.owners:
-        book = Book(f"the ledger of {owner}")
-        for entry in ledgers[owner].entries():
-            book.read(entry)
-        admit(book, plan.release(owner, run="before the run", reproducible=False), datasets[owner])
+        admit(read_book(ledgers[owner]), release_before(plan, owner), datasets[owner])
+
+
+def read_book(ledger: Ledger) -> Book:
+    """What a ledger's entries add up to, as a book of its own to ask.
+
+    >>> read_book(Ledger.in_memory("bank")).party
+    'bank'
+    """
+    book = Book(f"the ledger of {ledger.party}")
+    for entry in ledger.entries():
+        book.read(entry)
+    return book
+
+
+def release_before(plan: MomentsPlan, owner: str) -> Release:
+    """What an owner would charge for this plan, under the name of no run."""
+    return plan.release(owner, run="before the run", reproducible=False)

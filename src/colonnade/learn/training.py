@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,9 +44,30 @@ class Trained:
     failure: ColonnadeError | None
 
 
+def request_of(job: Job) -> MomentsRequest:
+    """What a job asks the parties for."""
+    return MomentsRequest(job.task, job.epsilon, job.delta, job.accepted_delta, job.gamma, job.alignment)
+
+
+@contextmanager
+def told_of(job: Job) -> Iterator[None]:
+    """What is wrong with a plan is told of the job that asked for it."""
+    try:
+        yield
+    except PlanError as error:
+        grid = f", gamma = {job.gamma}" if job.gamma != DEFAULT_GAMMA else ""
+        raise type(error)(f"{job.path}{grid}: {error}") from None
+
+
+def plan_of(job: Job, federation: Federation) -> MomentsPlan | None:
+    """The plan, so that what is wrong with it is told of the job; None where alignment has to refuse first."""
+    with told_of(job):
+        return check_plan(request_of(job), federation.group, federation.tables)
+
+
 def release_of(job: Job, federation: Federation) -> MomentRelease:
     """Release the moments that a job asks for."""
-    plan = _plan_of(job, federation)
+    plan = plan_of(job, federation)
     features = sum(plan.widths.values()) if plan is not None else 0
     if plan is not None and job.components is not None and job.components > features:
         raise JobError(
@@ -128,16 +150,6 @@ def joined_rows(
     values = np.concatenate([block.label for block in holder.blocks() if block.label is not None])
     labels = release.label.names(values) if release.label.one_hot else values
     return np.concatenate(features, axis=1) / scale, labels
-
-
-def _plan_of(job: Job, federation: Federation) -> MomentsPlan | None:
-    """The plan, so that what is wrong with it is told of the job; None where alignment has to refuse first."""
-    request = MomentsRequest(job.task, job.epsilon, job.delta, job.accepted_delta, job.gamma, job.alignment)
-    try:
-        return check_plan(request, federation.group, federation.tables)
-    except PlanError as error:
-        grid = f", gamma = {job.gamma}" if job.gamma != DEFAULT_GAMMA else ""
-        raise type(error)(f"{job.path}{grid}: {error}") from None
 
 
 def _features(table: AlignedTable | Table, encoder: Encoder) -> NDArray[np.float64]:

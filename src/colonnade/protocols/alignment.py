@@ -60,7 +60,7 @@ async def alignment_session(party: Party, table: Table | None, how: Alignment) -
     await meet(party)
     await agree(party, "job", {"program": "alignment", "how": how})
     if table is not None:
-        table.check()
+        table.check(party.progress)
     return await align(party, table, how)
 
 

@@ -1,0 +1,122 @@
+"""The record of a run that was charged for and did not reach its end: where it stopped, and what it cost.
+
+Nothing in it comes from rows: of an error about a party's own data, files or ledger it has only the kind, as peers do.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from typing import TYPE_CHECKING, Any
+
+from colonnade.cli.screen import plain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from colonnade.cli.folders import Folder
+    from colonnade.learn.federation import Federation
+    from colonnade.learn.jobs import Job
+
+FAILED = "failed.json"
+
+
+def now() -> str:
+    """The time, in UTC and to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def failure_facts(job: Job, federation: Federation, error: BaseException, *, run: str) -> dict[str, Any]:
+    """Where a run stopped and what each ledger had been charged for it by then."""
+    from colonnade import __version__
+    from colonnade.learn.stopping import charges_of
+    from colonnade.report.facts import entry_text, ledger_facts
+    from colonnade.runtime.run import reason_for_peers
+
+    stopped = federation.stopped
+    charges = charges_of(run, {owner: federation.ledgers[owner] for owner in federation.group.owners})
+    interrupted = isinstance(error, KeyboardInterrupt)
+    return {
+        "state": "failed",
+        "name": job.name,
+        "version": __version__,
+        "time": now(),
+        "task": job.task,
+        "epsilon": job.epsilon,
+        "run": run,
+        "stopped": {
+            "party": None if stopped is None else stopped.party,
+            "reached": {} if stopped is None else dict(stopped.reached),
+            "kind": "Interrupted" if interrupted else type(error).__name__,
+            "reason": "it was interrupted" if interrupted else reason_for_peers(error),
+        },
+        "charged": {
+            party: {"entry": entry.seq, "time": entry.time, "what": entry_text(entry), "hash": entry.hash}
+            for party, entry in charges.items()
+        },
+        "ledgers": {party: _budgets(ledger_facts(federation.ledgers[party])) for party in charges},
+    }
+
+
+def keep_failure(folder: Folder, facts: dict[str, Any]) -> Path | None:
+    """Leave the record, and nothing else, under the folder's name; None where even that has no room."""
+    text = json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False)
+    try:
+        folder.clear()
+        (folder.draft / FAILED).write_text(text, encoding="utf-8")
+        return folder.finish()
+    except OSError:
+        return None
+
+
+def where_text(facts: dict[str, Any]) -> str:
+    """Where a run stopped, in one sentence.
+
+    >>> where_text({"stopped": {"party": "bank", "reached": {"bank": "columns"}, "reason": "it timed out"}})
+    "bank stopped it after step 'columns': it timed out."
+    """
+    stopped = facts["stopped"]
+    party, reached = stopped["party"], stopped["reached"]
+    reason = stopped["reason"].rstrip(".")
+    if party is not None:
+        step = reached.get(party)
+        return f"{party} stopped it {f'after step {step!r}' if step else 'before its first step'}: {reason}."
+    steps = ", ".join(f"{name} after step {step!r}" for name, step in reached.items() if step)
+    return f"It stopped with {steps}: {reason}." if steps else f"It stopped after its last step: {reason}."
+
+
+def charged_text(facts: dict[str, Any]) -> str:
+    """What each ledger had been charged by then, in one sentence.
+
+    >>> charged_text({"charged": {"bank": {"entry": 3}, "insurer": {"entry": 4}}})
+    'Charged by then: bank (entry 3 of its ledger), insurer (entry 4 of its ledger).'
+    """
+    charged = ", ".join(
+        f"{party} (entry {item['entry']} of its ledger)" for party, item in facts["charged"].items()
+    )
+    return f"Charged by then: {charged}." if charged else "Nothing was charged."
+
+
+def failure_text(facts: dict[str, Any]) -> str:
+    """The record, for people."""
+    from colonnade.report.text import budget_lines
+
+    lines = [
+        facts["name"],
+        f"  {facts['task']} at ε = {facts['epsilon']:g}, run {facts['run'][:12]}, failed {facts['time'][:19]}Z",
+        "",
+        "Where it stopped",
+        f"  {where_text(facts)}",
+        "",
+        "What was charged",
+        *(f"  {party}, entry {item['entry']}: {item['what']}" for party, item in facts["charged"].items()),
+        "  It stays charged, because it may have been seen. A new run is charged anew.",
+        "",
+        "Budgets when it stopped",
+        *budget_lines(facts["ledgers"].values()),
+    ]
+    return "\n".join(lines)
+
+
+def _budgets(ledger: dict[str, Any]) -> dict[str, Any]:
+    return {key: ledger[key] for key in ("party", "head", "totals")}

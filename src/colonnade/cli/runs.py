@@ -1,0 +1,69 @@
+"""`colonnade runs`: what was run, and how it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from colonnade.cli.run_folders import RUNS, RunFolder, is_run, read_run, runs_in
+from colonnade.cli.screen import say, say_json
+from colonnade.errors import InputError
+
+EXAMPLE = """
+Example:
+
+  colonnade runs runs
+"""
+
+
+def runs(
+    folder: Path = typer.Argument(RUNS, metavar="[FOLDER]", help="The folder that runs were written into."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+) -> None:
+    """List the runs in a folder: name, task, ε, rows, date and how they ended."""
+    if not folder.is_dir():
+        from colonnade.data.documents import nearest_file
+
+        wrong = "is a file, not a folder" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} {wrong}.{nearest_file(folder) if not folder.exists() else ''}")
+    places = (folder,) if is_run(folder) else runs_in(folder)
+    found = [_line(run) for run in map(_read, places)]
+    if as_json:
+        say_json({"folder": str(folder), "runs": found})
+        return
+    if not found:
+        say(f"There are no runs in {folder}; `colonnade train JOB` makes one.")
+        return
+    from colonnade.report.text import table_lines
+
+    rows = [tuple("" if value is None else str(value) for value in line.values()) for line in found]
+    for text in table_lines([tuple(found[0]), *rows]):
+        say(text)
+
+
+runs.__doc__ = f"{runs.__doc__}\n{EXAMPLE}"
+
+
+def _read(place: Path) -> RunFolder:
+    try:
+        return read_run(place)
+    except InputError:
+        # One damaged run must not hide the others; `show` says what is wrong with it.
+        return RunFolder(place, {"state": "unreadable"})
+
+
+def _line(run: RunFolder) -> dict[str, Any]:
+    facts = run.facts
+    plan = facts.get("plan")
+    epsilon = plan.get("epsilon") if isinstance(plan, dict) else facts.get("epsilon")
+    return {
+        "run": str(run.path),
+        "name": facts.get("name"),
+        "task": facts.get("task"),
+        "epsilon": epsilon,
+        "rows": facts.get("rows"),
+        "date": str(facts.get("time", ""))[:19].replace("T", " "),
+        "state": "unreadable" if facts.get("state") == "unreadable" else run.state,
+    }

@@ -1,0 +1,41 @@
+"""`colonnade show`: the facts of one run, as text or JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from colonnade.cli.failures import failure_text
+from colonnade.cli.run_folders import find_run, readable
+from colonnade.cli.screen import say, say_json, width
+
+EXAMPLE = """
+Of a run that failed half way it says where it stopped and what each ledger had been charged by then.
+
+Example (`colonnade demo` makes such a run):
+
+  colonnade show demo-run/run
+"""
+
+
+def show(
+    run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+) -> None:
+    """Show what a run learnt, what it cost, and what each observer could learn from it."""
+    found = find_run(run)
+    if as_json:
+        say_json(found.facts)
+        return
+    with readable(found):
+        if found.failed:
+            say(failure_text(found.facts))
+            return
+        from colonnade.report.text import run_text
+
+        text = run_text(found.facts, width=width())
+    say(text)
+
+
+show.__doc__ = f"{show.__doc__}\n{EXAMPLE}"

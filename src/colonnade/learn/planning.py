@@ -1,0 +1,156 @@
+"""What a job would promise and cost, from declarations alone: no row is read and no ledger is written.
+
+Bytes are counted by running the real protocol on blank rows. Every block of rows but the last costs the same, so of
+many blocks only two and the rest are run: bytes(k blocks + r rows) = bytes(2 blocks + r rows) + (k − 2) × the cost
+of a block, which is bytes(2 blocks + r rows) − bytes(1 block + r rows). The number of a block stands in its frames,
+so from the eleventh block on this is short by a few digits.
+"""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import ColonnadeError, JobError, LedgerError
+from colonnade.learn.jobs import Job
+from colonnade.learn.party_files import PartyFile
+from colonnade.learn.readiness import read_book, release_before
+from colonnade.learn.training import request_of, told_of
+from colonnade.ledger import Ledger
+from colonnade.ledger.admission import admit
+from colonnade.ledger.book import Book
+from colonnade.protocols.dry_run import bill
+from colonnade.protocols.moments_plan import MomentsPlan, default_delta
+from colonnade.runtime.group import Group
+
+FEW_ROWS = 1000
+SMALL_EPSILON = 0.5
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a plan sends after the parties have introduced themselves and matched their people, and what it holds.
+
+    `memory` is the most that the arrays of all parties in one process take while blocks are dealt, with `held` for
+    matched rows on top, which stay in memory where ids have to be matched. It includes address space that a run takes
+    and never writes, so it is an upper figure.
+    """
+
+    bytes_by_step: Mapping[str, int]
+    rounds: int
+    memory: int
+    held: int
+
+    @property
+    def bytes_sent(self) -> int:
+        """Everything that goes over the wire."""
+        return sum(self.bytes_by_step.values())
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether one party's budget admits a plan; `admits` is None where its own file is not here to be asked."""
+
+    party: str
+    admits: bool | None
+    reason: str
+
+
+def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> MomentsPlan:
+    """The plan of a job for this many common people: equal to the one that a run on them agrees on."""
+    holders = [party for party in job.parties if schemas[party].label is not None]
+    with told_of(job):
+        group = Group.of(
+            job.parties,
+            active=holders[0] if holders else None,
+            server=job.server,
+            threshold=job.threshold,
+            keepers=job.keepers,
+        )
+        plan = request_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
+    features = sum(plan.widths.values())
+    if job.components is not None and job.components > features:
+        raise JobError(
+            f"{job.path}, components: found {job.components}, but the parties declare {features} features together. "
+            "Ask for at most as many components."
+        )
+    return plan
+
+
+def price(plan: MomentsPlan) -> Price:
+    """Bytes, rounds and memory of a plan, by running it on blanks."""
+    blocks, rest = divmod(plan.rows, plan.block)
+    small = bill(replace(plan, rows=min(blocks, 1) * plan.block + rest))
+    sent, rounds, memory = small.bytes_by_step, small.rounds, 0
+    tracemalloc.start()
+    try:
+        large = bill(replace(plan, rows=min(blocks, 2) * plan.block + rest))
+        memory = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    if blocks > 1:
+        each = {step: size - sent.get(step, 0) for step, size in large.bytes_by_step.items()}
+        sent = {step: size + (blocks - 2) * each[step] for step, size in large.bytes_by_step.items()}
+        rounds = large.rounds + (blocks - 2) * (large.rounds - small.rounds)
+    return Price(sent, rounds, memory, 8 * plan.rows * plan.attributes)
+
+
+def ask_budgets(plan: MomentsPlan, files: Mapping[str, PartyFile]) -> tuple[Answer, ...]:
+    """Whether each party's budget admits the plan, with what its ledger holds so far. Binds nobody, writes nothing."""
+    answers = []
+    for owner in plan.group.owners:
+        if owner not in files:
+            answers.append(Answer(owner, None, f"{owner}'s own file is not here; only {owner} can say."))
+            continue
+        try:
+            admit(_book(files[owner]), release_before(plan, owner), files[owner].dataset)
+            answers.append(Answer(owner, True, "its budget admits this release."))
+        except LedgerError:
+            raise
+        except ColonnadeError as error:
+            answers.append(Answer(owner, False, str(error)))
+    return tuple(answers)
+
+
+def warnings_for(plan: MomentsPlan) -> tuple[str, ...]:
+    """What a person should know before a run is paid for."""
+    found = []
+    features, rows = sum(plan.widths.values()), plan.rows
+    few = [f"{rows} rows are fewer than {FEW_ROWS}"] if rows < FEW_ROWS else []
+    few += [f"{features} features are more than {rows} rows"] if features > rows else []
+    if few and plan.epsilon < SMALL_EPSILON:
+        found.append(
+            f"Nothing usable can be learnt at ε = {plan.epsilon:g}: {' and '.join(few)}, and below ε = "
+            f"{SMALL_EPSILON:g} the noise is larger than what it hides. Do not pay for this run."
+        )
+    elif few:
+        found.append(
+            f"Expect little: {' and '.join(few)}, so the model will be visibly worse than without noise."
+        )
+    if plan.delta >= 1 / (10 * rows):
+        found.append(
+            f"δ = {plan.delta:g} is not below 1/(10n) = {1 / (10 * rows):.2g}: that much may go wrong for some "
+            f"person. Use {default_delta(rows):g}."
+        )
+    return tuple(found)
+
+
+def noise_of(plan: MomentsPlan) -> float:
+    """The standard deviation of a released moment off the diagonal, in natural units.
+
+    A row of m columns has norm at most 1, so one person moves the moment of two columns by at most 1/m.
+    """
+    return math.sqrt(plan.total_mu) / plan.gamma**2
+
+
+def _book(file: PartyFile) -> Book:
+    """What the party's ledger holds, under the budgets of its file."""
+    exists = file.ledger.exists()
+    ledger = Ledger.open(file.ledger, patience=file.patience) if exists else Ledger.in_memory(file.party)
+    book = read_book(ledger)
+    for budget in file.budgets:
+        book.budgets[budget.account] = budget
+    return book
