@@ -11,11 +11,13 @@ from colonnade.privacy.guarantee import delta_text
 from colonnade.report.facts import Facts
 from colonnade.report.pictures import effect_picture, effect_scale, eigenvalue_picture, flow_picture
 from colonnade.report.text import (
+    NONE_STANDS_OUT,
     WOULD_HOLD,
     brought_text,
     clear,
     declared_text,
     left_text,
+    none_stands_out,
     signed_text,
     size_text,
     spent_text,
@@ -23,6 +25,7 @@ from colonnade.report.text import (
 
 SHOWN_COEFFICIENTS = 20
 SHOWN_ROWS = 12
+SHOWN_EFFECTS = 12
 
 
 def run_page(facts: Facts) -> str:
@@ -46,6 +49,7 @@ def run_page(facts: Facts) -> str:
                 indent=1,
                 sort_keys=True,
             ),
+            none_stands_out=NONE_STANDS_OUT if none_stands_out(facts["learnt"]) else "",
             would_hold=WOULD_HOLD,
         )
     )
@@ -85,9 +89,9 @@ def effects(learnt: Facts) -> list[dict[str, Any]]:
                 "picture": effect_picture(column, scale),
                 "least": min(column["points"], key=lambda point: point["effect"]),
                 "most": max(column["points"], key=lambda point: point["effect"]),
-                "clear": clear(column),
+                "stands_out": clear(column),
             }
-            for column in columns[:SHOWN_COEFFICIENTS]
+            for column in columns[:SHOWN_EFFECTS]
         ]
         made.append({"row": row["row"], "columns": shown, "more": len(columns) - len(shown)})
     return made

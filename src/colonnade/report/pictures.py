@@ -142,7 +142,7 @@ def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
         drawn.append(line)
         labels.append(label)
     nodes = [
-        f'<circle class="node" cx="{x:.1f}" cy="{y:.1f}" r="27"/>'
+        f'<circle class="node" cx="{x:.1f}" cy="{y:.1f}" r="33"/>'
         f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class="name">{escape(_short(name))}</text>'
         for name, (x, y) in spots.items()
     ]
@@ -156,7 +156,7 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], thick: float, s
     length = math.hypot(x2 - x1, y2 - y1)
     along = ((x2 - x1) / length, (y2 - y1) / length)
     aside = (-along[1], along[0])
-    bend, gap = 26.0, 31.0
+    bend, gap = 26.0, 37.0
     middle = ((x1 + x2) / 2 + aside[0] * bend, (y1 + y2) / 2 + aside[1] * bend)
     first = _towards(start, middle, gap)
     head = 5.0 + thick
@@ -193,7 +193,8 @@ def _path(points: Iterable[tuple[float, float]]) -> str:
 
 
 def _svg(width: float, height: float, drawn: Iterable[str], title: str, kind: str = "small") -> Markup:
+    place = "xMidYMid" if kind == "wide" else "xMinYMid"
     return Markup(
-        f'<svg class="picture {kind}" viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(title)}">'
-        f"{''.join(drawn)}</svg>"
+        f'<svg class="picture {kind}" preserveAspectRatio="{place}" viewBox="0 0 {width:g} {height:g}" role="img" '
+        f'aria-label="{escape(title)}">{"".join(drawn)}</svg>'
     )

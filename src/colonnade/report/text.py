@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from colonnade.privacy.guarantee import delta_text, epsilon_text
 from colonnade.report.facts import Facts
 
 TEXT_ROWS = 5
 TEXT_COLUMNS = 8
+NONE_STANDS_OUT = (
+    "No single column stands out of the noise. Together they can still predict: what is said of one column depends on "
+    "telling it apart from the others, and that is what the noise hides first."
+)
 WOULD_HOLD = "With noise that nobody can reproduce, the same run would promise:"
 
 
@@ -56,6 +60,8 @@ def learnt_lines(facts: Facts, width: int | None) -> list[str]:
             )
         if learnt.get("intervals"):
             lines += _wrapped([learnt["intervals"]["covers"]], width)
+        if none_stands_out(learnt):
+            lines += _wrapped([NONE_STANDS_OUT], width)
     if learnt.get("classes"):
         noise = learnt.get("count_noise")
         counts = ", ".join(f"{name} {count:.0f}" for name, count in learnt["classes"].items())
@@ -108,6 +114,16 @@ def clear(column: Facts) -> bool:
     )
 
 
+def none_stands_out(learnt: Facts) -> bool:
+    """Whether there are intervals, and every effect of every column is within its own.
+
+    >>> none_stands_out({})
+    False
+    """
+    columns = [column for row in learnt.get("by_column", []) for column in row["columns"]]
+    return "intervals" in learnt and not any(clear(column) for column in columns)
+
+
 def signed_text(value: float, half_width: float | None = None) -> str:
     """A number with its sign, and how far noise may have moved it, rounded up.
 
@@ -115,16 +131,17 @@ def signed_text(value: float, half_width: float | None = None) -> str:
     ('+1.23 ± 0.06', '-3.1e-04', '+4321 ± 10')
     """
     size = max(abs(value), half_width or 0.0)
-    if size >= 100:
-        near = f"± {math.ceil(half_width)}" if half_width is not None else ""
-        return (
-            f"{value:+.0f} {near}".rstrip()
-            if size < 1e6
-            else f"{value:+.1e}" + (f" ± {half_width:.1e}" if near else "")
-        )
-    if size < 0.01:
-        return f"{value:+.1e}" + (f" ± {half_width:.1e}" if half_width is not None else "")
-    return f"{value:+.2f}" + (f" ± {math.ceil(half_width * 100) / 100:.2f}" if half_width is not None else "")
+    exact = Decimal(half_width or 0.0)
+    if not size or 0.01 <= size < 1e6:
+        places = 0 if size >= 100 else 2
+        text, near = f"{value:+.{places}f}", f"{_up(exact, -places):f}"
+    else:
+        text, near = f"{value:+.1e}", f"{_up(exact, exact.adjusted() - 1):.1e}"
+    return text if half_width is None else f"{text} ± {near}"
+
+
+def _up(exact: Decimal, last: int) -> Decimal:
+    return exact.quantize(Decimal(1).scaleb(last), rounding=ROUND_CEILING)
 
 
 def declared_text(column: Facts) -> str:

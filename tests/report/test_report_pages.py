@@ -1,0 +1,260 @@
+"""What a page must hold and what it must not: effects, intervals, pictures, budgets before, one party's own page."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_runs import HOSTILE, hostile_run, made, private_run
+from test_report_facts import Tags
+
+from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
+from colonnade.cli.screen import plain
+from colonnade.learn.training import learnt_facts
+from colonnade.learn.uncertainty import noise_uncertainty
+from colonnade.report.facts import Facts, run_facts
+from colonnade.report.html import flows, run_page
+from colonnade.report.learning import PLACES
+from colonnade.report.party import party_facts, party_page, party_pages
+from colonnade.report.pictures import effect_picture, effect_scale, eigenvalue_picture, flow_picture
+from colonnade.report.text import run_text, signed_text
+
+
+def reread(facts: Facts) -> Facts:
+    """Facts as a reader of facts.json has them."""
+    read: Facts = json.loads(json.dumps(plain(facts), allow_nan=False))
+    return read
+
+
+@cache
+def regression_run() -> tuple[Facts, Federation]:
+    """Enough people that a real effect stands out of the noise at ε = 1, and a column without any."""
+    rng = np.random.default_rng(4)
+    rows = 20_000
+    age, idle = rng.uniform(0, 90, rows), rng.uniform(0, 1, rows)
+    town = rng.choice(["north", "south", "west"], rows)
+    pay = np.clip(age / 90 * 60 + 20 * (town == "south") + rng.normal(0, 3, rows), 0, 100)
+    bank = Schema.parse(
+        'id = "n"\ncolumns.age = {kind = "numeric", low = 0, high = 90}\n'
+        'label = {column = "pay", kind = "real", low = 0, high = 100}'
+    )
+    shop = Schema.parse(
+        'id = "n"\ncolumns.town = {kind = "categorical", categories = ["north", "south", "west"]}\n'
+        'columns.idle = {kind = "numeric", low = 0, high = 1}'
+    )
+    federation = Federation(
+        [
+            Table.from_arrays("bank", {"age": age, "pay": pay}, bank),
+            Table.from_arrays("shop", {"town": town, "idle": idle}, shop),
+        ],
+        budget=(3.0, 1e-5),
+    )
+    model = LinearRegression(epsilon=1.0).fit(federation)
+    run = federation.runs[-1]
+    return run_facts(run, federation, name="Pay", learnt=learnt_facts(model, run.release)), federation
+
+
+def effects_of(facts: Facts, column: str) -> dict[str, tuple[float, float]]:
+    (row,) = facts["learnt"]["by_column"]
+    (found,) = [item for item in row["columns"] if item["column"] == column]
+    return {point["at"]: (point["effect"], point["half_width"]) for point in found["points"]}
+
+
+def test_effects_are_in_the_units_and_at_the_values_that_people_know() -> None:
+    facts, _ = regression_run()
+    age = effects_of(facts, "age")
+    assert list(age) == ["0", "22.5", "45", "67.5", "90"] and len(age) == len(PLACES)
+    assert age["90"][0] - age["0"][0] == pytest.approx(60, abs=6), "sixty units of pay over the range of age"
+    town = effects_of(facts, "town")
+    assert town["south"][0] - town["north"][0] == pytest.approx(20, abs=4)
+    assert abs(effects_of(facts, "idle")["1"][0]) <= effects_of(facts, "idle")["1"][1]
+    assert [item["column"] for item in facts["learnt"]["by_column"][0]["columns"]] == ["age", "town", "idle"]
+
+
+def test_intervals_in_the_facts_are_those_of_the_release() -> None:
+    facts, federation = regression_run()
+    found = noise_uncertainty(federation.runs[-1].release)
+    assert found is not None
+    intervals = facts["learnt"]["intervals"]
+    assert np.allclose(intervals["half_widths"], found.half_widths)
+    assert np.allclose(intervals["coefficients"], facts["learnt"]["coefficients"])
+    assert intervals["rate"] == 0.95 and "sampling error" in intervals["covers"]
+    for text in (run_text(facts), Tags(run_page(facts)).text):
+        assert intervals["covers"] in text
+
+
+def test_a_column_without_effect_is_shown_as_within_noise_and_a_real_one_is_not() -> None:
+    facts, _ = regression_run()
+    lines = {line.split()[0]: line for line in run_text(facts).splitlines() if " at " in line and "±" in line}
+    assert "within noise" in lines["idle"] and "within noise" not in lines["age"]
+    page = run_page(facts)
+    assert page.count('class="effect faint"') == 1 and page.count('class="effect"') == 2
+
+
+def test_no_intervals_are_claimed_for_coefficients_of_another_rule() -> None:
+    _, federation = private_run()
+    run = federation.runs[-1]
+    model = LogisticRegression(ridge=50.0).fit(run.release)
+    facts = run_facts(run, federation, name="Ridge", learnt=learnt_facts(model, run.release))
+    assert "intervals" not in facts["learnt"]
+    assert all(
+        point["half_width"] is None
+        for row in facts["learnt"]["by_column"]
+        for column in row["columns"]
+        for point in column["points"]
+    )
+    assert "±" not in Tags(run_page(facts)).text.split("What was learnt")[1].split("Noisy class counts")[0]
+
+
+def test_components_have_a_page_without_intervals() -> None:
+    _, federation = private_run()
+    run = federation.runs[-1]
+    model = PCA(n_components=2).fit(run.release)
+    facts = run_facts(run, federation, name="Directions", learnt=learnt_facts(model, run.release))
+    assert "by_column" not in facts["learnt"]
+    page = Tags(run_page(reread(facts))).text
+    assert "component 1" in page and "What was learnt" in page
+
+
+@pytest.mark.parametrize("run", [private_run, hostile_run, regression_run])
+def test_a_page_can_be_made_again_from_the_facts_on_disk(run: object) -> None:
+    facts, _ = run()  # type: ignore[operator]
+    assert run_page(reread(facts)) == run_page(facts)
+    assert run_text(reread(facts)) == run_text(facts)
+
+
+def test_facts_of_an_older_version_still_have_a_page() -> None:
+    facts = reread(private_run()[0])
+    for key in ("spectrum", "collusion", "versions"):
+        del facts[key]
+    for key in ("by_column", "intervals", "count_noise"):
+        del facts["learnt"][key]
+    del facts["traffic"]["steps"]
+    for ledger in facts["ledgers"].values():
+        for total in ledger["totals"]:
+            del total["epsilon_before"], total["left_before"]
+    assert facts["plan"]["hash"] in run_page(facts) and run_text(facts)
+
+
+def test_budgets_before_a_second_run_are_those_after_the_first() -> None:
+    first, federation = made()
+    model = LogisticRegression(epsilon=0.5).fit(federation)
+    run = federation.runs[-1]
+    second = run_facts(run, federation, name="Again", learnt=learnt_facts(model, run.release))
+    for party in ("bank", "shop"):
+        after_first = [total["epsilon"] for total in first["ledgers"][party]["totals"]]
+        totals = second["ledgers"][party]["totals"]
+        assert [total["epsilon_before"] for total in first["ledgers"][party]["totals"]] == [0.0] * len(totals)
+        assert [total["epsilon_before"] for total in totals] == after_first
+        assert all(total["epsilon"] > total["epsilon_before"] for total in totals)
+        assert all(total["left_before"] > total["left"] for total in totals)
+
+
+def test_steps_add_up_to_what_was_sent() -> None:
+    facts, federation = private_run()
+    steps = facts["traffic"]["steps"]
+    assert sum(step["bytes"] for step in steps) == facts["traffic"]["bytes"]
+    assert {step["step"] for step in steps} >= {"hello", "plan", "columns", "noise", "release"}
+    server = federation.runs[-1].outcome.traffic["server"]
+    assert sum(server.rounds_by_step.values()) == server.rounds
+
+
+def test_the_page_holds_every_ledger_entry_the_schema_the_plan_and_versions() -> None:
+    facts, _ = private_run()
+    page = Tags(run_page(facts)).text
+    assert all(
+        entry["hash"] in page and entry["what"] in page
+        for ledger in facts["ledgers"].values()
+        for entry in ledger["entries"]
+    )
+    assert "numeric, low 18, high 90" in page or "numeric, low 18.0, high 90.0" in page
+    assert facts["plan"]["mu"] in page and facts["versions"]["numpy"] in page and facts["collusion"] in page
+
+
+def test_what_stays_at_home_is_on_the_partys_own_page_and_nowhere_else() -> None:
+    facts, federation = made()
+    run = federation.runs[-1]
+    run.aligned["bank"].table.clipping.finish({"age": 137}, rows=300)
+    own = party_facts(run, federation, "bank", name="Risk")
+    page = Tags(party_page(reread(own))).text
+    assert "137 of 300" in page and "For bank only" in page and f"{own['seconds']:.2f} s" in page
+    assert (
+        own["seconds"] == pytest.approx(sum(step["seconds"] for step in own["steps"])) and own["seconds"] > 0
+    )
+    other = party_pages(run, federation, name="Risk")["shop"]
+    shared = json.dumps(plain(run_facts(run, federation, name="Risk", learnt=facts["learnt"])))
+    assert "137 of 300" not in other and '"clipped' not in shared and '"seconds"' not in shared
+    assert run.aligned["bank"].table.clipping.counts == {"age": 137}
+
+
+def test_a_partys_page_needs_nothing_else_and_trusts_no_name() -> None:
+    _, federation = hostile_run()
+    run = federation.runs[-1]
+    run.aligned["bank"].table.clipping.finish({HOSTILE: 3}, rows=300)
+    for page in party_pages(run, federation, name=HOSTILE).values():
+        tags = Tags(page)
+        assert tags.open == [] and "<script" not in page and HOSTILE in tags.text
+        assert not {"script", "link", "img", "iframe"} & {tag for tag, _ in tags.tags}
+        assert "http:" not in page and "https:" not in page
+
+
+def test_pictures_escape_names() -> None:
+    column = {"column": HOSTILE, "ordered": False, "points": [{"at": "a", "effect": 1.0, "half_width": None}]}
+    assert HOSTILE not in effect_picture(column, 1.0)
+    assert "<script" not in flow_picture([("<script>", "server", 5), ("server", "<script>", 5)])
+
+
+def test_the_flow_picture_has_one_arrow_for_every_pair_that_talked() -> None:
+    facts, _ = private_run()
+    picture = flow_picture(flows(facts))
+    assert picture.count('class="flow"') == len(flows(facts)) == 6
+    assert picture.count('class="node"') == 3
+
+
+def test_as_many_eigenvalues_are_marked_as_can_be_learnt() -> None:
+    for facts, _ in (private_run(), regression_run()):
+        spectrum = facts["spectrum"]
+        picture = eigenvalue_picture(spectrum)
+        assert picture.count('class="above"') == spectrum["learnable_rank"]
+        assert picture.count("<rect") == len(spectrum["eigenvalues"]) + 1
+
+
+sizes = st.floats(min_value=-1e9, max_value=1e9)
+
+
+@given(
+    st.lists(st.tuples(sizes, st.one_of(st.none(), st.floats(0, 1e12))), min_size=1, max_size=7),
+    st.booleans(),
+)
+def test_no_effect_leaves_its_picture(points: list[tuple[float, float | None]], ordered: bool) -> None:
+    column = {
+        "column": "c",
+        "ordered": ordered,
+        "points": [{"at": str(i), "effect": e, "half_width": h} for i, (e, h) in enumerate(points)],
+    }
+    picture = effect_picture(column, effect_scale([column]))
+    drawn = [float(number) for number in re.findall(r'(?:x|y|x1|x2|y1|y2|cx|cy)="([-\d.e]+)"', picture)]
+    for group in re.findall(r'points="([^"]+)"', picture):
+        drawn += [float(number) for number in re.split(r"[ ,]", group)]
+    assert drawn and all(math.isfinite(number) and 0 <= number <= 220 for number in drawn)
+
+
+@given(st.lists(st.floats(-1e12, 1e12), max_size=300), st.floats(0, 1e6))
+def test_no_eigenvalue_leaves_its_picture(values: list[float], edge: float) -> None:
+    spectrum = {"eigenvalues": sorted(values, reverse=True), "edge": edge, "floor": edge / 2}
+    picture = eigenvalue_picture(spectrum)
+    drawn = [float(number) for number in re.findall(r' (?:x|y|y1|y2|height)="([-\d.e]+)"', picture)]
+    assert all(math.isfinite(number) and -10 <= number <= 400 for number in drawn)
+
+
+@given(st.floats(-1e8, 1e8), st.floats(1e-9, 1e8))
+def test_a_printed_half_width_is_rounded_up(value: float, half_width: float) -> None:
+    printed = signed_text(value, half_width)
+    assert printed.startswith(("+", "-"))
+    assert float(printed.split("± ")[1]) >= half_width * (1 - 1e-12)
