@@ -122,6 +122,10 @@ def test_the_demonstration_shows_what_it_promises(
     assert f"in {facts['traffic']['rounds']} rounds" in out
     assert "Report: demo-run/run/report.html" in out and Path("demo-run/run/report.html").is_file()
     # The examples of the help are about these files.
+    assert run(["plan", "demo-run/job.toml", "--rows", "455"]) == 0
+    assert run(["align", "demo-run/job.toml"]) == 0
+    assert run(["show", "demo-run/run"]) == 0
+    assert run(["report", "demo-run/run", "--output", "page.html"]) == 0
     assert run(["train", "demo-run/job.toml", "--output", "runs/first"]) == 0
     assert run(["ledger", "demo-run/clinic.toml"]) == 0
     assert run(["ledger", "demo-run/clinic.ledger", "--witness", "demo-run/laboratory.ledger"]) == 0
@@ -131,7 +135,7 @@ def test_the_demonstration_shows_what_it_promises(
     printed = capsys.readouterr()
     assert one_object(printed.out)["report"] == "demo-run-2/run/report.html" and printed.err == ""
     assert run(["demo", "--output", "demo-run"]) == 3
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo-run", "demo-run-2", "runs"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["demo-run", "demo-run-2", "page.html", "runs"]
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "inf"])
@@ -165,7 +169,9 @@ def test_a_wrong_command_line_is_exit_code_2_in_text_and_in_json(
     assert printed.err == "" and one_object(printed.out)["error"]["exit_code"] == USAGE
 
 
-@pytest.mark.parametrize("verb", ["demo", "align", "train", "ledger"])
+@pytest.mark.parametrize(
+    "verb", ["demo", "schema", "plan", "align", "train", "runs", "show", "report", "ledger"]
+)
 def test_help_has_an_example(capsys: pytest.CaptureFixture[str], verb: str) -> None:
     assert run([verb, "--help"]) == 0
     out = capsys.readouterr().out

@@ -36,6 +36,7 @@ def failure_facts(job: Job, federation: Federation, error: BaseException, *, run
     stopped = federation.stopped
     charges = charges_of(run, {owner: federation.ledgers[owner] for owner in federation.group.owners})
     interrupted = isinstance(error, KeyboardInterrupt)
+    reason = stopped.error if stopped is not None and stopped.error is not None else error
     return {
         "state": "failed",
         "name": job.name,
@@ -47,8 +48,8 @@ def failure_facts(job: Job, federation: Federation, error: BaseException, *, run
         "stopped": {
             "party": None if stopped is None else stopped.party,
             "reached": {} if stopped is None else dict(stopped.reached),
-            "kind": "Interrupted" if interrupted else type(error).__name__,
-            "reason": "it was interrupted" if interrupted else reason_for_peers(error),
+            "kind": "Interrupted" if interrupted else type(reason).__name__,
+            "reason": "it was interrupted" if interrupted else reason_for_peers(reason),
         },
         "charged": {
             party: {"entry": entry.seq, "time": entry.time, "what": entry_text(entry), "hash": entry.hash}

@@ -10,6 +10,7 @@ import re
 import tomllib
 import types
 import typing
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,9 +90,15 @@ class Document:
         wanted = tuple(str(piece) for piece in path)
         table: tuple[str, ...] = ()
         best, depth = None, 0
+        items: Counter[tuple[str, ...]] = Counter()
         for number, line in enumerate(self.text.splitlines(), start=1):
             if header := _HEADER.match(line):
                 table = found = _keys(header[1])
+                if line.lstrip().startswith("[["):
+                    # The items of a list of tables are counted from 0; the first also stands for the list.
+                    table = (*found, str(items[found]))
+                    items[found] += 1
+                    found = table if table == wanted[: len(table)] else found
             elif assignment := _ASSIGNMENT.match(line):
                 found = table + _keys(assignment[1])
             else:

@@ -167,8 +167,8 @@ class Federation:
                 record=record,
                 progress=self.progress,
             )
-        except BaseException as error:
-            self.stopped = journey.stopped(error)
+        except BaseException:
+            self.stopped = journey.stopped()
             raise
 
     def _coins(self, member: str) -> Randomness:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from colonnade.errors import RemoteProtocolError
 from colonnade.ledger import Ledger
 from colonnade.ledger.chain import Entry
 from colonnade.runtime.party import Party
@@ -15,15 +16,16 @@ from colonnade.runtime.run import Program
 
 @dataclass(frozen=True)
 class Stopped:
-    """Where a run stopped: its name, if the parties had agreed on one, the party that stopped it, if one did, and
-    the last step at which each party said anything.
+    """Where a run stopped: its name, if the parties had agreed on one, the party that stopped it and why, if one
+    did, and the last step at which each party said anything.
 
-    >>> Stopped("5f0c", "bank", {"bank": "columns"}).reached["bank"]
+    >>> Stopped("5f0c", "bank", None, {"bank": "columns"}).reached["bank"]
     'columns'
     """
 
     run: str
     party: str | None
+    error: BaseException | None
     reached: Mapping[str, str | None]
 
 
@@ -49,12 +51,15 @@ class Journey:
 
         return followed
 
-    def stopped(self, error: BaseException) -> Stopped:
-        """Where the run stood when it ended in this error."""
+    def stopped(self) -> Stopped:
+        """Where the run stood when it ended: the first trouble of a party's own counts before what peers made of it."""
         runs = {party.run for party in self.parties.values() if party.run}
+        own = [pair for pair in self.errors if not isinstance(pair[1], RemoteProtocolError)]
+        party, error = next(iter((*own, *self.errors)), (None, None))
         return Stopped(
             run=min(runs, default=""),
-            party=next((name for name, found in self.errors if found is error), None),
+            party=party,
+            error=error,
             reached={name: _last_step(party) for name, party in self.parties.items()},
         )
 

@@ -1,0 +1,220 @@
+"""Runs on the disk: listed, shown, reported again; failed ones say where they stopped and what they cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli_project import ROWS, Project, one_object, train, write_project
+
+from colonnade.cli.app import run
+from colonnade.errors import PeerTimeout
+from colonnade.runtime.party import Party
+
+INPUT, PROTOCOL = 3, 7
+COLONNADE = (sys.executable, "-c", "from colonnade.cli import main; main()")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project with one run in it, which no test changes."""
+    project = write_project(tmp_path_factory.mktemp("finished"))
+    assert run(["train", str(project.path("job.toml")), "--output", str(project.path("runs/first"))]) == 0
+    return project
+
+
+def test_runs_are_listed_with_task_epsilon_rows_date_and_state(
+    finished: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(finished.folder)
+    assert run(["runs"]) == 0
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split() == ["run", "name", "task", "epsilon", "rows", "date", "state"]
+    assert "runs/first" in line and f"  {ROWS}  " in line and line.endswith("done")
+    assert run(["runs", "--json"]) == 0
+    (listed,) = one_object(capsys.readouterr().out)["runs"]
+    assert (listed["task"], listed["epsilon"], listed["state"]) == ("classification", 1.0, "done")
+
+
+def test_show_and_report_say_again_what_the_run_said(
+    finished: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(finished.folder)
+    facts = one_object(Path("runs/first/facts.json").read_text())
+    for name in ("runs/first", "first", "runs/first/facts.json"):
+        assert run(["show", name]) == 0
+        out = capsys.readouterr().out
+        assert all(item["sentence"] in out for item in facts["guarantees"])
+    assert run(["show", "first", "--json"]) == 0
+    assert one_object(capsys.readouterr().out) == facts
+    assert run(["report", "first", "--output", "again.html"]) == 0
+    assert "Report: again.html" in capsys.readouterr().out
+    assert Path("again.html").read_text() == Path("runs/first/report.html").read_text()
+    assert run(["report", "first", "--output", "again.html"]) == INPUT
+    assert "again.html exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "pieces"),
+    [
+        ("frist", ("there is no run frist", "Did you mean 'runs/first'?")),
+        ("runs", ("runs is no run", "facts.json", "runs/first")),
+        ("job.toml", ("job.toml is no run",)),
+    ],
+)
+@pytest.mark.parametrize("verb", ["show", "report"])
+def test_what_is_no_run_is_named_with_the_nearest_that_is(
+    finished: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    verb: str,
+    given: str,
+    pieces: tuple[str, ...],
+) -> None:
+    monkeypatch.chdir(finished.folder)
+    assert run([verb, given]) == INPUT
+    err = capsys.readouterr().err
+    assert all(piece in err for piece in pieces), err
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"name": "half"}'])
+def test_facts_that_were_changed_are_refused_by_name_and_hide_no_other_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs/broken").mkdir(parents=True)
+    Path("runs/broken/facts.json").write_text(text)
+    for verb in ("show", "report"):
+        assert run([verb, "broken"]) == INPUT
+        assert "runs/broken/facts.json" in capsys.readouterr().err
+    assert run(["runs"]) == 0
+    assert "runs/broken" in capsys.readouterr().out
+    assert run(["runs", "nowhere"]) == INPUT
+
+
+def failing_after_charges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that falls silent while rows are dealt, which no look before the run can find."""
+
+    async def silent_peer(party: Party, *_: object, **__: object) -> None:
+        if party.name == "insurer":
+            raise PeerTimeout("insurer waited 600 s at step 'columns 0' for bank.")
+        await party.channel.receive("insurer", "columns 0", 60.0)
+
+    monkeypatch.setattr("colonnade.protocols.noisy_moments.share", silent_peer)
+
+
+def test_a_run_that_failed_half_way_says_where_and_what_was_charged(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_after_charges(monkeypatch)
+    before = project.files()
+    assert train(project, "--output", "runs/half") == PROTOCOL
+    err = capsys.readouterr().err
+    assert "Charged by then: bank (entry 3" in err and "insurer (entry 3" in err
+    assert "`colonnade show runs/half`" in err
+    assert project.files() - before == {"runs", "runs/half", "runs/half/failed.json"}
+    record = one_object(project.path("runs/half/failed.json").read_text())
+    assert record["stopped"]["party"] == "insurer"
+    assert record["stopped"]["reached"]["bank"] == "receipts"
+    assert {party: item["entry"] for party, item in record["charged"].items()} == {"bank": 3, "insurer": 3}
+    assert run(["show", "half"]) == 0
+    shown = capsys.readouterr().out
+    assert "insurer stopped it after step 'receipts'" in shown and "1.00 of 4" in shown
+    assert run(["report", "half"]) == INPUT
+    told = capsys.readouterr().err
+    assert "failed half way" in told and "insurer stopped it after step 'receipts'" in told
+    assert "Charged by then: bank (entry 3" in told
+    assert run(["runs"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].endswith("failed")
+
+
+def test_two_processes_that_want_one_folder_make_one_run_and_one_charge(tmp_path: Path) -> None:
+    project = write_project(tmp_path)
+    processes = [
+        subprocess.Popen(
+            [*COLONNADE, "train", "job.toml", "--output", "out"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=120) for process in processes]
+    assert sorted(process.returncode for process in processes) == [0, INPUT], said
+    (refused,) = (err for process, (_, err) in zip(processes, said, strict=True) if process.returncode)
+    assert "another run is writing out" in refused or "out exists already" in refused
+    assert (tmp_path / "out" / "facts.json").is_file()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".out")] == []
+    assert project.charges("bank") == project.charges("insurer") == 1
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 256 kB of its own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], check=False, capture_output=True
+    )
+    if made.returncode:
+        pytest.skip("only a superuser can mount a small disk")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_is_found_before_anything_is_charged(
+    project: Project, small_disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--output", str(small_disk / "run")) == INPUT
+    err = capsys.readouterr().err
+    assert str(small_disk / "run") in err and "No space left" in err and "Nothing was run or charged" in err
+    assert list(small_disk.iterdir()) == []
+    assert project.charges("bank") == project.charges("insurer") == 0
+
+
+def test_a_disk_that_fills_up_during_the_run_is_told_with_file_and_charge(
+    project: Project, small_disk: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if somebody else had filled the disk since: room is not set aside, and little is left.
+    monkeypatch.setattr("colonnade.cli.folders.Folder.reserve", lambda self, size: None)
+    (small_disk / "others").write_bytes(b"x" * (230 << 10))
+    assert train(project, "--output", str(small_disk / "run")) == INPUT
+    err = capsys.readouterr().err
+    assert "cannot be written (No space left" in err and str(small_disk / "run") in err
+    assert "Charged by then: bank (entry 3" in err and "nothing half-written" in err
+    assert project.charges("bank") == project.charges("insurer") == 1
+    left = sorted(path.relative_to(small_disk).as_posix() for path in small_disk.rglob("*"))
+    assert left in (["others"], ["others", "run", "run/failed.json"])
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs a folder that even a superuser cannot write to")
+def test_a_page_for_a_place_that_cannot_be_written_is_refused(
+    finished: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(finished.folder)
+    closed = Path("/proc") if os.geteuid() == 0 else finished.path("closed")
+    if os.geteuid():
+        closed.mkdir(mode=0o555)
+    assert run(["report", "first", "--output", str(closed / "page.html")]) == INPUT
+    assert f"{closed / 'page.html'} cannot be written" in capsys.readouterr().err
+
+
+def test_facts_hold_no_row_and_the_record_of_a_failure_no_reason_about_data(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from colonnade.errors import DataError
+
+    async def unreadable(party: Party, *_: object, **__: object) -> None:
+        raise DataError(f"party {party.name!r}, column 'age': 17 values are missing.")
+
+    monkeypatch.setattr("colonnade.protocols.noisy_moments.share", unreadable)
+    assert train(project, "--output", "half") == INPUT
+    assert "17 values" in capsys.readouterr().err, "at the keyboard of its own operator"
+    text = project.path("half/failed.json").read_text()
+    assert "17" not in json.loads(text)["stopped"]["reason"] and "DataError" in text
