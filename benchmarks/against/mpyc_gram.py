@@ -1,7 +1,8 @@
 """The secure product of `gram.py` with MPyC, on integers of the same size. Runs in the opponents' environment.
 
-MPyC's vectorised way: secure arrays over a prime field that holds the result; owners deal their columns, `np_matmul` multiplies and reduces the degree, party 0 receives. Only the blocks on and
-above the diagonal are multiplied. Two owners: party 0 is the server and owns nothing; four: the parties are the owners.
+MPyC's vectorised way: secure arrays over a prime field that holds the result; owners deal their columns,
+`np_matmul` multiplies and reduces the degree, party 0 receives. Only the blocks on and above the diagonal
+are multiplied. Two owners: party 0 is the server and owns nothing; four: the parties are the owners.
 Timed at the receiver, from a round that everybody joined, with its integers in secure arrays, to the opened matrix.
 """
 

@@ -85,9 +85,9 @@ def _keep_freed_memory() -> None:
     """Let the C library reuse the memory of one block for the next.
 
     By default glibc gives freed arrays of this size back to the kernel, which hands them out again page by
-    page: about a third of the processor time of a product. Once an array near 32 MB was freed, glibc keeps up to twice that
-    (mallopt(3), M_MMAP_THRESHOLD). The array is never written, so it takes no memory; other C libraries
-    do not mind.
+    page: about a third of the processor time of a product. Once an array near 32 MB was freed, glibc keeps
+    up to twice that (mallopt(3), M_MMAP_THRESHOLD). The array is never written, so it takes no memory; other
+    C libraries do not mind.
     """
     np.empty(_LARGEST_KEPT, dtype=np.uint8)
 
