@@ -130,7 +130,7 @@ def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
     spots = {
         name: (
             width / 2 + 138 * math.cos(start + 2 * math.pi * i / len(names)),
-            height / 2 + 92 * math.sin(start + 2 * math.pi * i / len(names)),
+            height / 2 + 84 * math.sin(start + 2 * math.pi * i / len(names)),
         )
         for i, name in enumerate(names)
     }
@@ -170,7 +170,7 @@ def _arrow(start: tuple[float, float], end: tuple[float, float], thick: float, s
         f'Q{middle[0]:.1f} {middle[1]:.1f} {neck[0]:.1f} {neck[1]:.1f}"/>'
         f'<polygon class="head" points="{_path(corners)}"/>'
     )
-    at = ((x1 + x2) / 2 + aside[0] * (bend / 2 + 14), (y1 + y2) / 2 + aside[1] * (bend / 2 + 9))
+    at = ((x1 + x2) / 2 + aside[0] * (bend / 2 + 28), (y1 + y2) / 2 + aside[1] * (bend / 2 + 12))
     return line, f'<text x="{at[0]:.1f}" y="{at[1] + 4:.1f}" text-anchor="middle">{escape(said)}</text>'
 
 
