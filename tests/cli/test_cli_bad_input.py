@@ -210,6 +210,10 @@ PLANS: dict[str, tuple[Change, tuple[str, ...]]] = {
         replaced("job.toml", 'active = "bank"', 'active = "insurer"'),
         ("job.toml, active", "'insurer'", "bank.schema.toml", "active = 'bank'"),
     ),
+    "label at a party misspelt": (
+        replaced("job.toml", 'active = "bank"', 'active = "bnak"'),
+        ("job.toml, line 5, active", "'bnak'", "bank, insurer", "Did you mean 'bank'?"),
+    ),
     "label nowhere": (
         replaced(
             "bank.schema.toml", '[label]\ncolumn = "risk"\nkind = "classes"\nclasses = ["low", "high"]\n', ""

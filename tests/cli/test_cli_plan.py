@@ -130,3 +130,12 @@ def test_a_large_delta_is_warned_of_and_a_larger_one_refused(
     assert "δ = 1e-05 is not below 1/(10n) = 5e-06" in capsys.readouterr().out
     assert plan(project, "--rows", "200000") == PLAN
     assert "1/n" in capsys.readouterr().err
+
+
+def test_a_plan_refuses_what_the_run_would_refuse(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.edit("job.toml", 'active = "bank"', 'active = "insurer"')
+    assert plan(project, "--rows", str(ROWS)) == PLAN
+    err = capsys.readouterr().err
+    assert "job.toml" in err and "active = 'bank'" in err

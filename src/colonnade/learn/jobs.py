@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import JobError, PlanError
@@ -91,6 +92,11 @@ class Job:
             raise PlanError(
                 f"{document.where(('keepers',))}: found {len(form.keepers)} ({named}); so that t of them may collude "
                 "there must be 2t + 1 keepers, so 3, 5, 7 and so on. Name more, or leave the field out."
+            )
+        if form.active is not None and form.active not in form.parties:
+            raise PlanError(
+                f"{document.where(('active',))}: found {form.active!r}, which is not among the parties "
+                f"({', '.join(form.parties)}).{nearest(form.active, form.parties)}"
             )
         job = cls(
             path=path,

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form
 from colonnade.data.schema import Schema
 from colonnade.data.sources import Source, source_from_data
@@ -149,7 +150,7 @@ def party_files(
         if file.party not in job.parties:
             raise JobError(
                 f"{file.path}, party: found {file.party!r}, which is not among the parties of {job.path} "
-                f"({', '.join(job.parties)}). Give the files of those."
+                f"({', '.join(job.parties)}). Give the files of those.{nearest(file.party, job.parties)}"
             )
         if file.party in found:
             raise JobError(

@@ -62,10 +62,13 @@ class Answer:
 def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> MomentsPlan:
     """The plan of a job for this many common people: equal to the one that a run on them agrees on."""
     holders = [party for party in job.parties if schemas[party].label is not None]
+    holder = holders[0] if holders else None
+    # A job that names another holder than the schemas do is refused by the plan, in its own words.
+    active = holder if job.task == "pca" or job.active is None else job.active
     with told_of(job):
         group = Group.of(
             job.parties,
-            active=holders[0] if holders else None,
+            active=active,
             server=job.server,
             threshold=job.threshold,
             keepers=job.keepers,
