@@ -7,7 +7,7 @@ import pytest
 
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.errors import DataError
+from colonnade.errors import DataError, PlanError
 from colonnade.learn.federation import Federation
 from colonnade.ledger import Ledger
 from colonnade.protocols.agreement import meet
@@ -19,6 +19,19 @@ from colonnade.runtime.run import Desk, run_here
 def table_of(party, ids):
     schema = Schema.parse(f"id='n'\n[columns.{party}]\nkind='numeric'\nlow=0\nhigh=1000\n")
     return Table.from_arrays(party, {party: [float(number[1:]) for number in ids]}, schema, ids=ids)
+
+
+def test_different_id_rules_are_named_before_ids_are_compared():
+    columns = "[columns.{0}]\nkind='numeric'\nlow=0\nhigh=1000\n"
+    rules = {"bank": "[id]\ncolumn='n'\ncase='lower'\n", "shop": "id='n'\n"}
+    tables = {
+        party: Table.from_arrays(
+            party, {party: [1.0]}, Schema.parse(rule + columns.format(party)), ids=["p1"]
+        )
+        for party, rule in rules.items()
+    }
+    with pytest.raises(PlanError, match="different rules for ids"):
+        Federation(tables.values(), budget=(1.0, 1e-5)).align()
 
 
 def aligned(how, ids, *, shown=None, record=False):

@@ -14,8 +14,8 @@ from typing import Literal
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
-from colonnade.errors import DataError
-from colonnade.protocols.agreement import agree, meet
+from colonnade.errors import DataError, PlanError
+from colonnade.protocols.agreement import agree, canonical, meet
 from colonnade.protocols.intersection import intersect
 from colonnade.protocols.messages import exchange
 from colonnade.runtime.party import Party
@@ -36,6 +36,7 @@ async def align(party: Party, table: Table | None, how: Alignment = "auto") -> A
     """
     if not party.owns_columns or table is None:
         return None
+    await _same_id_rules(party, table)
     if how != "intersection":
         aligned = await _align_equal(party, table, must=how == "equal")
         if aligned is not None:
@@ -62,6 +63,18 @@ async def alignment_session(party: Party, table: Table | None, how: Alignment) -
     if table is not None:
         table.check(party.progress)
     return await align(party, table, how)
+
+
+async def _same_id_rules(party: Party, table: Table) -> None:
+    """Ids are compared as each party spells them, so all must spell them by the same declared rules."""
+    mine = canonical(table.schema.id_spelling.to_data()).decode()
+    said = await exchange(party, "id rules", Message({"rules": mine}), party.group.owners)
+    for peer, message in said.items():
+        if message.text("rules") != mine:
+            raise PlanError(
+                f"step 'id rules': {party.name} and {peer} declare different rules for ids (trim, case, unicode). "
+                "Write the same [id] rules into both schemas."
+            )
 
 
 async def _align_equal(party: Party, table: Table, *, must: bool) -> AlignedTable | None:
