@@ -103,7 +103,7 @@ def test_budgets_are_those_of_the_ledgers() -> None:
             (total.epsilon, total.left, BUDGET) for total in totals
         ]
         assert len(shown["entries"]) == ledger.verify().entries
-        assert ledger_facts(ledger, run=facts["run"]) == shown
+        assert ledger_facts(ledger) == shown
 
 
 def test_traffic_adds_up() -> None:

@@ -136,9 +136,7 @@ def test_facts_of_an_older_version_still_have_a_page() -> None:
     for key in ("by_column", "intervals", "count_noise"):
         del facts["learnt"][key]
     del facts["traffic"]["steps"]
-    for ledger in facts["ledgers"].values():
-        for total in ledger["totals"]:
-            del total["epsilon_before"], total["left_before"]
+    del facts["before"]
     assert facts["plan"]["hash"] in run_page(facts) and run_text(facts)
 
 
@@ -148,12 +146,14 @@ def test_budgets_before_a_second_run_are_those_after_the_first() -> None:
     run = federation.runs[-1]
     second = run_facts(run, federation, name="Again", learnt=learnt_facts(model, run.release))
     for party in ("bank", "shop"):
-        after_first = [total["epsilon"] for total in first["ledgers"][party]["totals"]]
-        totals = second["ledgers"][party]["totals"]
-        assert [total["epsilon_before"] for total in first["ledgers"][party]["totals"]] == [0.0] * len(totals)
-        assert [total["epsilon_before"] for total in totals] == after_first
-        assert all(total["epsilon"] > total["epsilon_before"] for total in totals)
-        assert all(total["left_before"] > total["left"] for total in totals)
+        totals, before = second["ledgers"][party]["totals"], second["before"][party]
+        assert [item["epsilon_before"] for item in first["before"][party]] == [0.0] * len(totals)
+        assert [item["epsilon_before"] for item in before] == [
+            total["epsilon"] for total in first["ledgers"][party]["totals"]
+        ]
+        for total, earlier in zip(totals, before, strict=True):
+            assert total["epsilon"] > earlier["epsilon_before"] and total["left"] < earlier["left_before"]
+    assert "before: 1.00" in Tags(run_page(second)).text
 
 
 def test_steps_add_up_to_what_was_sent() -> None:

@@ -7,7 +7,7 @@ measured on data declared public, which say so.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ import numpy as np
 from colonnade import __version__
 from colonnade.learn.federation import Federation, Run
 from colonnade.ledger import Ledger
-from colonnade.ledger.book import Book, Total, left
+from colonnade.ledger.book import Book, left
+from colonnade.ledger.budget import Account
 from colonnade.ledger.chain import Entry
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.report.learning import learning_facts, spectrum_facts
@@ -74,9 +75,8 @@ def run_facts(
         "spectrum": spectrum_facts(release),
         "measured": None if measured is None else dict(measured),
         "traffic": traffic_facts(run),
-        "ledgers": {
-            owner: ledger_facts(federation.ledgers[owner], run=release.run) for owner in group.owners
-        },
+        "ledgers": {owner: ledger_facts(federation.ledgers[owner]) for owner in group.owners},
+        "before": {owner: before_facts(federation.ledgers[owner], release.run) for owner in group.owners},
     }
 
 
@@ -121,10 +121,9 @@ def collusion_text(group: Group) -> str:
     )
 
 
-def ledger_facts(ledger: Ledger, *, run: str | None = None) -> Facts:
-    """Totals and history of one ledger; with a run, also what its accounts stood at just before it."""
+def ledger_facts(ledger: Ledger) -> Facts:
+    """Totals and history of one ledger."""
     entries = ledger.entries()
-    before = _before(entries, ledger.totals(), run) if run is not None else {}
     return {
         "party": ledger.party,
         "head": entries[-1].hash,
@@ -139,7 +138,6 @@ def ledger_facts(ledger: Ledger, *, run: str | None = None) -> Facts:
                 "left": total.left,
                 "entries": total.entries,
                 "private": not total.reproducible,
-                **before.get((total.dataset, total.unit, total.observer), {}),
             }
             for total in ledger.totals()
         ],
@@ -156,22 +154,22 @@ def ledger_facts(ledger: Ledger, *, run: str | None = None) -> Facts:
     }
 
 
-def _before(entries: Iterable[Entry], totals: Iterable[Total], run: str) -> dict[tuple[str, str, str], Facts]:
-    """ε of every account before the first charge of a run, at the δ of the budget that governs it at the end."""
+def before_facts(ledger: Ledger, run: str) -> list[Facts]:
+    """What every account stood at before the first charge of a run, in the order of the totals.
+
+    ε is at the δ of the budget that governs the account now, so that before and after can be compared.
+    """
     book = Book("before the run")
-    for entry in entries:
+    for entry in ledger.entries():
         if entry.kind == "charge" and entry.body["release"]["run"] == run:
             break
         book.read(entry)
-    spent = {
-        (account.dataset, account.unit, account.observer): found for account, found in book.spent.items()
-    }
-    before = {}
-    for total in totals:
-        account = (total.dataset, total.unit, total.observer)
-        epsilon = spent[account].epsilon(total.delta) if account in spent else 0.0
-        before[account] = {"epsilon_before": epsilon, "left_before": left(total.budget_epsilon, epsilon)}
-    return before
+    found = []
+    for total in ledger.totals():
+        spent = book.spent.get(Account(total.dataset, total.unit, total.observer))
+        epsilon = spent.epsilon(total.delta) if spent is not None else 0.0
+        found.append({"epsilon_before": epsilon, "left_before": left(total.budget_epsilon, epsilon)})
+    return found
 
 
 def entry_text(entry: Entry) -> str:

@@ -40,6 +40,7 @@ def run_page(facts: Facts) -> str:
             charts=charts(facts["learnt"]),
             shown=SHOWN_COEFFICIENTS,
             flows=flows(facts),
+            ledgers=ledgers(facts),
             spectrum=facts.get("spectrum"),
             eigenvalues=eigenvalue_picture(facts["spectrum"]) if facts.get("spectrum") else "",
             flow_picture=flow_picture(flows(facts)),
@@ -116,6 +117,18 @@ def charts(learnt: Facts) -> list[dict[str, Any]]:
             for feature, owner, value in largest
         ]
         made.append({"name": name, "bars": bars})
+    return made
+
+
+def ledgers(facts: Facts) -> list[Facts]:
+    """Every ledger, its totals with what they were before the run where that is known."""
+    made = []
+    for party, ledger in facts["ledgers"].items():
+        before = facts.get("before", {}).get(party, [])
+        if len(before) != len(ledger["totals"]):
+            before = [{}] * len(ledger["totals"])
+        totals = [{**total, **earlier} for total, earlier in zip(ledger["totals"], before, strict=True)]
+        made.append({**ledger, "totals": totals})
     return made
 
 

@@ -31,7 +31,7 @@ def party_facts(run: Run, federation: Federation, party: str, *, name: str) -> F
             for step in steps
         ],
         "seconds": sum(traffic.seconds.values()),
-        "ledger": ledger_facts(federation.ledgers[party], run=run.release.run),
+        "ledger": ledger_facts(federation.ledgers[party]),
     }
 
 
