@@ -154,6 +154,7 @@ def _book(file: PartyFile) -> Book:
     exists = file.ledger.exists()
     ledger = Ledger.open(file.ledger, patience=file.patience) if exists else Ledger.in_memory(file.party)
     book = read_book(ledger)
-    for budget in file.budgets:
-        book.budgets[budget.account] = budget
+    # Only what the file says counts: a run refuses a ledger that holds a budget which the file dropped.
+    kept = {account: budget for account, budget in book.budgets.items() if account.dataset != file.dataset}
+    book.budgets = kept | {budget.account: budget for budget in file.budgets}
     return book
