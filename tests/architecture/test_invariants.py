@@ -85,6 +85,27 @@ def test_masked_words_are_summed_only_by_the_secure_sum() -> None:
                 assert not inside or (name, function.name) == ("protocols/secure_sum.py", "secure_sum"), name
 
 
+def test_ciphertexts_are_decrypted_only_where_two_owners_are_alone() -> None:
+    for name, tree in TREES.items():
+        if name.startswith("crypto/"):
+            continue
+        decrypting = [called for called, _ in calls(tree) if called.split(".")[-1].startswith("decrypt")]
+        references = [text for text in attributes(tree) if text.split(".")[-1].startswith("decrypt")]
+        imported = [found for found in imports(tree) if found.split(".")[-1].startswith("decrypt")]
+        assert not (decrypting or references or imported) or name == "protocols/paillier_moments.py", name
+
+
+def test_the_encrypted_path_charges_before_anything_else() -> None:
+    tree = TREES["protocols/paillier_moments.py"]
+    (protocol,) = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.AsyncFunctionDef) and node.name == "paillier_moments"
+    ]
+    first = protocol.body[1]  # after the docstring
+    assert "charge_first" in ast.unparse(first)
+
+
 def test_whoever_opens_charges_before_it_tells() -> None:
     for name, opener in (("protocols/sharing.py", "open_to"), ("protocols/secure_sum.py", "secure_sum")):
         functions = [

@@ -22,7 +22,12 @@ def test_a_run_writes_release_report_and_facts_and_says_where(
     assert train(project, "--output", "runs/first") == 0
     out = capsys.readouterr().out
     folder = project.path("runs/first")
-    assert sorted(path.name for path in folder.iterdir()) == ["facts.json", "release.npz", "report.html"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "facts.json",
+        "parties",
+        "release.npz",
+        "report.html",
+    ]
     facts = one_object((folder / "facts.json").read_text())
     page = html.unescape((folder / "report.html").read_text())
     for item in facts["guarantees"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from colonnade.errors import DataError, PlanError
 from colonnade.learn.federation import Federation
 from colonnade.ledger import Ledger
 from colonnade.protocols.agreement import meet
-from colonnade.protocols.alignment import align
+from colonnade.protocols.alignment import _digest, align
 from colonnade.runtime.group import Group
 from colonnade.runtime.run import Desk, run_here
 
@@ -79,7 +81,38 @@ def test_everybody_gets_the_common_people_in_one_order(how, parties):
 def test_equal_tables_are_left_as_they_are():
     outcome = aligned("auto", {"bank": IDS["bank"], "insurer": IDS["bank"]})
     assert people(outcome.results["bank"], "bank") == IDS["bank"]
-    assert "blinded" not in {step for traffic in outcome.traffic.values() for _, step in traffic.sent}
+    plain = aligned("intersection", {"bank": IDS["bank"], "insurer": IDS["bank"]})
+    assert outcome.bytes_by_step["blinded"] < plain.bytes_by_step["blinded"] / 10, (
+        "one point each, not one per person"
+    )
+
+
+@pytest.mark.parametrize("how", ["auto", "equal"])
+def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how):
+    """A digest that peers could recompute would tell a guesser who the one more person is."""
+    bank, insurer = IDS["bank"], [*IDS["bank"], "p777"]
+    seen = []
+
+    async def program(party, table):
+        await meet(party)
+        try:
+            await align(party, table, how)
+        finally:
+            seen.extend((party.name, party.run, entry.frame) for entry in party.seen)
+
+    group = Group.of(("bank", "insurer"))
+    desks = {
+        name: Desk(Ledger.in_memory(name), table_of(name, ids) if ids else None)
+        for name, ids in {"bank": bank, "insurer": insurer, "server": None}.items()
+    }
+    try:
+        run_here(program, group, desks, record=True)
+    except DataError:
+        assert how == "equal"
+    party = SimpleNamespace(run=seen[0][1])
+    for what, guess in (("in order", insurer), ("sorted", sorted(insurer))):
+        digest = _digest(party, what, guess)
+        assert not any(digest in frame or digest.hex().encode() in frame for _, _, frame in seen)
 
 
 def test_the_common_order_says_nothing_about_the_tables_order():

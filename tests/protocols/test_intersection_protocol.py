@@ -24,7 +24,7 @@ TRIO = Group.of(("bank", "insurer", "clinic"), active="insurer")
 
 
 class NoLedger:
-    def charge(self, release, dataset):
+    def charge(self, release, dataset, *, fresh=False):
         raise AssertionError("nothing is released here")
 
     def keep_receipt(self, receipt):

@@ -16,7 +16,7 @@ GROUP = Group.of(("bank", "insurer"), active="bank")
 
 
 class NoLedger:
-    def charge(self, release, dataset):
+    def charge(self, release, dataset, *, fresh=False):
         raise AssertionError("nothing is released here")
 
     def keep_receipt(self, receipt):

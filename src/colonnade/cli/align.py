@@ -20,8 +20,10 @@ shown unless a party's file pads them with shown_ids.
 
 
 def align(
-    job: Path = typer.Argument(..., help="The job file (TOML)."),
-    party: list[Path] = typer.Option([], "--party", "-p", help="A party's own file; repeat for each party."),
+    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML)."),
+    party: list[Path] = typer.Option(
+        [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
 ) -> None:
     """Find the people that all parties of a job have in common, by private set intersection."""

@@ -107,6 +107,7 @@ def _write_run(
     """Release, facts and page into the draft; what could not be learnt is a note in them."""
     from colonnade.learn.training import train_on
     from colonnade.report.facts import run_facts
+    from colonnade.report.party import party_pages
 
     folder.free_reserve()
     release.save(folder.draft / "release.npz")
@@ -122,6 +123,11 @@ def _write_run(
     )
     facts["time"] = now()
     write_report(folder.draft, facts)
+    # In one process one user is every party; each page is for its own party and leaves this folder with nobody else.
+    own = folder.draft / "parties"
+    own.mkdir(exist_ok=True)
+    for party, page in party_pages(federation.runs[-1], federation, name=job.name).items():
+        (own / f"{party}.html").write_text(page, encoding="utf-8")
     return facts, failure
 
 

@@ -26,6 +26,8 @@ def epsilon_from_renyi(order: float, divergence: float, delta: float) -> float:
     23.116308
     """
     _check_order(order)
+    if math.isnan(divergence):
+        return math.inf  # what cannot be computed proves nothing; max(0, nan) would be 0
     return max(0.0, divergence - (math.log(order) + math.log(delta)) / (order - 1) + math.log1p(-1 / order))
 
 

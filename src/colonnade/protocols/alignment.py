@@ -1,14 +1,13 @@
 """From one party's table to rows that are the same people in the same order at every party.
 
-The parties first compare a digest of their ids under a key that only the owners know: tables that hold the same
-people in the same order need nothing else. Otherwise they find the people they have in common by private set
-intersection.
+The parties first test whether their lists of ids are equal, by intersecting one blinded digest of the whole list:
+tables that hold the same people in the same order need nothing else. Otherwise they find the people they have in
+common by private set intersection of the ids. A digest never travels in a form that could be compared with a guess.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 from collections.abc import Iterable
 from typing import Literal
 
@@ -27,12 +26,11 @@ Alignment = Literal["auto", "equal", "intersection"]
 async def align(party: Party, table: Table | None, how: Alignment = "auto") -> AlignedTable | None:
     """The table as aligned rows; None at nodes that own no columns.
 
-    * "equal": all owners must hold the same ids in the same order. Each learns the others' number of rows, and one
-      bit about their ids.
+    * "equal": all owners must hold the same ids in the same order. Each learns whether that is so, and if not,
+      whether sorting would help; the active party learns it of each peer.
     * "intersection": the rows whose ids all owners have, in an order that says nothing. What each learns stands in
       docs/proofs/psi.md.
-    * "auto": as "equal" if the ids are equal, else as "intersection"; the bit that is learnt in between follows
-      from the result.
+    * "auto": as "equal" if the ids are equal, else as "intersection".
     """
     if not party.owns_columns or table is None:
         return None
@@ -83,55 +81,34 @@ async def _align_equal(party: Party, table: Table, *, must: bool) -> AlignedTabl
 
 
 async def _compare(party: Party, table: Table, *, explain: bool = False) -> bytes | None:
-    """The digest of the ids if all owners hold the same in the same order; otherwise None, or the reason."""
-    owners = party.group.owners
-    key = await _common_key(party)
-    ordered = _ordered_digest(key, table.ids())
-    # With the number of rows as part of the digest, a difference does not show by how much they differ.
-    said = await exchange(party, "ids", Message({"digest": ordered}), owners)
-    same = all(message.text("digest") == ordered for message in said.values())
-    # If any two owners differ, every owner sees at least one difference, so all go on alike.
-    if same:
-        return bytes.fromhex(ordered)
+    """A digest of the ids if all owners hold the same in the same order; otherwise None, or the reason."""
+    ordered = _digest(party, "in order", table.ids())
+    if await _all_hold(party, ordered):
+        return ordered
     if not explain:
         return None
-    unordered = _unordered_digest(key, table.ids())
-    again = await exchange(party, "ids unordered", Message({"rows": table.rows, "digest": unordered}), owners)
-    for peer, message in again.items():
-        if message.integer("rows") != table.rows:
-            raise DataError(
-                f"the ids of {party.name} and {peer} do not match: {table.rows} rows against "
-                f"{message.integer('rows')}. Align by intersection, or bring tables of the same people."
-            )
-        if message.text("digest") != unordered:
-            raise DataError(
-                f"the ids of {party.name} and {peer} do not match, although both have {table.rows} rows. "
-                "Align by intersection, or bring tables of the same people."
-            )
+    peers = " and ".join(owner for owner in party.group.owners if owner != party.name)
+    if await _all_hold(party, _digest(party, "sorted", sorted(table.ids()))):
+        raise DataError(
+            f"{party.name} and {peers} hold the same ids in different orders. Sort the tables by id, or align by "
+            "intersection."
+        )
     raise DataError(
-        f"{party.name} and its peers hold the same ids in different orders. Sort the tables by id, or align by "
-        "intersection."
+        f"the ids of {party.name} and {peers} do not match. Align by intersection, or bring tables of the same "
+        "people."
     )
 
 
-async def _common_key(party: Party) -> bytes:
-    mine = party.randomness.bytes(32)
-    said = await exchange(party, "id key", Message({"part": mine.hex()}), party.group.owners)
-    parts = {party.name: mine.hex()} | {peer: message.text("part") for peer, message in said.items()}
-    return hashlib.sha256("/".join(parts[name] for name in sorted(parts)).encode()).digest()
+async def _all_hold(party: Party, digest: bytes) -> bool:
+    """Whether every owner holds the same digest: the intersection of sets of one element each."""
+    found = await intersect(party, [digest.hex()])
+    return found is not None and len(found.rows) == 1
 
 
-def _ordered_digest(key: bytes, ids: Iterable[str]) -> str:
-    state = hmac.new(key, digestmod=hashlib.sha256)
+def _digest(party: Party, what: str, ids: Iterable[str]) -> bytes:
+    """SHA-256 of a list of ids, bound to the run; it stays with the party."""
+    state = hashlib.sha256(f"colonnade ids {what} {party.run}".encode())
     for text in ids:
         encoded = text.encode()
         state.update(len(encoded).to_bytes(4, "little") + encoded)
-    return state.hexdigest()
-
-
-def _unordered_digest(key: bytes, ids: Iterable[str]) -> str:
-    """The sum of keyed digests of the single ids: the same for every order."""
-    total = 0
-    for text in ids:
-        total += int.from_bytes(hmac.digest(key, text.encode(), "sha256"), "little")
-    return f"{total % 2**256:064x}"
+    return state.digest()

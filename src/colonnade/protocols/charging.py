@@ -12,10 +12,11 @@ from colonnade.runtime.wire import Message
 async def charge_first(party: Party, release: Release) -> None:
     """Charge this party's ledger for the whole release and keep the peers' receipts.
 
-    A refusal is raised here, before anything derived from data is on the wire. Peers keep the head of
+    A refusal is raised here, before anything derived from data is on the wire. The charge must be a new one: the
+    noise that follows is drawn for it alone. Peers keep the head of
     this ledger, so that cutting its end off later is noticed.
     """
-    receipt: Receipt = party.ledger.charge(release, party.dataset)
+    receipt: Receipt = party.ledger.charge(release, party.dataset, fresh=True)
     mine = Message({"entry": receipt.entry, "head": receipt.head})
     said = await exchange(party, "receipts", mine, party.group.members)
     for peer, message in said.items():

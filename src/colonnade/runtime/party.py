@@ -15,8 +15,8 @@ from colonnade.runtime.transcript import Seen, Traffic
 class Book(Protocol):
     """What a protocol needs of a ledger: to be charged, and to keep what peers' ledgers say of themselves."""
 
-    def charge(self, release: Any, dataset: str) -> Any:
-        """Record the release, or refuse it, before anything leaves."""
+    def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
+        """Record the release, or refuse it, before anything leaves; `fresh` refuses an id charged before."""
         ...
 
     def keep_receipt(self, receipt: Any) -> None:
