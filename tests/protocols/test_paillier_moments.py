@@ -142,9 +142,11 @@ def test_the_plan_has_the_noise_of_the_three_keeper_path_and_a_line_for_every_ob
         assert view.event == by_observer[view.observer.name]
         assert isinstance(view.event.event, MatrixSkellam) and view.event.event.mu == plan.mu
     assert account(plan.views[0].event, 1e-5).epsilon <= 0.7
-    assert [line.observer for line in plan.release("bank", run="r", reproducible=False).lines] == [
-        "reader",
-        "party:insurer",
+    lines = plan.release("bank", run="r", reproducible=False).lines
+    assert [(line.observer, line.unit) for line in lines] == [
+        ("reader", "record"),
+        ("reader", "record-replaced"),
+        ("party:insurer", "others-part"),
     ]
     assert "Paillier at 2048 bits" in plan.views[2].assumption and "Paillier" not in plan.views[1].assumption
 

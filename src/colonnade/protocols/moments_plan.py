@@ -26,7 +26,7 @@ from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Approximated, Event, MatrixChange, MatrixSkellam, event_to_data
 from colonnade.privacy.guarantee import Guarantee, guarantee
-from colonnade.privacy.neighbours import ZERO_OUT, OthersPart, Unit
+from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart, Unit
 from colonnade.privacy.observers import Observer, PartyView, Reader, Server
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
@@ -221,19 +221,25 @@ class MomentsPlan:
         )
 
     def release(self, party: str, *, run: str, reproducible: bool) -> Release:
-        """What a member charges: the lines about its own columns, none if it owns nothing."""
-        lines = tuple(
-            Line(view.observer.name, view.unit.name, view.event)
-            for view in self.views
-            if party in self.group.owners and view.observer.name != PartyView(party).name
-        )
+        """What a member charges: the lines about its own columns, none if it owns nothing.
+
+        Beside the views there is the reader's line for a record replaced. It bounds what this release is to
+        whoever takes part in other runs and only reads this one, so that a ledger can add that up.
+        """
+        lines = []
+        for view in self.views if party in self.group.owners else ():
+            if view.observer.name != PartyView(party).name:
+                lines.append(Line(view.observer.name, view.unit.name, view.event))
+            if view.observer.name == Reader().name:
+                replaced = self._event(matrix_change_replace(self.shape_of_all_but(None)))
+                lines.append(Line(view.observer.name, REPLACE.name, replaced))
         return Release(
             id=f"{run}/moments",
             run=run,
             plan=self.hash,
             what=f"second moments of {self.size} columns",
             receiver=self.group.server,
-            lines=lines,
+            lines=tuple(lines),
             reproducible=reproducible,
         )
 
