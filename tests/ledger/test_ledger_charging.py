@@ -302,8 +302,8 @@ def test_a_starred_budget_gives_each_observer_a_total_of_its_own() -> None:
     ledger = Ledger.in_memory("bank")
     ledger.set_budget("adult", "*", "*", epsilon=exact, delta=DELTA)
     ledger.charge(release("r0"), "adult")
-    ledger.charge(release("r1", observer="reader"), "adult")
-    assert [total.observer for total in ledger.totals()] == ["reader", "server"]
+    ledger.charge(release("r1", observer="party:insurer"), "adult")
+    assert [total.observer for total in ledger.totals()] == ["party:insurer", "server"]
     with pytest.raises(BudgetExceeded):
         ledger.charge(release("r2"), "adult")
 

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from colonnade.errors import BudgetExceeded, LedgerAltered, LedgerError
-from colonnade.ledger.book import Book, Spent, accounts, events_of, left
+from colonnade.ledger.book import Book, accounts, events_of, left
 from colonnade.ledger.budget import Account
 from colonnade.ledger.release import Receipt, Release
+from colonnade.privacy.events import Event
 
 
 def admit(book: Book, release: Release, dataset: str) -> None:
-    """Return if every account of the release stays within every budget that governs it.
+    """Return if every account that the release adds to stays within every budget that governs it.
 
-    Raises `BudgetExceeded` for the first account that would not, or that has no budget.
+    Those are the accounts that it names, and the known accounts of the data set whose observers take no
+    part and read what is published. Raises `BudgetExceeded` for the first that would not stay within, or
+    that the release names and that has no budget.
 
     >>> from colonnade.ledger.release import Line
     >>> from colonnade.privacy.events import Gaussian
@@ -24,8 +27,11 @@ def admit(book: Book, release: Release, dataset: str) -> None:
     Traceback (most recent call last):
     colonnade.errors.BudgetExceeded: ...
     """
-    for account in accounts(release, dataset):
-        _admit(book, release, account)
+    named = accounts(release, dataset)
+    for account in dict.fromkeys((*named, *(other for other in book.known() if other.dataset == dataset))):
+        # An account to which the release adds nothing is no reason to refuse it, also if it is overdrawn.
+        if events := events_of(release, account):
+            _admit(book, release, account, events)
 
 
 def charged_before(book: Book, release: Release, text: str) -> Receipt | None:
@@ -70,7 +76,7 @@ def check_witness(receipt: Receipt, heads: Sequence[str], *, where: str) -> None
         )
 
 
-def _admit(book: Book, release: Release, account: Account) -> None:
+def _admit(book: Book, release: Release, account: Account, events: tuple[Event, ...]) -> None:
     budgets = book.governing(account)
     if not budgets:
         raise BudgetExceeded(
@@ -78,16 +84,18 @@ def _admit(book: Book, release: Release, account: Account) -> None:
             f"{release.receiver}. Declare one: set_budget('{account.dataset}', '{account.unit}', "
             f"'{account.observer}', epsilon=…, delta=…)."
         )
-    spent = book.spent.get(account, Spent())
+    spent = book.lost(account)
+    reads = all(line.observer != account.observer for line in release.lines)
+    why = f" {account.observer} takes no part in this and reads what is published." if reads else ""
     for budget in budgets:
-        after = spent.epsilon(budget.delta, *events_of(release, account))
+        after = spent.epsilon(budget.delta, *events)
         # Written so that a cost that is not a number is refused too.
         if not after <= budget.epsilon:
             before = spent.epsilon(budget.delta)
             raise BudgetExceeded(
                 f"{book.party}: releasing {release.what} to {release.receiver} costs ε = {_up(after - before)}; "
                 f"{_down(left(budget.epsilon, before))} is left of {_down(budget.epsilon)} ({account}, "
-                f"δ = {budget.delta:g}). Raise the budget, or plan again with more noise."
+                f"δ = {budget.delta:g}).{why} Raise the budget, or plan again with more noise."
             )
 
 

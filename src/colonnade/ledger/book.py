@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -19,6 +19,10 @@ from colonnade.ledger.chain import GENESIS, Entry, canonical
 from colonnade.ledger.release import Receipt, Release
 from colonnade.privacy.events import Composed, Event, Repeated
 from colonnade.privacy.guarantee import account as account_for
+from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, ColumnsOf, parse_unit
+from colonnade.privacy.observers import Reader
+
+READER = Reader().name
 
 
 @dataclass(frozen=True)
@@ -46,17 +50,37 @@ class Total:
 
 @dataclass
 class Spent:
-    """Everything that was charged to one account: how often each event, over how many releases."""
+    """What releases add up to: how often each event, over how many releases, how many of them seeded."""
 
     events: Counter[Event] = field(default_factory=Counter)
     entries: int = 0
-    reproducible: bool = False
+    seeded: int = 0
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether any of the releases had noise from a seed."""
+        return self.seeded > 0
+
+    def take(self, release: Release, events: tuple[Event, ...]) -> None:
+        """Count one more release, which is these events here."""
+        self.events.update(events)
+        self.entries += 1
+        self.seeded += release.reproducible
+
+    def plus(self, other: Spent) -> Spent:
+        """Both together."""
+        return Spent(self.events + other.events, self.entries + other.entries, self.seeded + other.seeded)
+
+    def without(self, part: Spent) -> Spent:
+        """The rest after releases that are counted here are left out."""
+        return Spent(self.events - part.events, self.entries - part.entries, self.seeded - part.seeded)
 
     def epsilon(self, delta: float, *extra: Event) -> float:
         """ε at δ of all events together with `extra`."""
         events = self.events.copy()
         events.update(extra)
-        return _epsilon(tuple(events.items()), delta)
+        # In one order whichever way they came: what admission computes is then, to the last bit, the next total.
+        return _epsilon(tuple(sorted(events.items(), key=lambda item: repr(item[0]))), delta)
 
 
 @dataclass
@@ -76,7 +100,10 @@ class Book:
     party: str = ""
     format: int = 0
     budgets: dict[Account, Budget] = field(default_factory=dict)
+    # By account, what the lines that name it add up to. An observer also reads what it took no part in: `lost`.
     spent: dict[Account, Spent] = field(default_factory=dict)
+    # By account, the reader's lines for that unit in releases that name the observer, which has its own lines there.
+    _took_part: dict[Account, Spent] = field(default_factory=dict)
     # Release id → what was charged under it, as canonical text, and the receipt.
     charged: dict[str, tuple[str, Receipt]] = field(default_factory=dict)
     # Peers' receipts, in the order they came.
@@ -115,20 +142,36 @@ class Book:
         release = Release.from_data(body["release"])
         if release.id in self.charged:
             raise ValueError(f"release {release.id!r} is charged twice")
-        for account in accounts(release, body["dataset"]):
-            spent = self.spent.setdefault(account, Spent())
-            spent.events.update(events_of(release, account))
-            spent.entries += 1
-            spent.reproducible |= release.reproducible
+        named = accounts(release, body["dataset"])
+        for account in named:
+            self.spent.setdefault(account, Spent()).take(release, events_of(release, account))
+        for observer in dict.fromkeys(account.observer for account in named if account.observer != READER):
+            for account in named:
+                if account.observer == READER:
+                    both = self._took_part.setdefault(replace(account, observer=observer), Spent())
+                    both.take(release, events_of(release, account))
         self.charged[release.id] = (canonical(body), receipt)
 
     def governing(self, account: Account) -> tuple[Budget, ...]:
         """The budgets that the account must keep, none if nobody declared one."""
         return governing(self.budgets.values(), account)
 
+    def lost(self, account: Account) -> Spent:
+        """All that the account's observer has seen: where it took part its own lines, elsewhere the reader's."""
+        own = self.spent.get(account, Spent())
+        if account.observer == READER or (unit := reading(account.unit)) is None:
+            return own
+        read = self.spent.get(Account(account.dataset, unit, READER), Spent())
+        return own.plus(read.without(self._took_part.get(replace(account, unit=unit), Spent())))
+
+    def known(self) -> tuple[Account, ...]:
+        """Every account that was charged by name, or that a budget names in full, in order of name."""
+        named = {account for account, budget in self.budgets.items() if budget.closeness == 2}
+        return tuple(sorted(named | self.spent.keys()))
+
     def total(self, account: Account) -> Total | None:
         """The account against the budget that leaves it least; None without a budget."""
-        spent = self.spent.get(account, Spent())
+        spent = self.lost(account)
         found = [
             Total(
                 dataset=account.dataset,
@@ -146,22 +189,37 @@ class Book:
         return min(found, key=lambda total: total.left, default=None)
 
     def totals(self) -> tuple[Total, ...]:
-        """Every account that was charged, or that a budget names in full, in order of name."""
-        named = {account for account, budget in self.budgets.items() if budget.closeness == 2}
-        found = (self.total(account) for account in sorted(named | self.spent.keys()))
+        """The totals of all known accounts, in order of name."""
+        found = (self.total(account) for account in self.known())
         return tuple(total for total in found if total is not None)
 
 
+def reading(unit: str) -> str | None:
+    """The reader's unit that bounds what somebody who only reads learns about `unit`; None if none does.
+
+    A part of one record is replaced within a record that is replaced whole. Columns change in every record,
+    and no line about one record bounds that.
+
+    >>> reading("record"), reading("others-part"), reading("columns:bank")
+    ('record', 'record-replaced', None)
+    """
+    if isinstance(parse_unit(unit), ColumnsOf):
+        return None
+    return unit if unit == ZERO_OUT.name else REPLACE.name
+
+
 def accounts(release: Release, dataset: str) -> tuple[Account, ...]:
-    """The accounts that a release falls on, each once, in the order of its lines."""
+    """The accounts that the lines of a release name, each once, in the order of its lines."""
     return tuple(dict.fromkeys(Account(dataset, line.unit, line.observer) for line in release.lines))
 
 
 def events_of(release: Release, account: Account) -> tuple[Event, ...]:
-    """What the release is to one account."""
-    return tuple(
-        line.event for line in release.lines if (line.unit, line.observer) == (account.unit, account.observer)
-    )
+    """What the release is to one account: its own lines if any names the observer, else what a reader gets."""
+    unit: str | None = account.unit
+    observer = account.observer
+    if all(line.observer != observer for line in release.lines):
+        unit, observer = reading(account.unit), READER
+    return tuple(line.event for line in release.lines if (line.unit, line.observer) == (unit, observer))
 
 
 def budget_to_data(budget: Budget) -> dict[str, Any]:

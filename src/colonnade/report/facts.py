@@ -166,8 +166,7 @@ def before_facts(ledger: Ledger, run: str) -> list[Facts]:
         book.read(entry)
     found = []
     for total in ledger.totals():
-        spent = book.spent.get(Account(total.dataset, total.unit, total.observer))
-        epsilon = spent.epsilon(total.delta) if spent is not None else 0.0
+        epsilon = book.lost(Account(total.dataset, total.unit, total.observer)).epsilon(total.delta)
         found.append({"epsilon_before": epsilon, "left_before": left(total.budget_epsilon, epsilon)})
     return found
 
