@@ -213,3 +213,15 @@ def test_sampling_is_refused_where_it_is_not_proved_to_help(inner: Any) -> None:
 def test_data_that_is_no_event_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises((TypeError, ValueError)):
         event_from_data(data)
+
+
+def test_equal_schedules_hash_alike_whatever_their_numbers_are_written_as() -> None:
+    written = PerStep((2, Fraction(1, 2), 2), 4)
+    same = PerStep((2.0, 0.5, Fraction(2)), Fraction(4))
+    assert written == same and hash(written) == hash(same) and len({written, same}) == 1
+    assert len({written, PerStep((2, 1, 2), 4), PerStep((2, Fraction(1, 2), 2), 4, discrete=False)}) == 3
+
+
+def test_a_bad_step_is_named_also_after_many_equal_ones() -> None:
+    with pytest.raises(ValueError, match="step 1000"):
+        PerStep((1,) * 1000 + (-1,), 4)

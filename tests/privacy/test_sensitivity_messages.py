@@ -306,3 +306,39 @@ def test_impossible_settings_are_refused(call):
 
 def test_the_total_is_the_root_of_the_sum_of_squares():
     assert StepSensitivities((1.0, 2.0, 2.0)).total == 3.0
+
+
+@settings(deadline=None)
+@given(
+    rows=st.integers(1, 40),
+    batch=st.integers(1, 12),
+    epochs=st.integers(1, 5),
+    step_size=st.floats(0.01, 3.0),
+    ridge=st.sampled_from([0.0, 0.05, 0.3]),
+    grid=st.sampled_from([0.0, 2.0**-16, 0.1]),
+    radius=st.sampled_from([0.05, 1.0]),
+)
+def test_the_steps_are_those_of_the_worst_of_all_records_followed_one_by_one(
+    rows: int, batch: int, epochs: int, step_size: float, ridge: float, grid: float, radius: float
+) -> None:
+    """Follow the record at each position through the recursion of the proof; no position may cost more."""
+    schedule = Schedule(rows, batch, epochs)
+    cap, clip = 0.8, 1.5
+    found = passive_messages(
+        schedule, radius=radius, cap=cap, step_size=step_size, clip=clip, ridge=ridge, grid=grid
+    )
+    followed = []
+    for position in range(schedule.steps_per_epoch):
+        distance, steps = 0.0, []
+        for step in range(schedule.steps):
+            here = step % schedule.steps_per_epoch
+            used, size = here == position, schedule.size_of(here)
+            square = (size - used) * (cap * distance) ** 2 + used * (2 * radius * cap) ** 2
+            steps.append(math.sqrt(square) + grid * math.sqrt(size))
+            distance = abs(1 - step_size * ridge) * distance + used * 2 * step_size * clip * cap / batch
+            distance = min(2 * radius, distance)
+        followed.append(steps)
+    totals = [math.hypot(*steps) for steps in followed]
+    assert found.total == pytest.approx(max(totals), rel=1e-12)
+    assert found.total >= max(totals) * (1 - 2.0**-50)
+    assert any(found.per_step == pytest.approx(steps, rel=1e-12, abs=0) for steps in followed)

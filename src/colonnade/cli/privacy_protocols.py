@@ -210,8 +210,13 @@ def messages(sender: Sender, descent: Descent) -> Family:
     grid = float(descent.grid)
 
     @cache
-    def per_step(epochs: int) -> tuple[float, ...]:
-        schedule = Schedule(descent.rows, descent.batch, epochs)
+    def in_grid_steps(epochs: int) -> tuple[Fraction, ...]:
+        # Fractions keep Δ/grid exact: a float quotient could round down. Equal steps share one.
+        steps = per_step(Schedule(descent.rows, descent.batch, epochs))
+        exact = {step: Fraction(step) / descent.grid for step in set(steps)}
+        return tuple(exact[step] for step in steps)
+
+    def per_step(schedule: Schedule) -> tuple[float, ...]:
         if sender == "passive":
             return passive_messages(
                 schedule,
@@ -235,9 +240,9 @@ def messages(sender: Sender, descent: Descent) -> Family:
 
     def views(sigma: Fraction, epochs: int) -> tuple[View, ...]:
         DiscreteGaussianNoise((sigma / descent.grid) ** 2)  # refuses what cannot be drawn
-        # Fractions keep Δ/grid exact: a float quotient could round down.
-        steps = tuple(Fraction(step) / descent.grid for step in per_step(epochs))
-        event = Approximated(PerStep(steps, (sigma / descent.grid) ** 2), draws=epochs * descent.rows)
+        event = Approximated(
+            PerStep(in_grid_steps(epochs), (sigma / descent.grid) ** 2), draws=epochs * descent.rows
+        )
         clips = "" if sender == "active" else f", {sender} clips what it receives to ±{descent.clip:g}"
         assumption = f"batches are public, every record is used once an epoch{clips}"
         return (View(PartyView(observer), PartOf(sender), event, assumption),)

@@ -69,8 +69,7 @@ def curves_of(leaf: Leaf) -> tuple[tuple[Curve, int], ...] | None:
         case Gaussian():
             return _symmetric(_gaussian(float(leaf.sensitivity / leaf.sigma)))
         case PerStep() if not leaf.discrete:
-            squares = math.fsum(float(sensitivity) ** 2 for sensitivity in leaf.sensitivities)
-            return _symmetric(_gaussian(math.sqrt(squares / float(leaf.sigma_squared))))
+            return _symmetric(_gaussian(math.sqrt(leaf.sum_of_squares / float(leaf.sigma_squared))))
         case Laplace():
             return _symmetric(_laplace(float(leaf.sensitivity / leaf.scale)))
         case DiscreteLaplace():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from colonnade.privacy.composition import Items
-from colonnade.privacy.events import PoissonBinomial
+from colonnade.privacy.events import PerStep, PoissonBinomial
 from colonnade.privacy.hockey_stick import Curve, curves_of
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def loss_distribution(items: Items, scale: float) -> LossDistribution | None:
     >>> 0.9 < losses.epsilon(1e-5) < 1.0
     True
     """
+    if any(isinstance(leaf, PerStep) and leaf.discrete for leaf, _ in items.leaves):
+        return None  # no curve is proved for these, and a long schedule is slow to put in order
     # Scales within a factor of two share a grid, so that nearby questions share an answer.
     return _distribution(items, 2.0 ** math.ceil(math.log2(scale))) if 1e-6 < scale < 1e6 else None
 

@@ -95,7 +95,7 @@ def rule_of(leaf: Leaf) -> Curve:
         case DiscreteGaussian():
             return _proportional(float(leaf.sensitivity) ** 2 / (2 * float(leaf.sigma_squared)))
         case PerStep():
-            return _proportional(sum_of_squares(leaf) / (2 * float(leaf.sigma_squared)))
+            return _proportional(leaf.sum_of_squares / (2 * float(leaf.sigma_squared)))
         case Laplace():
             return partial(laplace_renyi, float(leaf.sensitivity / leaf.scale))
         case DiscreteLaplace():
@@ -118,15 +118,6 @@ def rule_of(leaf: Leaf) -> Curve:
 
 def _proportional(slope: float) -> Curve:
     return lambda order: order * slope
-
-
-def sum_of_squares(steps: PerStep) -> float:
-    """Σ Δ_t² over the steps.
-
-    >>> sum_of_squares(PerStep((3, 4), sigma_squared=1))
-    25.0
-    """
-    return math.fsum(float(sensitivity) ** 2 for sensitivity in steps.sensitivities)
 
 
 def laplace_renyi(ratio: float, order: float) -> float:

@@ -18,7 +18,7 @@ from colonnade.privacy.events import Gaussian, PerStep
 from colonnade.privacy.gdp import gaussian_delta, gaussian_epsilon
 from colonnade.privacy.loss import LEAST_DELTA, loss_distribution
 from colonnade.privacy.pure import pure_epsilon
-from colonnade.privacy.renyi import least_delta, least_epsilon, sum_of_squares
+from colonnade.privacy.renyi import least_delta, least_epsilon
 
 _LOSS_NAME = "privacy loss distribution"
 _TYPICAL_DELTA = 1e-6
@@ -97,7 +97,7 @@ def gaussian_mu_of(items: Items) -> float | None:
         if isinstance(leaf, Gaussian):
             squares.append(times * float(leaf.sensitivity / leaf.sigma) ** 2)
         elif isinstance(leaf, PerStep) and not leaf.discrete:
-            squares.append(times * sum_of_squares(leaf) / float(leaf.sigma_squared))
+            squares.append(times * leaf.sum_of_squares / float(leaf.sigma_squared))
         else:
             return None
     return math.sqrt(math.fsum(squares))

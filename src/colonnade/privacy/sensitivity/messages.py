@@ -9,12 +9,16 @@ docs/proofs/message-sensitivity.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colonnade.privacy.sensitivity.losses import LossBounds
+
+Floats: TypeAlias = NDArray[np.float64]
+Counts: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -239,26 +243,48 @@ def _worst_record(
     limit: float,
     grid: float,
 ) -> StepSensitivities:
-    """Follow a record at every position of an epoch at once; keep the one with the largest Σ Δ_t²."""
-    per_epoch = schedule.steps_per_epoch
-    sizes = [schedule.size_of(position) for position in range(per_epoch)]
+    """The steps of the record, among all positions of an epoch, with the largest Σ Δ_t².
+
+    A record moves nothing before its first use, and how far the weights have moved k steps after that does not
+    depend on where in the epoch it stands: one sequence of distances serves every position.
+    """
+    per_epoch, epochs, batch = schedule.steps_per_epoch, schedule.epochs, schedule.batch
+    last = schedule.size_of(per_epoch - 1)
     # Each of the T steps multiplies and adds a few times; this covers the rounding of all of them.
     upward = 1 + (8 * schedule.steps + 64) * 2.0**-53
+    since_first_use = np.array(_distances(schedule, jump=jump, shrink=shrink, limit=limit))
 
-    def follow(positions: np.ndarray) -> Iterator[np.ndarray]:
-        distance = np.zeros(len(positions))
-        for step in range(schedule.steps):
-            here = step % per_epoch
-            used = positions == here
-            square = (sizes[here] - used) * (reach * distance) ** 2 + used * row**2
-            yield np.sqrt(square) * upward + grid * math.sqrt(sizes[here])
-            distance = np.minimum(limit, shrink * distance + used * jump)
+    def moved(distance: Floats, size: Counts | int, used: Counts) -> Floats:
+        square = (size - used) * (reach * distance) ** 2 + used * row**2
+        return np.asarray(np.sqrt(square) * upward + grid * np.sqrt(size))
 
-    totals = np.zeros(per_epoch)
-    for moved in follow(np.arange(per_epoch)):
-        totals += moved**2
-    worst = np.array([int(totals.argmax())])
-    return StepSensitivities(tuple(float(moved[0]) for moved in follow(worst)))
+    # Squares by epoch and by steps since the last use, in full batches and in the last one.
+    used = (np.arange(per_epoch) == 0).astype(np.int64)
+    distances = since_first_use.reshape(epochs, per_epoch)
+    full = moved(distances, batch, used) ** 2
+    # Of the last epoch, a record at position p sees the lags 0, …, n − 1 − p only, the last of them in the last batch;
+    # sums of squares, never differences, so that nothing cancels.
+    seen = full.sum(axis=0)
+    before = np.concatenate(([0.0], np.cumsum(seen[:-1])))
+    after = np.concatenate(([0.0], np.cumsum(full[:-1].sum(axis=0)[:0:-1])))[::-1]
+    in_last = (moved(distances, last, used) ** 2).sum(axis=0)
+    unmoved = np.arange(per_epoch) * (grid * math.sqrt(batch)) ** 2
+    totals = (before + in_last + after)[::-1] + unmoved
+    worst = int(totals.argmax())
+
+    place = np.arange(schedule.steps) % per_epoch
+    distance = np.concatenate((np.zeros(worst), since_first_use[: schedule.steps - worst]))
+    sizes = np.where(place == per_epoch - 1, last, batch)
+    return StepSensitivities(tuple(moved(distance, sizes, (place == worst).astype(np.int64)).tolist()))
+
+
+def _distances(schedule: Schedule, *, jump: float, shrink: float, limit: float) -> list[float]:
+    """How far a record has moved the weights, 0, 1, 2, … steps after its first use."""
+    distances, distance = [], 0.0
+    for step in range(schedule.steps):
+        distances.append(distance)
+        distance = min(limit, shrink * distance + (0.0 if step % schedule.steps_per_epoch else jump))
+    return distances
 
 
 def _check(*values: float) -> None:
