@@ -1,14 +1,21 @@
 PYTHON ?= python3
 BIN := .venv/bin
-BENCHMARKS := field_kernels moments noise gram paillier psi masks
+BENCHMARKS := field_kernels moments noise gram paillier psi masks accounting
 
-.PHONY: demo test check format bench reproduce clean
+.PHONY: demo test coverage check format bench reproduce clean
 
 demo: .venv/ready
 	$(BIN)/colonnade demo
 
 test: .venv/ready
 	$(BIN)/pytest -n 2 -m "not slow"
+
+# Every branch of the two rooms that guarantees rest on. Rooms are named by path: named as modules,
+# the run fails while importing numpy.
+coverage: .venv/ready
+	$(BIN)/pytest -n 2 -m "not slow" tests/privacy tests/vectors tests/noise src/colonnade/privacy src/colonnade/noise \
+		--cov=src/colonnade/privacy --cov=src/colonnade/noise --cov-branch --cov-fail-under=100 \
+		--cov-report=term-missing:skip-covered
 
 check: .venv/ready
 	$(BIN)/ruff format --check .

@@ -242,6 +242,10 @@ def test_conversion_is_sound_for_normal_noise() -> None:
                 assert epsilon_from_renyi(order, order * mu * mu / 2, delta) >= gaussian_epsilon(mu, delta)
 
 
+def test_a_divergence_that_is_no_number_proves_nothing() -> None:
+    assert epsilon_from_renyi(2.0, math.nan, 1e-5) == math.inf
+
+
 def test_a_conversion_at_order_one_is_refused() -> None:
     for convert in (epsilon_from_renyi, delta_from_renyi):
         with pytest.raises(ValueError, match="greater than 1"):
