@@ -10,8 +10,8 @@ demo: .venv/ready
 test: .venv/ready
 	$(BIN)/pytest -n 2 -m "not slow"
 
-# Every branch of the two rooms that guarantees rest on. Rooms are named by path: named as modules,
-# the run fails while importing numpy.
+# Every branch of the two rooms that guarantees rest on, by their tests and examples. Rooms are named by path, so
+# that coverage need not import them to find them.
 coverage: .venv/ready
 	$(BIN)/pytest -n 2 -m "not slow" tests/privacy tests/vectors tests/noise src/colonnade/privacy src/colonnade/noise \
 		--cov=src/colonnade/privacy --cov=src/colonnade/noise --cov-branch --cov-fail-under=100 \
