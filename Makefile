@@ -32,8 +32,9 @@ bench: .venv/ready .bench-venv/ready
 	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python benchmarks/$$name.py --json || exit 1; done
 	@if [ -n "$(DATA)" ]; then echo utility; $(BIN)/python benchmarks/utility.py --data "$(DATA)" --json; fi
 
+# Studies; DATA=folder adds those that read public data sets.
 reproduce: .venv/ready
-	$(BIN)/pytest -n 2 -m slow
+	COLONNADE_DATA="$(DATA)" $(BIN)/pytest -n 2 -m slow
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -226,8 +226,8 @@ PLANS: dict[str, tuple[Change, tuple[str, ...]]] = {
     ),
     "one party": (replaced("job.toml", '"bank", "insurer"', '"bank"'), ("job.toml", "at least two")),
     "a path for a party": (
-        replaced("job.toml", '"bank", "insurer"', '"../bank", "insurer"'),
-        ("job.toml", "'../bank'", "no name for a party"),
+        replaced("job.toml", '"bank", "insurer"', '"bank", "../insurer"'),
+        ("job.toml", "'../insurer'", "no name for a party"),
     ),
     "server with columns": (
         replaced("job.toml", "delta = 1e-5", 'server = "insurer"'),

@@ -254,7 +254,7 @@ def test_asking_for_more_components_than_can_be_learned_warns_and_none_is_an_ans
     with pytest.warns(NoiseWarning, match="no component is kept"):
         nothing = PCA().fit(PEOPLE.release("none", mode="linear", noise=1e5))
     assert nothing.transform(PEOPLE.raw).shape == (PEOPLE.rows, 0)
-    with pytest.raises(InputError, match="has 7 features"):
+    with pytest.raises(InputError, match="there are 7 features"):
         PCA(8).fit(noisy)
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from ledger_samples import DELTA, STEP, ledger_with_history, release
 
-from colonnade.errors import BudgetExceeded, InputError, LedgerError, PrivacyError
+from colonnade.errors import BudgetExceeded, InputError, LedgerAltered, LedgerError, PrivacyError
 from colonnade.ledger import Ledger, Line, Receipt, Release, Total
 from colonnade.privacy.events import Approximated, Composed, Event, Gaussian, PoissonSampled, Repeated
 from colonnade.privacy.guarantee import account
@@ -382,12 +382,16 @@ def test_a_peers_receipt_is_kept_once() -> None:
 
 def test_a_peer_that_tells_two_histories_is_found_out_and_one_that_goes_on_is_not() -> None:
     ledger = bank()
-    told, retold = Receipt("insurer", entry=3, head="ab" * 32), Receipt("insurer", entry=3, head="cd" * 32)
+    one, two = "11" * 32, "22" * 32
+    told = Receipt("insurer", entry=3, head="ab" * 32, origin=one)
+    retold = Receipt("insurer", entry=3, head="cd" * 32, origin=one)
     ledger.keep_receipt(told)
-    ledger.keep_receipt(Receipt("insurer", entry=4, head="cd" * 32))
-    ledger.keep_receipt(Receipt("shop", entry=3, head="cd" * 32))
+    ledger.keep_receipt(Receipt("insurer", entry=4, head="cd" * 32, origin=one))
+    ledger.keep_receipt(Receipt("insurer", entry=3, head="cd" * 32, origin=two))
+    ledger.keep_receipt(Receipt("shop", entry=3, head="cd" * 32, origin=one))
     assert ledger.contradictions() == ()
-    ledger.keep_receipt(retold)
+    with pytest.raises(LedgerAltered, match="insurer gives another head for entry 3"):
+        ledger.keep_receipt(retold)
     assert ledger.contradictions() == ((told, retold),)
 
 

@@ -97,6 +97,7 @@ class Book:
     where: str
     seq: int = 0
     head: str = GENESIS
+    origin: str = ""
     party: str = ""
     format: int = 0
     budgets: dict[Account, Budget] = field(default_factory=dict)
@@ -122,6 +123,7 @@ class Book:
                 f"{self.where}: entry {entry.seq} is not one that Colonnade writes ({error})."
             ) from error
         self.seq, self.head = entry.seq, entry.hash
+        self.origin = self.origin or entry.hash
 
     def _take(self, entry: Entry) -> None:
         body = entry.body
@@ -132,7 +134,7 @@ class Book:
                 budget = budget_from_data(body)
                 self.budgets[budget.account] = budget
             case "charge":
-                self._charge(body, Receipt(party=self.party, entry=entry.seq, head=entry.hash))
+                self._charge(body, Receipt(self.party, entry.seq, entry.hash, self.origin))
             case "receipt":
                 self.receipts[Receipt.from_data(body)] = None
             case _:

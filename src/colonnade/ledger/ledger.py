@@ -135,13 +135,14 @@ class Ledger:
             if book.budgets.get(budget.account) != budget:
                 self._append(page, "budget", budget_to_data(budget))
 
-    def charge(self, release: Release, dataset: str) -> Receipt:
+    def charge(self, release: Release, dataset: str, *, fresh: bool = False) -> Receipt:
         """Charge a release to a data set before it leaves; the receipt goes to peers.
 
-        All events ever charged to an account are composed and converted at its budget's δ. If any account
-        of the release would pass its budget, or has none, this raises `BudgetExceeded` and writes
-        nothing. A release id is charged once: the same release again returns the first receipt, another
-        release under the same id raises `LedgerError`.
+        All events ever charged to an account are composed and converted at its budget's δ. If any account that the
+        release adds to would pass its budget, or one that it names has none, this raises `BudgetExceeded` and
+        writes nothing. A release id is charged once: the same release again returns the first receipt, another
+        release under the same id raises `LedgerError`. With `fresh` an id that was charged before is refused:
+        whoever draws noise asks so, because a second draw is a second release.
 
         >>> ledger = Ledger.in_memory("bank")
         >>> ledger.charge(Release("r", "run", "plan", "a count", "server", (), False), "adult").entry
@@ -154,13 +155,21 @@ class Ledger:
         with self._lock, self._journal.writing() as page:
             book = self._catch_up(page)
             if (earlier := charged_before(book, release, canonical(body))) is not None:
+                if fresh:
+                    raise LedgerError(
+                        f"{self.party}: release {release.id!r} was charged before, at entry {earlier.entry}; a second "
+                        "draw of its noise would be a second release. Start a new run."
+                    )
                 return earlier
             admit(book, release, dataset)
             entry = self._append(page, "charge", body)
-        return Receipt(party=self.party, entry=entry.seq, head=entry.hash)
+        return Receipt(self.party, entry.seq, entry.hash, book.origin)
 
     def keep_receipt(self, receipt: Receipt) -> None:
         """Keep a peer's receipt, as a witness that its entry was written. A receipt is kept once.
+
+        Raises `LedgerAltered` if the peer gave another head for the same entry of the same ledger before: what
+        followed was cut off and written anew. Both receipts are kept, because together they are the evidence.
 
         >>> ledger = Ledger.in_memory("bank")
         >>> ledger.keep_receipt(Receipt(party="insurer", entry=3, head="0" * 64))
@@ -174,8 +183,15 @@ class Ledger:
             )
         with self._lock, self._journal.writing() as page:
             book = self._catch_up(page)
+            others = [kept for kept in book.receipts if receipt.contradicts(kept)]
             if receipt not in book.receipts:
                 self._append(page, "receipt", receipt.to_data())
+        if others:
+            raise LedgerAltered(
+                f"{self._journal.where}: {receipt.party} gives another head for entry {receipt.entry} of its ledger "
+                f"than it gave before, so entries of that ledger were cut off. Both receipts are kept here as evidence; "
+                f"ask {receipt.party} to restore its ledger from a copy."
+            )
 
     def receipts(self, party: str | None = None) -> tuple[Receipt, ...]:
         """The peers' receipts kept here, or those of one peer: what it needs for its `verify`.
@@ -189,21 +205,19 @@ class Ledger:
     def contradictions(self) -> tuple[tuple[Receipt, Receipt], ...]:
         """Pairs of kept receipts in which one peer gives two heads for one entry: it has told two histories.
 
-        Its ledger was altered, or was started anew, as a ledger in memory is with every process.
+        A ledger that was begun anew, as one in memory is with every process, has another origin and contradicts
+        nothing.
 
-        >>> ledger = Ledger.in_memory("bank")
-        >>> ledger.keep_receipt(Receipt(party="insurer", entry=3, head="0" * 64))
-        >>> ledger.keep_receipt(Receipt(party="insurer", entry=3, head="1" * 64))
-        >>> [(first.entry, second.entry) for first, second in ledger.contradictions()]
-        [(3, 3)]
+        >>> Ledger.in_memory("bank").contradictions()
+        ()
         """
-        told: dict[tuple[str, int], Receipt] = {}
-        found = []
-        for receipt in self._current().receipts:
-            first = told.setdefault((receipt.party, receipt.entry), receipt)
-            if first != receipt:
-                found.append((first, receipt))
-        return tuple(found)
+        kept = tuple(self._current().receipts)
+        return tuple(
+            (first, second)
+            for place, second in enumerate(kept)
+            for first in kept[:place]
+            if second.contradicts(first)
+        )
 
     def receipt(self) -> Receipt:
         """A receipt for the last entry, for peers to keep.
@@ -212,7 +226,7 @@ class Ledger:
         1
         """
         book = self._current()
-        return Receipt(party=book.party, entry=book.seq, head=book.head)
+        return Receipt(book.party, book.seq, book.head, book.origin)
 
     def totals(self) -> tuple[Total, ...]:
         """What every account has lost, and what is left of its budget.

@@ -115,7 +115,8 @@ class Release:
 class Receipt:
     """A ledger's head after an entry: whoever keeps it can tell if that entry is later changed or gone.
 
-    It shows the number of entries and a digest, and nothing of what they say.
+    It shows the number of entries and a digest, and nothing of what they say. `origin` is the hash of the first entry:
+    it tells a ledger that was cut off from one that was begun anew.
 
     >>> receipt = Receipt(party="bank", entry=3, head="0" * 64)
     >>> Receipt.from_data(receipt.to_data()) == receipt
@@ -125,6 +126,7 @@ class Receipt:
     party: str
     entry: int
     head: str
+    origin: str = ""
 
     def __post_init__(self) -> None:
         # A receipt comes from a peer's bytes, so its shape is checked here, once.
@@ -134,12 +136,29 @@ class Receipt:
             raise ValueError(f"a receipt names an entry, counted from 1; found {self.entry!r}")
         if not isinstance(self.head, str) or not _HASH.fullmatch(self.head):
             raise ValueError("a receipt's head is a SHA-256 digest in 64 hexadecimal digits")
+        if not isinstance(self.origin, str) or (self.origin and not _HASH.fullmatch(self.origin)):
+            raise ValueError("a receipt's origin is a SHA-256 digest in 64 hexadecimal digits, or empty")
+
+    def contradicts(self, other: Receipt) -> bool:
+        """Whether both are for one entry of one ledger and cannot both be true.
+
+        >>> told = Receipt("bank", entry=3, head="0" * 64, origin="a" * 64)
+        >>> told.contradicts(Receipt("bank", entry=3, head="1" * 64, origin="a" * 64))
+        True
+        >>> told.contradicts(Receipt("bank", entry=3, head="1" * 64, origin="b" * 64))
+        False
+        """
+        return (
+            (self.party, self.entry, self.origin) == (other.party, other.entry, other.origin)
+            and self.origin != ""
+            and self.head != other.head
+        )
 
     def to_data(self) -> dict[str, Any]:
         """The receipt as JSON data."""
-        return {"party": self.party, "entry": self.entry, "head": self.head}
+        return {"party": self.party, "entry": self.entry, "head": self.head, "origin": self.origin}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Receipt:
         """The receipt that `to_data` wrote."""
-        return cls(party=data["party"], entry=data["entry"], head=data["head"])
+        return cls(party=data["party"], entry=data["entry"], head=data["head"], origin=data["origin"])

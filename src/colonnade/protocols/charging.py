@@ -14,14 +14,14 @@ async def charge_first(party: Party, release: Release) -> None:
 
     A refusal is raised here, before anything derived from data is on the wire. The charge must be a new one: the
     noise that follows is drawn for it alone. Peers keep the head of
-    this ledger, so that cutting its end off later is noticed.
+    this ledger, so that cutting its end off is noticed at the next run.
     """
     receipt: Receipt = party.ledger.charge(release, party.dataset, fresh=True)
-    mine = Message({"entry": receipt.entry, "head": receipt.head})
+    mine = Message({"entry": receipt.entry, "head": receipt.head, "origin": receipt.origin})
     said = await exchange(party, "receipts", mine, party.group.members)
     for peer, message in said.items():
         try:
-            theirs = Receipt(peer, message.integer("entry"), message.text("head"))
+            theirs = Receipt(peer, message.integer("entry"), message.text("head"), message.text("origin"))
         except ValueError as error:
             raise RemoteProtocolError(f"{party.name} at step 'receipts', from {peer}: {error}") from None
         party.ledger.keep_receipt(theirs)

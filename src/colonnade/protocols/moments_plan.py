@@ -35,6 +35,7 @@ from colonnade.privacy.sensitivity.matrix import (
     matrix_change_zero_out,
 )
 from colonnade.protocols.agreement import digest
+from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
 from colonnade.protocols.shared import block_rows
 from colonnade.runtime.group import Group
 
@@ -188,8 +189,8 @@ class MomentsPlan:
         group = self.group
         zero_out = self._event(matrix_change_zero_out(self.shape_of_all_but(None)))
         views = [
-            View(Server(), ZERO_OUT, zero_out, _server_assumption(group)),
-            View(Reader(), ZERO_OUT, zero_out, _reader_assumption(group)),
+            View(Server(), ZERO_OUT, zero_out, server_assumption(group)),
+            View(Reader(), ZERO_OUT, zero_out, reader_assumption(group)),
         ]
         for owner in group.owners:
             if group.threshold == 1:
@@ -198,7 +199,7 @@ class MomentsPlan:
                 # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
                 change = matrix_change_replace(self.shape_of_all_but(None))
             views.append(
-                View(PartyView(owner), OthersPart(owner), self._event(change), _party_assumption(group))
+                View(PartyView(owner), OthersPart(owner), self._event(change), party_assumption(group))
             )
         return tuple(views)
 
@@ -371,27 +372,3 @@ def _scaled(event: Event, mu: Fraction) -> Event:
         raise TypeError(f"a moment release is matrix Skellam noise, not {type(event).__name__}")
     leaf = event.event
     return replace(event, event=replace(leaf, mu=leaf.mu * mu))
-
-
-def _server_assumption(group: Group) -> str:
-    t = group.threshold
-    if group.server_keeps:
-        others = "no other keeper" if t == 1 else f"fewer than {t} other keepers"
-        return f"it colludes with {others} (with {_count(t, 'keeper')} it would recover every column)"
-    told = "its noise and its shares" if t == 1 else "their noise and their shares"
-    return f"at most {_count(t, 'owner')} disclose{'s' if t == 1 else ''} {told} to it"
-
-
-def _reader_assumption(group: Group) -> str:
-    t = group.threshold
-    return f"at most {_count(t, 'owner')} disclose{'s its' if t == 1 else ' their'} noise"
-
-
-def _party_assumption(group: Group) -> str:
-    t = group.threshold
-    others = "no other keeper or owner" if t == 1 else f"fewer than {t} other keepers or owners"
-    return f"it colludes with {others} (its own columns and its own noise it knows)"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"one {noun}" if number == 1 else f"{number} {noun}s"
