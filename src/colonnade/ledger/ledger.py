@@ -189,8 +189,8 @@ class Ledger:
         if others:
             raise LedgerAltered(
                 f"{self._journal.where}: {receipt.party} gives another head for entry {receipt.entry} of its ledger "
-                f"than it gave before, so entries of that ledger were cut off. Both receipts are kept here as evidence; "
-                f"ask {receipt.party} to restore its ledger from a copy."
+                f"than it gave before, so entries of that ledger were cut off. Both receipts are kept here as "
+                f"evidence; ask {receipt.party} to restore its ledger from a copy."
             )
 
     def receipts(self, party: str | None = None) -> tuple[Receipt, ...]:
