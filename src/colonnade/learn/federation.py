@@ -53,8 +53,8 @@ class Federation:
     >>> pca = PCA(n_components=1, epsilon=1.0, delta=1e-5).fit(federation)
     >>> pca.components_.shape
     (1, 2)
-    >>> [total.left < 2.0 for total in federation.ledgers["bank"].totals()]
-    [True, True, True]
+    >>> all(total.left < 2.0 for total in federation.ledgers["bank"].totals())
+    True
     """
 
     def __init__(
