@@ -29,12 +29,12 @@ PLACES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 def covers_text(rate: float) -> str:
     """What the intervals mean, and what they do not.
 
-    >>> covers_text(0.95)[:48]
-    'Intervals cover, with probability at least 95 %,'
+    >>> covers_text(0.95)[:60]
+    'Intervals cover, 95 times in 100 on average over the columns'
     """
     return (
-        f"Intervals cover, with probability at least {100 * rate:g} %, what the same rule with the same floor would "
-        "have found without the noise that protects people. They do not say how other people's rows would have "
+        f"Intervals cover, {100 * rate:g} times in 100 on average over the columns, what the same rule with the same "
+        "floor would have found without the noise that protects people. They do not say how other people's rows would have "
         "changed it (sampling error), and not what the floor damps."
     )
 
