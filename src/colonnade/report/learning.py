@@ -34,8 +34,8 @@ def covers_text(rate: float) -> str:
     """
     return (
         f"Intervals cover, {100 * rate:g} times in 100 on average over the columns, what the same rule with the same "
-        "floor would have found without the noise that protects people. They do not say how other people's rows would have "
-        "changed it (sampling error), and not what the floor damps."
+        "floor would have found without the noise that protects people. They do not say how other people's rows "
+        "would have changed it (sampling error), and not what the floor damps."
     )
 
 
