@@ -34,7 +34,7 @@ bench: .venv/ready .bench-venv/ready
 
 # Studies; DATA=folder adds those that read public data sets.
 reproduce: .venv/ready
-	COLONNADE_DATA="$(DATA)" $(BIN)/pytest -n 2 -m slow
+	COLONNADE_EXAMPLES=new COLONNADE_DATA="$(DATA)" $(BIN)/pytest -n 2 -m slow
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -42,7 +42,8 @@ from colonnade.privacy.events import (
 from colonnade.privacy.gdp import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_sigma
 from colonnade.privacy.guarantee import account, delta_at
 from colonnade.privacy.pure import pure_epsilon
-from colonnade.privacy.renyi import least_epsilon
+from colonnade.privacy.renyi import least_delta, least_epsilon
+from colonnade.privacy.routes import least_delta_of_routes
 
 
 def test_normal_noise_is_accounted_for_exactly() -> None:
@@ -53,6 +54,13 @@ def test_normal_noise_is_accounted_for_exactly() -> None:
     assert cost.order is None
     assert cost.epsilon == pytest.approx(gaussian_epsilon(mu, 1e-5), rel=1e-11)
     assert delta_at(event, 1.0) == pytest.approx(gaussian_delta(mu, 1.0), rel=1e-11)
+
+
+def test_the_delta_of_a_loss_distribution_is_taken_where_it_is_least() -> None:
+    items = itemise(Repeated(Laplace(1, 10), times=10))
+    by_losses = least_delta_of_routes(items, 0.5)
+    assert by_losses.method == "privacy loss distribution"
+    assert by_losses.value < least_delta(items, 0.5)[0]
 
 
 def test_discrete_gaussian_noise_is_never_accounted_for_as_normal() -> None:
