@@ -1,0 +1,68 @@
+"""Certificates made for tests: a root, and what it or somebody else issues."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.x509.oid import NameOID
+
+from colonnade.runtime.identity import Identity
+
+DAY = datetime.timedelta(days=1)
+NOW = datetime.datetime.now(datetime.UTC)
+Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
+
+
+@dataclass(frozen=True)
+class Root:
+    """A certificate that issues others, with its key."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    @classmethod
+    def make(cls, name: str = "a federation", *, start: datetime.datetime = NOW - DAY, days: int = 9) -> Root:
+        """A root of its own; two roots of one name are still two roots."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = _named(name)
+        builder = _builder(subject, subject, key.public_key(), start, days)
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        return cls(builder.sign(key, SHA256()), key)
+
+    def issue(
+        self,
+        name: str,
+        *,
+        start: datetime.datetime = NOW - DAY,
+        days: int = 9,
+        key: Key | None = None,
+        ca: bool = False,
+    ) -> Identity:
+        """An identity under this root."""
+        own = key or ec.generate_private_key(ec.SECP256R1())
+        builder = _builder(_named(name), self.certificate.subject, own.public_key(), start, days)
+        if ca:
+            builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        return Identity(builder.sign(self.key, SHA256()), own)
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public: object, start: datetime.datetime, days: int
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start + days * DAY)
+    )
