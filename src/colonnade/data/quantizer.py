@@ -21,11 +21,15 @@ from colonnade.data.block import Block
 from colonnade.data.clipping import clamp_columns
 from colonnade.data.encoding import Encoder
 from colonnade.errors import DataError, PlanError
-from colonnade.numbers.rounding import nearest, toward_zero
+from colonnade.numbers.rounding import nearest, retry, toward_zero
 from colonnade.privacy.sensitivity.rows import rounded_norm_squared
+from colonnade.randomness import Randomness
+
+Rounding = Literal["nearest", "retry", "toward_zero"]
 
 # Below this γ the error of rounding to nearest, √n/2 per row, is felt in the noise.
 LEAST_GAMMA_NEAREST = 2**12
+LEAST_GAMMA: Mapping[Rounding, int] = {"nearest": LEAST_GAMMA_NEAREST, "retry": 2**2, "toward_zero": 2}
 MOST_GAMMA = 2**28
 
 
@@ -36,6 +40,10 @@ class Quantizer:
     `attributes_total` is m, the attributes of all parties together. `cap_squared` is c_q², this party's part
     of the joint norm; the caps of all parties must sum to at most 1. By default c_q² = m_q/m, which every
     encoded row meets as it is; a smaller cap shortens rows.
+
+    `rounding` is "nearest", deterministic and for fine grids; "retry", whose mean is the value and whose norm keeps
+    the bound γ²c² + n of SPCA (Skellam noise in BGW) on grids as coarse as γ = 4; or "toward_zero". How often a row
+    was drawn again depends on the row and leaves this object in no form.
 
     >>> from colonnade.data.columns import NumericColumn
     >>> encoder = Encoder((NumericColumn("age", low=20, high=60),), mode="linear")
@@ -50,15 +58,16 @@ class Quantizer:
     attributes_total: int
     gamma: int
     cap_squared: Fraction | None = None
-    rounding: Literal["nearest", "toward_zero"] = "nearest"
+    rounding: Rounding = "nearest"
 
     def __post_init__(self) -> None:
-        if self.rounding not in ("nearest", "toward_zero"):
-            raise PlanError(f"rounding {self.rounding!r} is not one of nearest, toward_zero.")
-        least = LEAST_GAMMA_NEAREST if self.rounding == "nearest" else 2
+        if self.rounding not in LEAST_GAMMA:
+            raise PlanError(f"rounding {self.rounding!r} is not one of {', '.join(LEAST_GAMMA)}.")
+        least = LEAST_GAMMA[self.rounding]
         if not least <= self.gamma <= MOST_GAMMA:
+            coarser = " Rounding 'retry' takes coarser grids." if self.rounding == "nearest" else ""
             raise PlanError(
-                f"gamma = {self.gamma} is outside {least} to {MOST_GAMMA} for rounding {self.rounding!r}."
+                f"gamma = {self.gamma} is outside {least} to {MOST_GAMMA} for rounding {self.rounding!r}.{coarser}"
             )
         if self.attributes_total < max(1, self.encoder.attributes):
             raise PlanError(
@@ -84,14 +93,19 @@ class Quantizer:
         """The number of columns of integers."""
         return self.encoder.width
 
-    def quantize(self, values: Block | Mapping[str, ArrayLike]) -> NDArray[np.int64]:
-        """The integers of a block of a table, or of raw values by column, one row each."""
+    def quantize(
+        self, values: Block | Mapping[str, ArrayLike], randomness: Randomness | None = None
+    ) -> NDArray[np.int64]:
+        """The integers of a block of a table, or of raw values by column, one row each.
+
+        Rounding by "retry" draws its coins from `randomness`; the others need none.
+        """
         block = self.encoder.block(values)
         integers = np.empty((block.rows, self.width), dtype=np.int64)
         if not self.width:
             return integers
         for rows, piece in self.encoder.pieces(block, scale=self.gamma / math.sqrt(self.attributes_total)):
-            integers[rows] = self._round(piece).T
+            integers[rows] = self._round(piece, randomness).T
         return integers
 
     def dequantize(self, integers: ArrayLike) -> NDArray[np.float64]:
@@ -102,14 +116,24 @@ class Quantizer:
     def _cap(self) -> Fraction:
         return self.natural_cap_squared if self.cap_squared is None else self.cap_squared
 
-    def _round(self, piece: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _round(self, piece: NDArray[np.float64], randomness: Randomness | None) -> NDArray[np.int64]:
         """Rounded records, one a column."""
-        if self._cap < self.natural_cap_squared:
-            limit = self.gamma * math.sqrt(self._cap)
+        if self._cap < self.natural_cap_squared or self.rounding == "retry":
+            # Retry asks for rows within the bound to begin with; the last bits of floats are left to spare.
+            spare = 1.0 - 2.0**-40 if self.rounding == "retry" else 1.0
+            limit = self.gamma * math.sqrt(self._cap) * spare
             norms = np.sqrt(np.einsum("ij,ij->j", piece, piece))
             piece *= limit / np.maximum(norms, limit)
         try:
-            integers = nearest(piece) if self.rounding == "nearest" else toward_zero(piece)
+            if self.rounding == "nearest":
+                integers = nearest(piece)
+            elif self.rounding == "toward_zero":
+                integers = toward_zero(piece)
+            elif randomness is None:
+                raise TypeError("rounding 'retry' needs coins: quantize(values, randomness)")
+            else:
+                rows = np.ascontiguousarray(piece.T)
+                integers = np.ascontiguousarray(retry(rows, self.norm_squared_bound, randomness).T)
         except ValueError:
             raise DataError("a value that is not a finite number reached the quantizer.") from None
         peak = max(int(integers.max()), -int(integers.min()))
