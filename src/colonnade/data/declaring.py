@@ -45,6 +45,12 @@ def check_bounds(where: tuple[str, ...], what: str, low: float, high: float) -> 
     for key, value in (("low", low), ("high", high)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
             raise Misdeclared((*where, key), f"{what}: {key} = {value!r} is not a finite number.")
+    if low == high:
+        raise Misdeclared(
+            (*where, "low"),
+            f"{what}: low and high are both {low:g}, so it can have one value only and says nothing. Leave it out, or "
+            "declare the range its values can take.",
+        )
     if not low < high:
         raise Misdeclared(
             (*where, "low"),
@@ -94,3 +100,25 @@ def check_within(where: tuple[str, ...], what: str, value: float, *, low: float,
             where,
             f"{what}: missing = {value!r} is not a number from {low:g} to {high:g}, its declared bounds.",
         )
+
+
+def check_whole(where: tuple[str, ...], what: str, value: int, *, low: int, high: int) -> None:
+    """Raise unless a declared number is whole and within its limits.
+
+    >>> check_whole(("map", "features"), "map: features", 512, low=1, high=4096)
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise Misdeclared(where, f"{what} = {value!r} is not a whole number from {low} to {high}.")
+
+
+def check_positive(where: tuple[str, ...], what: str, value: float) -> None:
+    """Raise unless a declared number is finite, above 0 and far enough from it to divide by.
+
+    >>> check_positive(("map", "bound"), "map: bound", 2.5)
+    """
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not (math.isfinite(value) and value > 0 and math.isfinite(1.0 / value))
+    ):
+        raise Misdeclared(where, f"{what} = {value!r} is not a finite number above 0.")

@@ -193,7 +193,7 @@ def _walk(
     path: list[str | int] = []
     valid: tuple[str, ...] = ()
     for piece in location:
-        members = [here] if not _is_union(here) else list(typing.get_args(here))
+        members = _members(here)
         models = [member for member in members if isinstance(member, type) and issubclass(member, BaseModel)]
         tagged = [model for model in models if _tag(model) == piece]
         if _is_union(here) and tagged:
@@ -209,6 +209,15 @@ def _walk(
         if typing.get_origin(here) is typing.Annotated:
             here = typing.get_args(here)[0]
     return tuple(path), valid
+
+
+def _members(annotation: Any) -> list[Any]:
+    """What a union can be, unions inside it included; what is no union is its own only member."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _members(typing.get_args(annotation)[0])
+    if _is_union(annotation):
+        return [member for part in typing.get_args(annotation) for member in _members(part)]
+    return [annotation]
 
 
 def _is_union(annotation: Any) -> bool:

@@ -3,11 +3,13 @@
 Two modes. "circle" serves classification: a number v in its bounds becomes (sin πu/2, cos πu/2), which lets
 a linear rule bend once along each attribute at no cost in norm. "linear" serves regression and principal
 components, where the features must stay the columns themselves. In both, a binary column is ±1 and a k-ary
-one a vertex of the regular simplex in k − 1 dimensions. Proof of the norms: docs/proofs/encoding-norm.md.
+one a vertex of the regular simplex in k − 1 dimensions. Columns may go through a public map instead, as one block
+(`colonnade.data.feature_maps`). Proof of the norms: docs/proofs/encoding-norm.md.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -29,7 +31,8 @@ from colonnade.data.columns import (
     nearest,
 )
 from colonnade.data.derived import DAY_MICROSECONDS
-from colonnade.data.forms import columns_from_data
+from colonnade.data.feature_maps import FeatureMap
+from colonnade.data.forms import columns_from_data, map_from_data
 from colonnade.errors import SchemaError
 
 Mode = Literal["circle", "linear"]
@@ -75,10 +78,13 @@ class Encoder:
 
     columns: tuple[Column, ...]
     mode: Mode
+    map: FeatureMap | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise ValueError(f"mode {self.mode!r} is not one of {', '.join(MODES)}")
+        if self.map is not None:
+            self.map.check(self.columns)
         names = self.feature_names
         twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
@@ -86,24 +92,37 @@ class Encoder:
 
     @property
     def attributes(self) -> int:
-        """m_q: the number of columns, each a block of norm at most 1."""
-        return len(self.columns)
+        """m_q: the number of blocks of norm at most 1, one for each column; a map counts as many as it declares."""
+        return len(self.plain) + (0 if self.map is None else self.map.attributes(len(self.mapped)))
 
     @cached_property
+    def plain(self) -> tuple[Column, ...]:
+        """The columns that are encoded one by one. Their features come first."""
+        return self.columns if self.map is None else self.map.split(self.columns)[0]
+
+    @cached_property
+    def mapped(self) -> tuple[Column, ...]:
+        """The columns that go through the map together. Its features come last."""
+        return () if self.map is None else self.map.split(self.columns)[1]
+
+    @property
     def width(self) -> int:
         """n_q: the number of features."""
-        return sum(self._width(column) for column in self.columns)
+        return len(self.feature_names)
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
         """One readable name per feature; `job:clerk` weighs clerks against the categories before them."""
-        return tuple(name for column in self.columns for name in self._names(column))
+        plain = tuple(name for column in self.plain for name in self._names(column))
+        if self.map is None:
+            return plain
+        return plain + self.map.rule.names(tuple(column.name for column in self.mapped))
 
     @cached_property
     def spans(self) -> Mapping[str, slice]:
-        """Which features each column became."""
+        """Which features each column became, for the columns that are encoded one by one."""
         spans, start = {}, 0
-        for column in self.columns:
+        for column in self.plain:
             spans[column.name] = slice(start, start + self._width(column))
             start += self._width(column)
         return spans
@@ -133,16 +152,29 @@ class Encoder:
         scratch = np.empty((self.width, min(_PIECE, block.rows)))
         writers = [
             (scratch[self.spans[column.name]], block.columns[column.name], self._writer(column, scale))
-            for column in self.columns
+            for column in self.plain
         ]
+        unmapped = sum(len(target) for target, _, _ in writers)
+        mapped = self._mapped_pieces(block, scale)
         for start in range(0, block.rows, _PIECE):
             stop = min(start + _PIECE, block.rows)
             for target, values, write in writers:
                 write(values[start:stop], target[:, : stop - start])
             piece = scratch[:, : stop - start]
             if self.mode == "linear":
-                np.clip(piece, -scale, scale, out=piece)
+                np.clip(piece[:unmapped], -scale, scale, out=piece[:unmapped])
+            for features in itertools.islice(mapped, 1):
+                piece[unmapped:] = features
             yield slice(start, stop), piece
+
+    def _mapped_pieces(self, block: Block, scale: float) -> Iterator[NDArray[np.float64]]:
+        """The block of the map, of norm at most √(its attributes) times `scale`, in the same pieces."""
+        if self.map is None:
+            return
+        inner = Encoder(self.mapped, "linear" if self.map.rule.linear else self.mode)
+        size = scale * math.sqrt(self.map.attributes(len(self.mapped)))
+        for _, inputs in inner.pieces(block):
+            yield self.map.rule.apply(inputs, len(self.mapped)) * size
 
     def decode(self, features: ArrayLike) -> dict[str, NDArray[Any]]:
         """The values whose encoding is nearest: numbers and moments within bounds, and names of levels.
@@ -151,20 +183,26 @@ class Encoder:
         >>> Encoder((age,), mode="linear").decode([[0.5]])["age"].tolist()
         [50.0]
         """
+        if self.map is not None:
+            raise SchemaError(
+                f"what went through the map {self.map.rule.kind!r} cannot be turned back into columns."
+            )
         given = np.asarray(features, dtype=np.float64)
         return {column.name: self._read(column, given[:, self.spans[column.name]]) for column in self.columns}
 
     def to_data(self) -> dict[str, object]:
         """A public description from which `from_data` makes an equal encoder."""
-        return {"mode": self.mode, "columns": [column.to_data() for column in self.columns]}
+        mapped = {} if self.map is None else {"map": self.map.to_data()}
+        return {"mode": self.mode, "columns": [column.to_data() for column in self.columns], **mapped}
 
     @classmethod
     def from_data(cls, data: Mapping[str, object]) -> Encoder:
         """The encoder that `to_data` described."""
         mode = data.get("mode")
         for known in MODES:
-            if mode == known and set(data) == {"mode", "columns"}:
-                return cls(columns_from_data(data["columns"]), mode=known)
+            if mode == known and {"mode", "columns"} <= set(data) <= {"mode", "columns", "map"}:
+                columns = columns_from_data(data["columns"])
+                return cls(columns, known, map_from_data(data["map"]) if "map" in data else None)
         raise SchemaError(f"an encoder description needs 'columns' and a 'mode' among {', '.join(MODES)}.")
 
     def _width(self, column: Column) -> int:

@@ -19,6 +19,9 @@ from colonnade.data.columns import (
 from colonnade.data.declaring import Misdeclared
 from colonnade.data.derived import MISSING, moment_of
 from colonnade.data.documents import Form, check
+from colonnade.data.feature_maps import FeatureMap
+from colonnade.data.map_forms import MapForm
+from colonnade.data.name_ranges import expand_name
 from colonnade.data.spelling import Case, Spelling, UnicodeForm
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.errors import SchemaError
@@ -174,11 +177,23 @@ class DeclaredForm(Form):
 
     columns: dict[str, _ColumnForm] = Field(default_factory=dict)
     label: _LabelForm | None = None
+    map: MapForm | None = None
 
     def values(self) -> tuple[tuple[Column, ...], Label | None]:
         """The declared values; contradictions in them are `Misdeclared`."""
-        columns = tuple(form.column(name) for name, form in self.columns.items())
+        columns = tuple(column for name, form in self.columns.items() for column in _columns(name, form))
         return columns, self.label.label() if self.label else None
+
+    def feature_map(self) -> FeatureMap | None:
+        """The map that columns go through, if one is declared."""
+        return None if self.map is None else self.map.feature_map()
+
+
+def _columns(name: str, form: _ColumnForm) -> tuple[Column, ...]:
+    """The columns of one declaration, more than one where its name has a range in it."""
+    # What is wrong with the declaration is told of the name as it is written.
+    form.column(name)
+    return tuple(form.column(one) for one in expand_name(name, ("columns", name)))
 
 
 class _Id(_Spelt):
@@ -234,6 +249,18 @@ def columns_from_data(data: object) -> tuple[Column, ...]:
     """
     form = check(DeclaredForm, by_name({"columns": data}), error=SchemaError, name="columns")
     return form.values()[0]
+
+
+def map_from_data(data: object) -> FeatureMap:
+    """The map that its `to_data` described.
+
+    >>> map_from_data({"kind": "random-relu", "features": 512, "seed": 7}).rule
+    RandomRelu(features=512, seed=7)
+    """
+    made = check(DeclaredForm, {"map": data}, error=SchemaError, name="map").feature_map()
+    if made is None:
+        raise SchemaError("a map description is empty.")
+    return made
 
 
 def label_from_data(data: Mapping[str, object]) -> Label:

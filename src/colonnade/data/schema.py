@@ -30,7 +30,9 @@
     classes = ["<=50K", ">50K"]
 
 Also: `kind = "date"` with dates as bounds, `kind = "bins"` with `edges`, `missing = {value = …}` or "category", and for
-text `trim`, `case` and `unicode`, in columns and in ids (`id = {column = "customer", case = "lower"}`).
+text `trim`, `case` and `unicode`, in columns and in ids (`id = {column = "customer", case = "lower"}`). A name with
+a range in it, such as `"pixel{0..195}"`, declares that many columns alike. `[map]` sends columns through a public map
+(docs/feature-maps.md).
 
 The order of the columns is the order of declaration. A party without the label must declare at least one
 column; a party with the label may declare none.
@@ -47,6 +49,8 @@ from typing import Any, TypeVar
 from colonnade.data.columns import Column
 from colonnade.data.declaring import Misdeclared
 from colonnade.data.documents import Document, check
+from colonnade.data.encoding import Encoder, Mode
+from colonnade.data.feature_maps import FeatureMap
 from colonnade.data.forms import PublicForm, SchemaForm, by_name
 from colonnade.data.spelling import AS_WRITTEN, Spelling
 from colonnade.data.targets import Label
@@ -67,15 +71,22 @@ class PublicSchema:
     columns: tuple[Column, ...]
     label: Label | None = None
     id_spelling: Spelling = AS_WRITTEN
+    map: FeatureMap | None = None
 
     def __post_init__(self) -> None:
         _check_names(self.columns, self.label)
+        if self.map is not None:
+            self.map.check(self.columns)
+
+    def encoder(self, mode: Mode) -> Encoder:
+        """How these columns become features."""
+        return Encoder(self.columns, mode, self.map)
 
     def to_data(self) -> dict[str, object]:
         """Plain values for a plan or a message; columns are a list, so their order survives sorted keys."""
         rule = self.id_spelling.to_data()
         ids = {"ids": rule} if rule else {}
-        return {"party": self.party, **ids, **_to_data(self.columns, self.label)}
+        return {"party": self.party, **ids, **_to_data(self.columns, self.label, self.map)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> PublicSchema:
@@ -85,7 +96,7 @@ class PublicSchema:
             raise SchemaError("a schema description names no party.")
         rest = {key: value for key, value in data.items() if key != "party"}
         form = check(PublicForm, by_name(rest), error=SchemaError, name=f"schema of party {party!r}")
-        return cls(party, *form.values(), form.ids.spelling())
+        return cls(party, *form.values(), form.ids.spelling(), form.feature_map())
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,7 @@ class Schema:
     columns: tuple[Column, ...]
     label: Label | None = None
     id_spelling: Spelling = AS_WRITTEN
+    map: FeatureMap | None = None
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -115,6 +127,8 @@ class Schema:
             )
         if self.label is not None and self.label.column == self.id:
             raise Misdeclared(("label", "column"), f"{self.id!r} is the id column and the label.")
+        if self.map is not None:
+            self.map.check(self.columns)
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -131,22 +145,30 @@ class Schema:
         for path in blanks(document.data):
             raise SchemaError(f"{document.where(path)}: {path[-1]} is left blank. {blank_advice(path[-1])}")
         form = document.check(SchemaForm, error=SchemaError)
-        return _located(lambda: cls(form.id.column, *form.values(), form.id.spelling()), document)
+        return _located(lambda: cls._made(form), document)
+
+    @classmethod
+    def _made(cls, form: SchemaForm) -> Schema:
+        return cls(form.id.column, *form.values(), form.id.spelling(), form.feature_map())
 
     def to_data(self) -> dict[str, object]:
         """Plain values from which `from_data` makes an equal schema."""
         rule = self.id_spelling.to_data()
-        return {"id": {"column": self.id, **rule} if rule else self.id, **_to_data(self.columns, self.label)}
+        described = _to_data(self.columns, self.label, self.map)
+        return {"id": {"column": self.id, **rule} if rule else self.id, **described}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Schema:
         """The schema that `to_data` described."""
-        form = check(SchemaForm, by_name(data), error=SchemaError, name="schema")
-        return cls(form.id.column, *form.values(), form.id.spelling())
+        return cls._made(check(SchemaForm, by_name(data), error=SchemaError, name="schema"))
 
     def public(self, party: str) -> PublicSchema:
         """What peers may see of it."""
-        return PublicSchema(party, self.columns, self.label, self.id_spelling)
+        return PublicSchema(party, self.columns, self.label, self.id_spelling, self.map)
+
+    def encoder(self, mode: Mode) -> Encoder:
+        """How these columns become features."""
+        return Encoder(self.columns, mode, self.map)
 
 
 def blanks(data: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
@@ -197,9 +219,13 @@ def _check_names(columns: tuple[Column, ...], label: Label | None) -> None:
         )
 
 
-def _to_data(columns: tuple[Column, ...], label: Label | None) -> dict[str, object]:
+def _to_data(
+    columns: tuple[Column, ...], label: Label | None, feature_map: FeatureMap | None
+) -> dict[str, object]:
     described: dict[str, object] = {"columns": [column.to_data() for column in columns]}
-    return described if label is None else {**described, "label": label.to_data()}
+    if label is not None:
+        described["label"] = label.to_data()
+    return described if feature_map is None else {**described, "map": feature_map.to_data()}
 
 
 def _located(make: Callable[[], _T], document: Document) -> _T:

@@ -1,0 +1,42 @@
+"""Many columns under one name: `pixel{0..195}`, or `{1..14}x{1..14}` row by row."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+
+from colonnade.data.declaring import Misdeclared
+
+# A peer's description is expanded too, so what it can ask for is limited.
+MOST_NAMES = 1 << 15
+
+_RANGE = re.compile(r"\{(\d{1,9})\.\.(\d{1,9})\}")
+
+
+def expand_name(name: str, where: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that a name with ranges stands for, the last range running fastest; others stand for themselves.
+
+    A first number with leading zeros sets the width of all of them.
+
+    >>> expand_name("x{0..2}", ("columns",)), expand_name("age", ("columns",))
+    (('x0', 'x1', 'x2'), ('age',))
+    >>> expand_name("{1..2}x{08..10}", ("columns",))
+    ('1x08', '1x09', '1x10', '2x08', '2x09', '2x10')
+    """
+    # Texts and ranges by turns: one text more than ranges.
+    texts = _RANGE.split(name)[::3]
+    ranges = []
+    for first, last in _RANGE.findall(name):
+        low, high = int(first), int(last)
+        if low > high:
+            raise Misdeclared(where, f"column {name!r}: the range from {first} to {last} runs backwards.")
+        ranges.append((range(low, high + 1), len(first) if first.startswith("0") else 0))
+    count = math.prod(len(numbers) for numbers, _ in ranges)
+    if count > MOST_NAMES:
+        raise Misdeclared(where, f"column {name!r} stands for {count} columns; {MOST_NAMES} is the most.")
+    spelt = [[f"{number:0{width}d}" for number in numbers] for numbers, width in ranges]
+    return tuple(
+        texts[0] + "".join(number + text for number, text in zip(numbers, texts[1:], strict=True))
+        for numbers in itertools.product(*spelt)
+    )
