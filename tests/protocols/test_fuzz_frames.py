@@ -34,10 +34,11 @@ from colonnade.protocols.alignment import align
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.intersection import MOST_IDS, intersect
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.moments_session import MomentsRequest, _agreed_rows, _publish, confirm, introduce
+from colonnade.protocols.moments_session import MomentsRequest, _publish
 from colonnade.protocols.paillier_moments import paillier_moments
 from colonnade.protocols.paillier_plan import PaillierKeysForTests, plan_paillier_moments
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
+from colonnade.protocols.session import agreed_rows, array_digest, confirm, introduce
 from colonnade.protocols.shared import total
 from colonnade.protocols.sharing import open_to, share
 from colonnade.randomness import SeededRandomness
@@ -105,7 +106,7 @@ async def introduction(party, table):
     party.run = "fixed"
     await introduce(party, table)
     rows = table if table is not None else None
-    return await _agreed_rows(party, rows)
+    return await agreed_rows(party, rows)
 
 
 async def alignment(party, table):
@@ -166,7 +167,7 @@ async def publication(party, _):
     plan = moments_plan()
     matrix = np.diag(np.arange(plan.size)) if party.is_server else None
     matrix = await _publish(party, matrix, plan)
-    await confirm(party, matrix)
+    await confirm(party, array_digest(matrix))
     return matrix
 
 

@@ -258,7 +258,7 @@ def test_a_server_that_publishes_two_matrices_is_noticed_by_both_owners():
     )
     for owner in ("bank", "insurer"):
         assert isinstance(ends[owner], RemoteProtocolError)
-    assert "read another matrix" in str(ends["bank"]) + str(ends["insurer"])
+    assert "read something else" in str(ends["bank"]) + str(ends["insurer"])
 
 
 def test_a_peer_that_takes_nothing_is_given_up():

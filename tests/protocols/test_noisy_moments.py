@@ -34,9 +34,10 @@ from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.protocols.dry_run import bill
 from colonnade.protocols.ideal import ideal_moments
-from colonnade.protocols.moments_plan import default_delta, plan_moments
+from colonnade.protocols.moments_plan import plan_moments
 from colonnade.protocols.moments_session import MomentsRequest, moments_session
 from colonnade.protocols.noisy_moments import noisy_moments
+from colonnade.protocols.plans import default_delta
 from colonnade.protocols.shared import MomentSum, Shared, total
 from colonnade.protocols.sharing import open_to, share
 from colonnade.randomness import SystemRandomness
@@ -61,6 +62,10 @@ class Silence:
 
     def draw_symmetric(self, size, randomness):
         return np.zeros((size, size), dtype=np.int64)
+
+
+def silence(plan):
+    plan.__dict__.update(noise=Silence(), views=(), _read_elsewhere=())
 
 
 class Witnessed:
@@ -143,8 +148,7 @@ def test_without_noise_the_protocol_is_the_ideal(task, count, rows, active, seed
     tables = tables_of(parties, rows, task=task, active=holder, seed=seed)
     group = Group.of(parties, active=None if task == "pca" else holder)
     plan = plan_for(tables, group, task=task)
-    plan.__dict__["noise"] = Silence()
-    plan.__dict__["views"] = ()
+    silence(plan)
     outcome = run_plan(plan, tables)
     opened, _ = outcome.results["server"]
     aligned = {name: outcome.results[name][1] for name in parties}
@@ -172,8 +176,7 @@ def test_keepers_that_own_nothing_can_keep_the_shares():
     tables = tables_of(("bank", "insurer"), 40)
     group = Group.of(("bank", "insurer"), active="bank", keepers=("one", "two", "three"))
     plan = plan_for(tables, group)
-    plan.__dict__["noise"] = Silence()
-    plan.__dict__["views"] = ()
+    silence(plan)
     outcome = run_plan(plan, tables)
     aligned = {name: outcome.results[name][1] for name in group.owners}
     assert outcome.results["server"][0].tolist() == ideal_moments(aligned, plan).tolist()

@@ -15,7 +15,7 @@ from colonnade.errors import PlanError, PrivacyError
 from colonnade.privacy.events import event_to_data
 from colonnade.privacy.guarantee import Guarantee, account, check_claim
 from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.moments_plan import View
+from colonnade.protocols.plans import View
 from colonnade.report.curves import Axes, Line, check_plot_path, draw
 
 Against = Literal["delta", "times"]

@@ -25,7 +25,7 @@ from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart, Unit, Ze
 from colonnade.privacy.observers import Reader, Server
 from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.privacy.paper.hdp_vfl import classical_sigma
-from colonnade.protocols.moments_plan import View
+from colonnade.protocols.plans import View
 
 Views: TypeAlias = Callable[[Fraction, int], tuple[View, ...]]
 Papers: TypeAlias = Callable[[Fraction, int, float], tuple[PaperFigure, ...]]

@@ -25,7 +25,8 @@ from colonnade.privacy.paper import hdp_vfl, pbm_vfl, skellam_moments
 from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.privacy.sensitivity.losses import logistic_bounds
 from colonnade.privacy.sensitivity.messages import Schedule, active_messages, passive_messages
-from colonnade.protocols.moments_plan import MomentsPlan, Task, View
+from colonnade.protocols.moments_plan import MomentsPlan
+from colonnade.protocols.plans import Task, View
 from colonnade.runtime.group import Group
 
 FIXED_MAPS = (

@@ -4,32 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Generic, TypeVar
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder, Mode
 from colonnade.data.table import Table
 from colonnade.errors import PlanError
+from colonnade.learn.privacy import Privacy
 from colonnade.learn.readiness import check_budgets, check_plan
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.stopping import Journey, Stopped
 from colonnade.ledger import Ledger
 from colonnade.protocols.alignment import Alignment, alignment_session
-from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MomentsPlan, Task
+from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.moments_session import MomentsRequest, OpenedMoments, moments_session
+from colonnade.protocols.plans import Plan, Task
+from colonnade.protocols.session import RequestFor
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import silent
 from colonnade.runtime.run import Desk, Outcome, Program, run_here
 
+PlanT = TypeVar("PlanT", bound=Plan)
+
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """One finished run: what was released, as it was planned, and what went over the wire."""
+class Run(Generic[PlanT]):
+    """One finished run: as it was planned, what each member came away with, and what went over the wire."""
 
-    release: MomentRelease
-    plan: MomentsPlan
+    plan: PlanT
     outcome: Outcome
+
+    def result(self, member: str | None = None) -> Any:
+        """What a member came away with; the server if none is named."""
+        return self.outcome.results[member or self.plan.group.server]
+
+    @cached_property
+    def release(self) -> MomentRelease | None:
+        """What was opened, as something to fit models from; None where the protocol opens no moments."""
+        return released(self.result()) if isinstance(self.result(), OpenedMoments) else None
+
+    @property
+    def name(self) -> str:
+        """The digest under which ledgers hold this run."""
+        return str(self.result().run)
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether its noise came from a seed, so that it protects nobody."""
+        return bool(self.result().reproducible)
+
+    @property
+    def privacy(self) -> Privacy:
+        """What this run told whom, as sentences when printed."""
+        return Privacy(self.plan.guarantees, reproducible=self.reproducible)
 
     @property
     def aligned(self) -> dict[str, AlignedTable]:
@@ -42,7 +71,8 @@ class Federation:
 
     Parties see only their own table and talk only through their channels. Each charges its own ledger
     before anything leaves; `budget` is the (ε, δ) that every party without a ledger of its own grants to
-    every observer, in a ledger that ends with this process.
+    every observer, in a ledger that ends with this process. `public` says that every party declared its data public:
+    only then may a study look at everybody's rows in one place.
 
     >>> from colonnade import Federation, PCA, Schema, Table
     >>> def declared(column, high):
@@ -70,6 +100,7 @@ class Federation:
         alignment: Alignment = "auto",
         shown_ids: Mapping[str, int] | None = None,
         timeout: float = 600.0,
+        public: bool = False,
         noise_seed: int | None = None,
     ) -> None:
         self.tables = {table.party: table for table in tables}
@@ -86,8 +117,9 @@ class Federation:
         self.alignment = alignment
         self.shown_ids = dict(shown_ids or {})
         self.timeout = timeout
+        self.public = public
         self.progress: Callable[[str, int, int], None] = silent
-        self.runs: list[Run] = []
+        self.runs: list[Run[Any]] = []
         self.stopped: Stopped | None = None
         self._noise_seed = noise_seed
 
@@ -117,20 +149,24 @@ class Federation:
         gamma: int = DEFAULT_GAMMA,
         record: bool = False,
     ) -> MomentRelease:
-        """Release one noisy moment matrix at this ε, charged to every party's ledger first.
+        """Release one noisy moment matrix at this ε, charged to every party's ledger first."""
+        request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma, self.alignment)
+        return released(self.run(moments_session, request, record=record).result())
+
+    def run(self, session: Program, request: RequestFor[PlanT], *, record: bool = False) -> Run[PlanT]:
+        """Run a protocol once between all parties: `session(party, table, request)`.
 
         What can be found wrong without a run is found before it, and what is wrong with rows when the parties meet,
-        so that nothing is charged in vain. Where a run stopped that did not reach its end is in `stopped`.
+        so that nothing is charged in vain. Where a run stopped that did not reach its end is in `stopped`. With
+        `record` every member keeps what it saw.
         """
-        request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma, self.alignment)
         plan = check_plan(request, self.group, self.tables)
         if plan is not None:
             check_budgets(plan, self.ledgers, self.datasets)
-        outcome = self._run(moments_session, request, record=record)
-        opened: OpenedMoments = outcome.results[self.group.server]
-        release = released(opened)
-        self.runs.append(Run(release, opened.plan, outcome))
-        return release
+        outcome = self._run(session, request, record=record)
+        run = Run(outcome.results[self.group.server].plan, outcome)
+        self.runs.append(run)
+        return run
 
     def features(self, task: Task) -> int:
         """How many features the declared columns of all parties make for a task; no row is read."""

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from colonnade.errors import InputError
 from colonnade.learn.release import MomentRelease
-from colonnade.protocols.moments_plan import Task
+from colonnade.protocols.plans import Task
 
 
 class NoiseWarning(UserWarning):

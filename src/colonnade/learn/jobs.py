@@ -22,7 +22,8 @@ from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import JobError, PlanError
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.moments_plan import DEFAULT_GAMMA, Task
+from colonnade.protocols.moments_plan import DEFAULT_GAMMA
+from colonnade.protocols.plans import Task
 from colonnade.runtime.group import Group
 
 

@@ -23,7 +23,8 @@ from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
 from colonnade.ledger.book import Book
 from colonnade.protocols.dry_run import bill
-from colonnade.protocols.moments_plan import MomentsPlan, default_delta
+from colonnade.protocols.moments_plan import MomentsPlan
+from colonnade.protocols.plans import default_delta
 from colonnade.runtime.group import Group
 
 FEW_ROWS = 1000

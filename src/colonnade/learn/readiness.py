@@ -7,17 +7,20 @@ What is wrong with rows each party finds itself when they meet, before any ledge
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
 from colonnade.ledger.book import Book
-from colonnade.protocols.moments_plan import MomentsPlan
-from colonnade.protocols.moments_session import MomentsRequest
+from colonnade.protocols.plans import Plan
+from colonnade.protocols.session import RequestFor
 from colonnade.runtime.group import Group
 
+PlanT = TypeVar("PlanT", bound=Plan)
 
-def check_plan(request: MomentsRequest, group: Group, tables: Mapping[str, Table]) -> MomentsPlan | None:
+
+def check_plan(request: RequestFor[PlanT], group: Group, tables: Mapping[str, Table]) -> PlanT | None:
     """The plan of a request, or the `PlanError` that it would end in.
 
     How many people the parties have in common shows only when they meet: the plan is for the most it can be.
@@ -29,7 +32,7 @@ def check_plan(request: MomentsRequest, group: Group, tables: Mapping[str, Table
     return request.plan(group, tuple(tables[owner].public() for owner in group.owners), min(rows))
 
 
-def check_budgets(plan: MomentsPlan, ledgers: Mapping[str, Ledger], datasets: Mapping[str, str]) -> None:
+def check_budgets(plan: Plan, ledgers: Mapping[str, Ledger], datasets: Mapping[str, str]) -> None:
     """Ask every owner's ledger whether it would admit the release; writes nothing.
 
     The answer binds nobody: `charge` decides again when the run comes to it.
@@ -50,6 +53,6 @@ def read_book(ledger: Ledger) -> Book:
     return book
 
 
-def release_before(plan: MomentsPlan, owner: str) -> Release:
+def release_before(plan: Plan, owner: str) -> Release:
     """What an owner would charge for this plan, under the name of no run."""
     return plan.release(owner, run="before the run", reproducible=False)

@@ -8,11 +8,10 @@ of 1/(K − t): whatever t owners know or reveal, the rest adds up to the noise 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Encoder, Mode
@@ -25,9 +24,9 @@ from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Approximated, Event, MatrixChange, MatrixSkellam, event_to_data
-from colonnade.privacy.guarantee import Guarantee, guarantee
-from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart, Unit
-from colonnade.privacy.observers import Observer, PartyView, Reader, Server
+from colonnade.privacy.guarantee import Guarantee
+from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
+from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
     matrix_change_part_replaced,
@@ -36,23 +35,21 @@ from colonnade.privacy.sensitivity.matrix import (
 )
 from colonnade.protocols.agreement import digest
 from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
+from colonnade.protocols.plans import (
+    Task,
+    View,
+    check_keepers,
+    check_parties,
+    checked_delta,
+    guarantees_of,
+    lines_about,
+)
 from colonnade.protocols.shared import block_rows
 from colonnade.runtime.group import Group
 
-Task = Literal["classification", "regression", "pca"]
 DEFAULT_GAMMA = 1 << 12
 # A peer's declaration decides how large the matrix is; 2^15 columns are 8 GiB.
 MOST_COLUMNS = 1 << 15
-
-
-@dataclass(frozen=True)
-class View:
-    """What one observer gets out of the release: the noise it does not know, against what it may compare."""
-
-    observer: Observer
-    unit: Unit
-    event: Event
-    assumption: str
 
 
 @dataclass(frozen=True)
@@ -208,18 +205,14 @@ class MomentsPlan:
         return self.noise.event(change, known=self.group.threshold, parts=owners, of=honest, size=self.size)
 
     @cached_property
+    def _read_elsewhere(self) -> tuple[Line, ...]:
+        replaced = self._event(matrix_change_replace(self.shape_of_all_but(None)))
+        return (Line(Reader().name, REPLACE.name, replaced),)
+
+    @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """One statement per observer, for noise that nobody can reproduce."""
-        return tuple(
-            guarantee(
-                view.event,
-                observer=view.observer,
-                unit=view.unit,
-                delta=self.delta,
-                assumption=view.assumption,
-            )
-            for view in self.views
-        )
+        return guarantees_of(self.views, self.delta)
 
     def release(self, party: str, *, run: str, reproducible: bool) -> Release:
         """What a member charges: the lines about its own columns, none if it owns nothing.
@@ -227,20 +220,14 @@ class MomentsPlan:
         Beside the views there is the reader's line for a record replaced. It bounds what this release is to
         whoever takes part in other runs and only reads this one, so that a ledger can add that up.
         """
-        lines = []
-        for view in self.views if party in self.group.owners else ():
-            if view.observer.name != PartyView(party).name:
-                lines.append(Line(view.observer.name, view.unit.name, view.event))
-            if view.observer.name == Reader().name:
-                replaced = self._event(matrix_change_replace(self.shape_of_all_but(None)))
-                lines.append(Line(view.observer.name, REPLACE.name, replaced))
+        lines = (*lines_about(party, self.views), *self._read_elsewhere) if party in self.group.owners else ()
         return Release(
             id=f"{run}/moments",
             run=run,
             plan=self.hash,
             what=f"second moments of {self.size} columns",
             receiver=self.group.server,
-            lines=tuple(lines),
+            lines=lines,
             reproducible=reproducible,
         )
 
@@ -279,15 +266,6 @@ class MomentsPlan:
         return digest(self.to_data())
 
 
-def default_delta(rows: int) -> float:
-    """1e-5, or a tenth of 1/n where that is smaller.
-
-    >>> default_delta(1000), default_delta(10**6)
-    (1e-05, 1e-07)
-    """
-    return min(1e-5, 10.0 ** math.floor(math.log10(1 / (10 * rows))))
-
-
 def plan_moments(
     group: Group,
     schemas: tuple[PublicSchema, ...],
@@ -299,27 +277,10 @@ def plan_moments(
     accepted_delta: float | None = None,
     gamma: int = DEFAULT_GAMMA,
 ) -> MomentsPlan:
-    """The plan with the least noise that keeps ε for the server and for readers, t owners' noise aside.
-
-    δ at or above 1/n would allow the whole row of some person to be published; it is refused unless
-    `accepted_delta` repeats it.
-    """
-    _check_parties(group, schemas, task)
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise PlanError(f"epsilon = {epsilon:g}, but privacy loss is a positive number. Try 1.")
-    if rows < 1:
-        raise PlanError("there are no aligned rows to learn from.")
-    if delta is None:
-        delta = default_delta(rows)
-    if not 0 < delta < 1:
-        raise PlanError(
-            f"delta = {delta:g}, but it is a probability between 0 and 1. Try {default_delta(rows):g}."
-        )
-    if delta >= 1 / rows and accepted_delta != delta:
-        raise PlanError(
-            f"delta = {delta:g} is not below 1/n = {1 / rows:.3g} for {rows} rows: it would allow publishing a "
-            f"person's row outright. Use {default_delta(rows):g}, or say accepted_delta = {delta:g} if you mean it."
-        )
+    """The plan with the least noise that keeps ε for the server and for readers, t owners' noise aside."""
+    check_keepers(group)
+    check_parties(group, schemas, task)
+    delta = checked_delta(epsilon, delta, accepted_delta, rows)
 
     def with_mu(mu: Fraction) -> MomentsPlan:
         return MomentsPlan(task, group, rows, schemas, float(epsilon), delta, gamma, mu)
@@ -333,37 +294,6 @@ def plan_moments(
     plan = with_mu(calibrate(lambda mu: _scaled(server, mu), epsilon=epsilon, delta=delta))
     _ = plan.field  # refuses here, before any data is touched, what could wrap around
     return plan
-
-
-def _check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -> None:
-    if not group.keepers:
-        raise PlanError(
-            f"{' and '.join(group.owners)} have no keepers for their shares. Name a server as third, or use the "
-            "encrypted path for two owners alone (docs/two-owners.md)."
-        )
-    if tuple(schema.party for schema in schemas) != group.owners:
-        raise PlanError("the schemas of a plan are those of its owners, in their order")
-    holders = [schema.party for schema in schemas if schema.label is not None]
-    wanted = {"classification": ("classes",), "regression": ("real", "count"), "pca": ()}[task]
-    if task == "pca":
-        return
-    if not holders:
-        raise PlanError(
-            f"{task} needs a label, and no party declares one. Add a [label] table to the schema of one party."
-        )
-    if len(holders) > 1:
-        raise PlanError(f"one party holds the label; {', '.join(holders)} all declare one. Keep one of them.")
-    if group.active != holders[0]:
-        raise PlanError(
-            f"the job says that {group.active or 'nobody'} holds the label, but {holders[0]} declares one. "
-            f"Write active = {holders[0]!r}."
-        )
-    kind = LabelBlock(schemas[group.owners.index(holders[0])].label).kind
-    if kind not in wanted:
-        raise PlanError(
-            f"{task} needs a label of kind {' or '.join(wanted)}; {holders[0]} declares kind {kind!r}. "
-            "Change the task, or the label's declaration."
-        )
 
 
 def _scaled(event: Event, mu: Fraction) -> Event:

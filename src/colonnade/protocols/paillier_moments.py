@@ -25,20 +25,12 @@ from colonnade.crypto.paillier_key_proof import check_key_proof, prove_key
 from colonnade.crypto.paillier_keys import PrivateKey, PublicKey
 from colonnade.data.table import Table
 from colonnade.errors import PlanError
-from colonnade.protocols.agreement import agree, meet
-from colonnade.protocols.alignment import align
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.moments_session import (
-    MomentsRequest,
-    OpenedMoments,
-    checked_release,
-    confirm,
-    group_data,
-    introduce,
-)
+from colonnade.protocols.moments_session import MomentsRequest, OpenedMoments, checked_release
 from colonnade.protocols.noisy_moments import RowSource, arranged, dealt_widths, integer_blocks, noise_part
-from colonnade.protocols.paillier_plan import Keys, PaillierKeys, PaillierPlan, plan_paillier_moments
+from colonnade.protocols.paillier_plan import Keys, PaillierKeys, PaillierPlan, PairRequest
+from colonnade.protocols.session import array_digest, confirm, prepare
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -48,23 +40,15 @@ Matrix = NDArray[np.int64]
 async def paillier_moments_session(
     party: Party, table: Table | None, request: MomentsRequest, keys: Keys | None = None
 ) -> OpenedMoments:
-    """Meet, compare jobs, introduce columns, align rows, compare plans, release once, end together.
+    """Prepare, release once, end together.
 
     For a `Group.pair`; both owners come away with the matrix.
     """
     if not party.group.is_pair:
         raise PlanError("two owners without a server meet as Group.pair; other groups use moments_session.")
-    keys = keys or PaillierKeys()
-    await meet(party)
-    job = {**request.to_data(), "method": "paillier moments", "keys": keys.to_data()}
-    await agree(party, "job", {**job, "group": group_data(party.group)})
-    schemas = await introduce(party, table)
-    aligned = await align(party, table, request.alignment)
-    rows = 0 if aligned is None else aligned.rows
-    plan = plan_paillier_moments(request, party.group, schemas, rows, keys)
-    await agree(party, "plan", plan.to_data())
+    aligned, plan = await prepare(party, table, PairRequest(request, keys or PaillierKeys()))
     matrix = await paillier_moments(party, aligned, plan)
-    await confirm(party, matrix)
+    await confirm(party, array_digest(matrix))
     return OpenedMoments(matrix, plan, party.run, party.tainted, aligned)
 
 

@@ -18,8 +18,10 @@ from colonnade.errors import PlanError
 from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader
 from colonnade.privacy.sensitivity.matrix import matrix_change_part_replaced, matrix_change_zero_out
-from colonnade.protocols.moments_plan import MomentsPlan, View
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.moments_plan import MomentsPlan
 from colonnade.protocols.moments_session import MomentsRequest
+from colonnade.protocols.plans import View
 from colonnade.randomness import Randomness
 from colonnade.runtime.group import Group
 
@@ -193,3 +195,28 @@ def plan_paillier_moments(
     plan = PaillierPlan(**{**values, "group": group}, keys=keys)
     _ = plan.field, plan.packing  # refuses here, before any data is touched, what could wrap around
     return plan
+
+
+@dataclass(frozen=True)
+class PairRequest:
+    """What two owners alone want, before anybody has said how many rows there are.
+
+    >>> PairRequest(MomentsRequest(task="pca", epsilon=1.0), PaillierKeys()).to_data()["method"]
+    'paillier moments'
+    """
+
+    moments: MomentsRequest
+    keys: Keys
+
+    @property
+    def alignment(self) -> Alignment:
+        """How the two find the people they have in common."""
+        return self.moments.alignment
+
+    def to_data(self) -> dict[str, Any]:
+        """The request as plain values, for the two to compare."""
+        return {**self.moments.to_data(), "method": "paillier moments", "keys": self.keys.to_data()}
+
+    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> PaillierPlan:
+        """The plan for these columns and rows."""
+        return plan_paillier_moments(self.moments, group, schemas, rows, self.keys)

@@ -30,7 +30,7 @@ NOT_PRIVATE = (
 
 
 def run_facts(
-    run: Run,
+    run: Run[Any],
     federation: Federation,
     *,
     name: str,
@@ -43,6 +43,7 @@ def run_facts(
     `measured` are figures on data declared public, or None; `notes` are what its reader should know besides.
     """
     release, plan, group = run.release, run.plan, run.plan.group
+    described = plan.to_data()
     return {
         "name": name,
         "version": __version__,
@@ -51,32 +52,35 @@ def run_facts(
             "python": platform.python_version(),
             "numpy": np.__version__,
         },
-        "task": plan.task,
-        "run": release.run,
-        "plan": {"hash": plan.hash, **plan.to_data()},
+        "task": described["task"],
+        "method": described["protocol"],
+        "run": run.name,
+        "plan": {"hash": plan.hash, **described},
         "rows": plan.rows,
         "parties": [
             {
                 "name": owner,
-                "columns": [column.name for column in plan.encoders[owner].columns],
+                "columns": [column.name for column in federation.tables[owner].schema.columns],
                 "holds_label": owner == group.active,
                 "keeps_shares": owner in group.keepers,
             }
             for owner in group.owners
         ],
         "server": {"name": group.server, "keeps_shares": group.server_keeps},
-        "private": not release.reproducible,
-        "warning": NOT_PRIVATE if release.reproducible else None,
+        "private": not run.reproducible,
+        "warning": NOT_PRIVATE if run.reproducible else None,
         "notes": list(notes),
-        "guarantees": [guarantee_facts(item) for item in release.guarantees],
-        "noise": {"standard_deviation": release.noise, "mu": str(release.mu), "gamma": release.gamma},
+        "guarantees": [guarantee_facts(item) for item in plan.guarantees],
+        "noise": None
+        if release is None
+        else {"standard_deviation": release.noise, "mu": str(release.mu), "gamma": release.gamma},
         "collusion": collusion_text(group),
-        "learnt": {**learnt, **learning_facts(release, learnt)},
-        "spectrum": spectrum_facts(release),
+        "learnt": {**learnt, **(learning_facts(release, learnt) if release is not None else {})},
+        "spectrum": None if release is None else spectrum_facts(release),
         "measured": None if measured is None else dict(measured),
         "traffic": traffic_facts(run),
         "ledgers": {owner: ledger_facts(federation.ledgers[owner]) for owner in group.owners},
-        "before": {owner: before_facts(federation.ledgers[owner], release.run) for owner in group.owners},
+        "before": {owner: before_facts(federation.ledgers[owner], run.name) for owner in group.owners},
     }
 
 
@@ -93,7 +97,7 @@ def guarantee_facts(item: Guarantee) -> Facts:
     }
 
 
-def traffic_facts(run: Run) -> Facts:
+def traffic_facts(run: Run[Any]) -> Facts:
     """Bytes and rounds, by sender, receiver and step."""
     flows = [
         {"from": sender, "to": to, "step": step, "bytes": size}

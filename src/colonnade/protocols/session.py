@@ -1,0 +1,141 @@
+"""From strangers to a plan that everybody holds: what comes before every protocol, and what ends it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.encoding import MODES, Encoder
+from colonnade.data.schema import PublicSchema
+from colonnade.data.table import Table
+from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError
+from colonnade.protocols.agreement import agree, meet
+from colonnade.protocols.alignment import Alignment, align
+from colonnade.protocols.messages import exchange, hear, tell
+from colonnade.protocols.plans import Plan
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+PlanT = TypeVar("PlanT", bound=Plan, covariant=True)
+
+
+class RequestFor(Protocol[PlanT]):
+    """A request that becomes a plan of one kind."""
+
+    @property
+    def alignment(self) -> Alignment:
+        """How the parties find the people they have in common."""
+        ...
+
+    def to_data(self) -> dict[str, Any]:
+        """The request as plain values, for the parties to compare."""
+        ...
+
+    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> PlanT:
+        """The plan for these columns and rows."""
+        ...
+
+
+async def prepare(
+    party: Party, table: Table | None, request: RequestFor[PlanT]
+) -> tuple[AlignedTable | None, PlanT]:
+    """Meet, compare jobs, introduce columns, align rows, compare plans. Nothing is charged or released yet."""
+    await meet(party)
+    await agree(party, "job", {**request.to_data(), "group": group_data(party.group)})
+    schemas = await introduce(party, table)
+    aligned = await align(party, table, request.alignment)
+    rows = await agreed_rows(party, aligned)
+    plan = request.plan(party.group, schemas, rows)
+    await agree(party, "plan", plan.to_data())
+    return aligned, plan
+
+
+def group_data(group: Group) -> dict[str, Any]:
+    """Who takes part and in which role, as plain values."""
+    return {
+        "owners": list(group.owners),
+        "server": group.server,
+        "keepers": list(group.keepers),
+        "threshold": group.threshold,
+        "active": group.active,
+    }
+
+
+async def introduce(party: Party, table: Table | None) -> tuple[PublicSchema, ...]:
+    """Every owner tells every member its declared columns."""
+    mine: Mapping[str, Any] = {}
+    if party.owns_columns:
+        if table is None:
+            raise LocalProtocolError(f"{party.name} owns columns but brought no table")
+        # Whatever is wrong with the rows is found here, before anything is charged or sent.
+        table.check(party.progress)
+        mine = {"schema": table.schema.public(party.name).to_data()}
+        for member in party.group.others(party.name):
+            await tell(party, member, "introduction", Message(mine))
+    schemas = []
+    for owner in party.group.owners:
+        said = Message(mine) if owner == party.name else await hear(party, owner, "introduction")
+        described = said.fields.get("schema")
+        try:
+            schema = PublicSchema.from_data(described if isinstance(described, dict) else {})
+            for mode in MODES:
+                Encoder(schema.columns, mode)
+        except SchemaError as error:
+            if owner == party.name:
+                raise
+            raise RemoteProtocolError(f"{party.name} at step 'introduction', from {owner}: {error}") from None
+        if schema.party != owner:
+            whose = schema.party if schema.party in party.group.members else "a stranger"
+            raise RemoteProtocolError(
+                f"{party.name} at step 'introduction': {owner} introduced itself with the columns of {whose}"
+            )
+        schemas.append(schema)
+    return tuple(schemas)
+
+
+async def agreed_rows(party: Party, aligned: AlignedTable | None) -> int:
+    """The aligned length, which is public: owners tell those members that own no columns."""
+    group = party.group
+    spectators = [member for member in group.members if member not in group.owners]
+    if aligned is not None:
+        for spectator in spectators:
+            await tell(party, spectator, "rows", Message({"rows": aligned.rows}))
+        return aligned.rows
+    said = {(await hear(party, owner, "rows")).integer("rows") for owner in group.owners}
+    if len(said) != 1:
+        raise RemoteProtocolError(
+            f"{party.name} at step 'rows': {', '.join(group.owners)} name different numbers of aligned rows"
+        )
+    return said.pop()
+
+
+async def confirm(party: Party, read: str) -> None:
+    """End together: nobody sent more than was asked for, and all who read what was published read the same.
+
+    `read` is a digest of it, empty at a member that read nothing.
+
+    A frame that comes twice is noticed by what is heard after it, and this is heard after everything else. The
+    second round tells everybody that nobody noticed anything: whoever did has stopped with the reason.
+    """
+    said = await exchange(party, "finished", Message({"read": read}), party.group.members)
+    for message in said.values():
+        theirs = message.text("read")
+        if read and theirs and theirs != read:
+            raise message.wrong("it read something else than was published here")
+    await exchange(party, "closing", Message(), party.group.members)
+
+
+def array_digest(array: NDArray[Any]) -> str:
+    """SHA-256 of an array's bytes, whatever machine it is on.
+
+    >>> array_digest(np.array([1, 2])) == array_digest(np.array([[1, 2]]))
+    True
+    """
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    return hashlib.sha256(little.tobytes()).hexdigest()
