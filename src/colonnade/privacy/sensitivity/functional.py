@@ -31,7 +31,7 @@ class CoefficientChange:
     @property
     def l2(self) -> float:
         """The L2 norm, rounded up."""
-        root = _root_up(self.l2_squared)
+        root = root_up(self.l2_squared)
         return float(root) if float(root) >= root else math.nextafter(float(root), math.inf)
 
 
@@ -57,8 +57,8 @@ def linear_part_replaced(features: int, *, own: int, holds_label: bool) -> Coeff
     mine, rest = _split(features, own, holds_label)
     tail = Fraction(mine**2, 4) + Fraction(mine, 2)
     return CoefficientChange(
-        l1=_peak(Fraction(rest), Fraction(mine + 1, 2 * mine), 2 * mine),
-        l2_squared=min(Fraction((mine + rest) ** 2), _peak(Fraction(rest), Fraction(1, 4), 4 * mine) + tail),
+        l1=peak(Fraction(rest), Fraction(mine + 1, 2 * mine), 2 * mine),
+        l2_squared=min(Fraction((mine + rest) ** 2), peak(Fraction(rest), Fraction(1, 4), 4 * mine) + tail),
     )
 
 
@@ -78,7 +78,7 @@ def linear_part_ordered_l1(features: int, *, own: int, holds_label: bool) -> int
     40
     """
     mine, rest = _split(features, own, holds_label)
-    return int(_peak(Fraction(2 * rest), Fraction(1), 2 * mine))
+    return int(peak(Fraction(2 * rest), Fraction(1), 2 * mine))
 
 
 def logistic_zero_out(features: int) -> CoefficientChange:
@@ -108,11 +108,11 @@ def logistic_part_replaced(features: int, *, own: int, holds_label: bool) -> Coe
     quarter, tail = Fraction(1, 256), Fraction(mine**2, 256) + Fraction(mine, 128)
     kept, flipped = Fraction(1, 2), -Fraction(1, 2)
     curve = Fraction(mine + 1, 16 * mine) if mine else Fraction(0)
-    l1 = _peak(kept + Fraction(rest, 8), curve, 2 * mine)
-    l2 = _peak(kept / 2 + Fraction(rest, 64), quarter, 4 * mine) + tail
+    l1 = peak(kept + Fraction(rest, 8), curve, 2 * mine)
+    l2 = peak(kept / 2 + Fraction(rest, 64), quarter, 4 * mine) + tail
     if holds_label:
-        l1 = max(l1, features + _peak(flipped + Fraction(rest, 8), curve, 2 * mine))
-        l2 = max(l2, features + _peak(flipped / 2 + Fraction(rest, 64), quarter, 4 * mine) + tail)
+        l1 = max(l1, features + peak(flipped + Fraction(rest, 8), curve, 2 * mine))
+        l2 = max(l2, features + peak(flipped / 2 + Fraction(rest, 64), quarter, 4 * mine) + tail)
     return CoefficientChange(l1=l1, l2_squared=min(l2, 4 * logistic_zero_out(features).l2_squared))
 
 
@@ -133,9 +133,9 @@ def logistic_part_ordered_l1(features: int, *, own: int, holds_label: bool) -> F
     """
     mine, rest = _features(features, own, holds_label)
     half, eighth = Fraction(1, 2), Fraction(1, 8)
-    l1 = _peak(half + Fraction(rest, 4), eighth, 2 * mine)
+    l1 = peak(half + Fraction(rest, 4), eighth, 2 * mine)
     if holds_label:
-        l1 = max(l1, features + _peak(Fraction(rest, 4) - half, eighth, 2 * mine))
+        l1 = max(l1, features + peak(Fraction(rest, 4) - half, eighth, 2 * mine))
     return l1
 
 
@@ -145,7 +145,7 @@ def linear_zero_out_in_ball(features: int) -> CoefficientChange:
     >>> linear_zero_out_in_ball(4).l1
     Fraction(11, 2)
     """
-    root = 1 + _root_up(Fraction(_size(features)))
+    root = 1 + root_up(Fraction(_size(features)))
     return CoefficientChange((root**2 + 2) / 2, Fraction(3))
 
 
@@ -165,7 +165,7 @@ def linear_part_replaced_in_ball(
     a, b = (a + 1, b) if holds_label else (a, b + 1)
     square = 2 * (a + b / 2) ** 2 if b <= 2 * a else 4 * a * b
     entries = Fraction(mine * (mine + 1), 2) + mine * rest
-    return CoefficientChange(_root_up(entries * square), square)
+    return CoefficientChange(root_up(entries * square), square)
 
 
 def logistic_zero_out_in_ball(features: int) -> CoefficientChange:
@@ -174,7 +174,7 @@ def logistic_zero_out_in_ball(features: int) -> CoefficientChange:
     >>> logistic_zero_out_in_ball(4).l1
     Fraction(21, 16)
     """
-    root = _root_up(Fraction(_size(features)))
+    root = root_up(Fraction(_size(features)))
     return CoefficientChange(root / 2 + Fraction(features + 1, 16), Fraction(17, 64))
 
 
@@ -195,18 +195,26 @@ def logistic_part_replaced_in_ball(
     if holds_label:
         square = max(square, a + b)
         entries += rest
-    return CoefficientChange(_root_up(entries * square), square)
+    return CoefficientChange(root_up(entries * square), square)
 
 
-def _peak(slope: Fraction, curve: Fraction, limit: int) -> Fraction:
-    """max over 0 ≤ p ≤ limit of slope·p + curve·p(limit − p), curve ≥ 0."""
+def peak(slope: Fraction, curve: Fraction, limit: int) -> Fraction:
+    """max over 0 ≤ p ≤ limit of slope·p + curve·p(limit − p), curve ≥ 0.
+
+    >>> peak(Fraction(0), Fraction(1), 4)
+    Fraction(4, 1)
+    """
     best = (slope + curve * limit) / (2 * curve) if curve else Fraction(0)
     p = min(max(best, Fraction(0)), Fraction(limit))
     return slope * p + curve * p * (limit - p)
 
 
-def _root_up(value: Fraction) -> Fraction:
-    """√value, exact for the square of a fraction, else rounded up on a grid of 2^-64."""
+def root_up(value: Fraction) -> Fraction:
+    """√value, exact for the square of a fraction, else rounded up on a grid of 2^-64.
+
+    >>> root_up(Fraction(9, 4)), root_up(Fraction(2)) ** 2 > 2
+    (Fraction(3, 2), True)
+    """
     top, bottom = math.isqrt(value.numerator), math.isqrt(value.denominator)
     if top * top == value.numerator and bottom * bottom == value.denominator:
         return Fraction(top, bottom)

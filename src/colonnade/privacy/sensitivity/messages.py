@@ -222,6 +222,15 @@ def _encrypted(
     )
 
 
+def largest_step(bounds: LossBounds, *, cap: float, ridge: float = 0.0) -> float:
+    """The longest step η of the active party for which a bound is proved: 2/(βc² + λ).
+
+    >>> largest_step(LossBounds(size=1.0, slope=0.25, row=2.0), cap=1.0)
+    8.0
+    """
+    return 2 / (bounds.slope * cap**2 + ridge)
+
+
 def _contraction(step_size: float, curvature: float, ridge: float) -> float:
     """How far a gradient step can stretch the distance between two weights: the slopes lie in [λ, curvature + λ]."""
     factor = max(abs(1 - step_size * ridge), abs(1 - step_size * (curvature + ridge)))
