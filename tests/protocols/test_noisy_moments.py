@@ -585,4 +585,4 @@ def test_interrupting_a_run_cancels_every_party():
 
 def test_the_system_randomness_is_the_default():
     tables = tables_of(("bank", "insurer"), 20)
-    assert isinstance(Federation(tables, budget=(1.0, 1e-5))._coins("bank"), SystemRandomness)
+    assert isinstance(Federation(tables, budget=(1.0, 1e-5)).coins("bank"), SystemRandomness)

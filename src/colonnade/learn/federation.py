@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from colonnade.data.aligned import AlignedTable
-from colonnade.data.encoding import Encoder, Mode
+from colonnade.data.encoding import Mode
 from colonnade.data.table import Table
 from colonnade.errors import PlanError
 from colonnade.learn.privacy import Privacy
@@ -171,7 +171,7 @@ class Federation:
     def features(self, task: Task) -> int:
         """How many features the declared columns of all parties make for a task; no row is read."""
         mode: Mode = "circle" if task == "classification" else "linear"
-        return sum(Encoder(table.schema.columns, mode).width for table in self.tables.values())
+        return sum(table.schema.encoder(mode).width for table in self.tables.values())
 
     def align(self) -> Outcome:
         """Find the people that all parties have in common; each owner comes away with its aligned table.
@@ -187,7 +187,7 @@ class Federation:
                 table=self.tables.get(member),
                 dataset=self.datasets.get(member, member),
                 shown_ids=self.shown_ids.get(member),
-                randomness=self._coins(member),
+                randomness=self.coins(member),
             )
             for member in self.group.members
         }
@@ -207,7 +207,8 @@ class Federation:
             self.stopped = journey.stopped()
             raise
 
-    def _coins(self, member: str) -> Randomness:
+    def coins(self, member: str) -> Randomness:
+        """Where one who takes part draws from: the system, or for a seeded study its own seeded stream."""
         if self._noise_seed is None:
             return SystemRandomness()
         return SeededRandomness(f"{self._noise_seed}/{len(self.runs)}/{member}")

@@ -73,7 +73,7 @@ def without_privacy(federation: Federation, asked: Asked) -> Learnt | MomentRele
 
 def central_moments(federation: Federation, asked: Asked) -> MomentRelease:
     """One release of second moments with Gaussian noise."""
-    return gaussian_release(gather(federation, asked), randomness=federation._coins("trusted party"))
+    return gaussian_release(gather(federation, asked), randomness=federation.coins("trusted party"))
 
 
 def gradient_descent(federation: Federation, asked: Asked) -> Learnt:
@@ -101,7 +101,7 @@ def frank_wolfe(federation: Federation, asked: Asked) -> Learnt:
     scale = np.sqrt(rows.plan.attributes)
     features = np.column_stack([rows.features * scale, np.ones(rows.plan.rows)])
     bound = 1.0 if rows.plan.label.one_hot else 1.0 + options.radius
-    coins = federation._coins("trusted party")
+    coins = federation.coins("trusted party")
     weights = wander(features, rows.loss, plan, bound=bound, randomness=coins)
     weights[:-1] *= scale
     return _learnt(rows, weights[None, :], rows.privacy(plan.event, reproducible=coins.reproducible))
@@ -122,7 +122,7 @@ def _descended(federation: Federation, asked: Asked, law: Law) -> Learnt:
         epsilon=asked.epsilon,
         delta=rows.delta,
     )
-    coins = federation._coins("trusted party")
+    coins = federation.coins("trusted party")
     weights = descend(
         rows.bordered,
         rows.loss,
