@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -57,15 +58,18 @@ def feature_names(encoders: Encoders) -> tuple[str, ...]:
     features = Counter(name for _, encoder in encoders for name in encoder.feature_names)
     named: list[str] = []
     for party, encoder in encoders:
-        for column, span in encoder.spans.items():
-            for name in encoder.feature_names[span]:
-                plain = columns[column] == 1 and features[name] == 1
-                named.append(name if plain else f"{party}.{name}")
+        of = [column for column, span in encoder.spans.items() for _ in encoder.feature_names[span]]
+        # Features of a map belong to no column by name.
+        for name, column in itertools.zip_longest(encoder.feature_names, of):
+            plain = columns[column] <= 1 and features[name] == 1
+            named.append(name if plain else f"{party}.{name}")
     return tuple(named)
 
 
-def feature_rows(rows: Rows, encoders: Encoders) -> Array:
+def feature_rows(rows: Rows, encoders: Encoders, *, attributes: int | None = None) -> Array:
     """One row of features per person, as the rows of a release are: encoded and divided by √m.
+
+    m is `attributes`, or as many as these encoders have.
 
     Raw columns are found by name, in any order; columns that the release does not have are passed over.
     An array without names holds features that are already encoded.
@@ -81,7 +85,8 @@ def feature_rows(rows: Rows, encoders: Encoders) -> Array:
     table = _named(rows)
     if table is None:
         return _encoded(rows, sum(encoder.width for _, encoder in encoders))
-    attributes = sum(encoder.attributes for _, encoder in encoders)
+    if attributes is None:
+        attributes = sum(encoder.attributes for _, encoder in encoders)
     wanted = iter(column_names(encoders))
     blocks = []
     for _, encoder in encoders:

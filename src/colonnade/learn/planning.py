@@ -99,7 +99,7 @@ def price(plan: MomentsPlan) -> Price:
         each = {step: size - sent.get(step, 0) for step, size in large.bytes_by_step.items()}
         sent = {step: size + (blocks - 2) * each[step] for step, size in large.bytes_by_step.items()}
         rounds = large.rounds + (blocks - 2) * (large.rounds - small.rounds)
-    return Price(sent, rounds, memory, 8 * plan.rows * plan.attributes)
+    return Price(sent, rounds, memory, 8 * plan.rows * sum(len(schema.columns) for schema in plan.schemas))
 
 
 def ask_budgets(plan: MomentsPlan, files: Mapping[str, PartyFile]) -> tuple[Answer, ...]:

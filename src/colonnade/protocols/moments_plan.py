@@ -77,7 +77,7 @@ class MomentsPlan:
     @cached_property
     def encoders(self) -> dict[str, Encoder]:
         """How each owner's columns become features."""
-        return {schema.party: Encoder(schema.columns, self.mode) for schema in self.schemas}
+        return {schema.party: schema.encoder(self.mode) for schema in self.schemas}
 
     @cached_property
     def label(self) -> LabelBlock:
@@ -93,7 +93,7 @@ class MomentsPlan:
 
     @property
     def attributes(self) -> int:
-        """m: how many columns there are over all parties."""
+        """m: how many attributes there are over all parties: columns, and what their maps count as."""
         return sum(encoder.attributes for encoder in self.encoders.values())
 
     @cached_property

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.aligned import AlignedTable
-from colonnade.data.encoding import MODES, Encoder
+from colonnade.data.encoding import MODES
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError
@@ -85,7 +85,7 @@ async def introduce(party: Party, table: Table | None) -> tuple[PublicSchema, ..
         try:
             schema = PublicSchema.from_data(described if isinstance(described, dict) else {})
             for mode in MODES:
-                Encoder(schema.columns, mode)
+                schema.encoder(mode)
         except SchemaError as error:
             if owner == party.name:
                 raise
