@@ -6,8 +6,37 @@ What holds instead: `colonnade.privacy.sensitivity.messages` and docs/proofs/mes
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from colonnade.privacy.paper.figure import PaperFigure
+
+
+@dataclass(frozen=True)
+class LossConstants:
+    """L, β_θ, β_y and k_y as the paper prints them for one loss; only its formulas take them.
+
+    >>> LOGISTIC.slope
+    0.25
+    """
+
+    lipschitz: float
+    slope: float
+    label_slope: float
+    label_bound: float
+
+
+LOGISTIC = LossConstants(1.0, 0.25, 1.1, 1.0)
+LEAST_SQUARES = LossConstants(6.0, 2.0, 2.0, 3.0)
+SQUARED_HINGE = LossConstants(2.0, 2.0, 2.0, 1.0)
+
+
+def poisson_constants(*, radius: float, label_bound: float) -> LossConstants:
+    """L = k_y, β_θ = sup e^θ over |θ| ≤ k, β_y = 1. The Gamma family has none: sup 1/θ² is infinite.
+
+    >>> round(poisson_constants(radius=1, label_bound=9).slope, 3)
+    2.718
+    """
+    return LossConstants(label_bound, math.exp(radius), 1.0, label_bound)
 
 
 def passive_sensitivity(

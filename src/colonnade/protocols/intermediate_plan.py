@@ -1,0 +1,307 @@
+"""Everything the parties agree on before they train a linear model by noisy messages. It touches no data.
+
+The active party holds the label; every other owner is passive. At each step of a public schedule every passive party
+sends the scores xᵢw of its own part for the records of the batch, and the active party answers all of them with the
+same residuals h(θᵢ, yᵢ), θᵢ the sum of all scores. Everything that is sent carries discrete Gaussian noise on a grid,
+everything that is received is clipped by the receiver, and weights are projected to a ball, each party's own.
+
+A joint row is (x₁, …, x_K, 1)/√2. Party q's features are stretched by a public factor and its rows clipped to norm
+√(m_q/m), m_q of the m columns being its own, so that a joint row has norm at most 1 without anyone seeing another's.
+The constant belongs to the active party and carries the intercept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+from colonnade.data.encoding import Encoder
+from colonnade.data.schema import PublicSchema
+from colonnade.data.targets import Label
+from colonnade.ledger import Line, Release
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.privacy.events import Approximated, Composed, Event, PerStep, event_to_data
+from colonnade.privacy.guarantee import Guarantee
+from colonnade.privacy.neighbours import OthersPart, PartOf
+from colonnade.privacy.observers import Coalition, PartyView
+from colonnade.privacy.paper import hdp_vfl
+from colonnade.privacy.paper.figure import PaperFigure
+from colonnade.privacy.sensitivity.losses import LossBounds
+from colonnade.privacy.sensitivity.messages import (
+    Schedule,
+    StepSensitivities,
+    active_messages,
+    passive_messages,
+)
+from colonnade.protocols.agreement import digest
+from colonnade.protocols.linear_models import Loss, Penalty
+from colonnade.protocols.plans import View, guarantees_of
+from colonnade.runtime.group import Group
+
+Calibration = Literal["sound", "paper", "none"]
+
+GAMMA = 1 << 20
+"""The grid of rows: features are multiples of 1/GAMMA, so their norms are bounded in integers."""
+GRID_BITS = 20
+"""Messages are multiples of 2^-GRID_BITS."""
+GRID = Fraction(1, 1 << GRID_BITS)
+# What rounding may move, with room for the floating-point error of T steps (docs/proofs/message-sensitivity.md).
+_CHARGED_GRID = float(GRID) * (1 + 2.0**-5)
+CONSTANT = math.sqrt(0.5)
+"""The entry of every row of the active party that carries the intercept."""
+
+
+@dataclass(frozen=True)
+class IntermediatePlan:
+    """One training run by noisy messages: who, which columns, which steps, with how much noise.
+
+    Made by `plan_intermediate`, which chooses the noise. `variances` has one σ² an owner, in grid units. Only "sound"
+    protects anybody: "paper" has the noise of HDP-VFL's lemmas and no clipping, "none" has no noise at all, and both
+    are for public data.
+    """
+
+    loss: Loss
+    penalty: Penalty
+    group: Group
+    rows: int
+    schemas: tuple[PublicSchema, ...]
+    epsilon: float
+    delta: float
+    calibration: Calibration
+    epochs: int
+    batch: int
+    learning_rate: float
+    radius: float
+    stretch: float
+    clip: float | None
+    seed: int
+    variances: tuple[Fraction, ...] = ()
+
+    @property
+    def active(self) -> str:
+        """Who holds the label."""
+        return self.group.active or self.group.owners[0]
+
+    @property
+    def passive(self) -> tuple[str, ...]:
+        """Every other owner."""
+        return tuple(owner for owner in self.group.owners if owner != self.active)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The public batches."""
+        return Schedule(self.rows, self.batch, self.epochs)
+
+    def batches(self) -> Iterator[tuple[int, slice]]:
+        """Step numbers and the rows of each step, in the public order that `seed` gives."""
+        schedule = self.schedule
+        for step in range(schedule.steps):
+            start = step % schedule.steps_per_epoch * self.batch
+            yield step, slice(start, min(start + self.batch, self.rows))
+
+    @cached_property
+    def label(self) -> Label:
+        """The declared label."""
+        return next(schema.label for schema in self.schemas if schema.label is not None)
+
+    @cached_property
+    def encoders(self) -> dict[str, Encoder]:
+        """How each owner's columns become features."""
+        return {schema.party: Encoder(schema.columns, "linear") for schema in self.schemas}
+
+    @property
+    def attributes(self) -> int:
+        """m: how many columns there are over all parties."""
+        return sum(encoder.attributes for encoder in self.encoders.values())
+
+    @property
+    def scale(self) -> float:
+        """What an encoded feature is multiplied by before rows are clipped: the stretch over √(2m)."""
+        return self.stretch / math.sqrt(2 * self.attributes)
+
+    def norm_squared(self, owner: str) -> int:
+        """What no squared norm of this owner's features exceeds, in units of 1/GAMMA², exactly."""
+        return self.encoders[owner].attributes * GAMMA**2 // (2 * self.attributes)
+
+    def cap(self, owner: str) -> float:
+        """c_q: no row of this owner is longer, the active party's constant included."""
+        square = self.norm_squared(owner) / GAMMA**2
+        return math.sqrt(square + (0.5 if owner == self.active else 0.0)) * (1 + 2.0**-50)
+
+    @property
+    def passive_cap(self) -> float:
+        """The sum of the passive parties' caps: how far their scores together can reach, over the radius."""
+        return math.fsum(self.cap(owner) for owner in self.passive)
+
+    @cached_property
+    def bounds(self) -> LossBounds:
+        """What the loss allows a residual to do."""
+        return self.loss.bounds(
+            self.label, radius=self.radius, active_cap=self.cap(self.active), passive_cap=self.passive_cap
+        )
+
+    @cached_property
+    def sensitivities(self) -> dict[str, StepSensitivities]:
+        """How far one record of each owner moves each of its messages, given the transcript."""
+        shared = {"radius": self.radius, "step_size": self.learning_rate, "grid": _CHARGED_GRID}
+        found = {
+            self.active: active_messages(self.schedule, self.bounds, cap=self.cap(self.active), **shared)
+        }
+        for owner in self.passive:
+            clip = self.bounds.size if self.clip is None else self.clip
+            found[owner] = passive_messages(self.schedule, cap=self.cap(owner), clip=clip, **shared)
+        return found
+
+    @property
+    def noise(self) -> dict[str, DiscreteGaussianNoise]:
+        """The noise of each owner's messages, in grid units; none without protection."""
+        return {
+            owner: DiscreteGaussianNoise(variance)
+            for owner, variance in zip(self.group.owners, self.variances, strict=False)
+        }
+
+    def sigma(self, owner: str) -> float:
+        """The standard deviation of the noise in each of an owner's messages, in the units of what it sends."""
+        return (
+            math.sqrt(self.variances[self.group.owners.index(owner)]) * float(GRID) if self.variances else 0.0
+        )
+
+    def weight(self, owner: str) -> float:
+        """What the active party multiplies an owner's noisy scores by before it clips them: v/(v + σ²).
+
+        The best linear guess at a score whose variance is v = (kc/3)², a third of its largest size. It looks at no
+        data, and what is done to a message after it arrived costs nothing.
+        """
+        variance = (self.radius * self.cap(owner) / 3) ** 2
+        return variance / (variance + self.sigma(owner) ** 2) if self.calibration == "sound" else 1.0
+
+    def event(self, owner: str) -> Event:
+        """All messages of one owner, to whoever sees every message of the run and knows all other columns."""
+        variance = self.variances[self.group.owners.index(owner)]
+        return run_of_messages(self.in_grid_units(owner), variance, draws=self.epochs * self.rows)
+
+    def in_grid_units(self, owner: str) -> tuple[float, ...]:
+        """Its sensitivities in grid units."""
+        # The grid is a power of two: the quotient is exact.
+        return tuple(step * (1 << GRID_BITS) for step in self.sensitivities[owner].per_step)
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What the run is to each party, and to all parties but one together; nothing reaches the server."""
+        if self.calibration != "sound":
+            return ()
+        owners = self.group.owners
+        events = {owner: self.event(owner) for owner in owners}
+        clips = "the others clip what they receive and keep to the public batches"
+        views = []
+        for owner in owners:
+            others = tuple(events[other] for other in owners if other != owner)
+            seen = others[0] if len(others) == 1 else Composed(others)
+            views.append(View(PartyView(owner), OthersPart(owner), seen, clips))
+        if len(owners) > 2:
+            for owner in owners:
+                rest = tuple(other for other in owners if other != owner)
+                views.append(View(Coalition(rest), PartOf(owner), events[owner], f"{owner} does as agreed"))
+        return tuple(views)
+
+    @cached_property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """One statement per observer; none in paper mode."""
+        return guarantees_of(self.views, self.delta)
+
+    @cached_property
+    def figures(self) -> tuple[PaperFigure, ...]:
+        """In paper mode, the paper's sensitivities and σ of both directions: formulas, not guarantees."""
+        if self.calibration != "paper":
+            return ()
+        passive, active = paper_sensitivities(self)
+        sigmas = (
+            hdp_vfl.classical_sigma(self.epsilon, self.delta, sensitivity=figure.value)
+            for figure in (passive, active)
+        )
+        return (passive, active, *sigmas)
+
+    def release(self, party: str, *, run: str, reproducible: bool) -> Release:
+        """What a member charges before its first message: the lines about its own columns."""
+        lines = tuple(
+            Line(view.observer.name, view.unit.name, view.event)
+            for view in self.views
+            if party in self.group.owners
+            and view.observer.name != PartyView(party).name
+            and (isinstance(view.unit, OthersPart) or view.unit.name == PartOf(party).name)
+        )
+        return Release(
+            id=f"{run}/messages",
+            run=run,
+            plan=self.hash,
+            what=f"{self.schedule.steps} noisy messages of {self.loss.name} regression",
+            receiver=self.active if party != self.active else ", ".join(self.passive),
+            lines=lines,
+            reproducible=reproducible,
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """The whole plan as plain values, derived numbers included, so that a difference shows where it is."""
+        return {
+            "protocol": "intermediate results",
+            "format": 1,
+            "loss": self.loss.name,
+            "penalty": self.penalty.to_data(),
+            "owners": list(self.group.owners),
+            "active": self.active,
+            "server": self.group.server,
+            "rows": self.rows,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "calibration": self.calibration,
+            "epochs": self.epochs,
+            "batch": self.batch,
+            "learning_rate": self.learning_rate,
+            "radius": self.radius,
+            "stretch": self.stretch,
+            "clip": self.clip,
+            "seed": self.seed,
+            "grid_bits": GRID_BITS,
+            "gamma": GAMMA,
+            "schemas": {schema.party: schema.to_data() for schema in self.schemas},
+            "caps": {owner: self.norm_squared(owner) for owner in self.group.owners},
+            "variances": [str(variance) for variance in self.variances],
+            "views": {
+                f"{view.observer.name} {view.unit.name}": digest(event_to_data(view.event))
+                for view in self.views
+            },
+        }
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the plan."""
+        return digest(self.to_data())
+
+
+def run_of_messages(steps: tuple[float, ...], variance: Fraction, *, draws: int) -> Event:
+    """So many steps of these sensitivities with noise of this variance, both in grid units."""
+    return Approximated(PerStep(steps, variance), draws=draws)
+
+
+def paper_sensitivities(plan: IntermediatePlan) -> tuple[PaperFigure, PaperFigure]:
+    """Lemmas 3 and 4 of HDP-VFL: what it claims of the passive parties' messages, and of the active one's."""
+    constants = plan.loss.paper(plan.label, radius=plan.radius)
+    shared: dict[str, Any] = {
+        "batch": plan.batch,
+        "epochs": plan.epochs,
+        "steps": plan.schedule.steps,
+        "radius": plan.radius,
+        "step_size": plan.learning_rate,
+        "lipschitz": constants.lipschitz,
+    }
+    active = hdp_vfl.active_sensitivity(
+        **shared,
+        slope=constants.slope,
+        label_slope=constants.label_slope,
+        label_bound=constants.label_bound,
+    )
+    return hdp_vfl.passive_sensitivity(**shared), active

@@ -1,0 +1,189 @@
+"""What the parties want of a run by noisy messages, and the plan with the least noise that keeps their ε."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import PlanError
+from colonnade.privacy.calibrate import calibrate
+from colonnade.privacy.paper import hdp_vfl
+from colonnade.privacy.paper.figure import PaperFigure
+from colonnade.privacy.sensitivity.messages import largest_step
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.intermediate_plan import (
+    GRID,
+    Calibration,
+    IntermediatePlan,
+    paper_sensitivities,
+    run_of_messages,
+)
+from colonnade.protocols.linear_models import Loss, Penalty
+from colonnade.protocols.plans import check_parties, checked_delta
+from colonnade.runtime.group import Group
+
+DEFAULT_STEP = 1.0
+"""The step where no bound limits it, on public data."""
+MOST_STEPS = 100_000
+LARGEST_BATCH = 1 << 20
+
+
+@dataclass(frozen=True)
+class IntermediateRequest:
+    """What the parties want, before anybody has said how many rows or which columns there are.
+
+    None leaves a number to a rule that looks at no data: all rows in one batch, the step 1/β of the loss, messages
+    clipped to the largest residual.
+    """
+
+    loss: Loss
+    penalty: Penalty
+    epsilon: float
+    delta: float | None = None
+    accepted_delta: float | None = None
+    calibration: Calibration = "sound"
+    epochs: int = 10
+    batch: int | None = None
+    learning_rate: float | None = None
+    radius: float = 2.0
+    stretch: float = 3.0
+    clip: float | None = None
+    seed: int = 0
+    alignment: Alignment = "auto"
+
+    def to_data(self) -> dict[str, Any]:
+        """The request as plain values, for the parties to compare."""
+        return {
+            "method": "intermediate",
+            "loss": self.loss.name,
+            "penalty": self.penalty.to_data(),
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "accepted_delta": self.accepted_delta,
+            "calibration": self.calibration,
+            "epochs": self.epochs,
+            "batch": self.batch,
+            "learning_rate": self.learning_rate,
+            "radius": self.radius,
+            "stretch": self.stretch,
+            "clip": self.clip,
+            "seed": self.seed,
+            "alignment": self.alignment,
+        }
+
+    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> IntermediatePlan:
+        """The plan for these columns and rows."""
+        return plan_intermediate(self, group, schemas, rows)
+
+
+@lru_cache(maxsize=32)
+def plan_intermediate(
+    request: IntermediateRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+) -> IntermediatePlan:
+    """The plan with the least noise that keeps ε for each owner's part of a record, against all others together."""
+    delta = checked_delta(request.epsilon, request.delta, request.accepted_delta, rows)
+    _check(request, group, schemas, rows)
+    plan = IntermediatePlan(
+        loss=request.loss,
+        penalty=request.penalty,
+        group=group,
+        rows=rows,
+        schemas=schemas,
+        epsilon=float(request.epsilon),
+        delta=delta,
+        calibration=request.calibration,
+        epochs=request.epochs,
+        batch=min(rows, LARGEST_BATCH) if request.batch is None else request.batch,
+        learning_rate=DEFAULT_STEP,
+        radius=float(request.radius),
+        stretch=float(request.stretch),
+        clip=None,
+        seed=request.seed,
+    )
+    try:
+        plan = replace(plan, learning_rate=_step(request, plan))
+        if plan.calibration == "sound":
+            plan = replace(plan, clip=float(request.clip or plan.bounds.size))
+    except OverflowError:
+        raise PlanError(
+            f"radius = {request.radius:g} lets scores grow so far that the {request.loss.name} loss has no finite "
+            "bound. Choose a smaller radius; 2 is the default."
+        ) from None
+    if plan.schedule.steps > MOST_STEPS:
+        raise PlanError(
+            f"{plan.epochs} epochs of {rows} rows in batches of {plan.batch} are {plan.schedule.steps} steps; "
+            f"{MOST_STEPS} is the most. Use larger batches, which also cost less noise."
+        )
+    match plan.calibration:
+        case "none":
+            return plan
+        case "paper":
+            return replace(plan, variances=_paper_variances(plan))
+        case "sound":
+            return replace(plan, variances=tuple(_sound_variance(plan, owner) for owner in group.owners))
+
+
+def _sound_variance(plan: IntermediatePlan, owner: str) -> Fraction:
+    steps = plan.in_grid_units(owner)
+    draws = plan.epochs * plan.rows
+    return calibrate(
+        lambda variance: run_of_messages(steps, variance, draws=draws),
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+    )
+
+
+def _paper_variances(plan: IntermediatePlan) -> tuple[Fraction, ...]:
+    passive, active = paper_sensitivities(plan)
+
+    def variance(figure: PaperFigure) -> Fraction:
+        sigma = hdp_vfl.classical_sigma(plan.epsilon, plan.delta, sensitivity=figure.value).value
+        return (Fraction(sigma) / GRID) ** 2
+
+    return tuple(variance(active if owner == plan.active else passive) for owner in plan.group.owners)
+
+
+def _step(request: IntermediateRequest, plan: IntermediatePlan) -> float:
+    """The step size, which must not let a gradient step spread the active party's weights apart."""
+    if request.calibration == "none":
+        return DEFAULT_STEP if request.learning_rate is None else float(request.learning_rate)
+    largest = largest_step(plan.bounds, cap=plan.cap(plan.active))
+    if request.learning_rate is None:
+        return largest / 2
+    if request.calibration == "sound" and request.learning_rate > largest:
+        raise PlanError(
+            f"learning_rate = {request.learning_rate:g} lets a gradient step of the {plan.loss.name} loss spread "
+            f"weights apart, and no bound is proved for what the active party then sends. "
+            f"The largest allowed here is {math.floor(largest * 1e6) / 1e6:g}."
+        )
+    return float(request.learning_rate)
+
+
+def _check(request: IntermediateRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> None:
+    check_parties(group, schemas, request.loss.task)
+    for schema in schemas:
+        if schema.label is not None:
+            request.loss.check(schema.label)
+        elif not schema.columns:
+            raise PlanError(
+                f"{schema.party} declares no columns, so it has no scores to send. Leave it out, or declare columns."
+            )
+    for name, value in (
+        ("radius", request.radius),
+        ("stretch", request.stretch),
+        ("learning_rate", request.learning_rate),
+        ("clip", request.clip),
+    ):
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise PlanError(f"{name} = {value:g} is not a finite number above 0.")
+    if request.epochs < 1:
+        raise PlanError(f"epochs = {request.epochs}, but every record is used at least once.")
+    if request.batch is not None and not 1 <= request.batch <= min(rows, LARGEST_BATCH):
+        raise PlanError(
+            f"batch = {request.batch} for {rows} rows: a batch has at least one record and at most "
+            f"{min(rows, LARGEST_BATCH)}. Leave it out to take as many as fit."
+        )

@@ -1,0 +1,213 @@
+"""Training by private intermediate results: noisy scores to the active party, noisy residuals back.
+
+Who sees what. The active party sees every passive party's noisy scores. Every passive party sees the one noisy
+message of residuals, the same for all, so that pooling it shows nothing more. The server sees neither. Weights never
+leave their party: the active party's are made with its exact residuals, and nothing here covers publishing them or
+predictions made with them (docs/private-messages.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.block import Block
+from colonnade.data.clipping import clamp_columns
+from colonnade.data.table import Table
+from colonnade.errors import LocalProtocolError
+from colonnade.numbers.rounding import nearest
+from colonnade.protocols.charging import charge_first
+from colonnade.protocols.intermediate_plan import (
+    CONSTANT,
+    GAMMA,
+    GRID_BITS,
+    IntermediatePlan,
+)
+from colonnade.protocols.intermediate_request import IntermediateRequest
+from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.session import confirm, prepare
+from colonnade.randomness import public_permutation
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedPart:
+    """What one member comes away with: the plan, and at an owner its own weights and rows.
+
+    `weights` act on the owner's features over √2; at the active party the last one is the intercept's.
+    """
+
+    plan: IntermediatePlan
+    run: str
+    reproducible: bool
+    aligned: AlignedTable | None
+    weights: Array | None
+
+
+@dataclass(eq=False)
+class Descent:
+    """Where an owner stands between two steps: all that a run would need to go on from here."""
+
+    weights: Array
+    step: int = 0
+    # Of the active party's messages, which every owner sent or received: all must come to the same.
+    residuals: Any = field(default_factory=hashlib.sha256)
+
+
+async def intermediate_session(
+    party: Party, table: Table | None, request: IntermediateRequest
+) -> TrainedPart:
+    """Meet, compare jobs, introduce columns, align rows, compare plans, charge the whole run, train."""
+    aligned, plan = await prepare(party, table, request)
+    state = await intermediate_results(party, aligned, plan)
+    await confirm(party, "" if state is None else state.residuals.hexdigest())
+    weights = None if state is None else state.weights
+    return TrainedPart(plan, party.run, party.tainted, aligned, weights)
+
+
+async def intermediate_results(
+    party: Party, table: AlignedTable | None, plan: IntermediatePlan
+) -> Descent | None:
+    """The protocol after the plan: charge, then one exchange a step. None at a member without columns."""
+    await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.tainted))
+    if not party.owns_columns:
+        return None
+    if table is None:
+        raise LocalProtocolError(f"{party.name} owns columns but has no aligned rows")
+    features, targets = batch_order(table, plan)
+    state = Descent(np.zeros(features.shape[1]))
+    total = plan.schedule.steps
+    for step, rows in plan.batches():
+        batch = features[rows]
+        if targets is not None:
+            residuals = await _answer(party, plan, state, batch=batch, targets=targets[rows])
+        else:
+            residuals = await _ask(party, plan, state, batch=batch)
+        _update(party, plan, state, batch=batch, residuals=residuals)
+        state.step += 1
+        party.progress("steps", step + 1, total)
+    return state
+
+
+def batch_order(table: AlignedTable, plan: IntermediatePlan) -> tuple[Array, Array | None]:
+    """An owner's rows in the public order of the batches; with the constant, and targets, at the active party."""
+    active = table.party == plan.active
+    width = plan.encoders[table.party].width
+    features = np.full((plan.rows, width + active), CONSTANT)
+    # Where each row goes: row order[i] of the table is the i-th of the batches.
+    places = np.argsort(public_permutation(plan.rows, plan.seed))
+    labels, start = [], 0
+    for block in table.blocks():
+        here = places[start : start + block.rows]
+        features[here, :width] = clipped_rows(plan, table.party, block)
+        if active and block.label is not None:
+            labels.append(block.label)
+        start += block.rows
+    if not active:
+        return features, None
+    targets = np.empty(plan.rows)
+    targets[places] = plan.loss.targets(plan.label, np.concatenate(labels))
+    return features, targets
+
+
+def clipped_rows(plan: IntermediatePlan, owner: str, block: Block) -> Array:
+    """An owner's features for some people: stretched, on the grid, no row longer than its cap in exact arithmetic."""
+    encoder = plan.encoders[owner]
+    rows = np.empty((block.rows, encoder.width))
+    if encoder.width:
+        for some, piece in encoder.pieces(block, scale=plan.scale / plan.stretch * GAMMA):
+            integers = nearest(piece * plan.stretch)
+            clamp_columns(integers, plan.norm_squared(owner))
+            rows[some] = integers.T / GAMMA
+    return rows
+
+
+async def _ask(party: Party, plan: IntermediatePlan, state: Descent, *, batch: Array) -> Array:
+    """A passive party's step: send noisy scores, receive noisy residuals, clip them."""
+    scores = batch @ state.weights
+    message = _noisy(party, plan, scores, limit=plan.radius * plan.cap(party.name))
+    await tell(party, plan.active, f"scores {state.step}", message)
+    heard = await hear(party, plan.active, f"residuals {state.step}")
+    received = _received(heard, plan, len(batch), state=state)
+    return received if plan.clip is None else np.clip(received, -plan.clip, plan.clip)
+
+
+async def _answer(
+    party: Party, plan: IntermediatePlan, state: Descent, *, batch: Array, targets: Array
+) -> Array:
+    """The active party's step: receive and clip noisy scores, send everybody the same noisy residuals."""
+    scores = batch @ state.weights
+    for passive in plan.passive:
+        received = _received(await hear(party, passive, f"scores {state.step}"), plan, len(batch))
+        if plan.calibration == "sound":
+            limit = plan.radius * plan.cap(passive)
+            received = np.clip(plan.weight(passive) * received, -limit, limit)
+        scores = scores + received
+    residuals = plan.loss.residual(scores, targets)
+    message = _noisy(party, plan, residuals, limit=plan.bounds.size if plan.calibration == "sound" else None)
+    _remember(state, message)
+    for passive in plan.passive:
+        await tell(party, passive, f"residuals {state.step}", message)
+    return residuals
+
+
+def _noisy(party: Party, plan: IntermediatePlan, values: Array, *, limit: float | None) -> Message:
+    """Values on the grid with fresh noise; as they are where the plan has none."""
+    if not plan.variances:
+        return Message(arrays={"values": values})
+    if limit is not None and plan.calibration == "sound":
+        # They are within the limit but for rounding; clipping moves no two values apart.
+        values = np.clip(values, -limit, limit)
+    if not np.isfinite(values).all():
+        raise _not_finite(party, plan, "messages")
+    noise = plan.noise[party.name].draw(len(values), party.randomness)
+    noise += np.rint(np.clip(values, -(2.0**40), 2.0**40) * (1 << GRID_BITS)).astype(np.int64)
+    return Message(arrays={"values": noise})
+
+
+def _received(message: Message, plan: IntermediatePlan, rows: int, *, state: Descent | None = None) -> Array:
+    """What a peer sent, as numbers; any integers are fine, since whoever receives them clips them."""
+    if not plan.variances:
+        values = message.array("values", dtype="f8", shape=(rows,))
+        if not np.isfinite(values).all():
+            raise message.wrong("it sent values that are not finite")
+    else:
+        values = message.array("values", dtype="i8", shape=(rows,))
+    if state is not None:
+        _remember(state, message)
+    return values.astype(np.float64) * (2.0**-GRID_BITS if plan.variances else 1.0)
+
+
+def _remember(state: Descent, message: Message) -> None:
+    values = message.arrays["values"]
+    state.residuals.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes())
+
+
+def _update(party: Party, plan: IntermediatePlan, state: Descent, *, batch: Array, residuals: Array) -> None:
+    """One gradient step, divided by the nominal batch size, the penalty's step, and the projection."""
+    free = int(party.name == plan.active)
+    # An overflow is not hidden: weights that are not finite stop the run.
+    with np.errstate(over="ignore", invalid="ignore"):
+        stepped = state.weights - plan.learning_rate / plan.batch * (residuals @ batch)
+        weights = plan.penalty.step(stepped, plan.learning_rate, free=free)
+        length = float(np.linalg.norm(weights))
+    if not np.isfinite(length):
+        raise _not_finite(party, plan, "weights")
+    state.weights = weights * (plan.radius / length) if length > plan.radius else weights
+
+
+def _not_finite(party: Party, plan: IntermediatePlan, what: str) -> LocalProtocolError:
+    advice = (
+        "HDP-VFL's own protocol clips nothing, and this loss grows without bound; use calibration = 'sound'."
+        if plan.calibration == "paper"
+        else "Choose a smaller learning_rate."
+    )
+    return LocalProtocolError(f"{party.name}: its {what} are no longer finite. {advice}")
