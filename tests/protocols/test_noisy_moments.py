@@ -299,9 +299,9 @@ def test_every_owner_and_keeper_is_charged_before_the_first_column():
     ledgers = {name: Noting(name, ledger) for name, ledger in ledgers_for(group).items()}
     original = type(plan.quantizers["bank"]).quantize
 
-    def noted(self, values):
+    def noted(self, values, randomness=None):
         order.append(("rows", "somebody"))
-        return original(self, values)
+        return original(self, values, randomness)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(plan.quantizers["bank"]), "quantize", noted)

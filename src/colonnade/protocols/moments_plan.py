@@ -16,7 +16,7 @@ from typing import Any
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Encoder, Mode
 from colonnade.data.label import LabelBlock
-from colonnade.data.quantizer import Quantizer
+from colonnade.data.quantizer import Quantizer, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
 from colonnade.ledger import Line, Release
@@ -68,6 +68,7 @@ class MomentsPlan:
     delta: float
     gamma: int
     mu: Fraction
+    rounding: Rounding = "nearest"
 
     @property
     def mode(self) -> Mode:
@@ -105,6 +106,7 @@ class MomentsPlan:
                 attributes_total=self.attributes,
                 gamma=self.gamma,
                 cap_squared=Fraction(encoder.attributes, self.attributes),
+                rounding=self.rounding,
             )
             for party, encoder in self.encoders.items()
         }
@@ -249,7 +251,7 @@ class MomentsPlan:
             "gamma": self.gamma,
             "mu": str(self.mu),
             "mode": self.mode,
-            "rounding": "nearest",
+            "rounding": self.rounding,
             "schemas": {schema.party: schema.to_data() for schema in self.schemas},
             "label": self.label.to_data(),
             "label_holder": self.label_holder,
@@ -276,6 +278,7 @@ def plan_moments(
     delta: float | None = None,
     accepted_delta: float | None = None,
     gamma: int = DEFAULT_GAMMA,
+    rounding: Rounding = "nearest",
 ) -> MomentsPlan:
     """The plan with the least noise that keeps ε for the server and for readers, t owners' noise aside."""
     check_keepers(group)
@@ -283,7 +286,7 @@ def plan_moments(
     delta = checked_delta(epsilon, delta, accepted_delta, rows)
 
     def with_mu(mu: Fraction) -> MomentsPlan:
-        return MomentsPlan(task, group, rows, schemas, float(epsilon), delta, gamma, mu)
+        return MomentsPlan(task, group, rows, schemas, float(epsilon), delta, gamma, mu, rounding)
 
     size = with_mu(Fraction(1)).size
     if size > MOST_COLUMNS:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.aligned import AlignedTable
+from colonnade.data.quantizer import Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.protocols.alignment import Alignment
@@ -37,6 +38,7 @@ class MomentsRequest:
     accepted_delta: float | None = None
     gamma: int = DEFAULT_GAMMA
     alignment: Alignment = "auto"
+    rounding: Rounding = "nearest"
 
     def to_data(self) -> dict[str, Any]:
         """The request as plain values, for the parties to compare."""
@@ -47,6 +49,7 @@ class MomentsRequest:
             "delta": self.delta,
             "accepted_delta": self.accepted_delta,
             "gamma": self.gamma,
+            "rounding": self.rounding,
             "alignment": self.alignment,
         }
 
@@ -69,6 +72,7 @@ def _planned(
         delta=request.delta,
         accepted_delta=request.accepted_delta,
         gamma=request.gamma,
+        rounding=request.rounding,
     )
 
 

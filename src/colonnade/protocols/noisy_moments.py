@@ -101,7 +101,7 @@ def integer_blocks(
         raise LocalProtocolError(f"{party.name} should bring {plan.rows} aligned rows, brought {found}")
     quantizer = plan.quantizers[party.name]
     for block in table.blocks(plan.block):
-        mine = quantizer.quantize(block)
+        mine = quantizer.quantize(block, party.randomness)
         if party.name == plan.label_holder:
             label = plan.label.quantize(
                 block.label if plan.task != "pca" else None, plan.gamma, rows=len(mine)
