@@ -25,3 +25,16 @@ def ideal_moments(tables: Mapping[str, AlignedTable], plan: MomentsPlan) -> NDAr
         rows.append(label)
     joint = np.concatenate(rows, axis=1).astype(object)
     return np.asarray(joint.T @ joint)
+
+
+def ideal_gradient(
+    rows: NDArray[np.object_], weights: NDArray[np.object_], gamma: int
+) -> NDArray[np.object_]:
+    """Σ x̃(2γ² + ⟨w̃, x̃⟩ − 4γỹ) in Python integers, without noise; a row is (x̃, ỹ), the label last.
+
+    >>> ideal_gradient(np.array([[1, 2, 4]], dtype=object), np.array([3, 0], dtype=object), 4).tolist()
+    [-29, -58]
+    """
+    features, labels = rows[:, :-1], rows[:, -1]
+    bracket = 2 * gamma**2 + features @ weights - 4 * gamma * labels
+    return np.asarray(features.T @ bracket)

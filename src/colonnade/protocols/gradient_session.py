@@ -1,0 +1,122 @@
+"""The whole path of one training run by noisy gradients, from strangers to weights that everybody may read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.quantizer import Rounding
+from colonnade.data.schema import PublicSchema
+from colonnade.data.table import Table
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.noisy_gradient import noisy_gradient
+from colonnade.protocols.noisy_gradient_plan import (
+    DEFAULT_GAMMA,
+    GradientPlan,
+    Schedule,
+    plan_gradient,
+)
+from colonnade.protocols.session import array_digest, confirm, prepare
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GradientRequest:
+    """What the parties want, before anybody has said how many rows or which columns there are.
+
+    >>> from colonnade.protocols.noisy_gradient_plan import schedule
+    >>> GradientRequest(epsilon=1.0, schedule=schedule(epochs=2, rate=0.5)).to_data()["schedule"]["steps"]
+    4
+    """
+
+    epsilon: float
+    schedule: Schedule
+    delta: float | None = None
+    accepted_delta: float | None = None
+    gamma: int = DEFAULT_GAMMA
+    rounding: Rounding = "retry"
+    alignment: Alignment = "auto"
+
+    def to_data(self) -> dict[str, Any]:
+        """The request as plain values, for the parties to compare."""
+        return {
+            "method": "slr",
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "accepted_delta": self.accepted_delta,
+            "gamma": self.gamma,
+            "rounding": self.rounding,
+            "alignment": self.alignment,
+            "schedule": self.schedule.to_data(),
+        }
+
+    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> GradientPlan:
+        """The plan for these columns and rows."""
+        return _planned(self, group, schemas, rows)
+
+
+@lru_cache(maxsize=32)
+def _planned(
+    request: GradientRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+) -> GradientPlan:
+    # A plan is public and the same for every party, so parties in one process may share the work.
+    return plan_gradient(
+        group,
+        schemas,
+        rows=rows,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        accepted_delta=request.accepted_delta,
+        gamma=request.gamma,
+        rounding=request.rounding,
+        schedule=request.schedule,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedWeights:
+    """The weights with everything that says what they are, and, at an owner, the rows that went into them.
+
+    In the order of the plan's owners, each owner's features; the constant is the last of the label holder's. Empty at
+    a member that only kept shares.
+    """
+
+    weights: Array
+    plan: GradientPlan
+    run: str
+    reproducible: bool
+    aligned: AlignedTable | None
+
+
+async def gradient_session(party: Party, table: Table | None, request: GradientRequest) -> TrainedWeights:
+    """Prepare, train, publish."""
+    aligned, plan = await prepare(party, table, request)
+    trained = await noisy_gradient(party, aligned, plan)
+    weights = await _publish(party, trained, plan)
+    await confirm(party, array_digest(weights) if weights.size else "")
+    return TrainedWeights(weights, plan, party.run, party.tainted, aligned)
+
+
+async def _publish(party: Party, trained: Array | None, plan: GradientPlan) -> Array:
+    """The server sends the weights to every owner: what is opened is for all to read."""
+    if trained is not None:
+        for owner in party.group.owners:
+            await tell(party, owner, "model", Message(arrays={"weights": trained}))
+        return trained
+    if not party.owns_columns:
+        return np.zeros(0)
+    said = await hear(party, party.group.server, "model")
+    weights: Array = said.array("weights", dtype="f8", shape=(plan.size,))
+    if not float(np.linalg.norm(weights)) <= float(plan.schedule.weight_cap) * (1 + 1e-9):
+        raise said.wrong("the published weights are longer than the plan allows")
+    return weights

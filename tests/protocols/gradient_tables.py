@@ -1,0 +1,80 @@
+"""Small tables for training by gradients, and plans over them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.ledger import Ledger
+from colonnade.protocols.agreement import meet
+from colonnade.protocols.alignment import align
+from colonnade.protocols.noisy_gradient import noisy_gradient
+from colonnade.protocols.noisy_gradient_plan import plan_gradient, schedule
+from colonnade.runtime.group import Group
+from colonnade.runtime.run import Desk, run_here
+
+NAMES = ("bank", "insurer", "shop", "clinic", "school")
+LABEL = "[label]\ncolumn='y'\nkind='classes'\nclasses={classes}\n"
+
+
+def tables_of(parties, rows, *, active=None, seed=0, classes=("no", "yes"), slope=4.0):
+    """Two numbers and a category at every party; the label leans on the first number of each."""
+    rng = np.random.default_rng(seed)
+    scores, tables = np.zeros(rows), []
+    columns = {}
+    for party in parties:
+        columns[party] = {
+            f"{party}0": rng.uniform(-1, 1, rows),
+            f"{party}1": rng.uniform(-1.2, 1.2, rows),
+            f"{party}_kind": rng.choice(["a", "b", "c"], rows),
+        }
+        scores += columns[party][f"{party}0"]
+    noisy = scores + rng.logistic(size=rows) / slope
+    labels = np.array(classes)[np.clip((noisy > 0.2).astype(int), 0, len(classes) - 1)]
+    for party in parties:
+        text = "id='n'\n" + "".join(
+            f"[columns.{party}{i}]\nkind='numeric'\nlow=-1\nhigh=1\n" for i in range(2)
+        )
+        text += f"[columns.{party}_kind]\nkind='categorical'\ncategories=['a','b','c']\n"
+        arrays = columns[party]
+        if party == (active or parties[0]):
+            text += LABEL.format(classes=list(classes))
+            arrays["y"] = labels
+        tables.append(Table.from_arrays(party, arrays, Schema.parse(text)))
+    return tables
+
+
+def plan_for(tables, group=None, *, epsilon=1.0, gamma=1 << 10, rounding="retry", **shape):
+    group = group or Group.of(tuple(t.party for t in tables), active=tables[0].party)
+    return plan_gradient(
+        group,
+        tuple(table.public() for table in tables),
+        rows=tables[0].rows,
+        epsilon=epsilon,
+        delta=1e-5,
+        gamma=gamma,
+        rounding=rounding,
+        schedule=schedule(**{"epochs": 2, "rate": 0.25, **shape}),
+    )
+
+
+def ledgers_for(group, epsilon=200.0):
+    ledgers = {name: Ledger.in_memory(name) for name in group.members}
+    for name in group.owners:
+        ledgers[name].set_budget(name, "*", "*", epsilon=epsilon, delta=1e-5)
+    return ledgers
+
+
+def run_plan(plan, tables, *, record=False, ledgers=None):
+    """The protocol between alignment and publication, as every party runs it."""
+
+    async def program(party, table):
+        await meet(party)
+        aligned = await align(party, table, "equal")
+        return await noisy_gradient(party, aligned, plan), aligned
+
+    by_name = {table.party: table for table in tables}
+    books = ledgers or ledgers_for(plan.group)
+    desks = {name: Desk(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
+    return run_here(program, plan.group, desks, record=record)
