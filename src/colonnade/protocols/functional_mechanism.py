@@ -1,0 +1,236 @@
+"""The functional mechanism among parties: a quadratic objective with noise inside, opened once.
+
+After "Achieving Differential Privacy in Vertically Partitioned Multiparty Learning", whose parties decrypt exact
+coefficients and add noise afterwards. Here nobody holds a coefficient without noise:
+
+1. every owner charges its ledger for the whole objective and tells its peers the ledger's head;
+2. block by block of rows, owners deal integer columns to the keepers at degree t;
+3. each keeper multiplies its own shares: degree 2t, nothing is sent;
+4. every owner deals its part of the noise on each block of coefficients at degree 2t;
+5. the coefficients of all blocks are opened to the server, once; the squares of label and constant never are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.block import Block as Rows
+from colonnade.data.schema import PublicSchema
+from colonnade.data.table import Table
+from colonnade.errors import DataError, LocalProtocolError
+from colonnade.numbers.field import FieldArray
+from colonnade.numbers.rounding import nearest
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.charging import charge_first
+from colonnade.protocols.functional_plan import Domain, FunctionalPlan
+from colonnade.protocols.functional_planning import NoiseChoice, plan_functional
+from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.moments_plan import DEFAULT_GAMMA
+from colonnade.protocols.noisy_moments import RowSource
+from colonnade.protocols.plans import Task
+from colonnade.protocols.session import array_digest, confirm, prepare
+from colonnade.protocols.shared import MomentSum, Shared, total
+from colonnade.protocols.sharing import open_to, share
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FunctionalRequest:
+    """What the parties want, before anybody has said how many rows or which columns there are.
+
+    `epsilons` are the blocks' own, bottom-up, as pairs of a name and an ε; without them `epsilon` is for the record.
+
+    >>> FunctionalRequest(task="regression", epsilon=1.0).to_data()["domain"]
+    'ball'
+    """
+
+    task: Task
+    epsilon: float
+    delta: float | None = None
+    accepted_delta: float | None = None
+    gamma: int = DEFAULT_GAMMA
+    domain: Domain = "ball"
+    noise: NoiseChoice = "auto"
+    epsilons: tuple[tuple[str, float], ...] | None = None
+    intercept: bool = True
+    alignment: Alignment = "auto"
+
+    def to_data(self) -> dict[str, Any]:
+        """The request as plain values, for the parties to compare."""
+        return {
+            "method": "functional",
+            "task": self.task,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "accepted_delta": self.accepted_delta,
+            "gamma": self.gamma,
+            "domain": self.domain,
+            "noise": self.noise,
+            "epsilons": None if self.epsilons is None else dict(self.epsilons),
+            "intercept": self.intercept,
+            "alignment": self.alignment,
+        }
+
+    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> FunctionalPlan:
+        """The plan for these columns and rows."""
+        return _planned(self, group, schemas, rows)
+
+
+@lru_cache(maxsize=32)
+def _planned(
+    request: FunctionalRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+) -> FunctionalPlan:
+    # A plan is public and the same for every party, so parties in one process may share the work.
+    return plan_functional(
+        group,
+        schemas,
+        task=request.task,
+        rows=rows,
+        epsilon=request.epsilon,
+        delta=request.delta,
+        accepted_delta=request.accepted_delta,
+        gamma=request.gamma,
+        domain=request.domain,
+        noise=request.noise,
+        epsilons=None if request.epsilons is None else dict(request.epsilons),
+        intercept=request.intercept,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedObjective:
+    """The noisy coefficients, block by block, with everything that says what they are; none at a mere keeper."""
+
+    coefficients: Integers
+    plan: FunctionalPlan
+    run: str
+    reproducible: bool
+    aligned: AlignedTable | None
+
+
+async def functional_session(
+    party: Party, table: Table | None, request: FunctionalRequest
+) -> OpenedObjective:
+    """Prepare, open the objective once, publish."""
+    aligned, plan = await prepare(party, table, request)
+    opened = await functional_mechanism(party, aligned, plan)
+    coefficients = await _publish(party, opened, plan)
+    await confirm(party, array_digest(coefficients) if coefficients.size else "")
+    return OpenedObjective(coefficients, plan, party.run, party.tainted, aligned)
+
+
+async def functional_mechanism(
+    party: Party, table: RowSource | None, plan: FunctionalPlan
+) -> Integers | None:
+    """The noisy coefficients at the server, None elsewhere."""
+    group, t, dissection = party.group, party.group.threshold, plan.dissection
+    release = plan.release(party.name, run=party.run, reproducible=party.tainted)
+    await charge_first(party, release)
+    products = MomentSum(plan.field, dissection.columns, keeps_shares=party.keeps_shares)
+    for number, (rows, mine) in enumerate(_integer_blocks(party, table, plan)):
+        shapes = {owner: (rows, width) for owner, width in dissection.dealt.items()}
+        columns = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"columns {number}")
+        products.add([columns[owner] for owner in group.owners])
+        party.progress("columns", min((number + 1) * plan.block, plan.rows), plan.rows)
+    noise = noise_part(party, plan) if party.owns_columns else None
+    noise_shapes = dict.fromkeys(group.owners, (1, dissection.coefficients))
+    noises = await share(party, noise, noise_shapes, scheme=plan.scheme, degree=2 * t, step="noise")
+    # Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
+    noisy = _selected(products.upper_triangle(), plan) + total(noises.values())
+    opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="objective")
+    return None if opened is None else np.asarray(opened[0], dtype=np.int64)
+
+
+def noise_part(party: Party, plan: FunctionalPlan) -> Integers:
+    """This owner's part of the noise, block by block."""
+    parts = [
+        plan.noise_of(block).part(plan.group).draw(block.size, party.randomness)
+        for block in plan.dissection.blocks
+    ]
+    return np.concatenate(parts)[None, :]
+
+
+def integer_rows(plan: FunctionalPlan, party: str, rows: Rows) -> Integers:
+    """One owner's columns on the grid: features, and for the label holder the constant and the label."""
+    columns = [_integer_features(plan, party, rows)]
+    if party == plan.label_holder:
+        if plan.intercept:
+            columns.append(np.full((rows.rows, 1), plan.constant_size, dtype=np.int64))
+        columns.append(_integer_label(plan, rows))
+    return np.concatenate(columns, axis=1)
+
+
+def _integer_features(plan: FunctionalPlan, party: str, rows: Rows) -> Integers:
+    if plan.domain == "ball":
+        return plan.quantizers[party].quantize(rows)
+    encoder = plan.encoders[party]
+    block = encoder.block(rows)
+    integers = np.empty((block.rows, encoder.width), dtype=np.int64)
+    for span, piece in encoder.pieces(block, scale=float(plan.gamma)) if encoder.width else ():
+        try:
+            integers[span] = nearest(piece).T
+        except ValueError:
+            raise DataError("a value that is not a finite number reached the grid.") from None
+    # What privacy rests on is decided on integers, whatever floats did before.
+    return np.clip(integers, -plan.gamma, plan.gamma)
+
+
+def _integer_label(plan: FunctionalPlan, rows: Rows) -> Integers:
+    if rows.label is None:
+        raise LocalProtocolError(f"{plan.label_holder} should bring a label, brought none")
+    size = plan.label_size
+    if plan.task == "classification":
+        return np.where(np.asarray(rows.label) > 0, size, -size).astype(np.int64)[:, None]
+    scaled = np.rint(size * plan.label.to_unit(rows.label))
+    return np.clip(scaled, -size, size).astype(np.int64)[:, None]
+
+
+def _integer_blocks(
+    party: Party, table: RowSource | None, plan: FunctionalPlan
+) -> Iterator[tuple[int, Integers | None]]:
+    """Row counts of the agreed blocks, with this owner's integers for each of them."""
+    if not party.owns_columns:
+        for start in range(0, plan.rows, plan.block):
+            yield min(plan.block, plan.rows - start), None
+        return
+    if table is None or table.rows != plan.rows:
+        found = "none" if table is None else f"{table.rows} rows"
+        raise LocalProtocolError(f"{party.name} should bring {plan.rows} aligned rows, brought {found}")
+    for rows in table.blocks(plan.block):
+        yield rows.rows, integer_rows(plan, party.name, rows)
+
+
+def _selected(products: Shared, plan: FunctionalPlan) -> Shared:
+    """The coefficients of the blocks alone: what is not released is not masked, and must not be opened."""
+    shape = (1, plan.dissection.coefficients)
+    if products.share is None:
+        return replace(products, shape=shape)
+    words = np.ascontiguousarray(products.share.words[..., plan.dissection.opened])
+    return replace(products, share=FieldArray(plan.field, words), shape=shape)
+
+
+async def _publish(party: Party, opened: Integers | None, plan: FunctionalPlan) -> Integers:
+    """The server sends the opened coefficients to every owner: what is opened is for all to read."""
+    server = party.group.server
+    if opened is not None:
+        for owner in party.group.owners:
+            await tell(party, owner, "release", Message(arrays={"coefficients": opened}))
+        return opened
+    if not party.owns_columns:
+        return np.zeros(0, dtype=np.int64)
+    said = await hear(party, server, "release")
+    coefficients = said.array("coefficients", dtype="i8", shape=(plan.dissection.coefficients,))
+    if max(int(coefficients.max()), -int(coefficients.min())) > plan.field.capacity:
+        raise said.wrong("the published coefficients are larger than any of this plan")
+    return coefficients

@@ -1,0 +1,331 @@
+"""Everything the parties agree on before the coefficients of a quadratic objective are opened. It touches no data.
+
+A row on the grid is (x̃, c, ṽ). In the *box* every encoded feature lies in [−1, 1] and is rounded to |x̃_a| ≤ γ; in the
+*ball* party q's features have norm at most γc_q before rounding, Σ c_q² ≤ 1, as in a moment release. Only public
+bounds decide how far a record can move what is opened (docs/proofs/functional-coefficients.md).
+
+Top-down, one ε is for the whole record and all coefficients carry the same noise. Bottom-up, the parties choose an ε
+for every block of the dissection, each block has noise of its own, and the blocks are composed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from colonnade.crypto.shares import Scheme, make_scheme
+from colonnade.data.encoding import Encoder, Mode
+from colonnade.data.label import LabelBlock
+from colonnade.data.quantizer import Quantizer
+from colonnade.data.schema import PublicSchema
+from colonnade.ledger import Line, Release
+from colonnade.numbers.field import FIELD63, Field, check_fits
+from colonnade.privacy.events import Composed, Event, event_to_data
+from colonnade.privacy.guarantee import Guarantee, account
+from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart, PartOf
+from colonnade.privacy.observers import PartyView, Reader, Server
+from colonnade.privacy.sensitivity.coefficients import (
+    CoefficientRow,
+    FeatureBounds,
+    cross_replaced,
+    cross_zeroed,
+)
+from colonnade.privacy.sensitivity.functional import CoefficientChange
+from colonnade.protocols.agreement import digest
+from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
+from colonnade.protocols.functional_blocks import Block, Dissection
+from colonnade.protocols.functional_noise import BlockNoise
+from colonnade.protocols.plans import Task, View, guarantees_of, lines_about
+from colonnade.protocols.shared import block_rows
+from colonnade.runtime.group import Group
+
+Domain = Literal["ball", "box"]
+Budget = Literal["top-down", "bottom-up"]
+
+
+@dataclass(frozen=True)
+class BlockCost:
+    """One line of the bill: whose coefficients, how far a zeroed record moves them, and what that costs."""
+
+    name: str
+    kind: str
+    coefficients: int
+    l1: float
+    l2: float
+    epsilon: float
+    delta: float
+    noise: str
+    deviation: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} ({self.kind}): {self.coefficients} coefficients, sensitivity L1 = {self.l1:.4g}, "
+            f"L2 = {self.l2:.4g}; ε = {self.epsilon:.4g} at δ = {self.delta:.2g}; {self.noise}, "
+            f"standard deviation {self.deviation:.4g}"
+        )
+
+
+@dataclass(frozen=True)
+class FunctionalPlan:
+    """One noisy quadratic objective: who, which columns, which blocks, at what ε, with how much noise.
+
+    Made by `plan_functional`, which chooses `noises`: one for all coefficients, or one for each block.
+    """
+
+    task: Task
+    group: Group
+    rows: int
+    schemas: tuple[PublicSchema, ...]
+    epsilon: float
+    delta: float
+    gamma: int
+    domain: Domain
+    intercept: bool
+    epsilons: tuple[tuple[str, float], ...]
+    noises: tuple[BlockNoise, ...]
+
+    @property
+    def budget(self) -> Budget:
+        """Whether one ε was given or one for each block."""
+        return "bottom-up" if self.epsilons else "top-down"
+
+    @property
+    def mode(self) -> Mode:
+        """A box holds the columns themselves; in the ball a classifier's numbers go on a circle, as in a release."""
+        return "circle" if self.domain == "ball" and self.task == "classification" else "linear"
+
+    @cached_property
+    def encoders(self) -> dict[str, Encoder]:
+        """How each owner's columns become features."""
+        return {schema.party: Encoder(schema.columns, self.mode) for schema in self.schemas}
+
+    @cached_property
+    def label(self) -> LabelBlock:
+        """The label's declaration."""
+        return LabelBlock(next(schema.label for schema in self.schemas if schema.label is not None))
+
+    @property
+    def label_holder(self) -> str:
+        """Who deals the label and the constant: the one owner that declares a label."""
+        return next(schema.party for schema in self.schemas if schema.label is not None)
+
+    @property
+    def attributes(self) -> int:
+        """m: how many columns there are over all parties."""
+        return sum(encoder.attributes for encoder in self.encoders.values())
+
+    @cached_property
+    def quantizers(self) -> dict[str, Quantizer]:
+        """For the ball: how each owner's rows become integers, with the cap c_q² = m_q/m."""
+        return {
+            party: Quantizer(encoder, attributes_total=self.attributes, gamma=self.gamma)
+            for party, encoder in self.encoders.items()
+        }
+
+    @property
+    def label_size(self) -> int:
+        """g: the integer that stands for a label of 1.
+
+        In the box the noise is the same on every coefficient of the objective itself: g = γ for Σ (v − wᵀx)², and 4γ
+        for the logistic one, whose first order is ½ and second order ⅛. In the ball features are short and their
+        weights long, so that noise in Σxxᵀ is felt more, and the label gets γ/2.
+        """
+        if self.domain == "ball":
+            return self.gamma // 2
+        return 4 * self.gamma if self.task == "classification" else self.gamma
+
+    @property
+    def constant_size(self) -> int:
+        """c: the integer that stands for the intercept's 1; 0 without an intercept."""
+        if not self.intercept:
+            return 0
+        return self.gamma // 2 if self.domain == "ball" else self.gamma
+
+    @cached_property
+    def row(self) -> CoefficientRow:
+        """The bounds of one integer row."""
+        parts = tuple(
+            FeatureBounds.box(encoder.width, side=self.gamma)
+            if self.domain == "box"
+            else FeatureBounds.ball(encoder.width, square=self.quantizers[party].norm_squared_bound)
+            for party, encoder in self.encoders.items()
+        )
+        holder = self.group.owners.index(self.label_holder)
+        return CoefficientRow(parts, holder, self.label_size, self.constant_size)
+
+    @cached_property
+    def dissection(self) -> Dissection:
+        """Which coefficients there are, and whose."""
+        widths = tuple(encoder.width for encoder in self.encoders.values())
+        return Dissection(self.group.owners, widths, self.label_holder, self.intercept)
+
+    def noise_of(self, block: Block) -> BlockNoise:
+        """The noise on the coefficients of a block."""
+        return self.noises[self.dissection.blocks.index(block) if len(self.noises) > 1 else 0]
+
+    @property
+    def block(self) -> int:
+        """Rows dealt at a time."""
+        return block_rows(self.dissection.columns)
+
+    @cached_property
+    def field(self) -> Field:
+        """The field of the shares, in which no sum of rows and noise wraps around."""
+        check_fits(
+            FIELD63,
+            rows=self.rows,
+            per_row=self.row.largest**2,
+            noise=max(noise.reach(self.group) for noise in self.noises),
+            what=f"a quadratic objective at gamma = {self.gamma}",
+        )
+        return FIELD63
+
+    @cached_property
+    def scheme(self) -> Scheme:
+        """How shares are dealt and opened."""
+        return make_scheme(len(self.group.keepers), self.field)
+
+    def change(
+        self, block: Block | None = None, replaced: Collection[str] | None = None
+    ) -> CoefficientChange:
+        """How far a record moves a block, or all coefficients: zeroed out, or with these parties' parts replaced."""
+        parties = [self.group.owners.index(owner) for owner in replaced or ()]
+        if block is None:
+            return self.row.zeroed() if replaced is None else self.row.replaced(parties)
+        owners = [self.group.owners.index(owner) for owner in block.owners]
+        if len(owners) == 1:
+            mine = self.row.only(owners[0])
+            if replaced is None:
+                return mine.zeroed()
+            return mine.replaced({0} if owners[0] in parties else ())
+        if replaced is None:
+            return cross_zeroed(self.row, *owners)
+        if set(owners) & set(parties):
+            return cross_replaced(self.row, *owners)
+        return self.row.replaced(())
+
+    def event(self, replaced: Collection[str] | None = None) -> Event:
+        """What is opened, to an observer who knows t owners' noise: a record zeroed out, or these parts replaced."""
+        if self.budget == "top-down":
+            entries = self.dissection.coefficients
+            return self.noises[0].event(self.change(None, replaced), self.group, entries=entries)
+        return Composed(
+            tuple(
+                self.noise_of(block).event(change, self.group, entries=block.size)
+                for block in self.dissection.blocks
+                if (change := self.change(block, replaced)).l1
+            )
+        )
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What the opened objective is to each observer. Whoever reads the model sees what the server opens."""
+        group = self.group
+        zero_out = self.event()
+        views = [
+            View(Server(), ZERO_OUT, zero_out, server_assumption(group)),
+            View(Reader(), ZERO_OUT, zero_out, reader_assumption(group)),
+        ]
+        for owner in group.owners:
+            # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
+            others = [other for other in group.owners if other != owner or group.threshold > 1]
+            views.append(
+                View(PartyView(owner), OthersPart(owner), self.event(others), party_assumption(group))
+            )
+        return tuple(views)
+
+    @cached_property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """One statement per observer, for noise that nobody can reproduce."""
+        return guarantees_of(self.views, self.delta)
+
+    @cached_property
+    def part_guarantees(self) -> tuple[Guarantee, ...]:
+        """ε^(k): what the server learns about each party's own part of a record, replaced by any other."""
+        assumption = server_assumption(self.group)
+        views = [
+            View(Server(), PartOf(owner), self.event([owner]), assumption) for owner in self.group.owners
+        ]
+        return guarantees_of(views, self.delta)
+
+    @cached_property
+    def bill(self) -> tuple[BlockCost, ...]:
+        """Block by block: whose, how many, how sensitive in units of γ², at which ε, under which noise."""
+        unit = float(self.gamma) ** 2
+        lines = []
+        for block in self.dissection.blocks:
+            change, noise = self.change(block), self.noise_of(block)
+            epsilon = account(noise.event(change, self.group, entries=block.size), self.delta).epsilon
+            deviation = noise.variance(self.group) ** 0.5 / unit
+            lines.append(
+                BlockCost(
+                    block.name,
+                    block.kind,
+                    block.size,
+                    float(change.l1) / unit,
+                    change.l2 / unit,
+                    epsilon,
+                    self.delta,
+                    str(noise),
+                    deviation,
+                )
+            )
+        return tuple(lines)
+
+    def release(self, party: str, *, run: str, reproducible: bool) -> Release:
+        """What a member charges: the lines about its own columns, and the reader's for a record replaced."""
+        lines: tuple[Line, ...] = ()
+        if party in self.group.owners:
+            replaced = Line(Reader().name, REPLACE.name, self.event(self.group.owners))
+            lines = (*lines_about(party, self.views), replaced)
+        return Release(
+            id=f"{run}/objective",
+            run=run,
+            plan=self.hash,
+            what=f"a quadratic objective of {self.dissection.coefficients} coefficients",
+            receiver=self.group.server,
+            lines=lines,
+            reproducible=reproducible,
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """The whole plan as plain values, derived numbers included, so that a difference shows where it is."""
+        group = self.group
+        return {
+            "protocol": "functional mechanism",
+            "format": 1,
+            "task": self.task,
+            "owners": list(group.owners),
+            "active": group.active,
+            "server": group.server,
+            "keepers": list(group.keepers),
+            "threshold": group.threshold,
+            "rows": self.rows,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "gamma": self.gamma,
+            "domain": self.domain,
+            "mode": self.mode,
+            "rounding": "nearest",
+            "intercept": self.intercept,
+            "budget": self.budget,
+            "epsilons": dict(self.epsilons),
+            "blocks": {block.name: block.size for block in self.dissection.blocks},
+            "noises": [noise.to_data() for noise in self.noises],
+            "schemas": {schema.party: schema.to_data() for schema in self.schemas},
+            "label": self.label.to_data(),
+            "label_holder": self.label_holder,
+            "label_size": self.label_size,
+            "constant_size": self.constant_size,
+            "bounds": {owner: part.square for owner, part in zip(group.owners, self.row.parts, strict=True)},
+            "primes": list(self.field.primes),
+            "block": self.block,
+            "views": {view.observer.name: event_to_data(view.event) for view in self.views},
+        }
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the plan."""
+        return digest(self.to_data())
