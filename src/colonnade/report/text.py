@@ -25,13 +25,13 @@ def run_text(facts: Facts, *, width: int | None = None) -> str:
     lines += table_lines([(party["name"], brought_text(party)) for party in facts["parties"]])
     lines += ["", "What each observer can learn at most"]
     if facts["warning"]:
-        lines += _wrapped([facts["warning"], WOULD_HOLD], width)
-    lines += _wrapped((item["sentence"] for item in facts["guarantees"]), width, bullet="- ")
+        lines += wrapped([facts["warning"], WOULD_HOLD], width)
+    lines += wrapped((item["sentence"] for item in facts["guarantees"]), width, bullet="- ")
     if facts["measured"]:
         lines += ["", "How good it is, measured on data declared public"]
         lines += table_lines([(what, f"{value:.3f}") for what, value in facts["measured"].items()])
     if facts["notes"]:
-        lines += ["", "Notes", *_wrapped(facts["notes"], width, bullet="- ")]
+        lines += ["", "Notes", *wrapped(facts["notes"], width, bullet="- ")]
     lines += learnt_lines(facts, width)
     lines += ["", "Budgets after this run"]
     lines += budget_lines(facts["ledgers"].values())
@@ -59,18 +59,18 @@ def learnt_lines(facts: Facts, width: int | None) -> list[str]:
                 ]
             )
         if learnt.get("intervals"):
-            lines += _wrapped([learnt["intervals"]["covers"]], width)
+            lines += wrapped([learnt["intervals"]["covers"]], width)
         if none_stands_out(learnt):
-            lines += _wrapped([NONE_STANDS_OUT], width)
+            lines += wrapped([NONE_STANDS_OUT], width)
     if learnt.get("classes"):
         noise = learnt.get("count_noise")
         counts = ", ".join(f"{name} {count:.0f}" for name, count in learnt["classes"].items())
-        lines += _wrapped(
+        lines += wrapped(
             [f"Noisy class counts: {counts}" + (f" (± {2 * noise:.0f} each)." if noise else ".")], width
         )
     spectrum = facts.get("spectrum")
     if spectrum:
-        lines += _wrapped([rank_text(spectrum)], width)
+        lines += wrapped([rank_text(spectrum)], width)
     return lines
 
 
@@ -241,7 +241,12 @@ def size_text(size: int) -> str:
     return f"{value:.1f} GB"
 
 
-def _wrapped(sentences: Iterable[str], width: int | None, *, bullet: str = "") -> list[str]:
+def wrapped(sentences: Iterable[str], width: int | None, *, bullet: str = "") -> list[str]:
+    """Sentences as indented lines, at most `width` wide; one line each without a width.
+
+    >>> wrapped(["One.", "Two."], None, bullet="- ")
+    ['  - One.', '  - Two.']
+    """
     indent = "  " + bullet
     if width is None:
         return [indent + sentence for sentence in sentences]
