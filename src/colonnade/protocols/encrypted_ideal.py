@@ -7,6 +7,7 @@ for whoever follows it: without noise the two are equal up to the last bit of a 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,27 +20,43 @@ from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Told = dict[str, tuple[Array, Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class IdealDescent:
+    """Each owner's weights at the end and what it could write down; and, batch by batch, every message in the clear,
+    which is what somebody reads who breaks the encryption."""
+
+    weights: dict[str, Array]
+    diaries: dict[str, Diary]
+    messages: dict[str, tuple[Integers, ...]]
 
 
 def ideal_descent(
     plan: EncryptedPlan, tables: Mapping[str, RowSource], randomness: Mapping[str, Randomness]
-) -> tuple[dict[str, Array], dict[str, Diary]]:
-    """Each owner's weights at the end, and what each could write down on the way."""
+) -> IdealDescent:
+    """The whole run in one place."""
     holdings = {owner: Holding(owner, tables[owner], plan, randomness[owner]) for owner in plan.group.owners}
     pages: dict[str, list[tuple[Integers, Array, Array, Array]]] = {owner: [] for owner in holdings}
+    messages: dict[str, list[Integers]] = {owner: [] for owner in holdings}
     for epoch in range(plan.schedule.epochs):
         for rows in plan.batches(epoch):
             before = {owner: holding.weights for owner, holding in holdings.items()}
-            told = _split(plan, holdings, rows) if plan.splits else _coefficients(plan, holdings, rows)
+            told, sent = _split(holdings, rows) if plan.splits else _coefficients(plan, holdings, rows)
+            for owner, message in sent.items():
+                messages[owner].append(message)
             for owner, (total, scores) in told.items():
                 pages[owner].append((rows, before[owner], total, scores))
     diaries = {owner: Diary(*map(tuple, zip(*kept, strict=True))) for owner, kept in pages.items()}
-    return {owner: holding.weights for owner, holding in holdings.items()}, diaries
+    return IdealDescent(
+        {owner: holding.weights for owner, holding in holdings.items()},
+        diaries,
+        {owner: tuple(sent) for owner, sent in messages.items()},
+    )
 
 
-def _split(
-    plan: EncryptedPlan, holdings: Mapping[str, Holding], rows: Integers
-) -> dict[str, tuple[Array, Array]]:
+def _split(holdings: Mapping[str, Holding], rows: Integers) -> tuple[Told, dict[str, Integers]]:
     messages = {owner: holding.message(rows) for owner, holding in holdings.items()}
     told = {}
     for owner, holding in holdings.items():
@@ -47,27 +64,25 @@ def _split(
             (messages[name] for name in messages if name != owner), np.zeros(len(rows), dtype=np.int64)
         )
         told[owner] = holding.descend_split(rows, _products(holding, rows, others)), np.zeros(0)
-    return told
+    return told, messages
 
 
 def _coefficients(
     plan: EncryptedPlan, holdings: Mapping[str, Holding], rows: Integers
-) -> dict[str, tuple[Array, Array]]:
+) -> tuple[Told, dict[str, Integers]]:
     passives = {owner: holding for owner, holding in holdings.items() if owner != plan.active}
-    summed = sum(
-        (holding.on_grid(holding.scores(rows)) for holding in passives.values()),
-        np.zeros(len(rows), dtype=np.int64),
-    )
+    messages = {owner: holding.on_grid(holding.scores(rows)) for owner, holding in passives.items()}
+    summed = sum(messages.values(), np.zeros(len(rows), dtype=np.int64))
     active = holdings[plan.active]
     others = from_fixed(summed.tolist(), plan.fraction_bits)
     found = active.coefficients(rows, others)
-    sent = active.on_grid(found)
+    messages[plan.active] = sent = active.on_grid(found)
     told = {
         owner: (holding.descend(holding.real(_products(holding, rows, sent))), np.zeros(0))
         for owner, holding in passives.items()
     }
     told[plan.active] = active.descend(active.features[rows].T @ found), others
-    return told
+    return told, messages
 
 
 def _products(holding: Holding, rows: Integers, numbers: Integers) -> list[int]:

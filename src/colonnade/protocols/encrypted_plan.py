@@ -125,7 +125,7 @@ class EncryptedPlan:
     @cached_property
     def encoders(self) -> dict[str, Encoder]:
         """How each owner's columns become features."""
-        return {schema.party: Encoder(schema.columns, self.request.encoding) for schema in self.schemas}
+        return {schema.party: schema.encoder(self.request.encoding) for schema in self.schemas}
 
     @cached_property
     def label(self) -> LabelBlock:

@@ -1,0 +1,1 @@
+"""Attacks from the literature, run against recorded transcripts of our own protocols."""
