@@ -119,8 +119,11 @@ def check(
     error: type[InputError],
     document: Document | None = None,
     name: str = "",
+    prefix: tuple[str, ...] = (),
 ) -> FormT:
     """`data` in the shape of `form`; the first mistake is an `error` that says where and what instead.
+
+    `prefix` is where in the document the data stands.
 
     >>> class Job(Form):
     ...     epsilon: float
@@ -136,7 +139,7 @@ def check(
         first = min(found, key=lambda one: one["type"] != "extra_forbidden")
     path, valid = _walk(form, first["loc"])
     place = (
-        document.where(path)
+        document.where((*prefix, *path))
         if document
         else ", ".join(part for part in (name, ".".join(str(piece) for piece in path)) if part)
     )

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from colonnade.errors import InputError
+from colonnade.learn.federation import Federation
+from colonnade.learn.frame import Frame
+from colonnade.learn.method import Asked, Learnt
+from colonnade.learn.methods import checked_options, method_named, train_with
 from colonnade.learn.release import MomentRelease
 from colonnade.protocols.plans import Task
 
@@ -36,9 +41,15 @@ class CountsFeatures(Protocol):
 
 
 def obtain(
-    source: MomentRelease | ReleaseSource, *, task: Task, epsilon: float, delta: float
-) -> MomentRelease:
-    """The release to fit from: the one given, at no cost, or one that the source makes for (ε, δ)."""
+    source: MomentRelease | ReleaseSource,
+    *,
+    task: Task,
+    epsilon: float,
+    delta: float,
+    method: str = "moments",
+    options: Mapping[str, Any] | None = None,
+) -> MomentRelease | Learnt:
+    """The release given, at no cost; or what a method makes of a federation for (ε, δ)."""
     if isinstance(source, MomentRelease):
         return source
     if not isinstance(source, ReleaseSource):
@@ -51,6 +62,11 @@ def obtain(
         raise InputError(
             f"delta = {delta!r} is not between 0 and 1. Use less than one over the number of rows."
         )
+    asked = checked_options(method_named(method, task), options or {})
+    if isinstance(source, Federation):
+        return train_with(source, method, Asked(task, epsilon, delta, options=asked))
+    if method != "moments":
+        raise InputError(f"method = {method!r} needs a Federation; {type(source).__name__} only has moments.")
     return source.moments(task=task, epsilon=epsilon, delta=delta)
 
 
@@ -68,22 +84,25 @@ def at_least(name: str, value: Any, least: float, *, strict: bool = False) -> No
         )
 
 
-def begin(model: Any, release: MomentRelease) -> None:
-    """Forget the last fit and keep the release, so that it is not lost if nothing can be learned from it."""
+def begin(model: Any, found: MomentRelease | Learnt) -> None:
+    """Forget the last fit and keep what was found, so that it is not lost if nothing can be learned from it."""
     for name in [name for name in vars(model) if name.endswith("_") and not name.endswith("__")]:
         delattr(model, name)
-    model.releases_ = (release,)
-    model.privacy_ = release.privacy
-    model.n_features_in_ = release.columns
-    model.feature_names_in_ = np.array(release.feature_names, dtype=object)
-    model.columns_in_ = release.column_names
+    if isinstance(found, MomentRelease):
+        model.frame_, model.releases_, model.run_ = Frame(found.encoders, found.label), (found,), None
+    else:
+        model.frame_, model.releases_, model.run_ = found.frame, (), found.run
+    model.privacy_ = found.privacy
+    model.n_features_in_ = model.frame_.columns
+    model.feature_names_in_ = np.array(model.frame_.feature_names, dtype=object)
+    model.columns_in_ = model.frame_.column_names
 
 
-def fitted(model: Any, attribute: str) -> MomentRelease:
-    """The release a model was fitted from, or scikit-learn's `NotFittedError`."""
+def fitted(model: Any, attribute: str) -> Frame:
+    """How a fitted model reads people, or scikit-learn's `NotFittedError`."""
     if not hasattr(model, attribute):
         raise NotFittedError(
             f"this {type(model).__name__} is not fitted. Call fit with a MomentRelease or a federation first."
         )
-    release: MomentRelease = model.releases_[-1]
-    return release
+    frame: Frame = model.frame_
+    return frame

@@ -9,18 +9,22 @@ Where a party's data lies and how much it is willing to lose stands in its own f
     active = "bank"
     epsilon = 1.0
     delta = 1e-5
+
+`method` names how, and an `[options]` table holds what that method lets one choose.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import JobError, PlanError
+from colonnade.learn.method import Asked
+from colonnade.learn.methods import checked_options, method_named
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.plans import Task
@@ -30,7 +34,8 @@ from colonnade.runtime.group import Group
 class _JobForm(Form):
     name: str
     task: Task
-    method: Literal["moments"] = "moments"
+    method: str = "moments"
+    options: dict[str, Any] = {}
     parties: list[str]
     active: str | None = None
     server: str = "server"
@@ -73,6 +78,7 @@ class Job:
     components: int | None
     alignment: Alignment
     timeout: float
+    options: Form
 
     @classmethod
     def load(cls, path: str | Path) -> Job:
@@ -88,6 +94,8 @@ class Job:
     def _of(cls, document: Document, path: Path) -> Job:
         form = document.check(_JobForm, error=JobError)
         _check_numbers(form, document)
+        method = method_named(form.method, form.task, place=document.where(("method",)))
+        options = checked_options(method, form.options, document=document)
         if form.keepers is not None and (len(form.keepers) < 3 or len(form.keepers) % 2 == 0):
             named = ", ".join(form.keepers)
             raise PlanError(
@@ -116,12 +124,18 @@ class Job:
             components=form.components,
             alignment=form.alignment,
             timeout=form.timeout,
+            options=options,
         )
         try:
             job.group()
         except PlanError as error:
             raise PlanError(f"{document.where(())}: {error}") from None
         return job
+
+    @property
+    def asked(self) -> Asked:
+        """What the job wants of its method."""
+        return Asked(self.task, self.epsilon, self.delta, self.accepted_delta, self.gamma, self.options)
 
     def group(self) -> Group:
         """Who takes part, and in which role."""

@@ -1,8 +1,9 @@
-"""Regression from one release."""
+"""Regression from one release, or by any method that trains a linear model."""
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,9 @@ class LinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         Added to every eigenvalue after that, in units of Σxxᵀ.
     unbias
         Whether the shift of the predictions that noise causes on average is taken out.
+    method, options
+        How to train on a federation (`colonnade.learn.methods`), and what that method lets one choose. `floor`,
+        `ridge` and `unbias` are for methods that release moments.
 
     >>> from fractions import Fraction
     >>> from colonnade.data.columns import NumericColumn
@@ -61,12 +65,16 @@ class LinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         floor: float | None = None,
         ridge: float = 0.0,
         unbias: bool = True,
+        method: str = "moments",
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
         self.floor = floor
         self.ridge = ridge
         self.unbias = unbias
+        self.method = method
+        self.options = options
 
     def fit(self, source: MomentRelease | ReleaseSource) -> Self:
         """Learn from a release, or from a federation that makes one for (epsilon, delta).
@@ -76,13 +84,26 @@ class LinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         at_least("ridge", self.ridge, 0.0)
         if self.floor is not None:
             at_least("floor", self.floor, 0.0)
-        release = obtain(source, task="regression", epsilon=self.epsilon, delta=self.delta)
-        begin(self, release)
+        found = obtain(
+            source,
+            task="regression",
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=self.method,
+            options=self.options,
+        )
+        begin(self, found)
+        if isinstance(found, MomentRelease):
+            self._solve(found)
+        else:
+            self.coef_, self.intercept_ = found.coefficients[0], float(found.intercepts[0])
+        return self
+
+    def _solve(self, release: MomentRelease) -> None:
         line = least_squares(release.value_moments(), floor=self.floor, ridge=self.ridge, unbias=self.unbias)
         low, high = release.label.from_unit([-1.0, 1.0])
         self.coef_ = line.coefficients * ((high - low) / 2.0)
         self.intercept_ = float(release.label.from_unit(line.intercept))
-        return self
 
     def predict(self, X: Rows) -> Array:
         """The label's expected value for each person, in its own units; it can lie outside the bounds."""

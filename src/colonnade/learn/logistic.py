@@ -1,9 +1,10 @@
-"""Classification from one release."""
+"""Classification from one release, or by any method that trains a linear classifier."""
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -45,6 +46,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         Two classes only: the second is predicted where its probability is above this.
     unbias
         Whether the shift of the scores that noise causes on average is taken out.
+    method, options
+        How to train on a federation (`colonnade.learn.methods`), and what that method lets one choose. `floor`,
+        `ridge` and `unbias` are for methods that release moments.
 
     >>> from fractions import Fraction
     >>> from colonnade.data.columns import NumericColumn
@@ -74,6 +78,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         ridge: float = 0.0,
         threshold: float = 0.5,
         unbias: bool = True,
+        method: str = "moments",
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -81,6 +87,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.ridge = ridge
         self.threshold = threshold
         self.unbias = unbias
+        self.method = method
+        self.options = options
 
     def fit(self, source: MomentRelease | ReleaseSource) -> Self:
         """Learn from a release, or from a federation that makes one for (epsilon, delta).
@@ -88,14 +96,29 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         If nothing can be learned from a release that was just paid for, it is still in `releases_`.
         """
         self._check()
-        release = obtain(source, task="classification", epsilon=self.epsilon, delta=self.delta)
-        begin(self, release)
-        moments = release.class_moments()
-        names = release.label.classes
+        found = obtain(
+            source,
+            task="classification",
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=self.method,
+            options=self.options,
+        )
+        begin(self, found)
+        names = self.frame_.label.classes
         if len(names) != 2 and self.threshold != 0.5:
             raise InputError(
                 f"threshold = {self.threshold!r} is for two classes; this release has {len(names)}. Leave it at 0.5."
             )
+        if isinstance(found, MomentRelease):
+            self._solve(found, names)
+        else:
+            self.coef_, self.intercept_ = found.coefficients, found.intercepts
+        self.classes_ = np.array(names)
+        return self
+
+    def _solve(self, release: MomentRelease, names: tuple[str, ...]) -> None:
+        moments = release.class_moments()
         rule = (binary_rule if len(names) == 2 else multiclass_rule)(
             moments, floor=self.floor, ridge=self.ridge, unbias=self.unbias, names=names
         )
@@ -104,12 +127,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
                 f"too few rows for this much noise to learn class {', '.join(repr(names[i]) for i in rule.faint)}: "
                 "it keeps its share of the rows and is hardly ever predicted.",
                 NoiseWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        self.classes_ = np.array(names)
         self.coef_ = rule.coefficients
         self.intercept_ = rule.intercepts
-        return self
 
     def decision_function(self, X: Rows) -> Array:
         """Log-odds of the second class; with more classes, one score per class."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -40,6 +41,8 @@ class PCA(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     epsilon, delta
         The price of a release, for the server and for readers. Used only when fitting from a federation; a
         release that exists is fitted at no further cost.
+    method, options
+        How to make the release (`colonnade.learn.methods`), and what that method lets one choose.
 
     >>> from fractions import Fraction
     >>> from colonnade.data.columns import NumericColumn
@@ -65,11 +68,15 @@ class PCA(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         centre: bool = True,
         epsilon: float = 1.0,
         delta: float = 1e-5,
+        method: str = "moments",
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.n_components = n_components
         self.centre = centre
         self.epsilon = epsilon
         self.delta = delta
+        self.method = method
+        self.options = options
 
     def fit(self, source: MomentRelease | ReleaseSource) -> Self:
         """Learn from a release with any label or none, or from a federation that makes one."""
@@ -83,7 +90,16 @@ class PCA(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             self._check_width(source.columns)
         elif isinstance(source, CountsFeatures):
             self._check_width(source.features("pca"))
-        release = obtain(source, task="pca", epsilon=self.epsilon, delta=self.delta)
+        release = obtain(
+            source,
+            task="pca",
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=self.method,
+            options=self.options,
+        )
+        if not isinstance(release, MomentRelease):
+            raise InputError(f"method = {self.method!r} releases no moments to take directions from.")
         begin(self, release)
         self._check_width(release.columns)
         scatter = _scatter(release)

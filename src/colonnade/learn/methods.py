@@ -1,0 +1,66 @@
+"""The table of methods: how a job, a learner and a comparison find them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from colonnade.data.declaring import nearest
+from colonnade.data.documents import Document, Form, check
+from colonnade.errors import InputError, JobError, PlanError
+from colonnade.learn import method_moments
+from colonnade.learn.method_baselines import BASELINES
+from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.learn.release import MomentRelease
+from colonnade.protocols.plans import Task
+
+if TYPE_CHECKING:
+    from colonnade.learn.federation import Federation
+
+METHODS: Mapping[str, Method] = {method.name: method for method in (method_moments.METHOD, *BASELINES)}
+
+
+def methods_for(task: Task) -> tuple[Method, ...]:
+    """Every method that can do a task.
+
+    >>> [method.name for method in methods_for("pca")][0]
+    'moments'
+    """
+    return tuple(method for method in METHODS.values() if task in method.tasks)
+
+
+def method_named(name: str, task: Task, *, place: str = "method") -> Method:
+    """The method of that name, or a `JobError` that names the nearest one which can do the task.
+
+    >>> method_named("moments", "pca").title
+    'one noisy moment matrix'
+    """
+    able = [method.name for method in methods_for(task)]
+    if name not in able:
+        what = "is none" if name not in METHODS else f"cannot do {task}"
+        raise JobError(
+            f"{place}: {name!r} {what}; for {task} there are {', '.join(able)}.{nearest(name, able)}"
+        )
+    return METHODS[name]
+
+
+def checked_options(method: Method, given: Mapping[str, Any], *, document: Document | None = None) -> Form:
+    """A method's options in the shape of its form; what is wrong with them is told with file, line and field.
+
+    >>> checked_options(METHODS["moments"], {})
+    NoOptions()
+    """
+    if document is None:
+        return check(method.options, dict(given), error=InputError, name=f"options of method {method.name!r}")
+    return check(method.options, dict(given), error=JobError, document=document, prefix=("options",))
+
+
+def train_with(federation: Federation, name: str, asked: Asked) -> MomentRelease | Learnt:
+    """Train by the method of that name; a simulation only where every party declared its data public."""
+    method = method_named(name, asked.task)
+    if method.public_only and not federation.public:
+        raise PlanError(
+            f"method {name!r} looks at everybody's rows in one place, and not every party declared its data public. "
+            "Nothing was run or charged. Choose a method that keeps rows apart, or declare public what is public."
+        )
+    return method.train(federation, asked)
