@@ -1,0 +1,105 @@
+"""Gradient descent under Paillier encryption, as a method: with a sound defence, the paper's, or none."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from colonnade.crypto.paillier_keys import KEY_BITS
+from colonnade.data.documents import Form
+from colonnade.data.encoding import Mode
+from colonnade.learn.federation import Federation
+from colonnade.learn.frame import Frame
+from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.protocols.encrypted_gradient import encrypted_session
+from colonnade.protocols.encrypted_plan import Defence, EncryptedPlan, Initialisation
+from colonnade.protocols.encrypted_planning import EncryptedRequest
+from colonnade.protocols.paillier_plan import PaillierKeys
+from colonnade.protocols.sigmoid import Approximation
+
+SPLIT = (
+    "Each party keeps its own weights. The guarantees are about the messages of the training run: publishing weights, "
+    "or predictions made with them, is not covered."
+)
+NOTES: dict[Defence, str] = {
+    "sound": "Noise is on every message before it is encrypted; ε does not rest on the encryption.",
+    "paper": "Noise of the size of equations (71) and (72): paper formula, not a guarantee. Public data only.",
+    "none": "No defence: labels and columns can be read from the gradients (colonnade attack). Public data only.",
+}
+
+Positive = Annotated[float, Field(gt=0)]
+
+
+class EncryptedOptions(Form):
+    """How the descent goes. `batch` is 256, or all rows if there are fewer, if it is left out."""
+
+    approximation: Approximation = "taylor"
+    initialisation: Initialisation = "zero"
+    epochs: Annotated[int, Field(ge=1)] = 5
+    batch: Annotated[int, Field(ge=1)] | None = None
+    learning_rate: Positive = 2.0
+    radius: Positive = 2.0
+    encoding: Literal["linear", "circle"] = "linear"
+    key_bits: int = min(KEY_BITS)
+    defence: Defence = "sound"
+
+
+def train(federation: Federation, asked: Asked) -> Learnt:
+    """A classifier of two classes whose weights stay with their parties."""
+    run = federation.run(encrypted_session, request_of(federation, asked))
+    plan = run.plan
+    weights = np.concatenate([run.result(owner).weights for owner in plan.group.owners])
+    defence = plan.request.defence
+    return Learnt(
+        frame_of(plan),
+        # Rows are divided by √m before they are descended on.
+        (weights / math.sqrt(plan.attributes))[None, :],
+        np.zeros(1),
+        run.privacy,
+        run=run,
+        split=True,
+        notes=(NOTES[defence], SPLIT),
+        figures=plan.figures,
+    )
+
+
+def request_of(federation: Federation, asked: Asked) -> EncryptedRequest:
+    """What the parties are asked to run."""
+    options = asked.options
+    if not isinstance(options, EncryptedOptions):
+        raise TypeError(f"the encrypted gradient takes EncryptedOptions, not {type(options).__name__}")
+    encoding: Mode = options.encoding
+    return EncryptedRequest(
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        accepted_delta=asked.accepted_delta,
+        approximation=options.approximation,
+        initialisation=options.initialisation,
+        epochs=options.epochs,
+        batch=options.batch,
+        learning_rate=options.learning_rate,
+        defence=options.defence,
+        radius=options.radius,
+        encoding=encoding,
+        gamma=asked.gamma,
+        keys=PaillierKeys(options.key_bits),
+        declared_public=federation.group.owners if federation.public else (),
+        alignment=federation.alignment,
+    )
+
+
+def frame_of(plan: EncryptedPlan) -> Frame:
+    """What the model reads people with."""
+    return Frame(tuple(plan.encoders.items()), plan.label)
+
+
+METHOD = Method(
+    "encrypted",
+    "gradient descent under Paillier encryption",
+    ("classification",),
+    EncryptedOptions,
+    train,
+)
