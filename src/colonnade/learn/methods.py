@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form, check
 from colonnade.errors import InputError, JobError, PlanError
-from colonnade.learn import method_encrypted, method_moments
+from colonnade.learn import method_encrypted, method_moments, method_slr
 from colonnade.learn.method import Asked, Learnt, Method
 from colonnade.learn.method_baselines import BASELINES
 from colonnade.learn.release import MomentRelease
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from colonnade.learn.federation import Federation
 
 METHODS: Mapping[str, Method] = {
-    method.name: method for method in (method_moments.METHOD, method_encrypted.METHOD, *BASELINES)
+    method.name: method
+    for method in (method_moments.METHOD, method_encrypted.METHOD, method_slr.METHOD, *BASELINES)
 }
 
 

@@ -21,6 +21,7 @@ _MOMENTUM, _SECOND, _TINY = 0.9, 0.999, 1e-8
 class Optimiser:
     """Plain steps, heavy-ball momentum, or Adam; and how much of the end of the path is averaged.
 
+    Features have norm at most 1 and the loss bends by less than ¼ of that, so learning rates are larger than usual.
     With `average` = ½ the model is the mean of the second half of the weights visited, which takes out most of the
     noise of the last steps; 0 takes the last weights as they are.
 
@@ -29,14 +30,14 @@ class Optimiser:
     """
 
     name: OptimiserName = "momentum"
-    learning_rate: float = 1.0
+    learning_rate: float = 16.0
     average: float = 0.5
 
     def __post_init__(self) -> None:
         if self.name not in ("sgd", "momentum", "adam"):
             raise PlanError(f"optimiser {self.name!r} is not one of sgd, momentum, adam.")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise PlanError(f"learning_rate = {self.learning_rate!r} is not a positive number. Try 1.")
+            raise PlanError(f"learning_rate = {self.learning_rate!r} is not a positive number. Try 16.")
         if not 0 <= self.average <= 1:
             raise PlanError(f"average = {self.average!r} is not a share between 0 and 1. Try 0.5.")
 

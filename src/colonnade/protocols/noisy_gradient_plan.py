@@ -83,7 +83,7 @@ def schedule(
     *,
     epochs: float = 10.0,
     rate: float = 0.1,
-    weight_cap: float = 4.0,
+    weight_cap: float = 8.0,
     overflow: float = 1e-12,
     optimiser: Optimiser | None = None,
 ) -> Schedule:

@@ -218,18 +218,44 @@ def gradient_client_epsilon(
     )
 
 
+def gradient_multiplier(
+    parts: tuple[Moments, Moments, Moments],
+    gamma: int,
+    epsilon: float,
+    delta: float,
+    *,
+    rate: float,
+    steps: int,
+) -> PaperFigure:
+    """The least m at which Lemma 13 gives this ε for μ(h) = γ²m, γ⁶m and γ⁴m, over orders up to 256.
+
+    >>> parts = gradient_moments(4, 16, 1.0)
+    >>> round(gradient_multiplier(parts, 16, 8.0, 1e-5, rate=0.5, steps=2).value, 3)
+    0.895
+    """
+
+    def epsilon_at(multiplier: float) -> float:
+        scaled = [
+            (part, multiplier * float(gamma) ** power) for part, power in zip(parts, (2, 6, 4), strict=True)
+        ]
+        return gradient_server_epsilon(scaled, delta, rate=rate, steps=steps, orders=ORDERS[:255]).value
+
+    multiplier = _least_mu(epsilon_at, epsilon, precision=1e-6)
+    return PaperFigure(multiplier, "noise multiplier from Lemma 13 of SLR", _WHY_SLR)
+
+
 def _summed(curves: Sequence[Curve]) -> Curve:
     total: Curve = np.sum(curves, axis=0)
     return total
 
 
-def _least_mu(epsilon_at: Callable[[float], float], epsilon: float) -> float:
+def _least_mu(epsilon_at: Callable[[float], float], epsilon: float, *, precision: float = 1e-13) -> float:
     low = high = 1.0
     while epsilon_at(high) > epsilon:
         low, high = high, 4 * high
     while epsilon_at(low) <= epsilon:
         low, high = low / 4, low
-    while high - low > 1e-13 * high:
+    while high - low > precision * high:
         middle = (low + high) / 2
         low, high = (middle, high) if epsilon_at(middle) > epsilon else (low, middle)
     return high

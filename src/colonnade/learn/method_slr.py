@@ -1,0 +1,128 @@
+"""SLR: logistic regression trained step by step on noisy gradients over secret batches."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from colonnade.data.documents import Form
+from colonnade.data.quantizer import Rounding
+from colonnade.errors import PlanError
+from colonnade.learn.federation import Federation
+from colonnade.learn.frame import Frame
+from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.learn.paper_slr import paper_slr
+from colonnade.protocols.descent import Optimiser, OptimiserName
+from colonnade.protocols.gradient_session import GradientRequest, gradient_session
+from colonnade.protocols.moments_plan import DEFAULT_GAMMA as JOB_GAMMA
+from colonnade.protocols.noisy_gradient_plan import DEFAULT_GAMMA, GradientPlan, schedule
+
+_Positive = Annotated[float, Field(gt=0)]
+
+
+class SlrOptions(Form):
+    """How the training goes: chosen without the data, because a choice made by looking would cost budget.
+
+    `epochs` times every record is used on average, `rate` of the records at a time; batches are padded so that they
+    are cut with probability at most `overflow` in all. Larger batches cost no more work and are far better for the
+    parties, who know the batches. `weight_cap` bounds the weights on rows of norm 1; noise grows with ½ + cap/4.
+    """
+
+    epochs: _Positive = 10.0
+    rate: Annotated[float, Field(gt=0, le=1)] = 0.1
+    optimiser: OptimiserName = "momentum"
+    learning_rate: _Positive = 16.0
+    average: Annotated[float, Field(ge=0, le=1)] = 0.5
+    weight_cap: _Positive = 8.0
+    overflow: Annotated[float, Field(gt=0, lt=1)] = 1e-12
+    gamma: Annotated[int, Field(ge=4)] = DEFAULT_GAMMA
+    rounding: Rounding = "retry"
+    calibration: Literal["sound", "paper"] = "sound"
+
+    def request(self, federation: Federation, asked: Asked) -> GradientRequest:
+        """What the parties are asked to run."""
+        return GradientRequest(
+            epsilon=asked.epsilon,
+            schedule=schedule(
+                epochs=self.epochs,
+                rate=self.rate,
+                weight_cap=self.weight_cap,
+                overflow=self.overflow,
+                optimiser=Optimiser(self.optimiser, self.learning_rate, self.average),
+            ),
+            delta=asked.delta,
+            accepted_delta=asked.accepted_delta,
+            gamma=self.gamma,
+            rounding=self.rounding,
+            alignment=federation.alignment,
+        )
+
+
+def slr_request(federation: Federation, asked: Asked) -> GradientRequest:
+    """What the parties are asked to run for these options."""
+    return _options(asked).request(federation, asked)
+
+
+def train_slr(federation: Federation, asked: Asked) -> Learnt:
+    """Train through the protocol; in paper mode, simulate the paper's three releases on public data."""
+    options = _options(asked)
+    if options.calibration == "paper":
+        return paper_slr(
+            federation,
+            asked,
+            epochs=options.epochs,
+            rate=options.rate,
+            weight_cap=options.weight_cap,
+            gamma=options.gamma,
+            optimiser=Optimiser(options.optimiser, options.learning_rate, options.average),
+        )
+    run = federation.run(gradient_session, options.request(federation, asked))
+    coefficients, intercept = as_log_odds(run.result().weights, run.plan)
+    plan = run.plan
+    notes = (
+        f"Trained in {plan.schedule.steps} steps on secret batches of about "
+        f"{float(plan.rows * plan.schedule.rate):.0f} of {plan.rows} people, dealt as {plan.capacity} rows each.",
+        f"Parties know the batches: for them nobody is in more than {plan.uses} of them.",
+    )
+    return Learnt(
+        Frame(tuple(plan.encoders.items()), plan.label),
+        coefficients[None, :],
+        np.array([intercept]),
+        run.privacy,
+        run,
+        notes=notes,
+    )
+
+
+def as_log_odds(weights: NDArray[np.float64], plan: GradientPlan) -> tuple[NDArray[np.float64], float]:
+    """Coefficients on features of norm at most 1, and the intercept.
+
+    Training rows are divided by √(m + 1), the model's features by √m; the constant is the last of its holder's part.
+    """
+    coefficients, intercept, start = [], 0.0, 0
+    for owner, width in plan.widths.items():
+        features = plan.encoders[owner].width
+        coefficients.append(weights[start : start + features])
+        if width > features:
+            intercept = float(weights[start + features]) * plan.constant / plan.gamma
+        start += width
+    scale = math.sqrt((plan.attributes - 1) / plan.attributes)
+    return np.concatenate(coefficients) * scale, intercept
+
+
+def _options(asked: Asked) -> SlrOptions:
+    if not isinstance(asked.options, SlrOptions):
+        raise TypeError(f"slr takes SlrOptions, not {type(asked.options).__name__}")
+    if asked.gamma != JOB_GAMMA:
+        raise PlanError(
+            f"gamma = {asked.gamma} is the grid of a moment release; gradients have their own. Write it under "
+            "[options]."
+        )
+    return asked.options
+
+
+METHOD = Method("slr", "SLR, noisy gradients", ("classification",), SlrOptions, train_slr)
