@@ -99,7 +99,7 @@ class FunctionalPlan:
     @cached_property
     def encoders(self) -> dict[str, Encoder]:
         """How each owner's columns become features."""
-        return {schema.party: Encoder(schema.columns, self.mode) for schema in self.schemas}
+        return {schema.party: schema.encoder(self.mode) for schema in self.schemas}
 
     @cached_property
     def label(self) -> LabelBlock:

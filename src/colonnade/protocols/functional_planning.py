@@ -75,6 +75,12 @@ def _check_columns(plan: FunctionalPlan) -> None:
         )
     if not plan.attributes:
         raise PlanError("no party declares a column to learn from.")
+    mapped = [party for party, encoder in plan.encoders.items() if encoder.map is not None]
+    if plan.domain == "box" and mapped:
+        raise PlanError(
+            f"{mapped[0]} maps its columns, and what a map makes has a bounded norm but no bounds of its own. "
+            "Choose domain = 'ball', or leave the map out."
+        )
     columns = plan.dissection.columns
     if columns > MOST_COLUMNS:
         memory = columns * columns * 8 / 2**30

@@ -13,6 +13,8 @@ _WHY_GLOBAL = (
     "It covers the server only: the parties decrypt exact coefficients of each other's data and add the noise "
     "afterwards."
 )
+_BLOCK = "Δ of one block of the functional mechanism, {}"
+_WHY_BLOCK = "A zeroed record moves the block half as far, and parties hold cross-party blocks without noise."
 
 
 def linear_sensitivity(features: int) -> PaperFigure:
@@ -76,6 +78,36 @@ def party_epsilon(epsilon: float, *, party_sensitivity: PaperFigure, sensitivity
         "ε^(k) of Theorem 2 of the functional mechanism paper",
         "It fails against other parties, who see exact coefficients, and for linear regression its Δ_f^k is too small.",
     )
+
+
+def linear_block_sensitivity(own: int, *, other: int = 0, label: int | None = None) -> PaperFigure:
+    """Δ_g^k of a single-party block (other = 0) or Δ_h^kl of a cross-party one, linear: 2·Σ‖λ‖₁ over its coefficients.
+
+    `label` is 0 if the first party holds the label, 1 if the second does. A block of one party has (dᵏ)² ordered pairs
+    and with the label 1 + 2dᵏ more; one of two parties has 2dᵏdˡ and with the label 2d of the other party. Together
+    they make Δ_f.
+
+    >>> linear_block_sensitivity(1, label=0).value, linear_block_sensitivity(1, other=1, label=0).value
+    (8, 8)
+    """
+    if other:
+        count = 2 * own * other + (0 if label is None else 2 * (other, own)[label])
+    else:
+        count = own**2 + (0 if label is None else 1 + 2 * own)
+    return PaperFigure(2 * count, _BLOCK.format("linear"), _WHY_BLOCK)
+
+
+def logistic_block_sensitivity(own: int, *, other: int = 0, label: int | None = None) -> PaperFigure:
+    """Δ_g^k or Δ_h^kl, logistic: ½ for each product with the label, ⅛ for each ordered pair of features, doubled.
+
+    >>> logistic_block_sensitivity(2, label=0).value, logistic_block_sensitivity(2, other=3, label=1).value
+    (3.0, 5.0)
+    """
+    if other:
+        pairs, labelled = 2 * own * other, 0 if label is None else (other, own)[label]
+    else:
+        pairs, labelled = own**2, 0 if label is None else own
+    return PaperFigure(pairs / 4 + labelled, _BLOCK.format("logistic"), _WHY_BLOCK)
 
 
 def bottom_up_epsilon(
