@@ -8,7 +8,7 @@ others' masked values stay masked, and a run without it is a run of its own, wit
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,14 @@ from colonnade.ledger import Release
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
+
+
+class Masks(Protocol):
+    """What puts a step's pairwise masks on a party's values: `MaskStreams`, or a record of what they put before."""
+
+    def masked(self, values: NDArray[Any], ring: SumRing, *, step: str) -> NDArray[Any]:
+        """The values with all masks of this step applied."""
+        ...
 
 
 async def share_mask_keys(
@@ -58,7 +66,7 @@ async def secure_sum(
     values: NDArray[Any] | None,
     shape: tuple[int, ...],
     *,
-    streams: MaskStreams | None,
+    streams: Masks | None,
     among: tuple[str, ...],
     ring: SumRing,
     receiver: str,

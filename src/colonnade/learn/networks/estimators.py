@@ -1,0 +1,271 @@
+"""Classification and regression by networks that no party holds whole."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
+
+from colonnade.data.coding import code
+from colonnade.errors import DataError, InputError
+from colonnade.learn.columns import Rows
+from colonnade.learn.fitting import at_least
+from colonnade.learn.frame import Frame
+from colonnade.learn.networks.extra import need_networks
+from colonnade.protocols.embeddings_plan import Mechanism, Regime
+from colonnade.protocols.embeddings_request import EmbeddingsRequest
+from colonnade.protocols.plans import Task
+
+if TYPE_CHECKING:
+    from colonnade.learn.federation import Federation
+
+Array = NDArray[np.float64]
+
+
+class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What both estimators share: parameters, a fit on a federation, scores of raw rows."""
+
+    _task: Task
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = 8.0,
+        delta: float | None = None,
+        accepted_delta: float | None = None,
+        regime: Regime = "frozen",
+        mechanism: Mechanism = "poisson-binomial",
+        networks: Any = "dense",
+        fusion: Any = None,
+        image: tuple[int, int, int] | None = None,
+        embedding: int = 16,
+        trials: int = 16,
+        beta: float | None = None,
+        label_epsilon: float | None = None,
+        local_share: float = 0.5,
+        epochs: int = 10,
+        batch: int = 100,
+        learning_rate: float = 0.01,
+        momentum: float = 0.9,
+        clip: float = 1.0,
+        held_out: float = 0.0,
+        patience: int = 3,
+        gradient_bits: int = 32,
+        coalitions: tuple[tuple[str, ...], ...] = (),
+        checkpoint: str | Path | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.accepted_delta = accepted_delta
+        self.regime = regime
+        self.mechanism = mechanism
+        self.networks = networks
+        self.fusion = fusion
+        self.image = image
+        self.embedding = embedding
+        self.trials = trials
+        self.beta = beta
+        self.label_epsilon = label_epsilon
+        self.local_share = local_share
+        self.epochs = epochs
+        self.batch = batch
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.clip = clip
+        self.held_out = held_out
+        self.patience = patience
+        self.gradient_bits = gradient_bits
+        self.coalitions = coalitions
+        self.checkpoint = checkpoint
+        self.seed = seed
+
+    def fit(self, federation: Federation) -> Self:
+        """Train on a federation, which charges every party's ledger for the whole schedule before it starts.
+
+        With `checkpoint`, a fit that stopped goes on when it is called again with the same parameters: nothing is
+        charged twice, and no batch that was released is drawn again.
+        """
+        need_networks()
+        from colonnade.learn.networks.training import Settings, modules_for, train
+
+        self._check()
+        settings = Settings(
+            networks=self.networks,
+            fusion=self.fusion,
+            image=self.image,
+            learning_rate=self.learning_rate,
+            momentum=self.momentum,
+            patience=self.patience if self.held_out else 0,
+            seed=self.seed,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
+        )
+        modules = modules_for(federation.tables, settings, self.embedding)
+        largest = max(
+            (sum(each.numel() for each in module.parameters()) for module in modules.values()), default=1
+        )
+        for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
+            delattr(self, name)
+        trained = train(federation, self._request(federation, max(1, largest)), settings)
+        plan = trained.run.plan
+        self.run_ = trained.run
+        self.plan_ = plan
+        self.privacy_ = trained.run.privacy
+        self.statement_ = plan.statement
+        self.networks_ = dict(trained.locals)
+        self.fusion_ = trained.fusion
+        self.history_ = tuple(trained.fusion.history)
+        self.communication_ = trained.communication
+        self.n_epochs_ = trained.epochs
+        self.frame_ = Frame(tuple(plan.encoders.items()), plan.label)
+        self.feature_names_in_ = np.array(self.frame_.feature_names, dtype=object)
+        self.n_features_in_ = self.frame_.columns
+        if plan.label.classes:
+            self.classes_ = np.array(plan.label.classes)
+        return self
+
+    def _request(self, federation: Federation, parameters: int) -> EmbeddingsRequest:
+        paper = self.regime == "paper"
+        return EmbeddingsRequest(
+            task=self._task,
+            epsilon=None if paper else self.epsilon,
+            delta=self.delta,
+            accepted_delta=self.accepted_delta,
+            regime=self.regime,
+            mechanism=self.mechanism,
+            embedding=self.embedding,
+            trials=self.trials,
+            beta=self.beta,
+            label_epsilon=self.label_epsilon,
+            local_share=self.local_share,
+            batch=self.batch,
+            epochs=self.epochs,
+            held_out=self.held_out,
+            clip=self.clip,
+            parameters=parameters,
+            gradient_bits=self.gradient_bits,
+            order_seed=self.seed,
+            coalitions=tuple(tuple(members) for members in self.coalitions),
+            alignment=federation.alignment,
+        )
+
+    def _check(self) -> None:
+        at_least("learning_rate", self.learning_rate, 0.0, strict=True)
+        at_least("momentum", self.momentum, 0.0)
+        at_least("patience", self.patience, 1)
+        if not self.momentum < 1:
+            raise InputError(f"momentum = {self.momentum!r} is a number from 0 to below 1.")
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool) or self.seed < 0:
+            raise InputError(
+                f"seed = {self.seed!r} is not a whole number from 0. It is public: orders and first weights."
+            )
+        if not isinstance(self.networks, str | Mapping):
+            raise InputError(
+                f"networks = {type(self.networks).__name__}: a name, or a mapping from parties to torch modules."
+            )
+
+    def _scores(self, rows: Rows) -> Array:
+        """Exact sums of all parties' embeddings through the fusion model: a simulation of all parties."""
+        if not hasattr(self, "fusion_"):
+            raise NotFittedError(
+                f"this {type(self).__name__} is not fitted. Call fit with a federation first."
+            )
+        import torch
+
+        # `Frame` divides by √m for the moments family; networks read each column in its own units.
+        attributes = sum(encoder.attributes for _, encoder in self.frame_.encoders)
+        features = torch.from_numpy((self.frame_.features(rows) * math.sqrt(attributes)).astype(np.float32))
+        total, start = np.zeros((len(features), self.plan_.embedding)), 0
+        for party, encoder in self.frame_.encoders:
+            total += self.networks_[party].embed_features(features[:, start : start + encoder.width])
+            start += encoder.width
+        return np.asarray(self.fusion_.scores(total), dtype=np.float64)
+
+
+class NeuralClassifier(ClassifierMixin, _Neural):  # type: ignore[misc]
+    """A network over the columns of all parties, for two classes or more.
+
+    Every party's module maps its columns to `embedding` numbers in [−1, 1]; the label holder sees noisy sums of them
+    and trains the fusion model (`colonnade.protocols.embeddings`). `regime` says what is protected, and `statement_`
+    repeats it. ε and δ are for what the label holder learns about one party's part of one record; `privacy_` has the
+    other observers and units. `networks` is "dense", "convolutional", "resnet18" (the last two with `image`) or a
+    mapping from parties to torch modules.
+
+    `predict` and its kin see all parties' rows in one place; between parties, scores come from
+    `colonnade.protocols.joint_scores`.
+
+    >>> from colonnade import Federation, Schema, Table
+    >>> def declared(column, label=""):
+    ...     return Schema.parse(f'id = "n"\\ncolumns.{column} = {{kind = "numeric", low = 0, high = 9}}\\n{label}')
+    >>> classes = '[label]\\ncolumn = "buys"\\nkind = "classes"\\nclasses = ["no", "yes"]'
+    >>> ages = list(range(10)) * 20
+    >>> buys = ["yes" if age > 4 else "no" for age in ages]
+    >>> bank = Table.from_arrays("bank", {"age": ages, "buys": buys}, declared("age", classes))
+    >>> shop = Table.from_arrays("shop", {"spent": ages}, declared("spent"))
+    >>> federation = Federation([bank, shop], budget=(60.0, 1e-4))
+    >>> model = NeuralClassifier(epsilon=20.0, embedding=1, epochs=2).fit(federation)
+    >>> model.predict({"age": [1, 8], "spent": [1, 8]}).shape
+    (2,)
+    """
+
+    _task: Task = "classification"
+
+    def decision_function(self, X: Rows) -> Array:
+        """Log-odds of the second class; with more classes, one score per class."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict_proba(self, X: Rows) -> Array:
+        """One probability per class, in the order of `classes_`."""
+        scores = self._scores(X)
+        if scores.shape[1] == 1:
+            second = 1.0 / (1.0 + np.exp(-np.clip(scores[:, 0], -700, 700)))
+            return np.column_stack([1.0 - second, second])
+        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Rows) -> NDArray[Any]:
+        """The class of each person, as declared."""
+        scores = self._scores(X)
+        codes = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+    def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of people whose class is predicted right. On people who are not public this is a release."""
+        right = self.predict(X) == self.classes_[_coded(y, self.plan_.label.label).astype(int)]
+        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
+
+
+class NeuralRegressor(RegressorMixin, _Neural):  # type: ignore[misc]
+    """A network over the columns of all parties, for a number; see `NeuralClassifier`.
+
+    >>> from colonnade import Federation, Schema, Table
+    >>> def declared(column, label=""):
+    ...     return Schema.parse(f'id = "n"\\ncolumns.{column} = {{kind = "numeric", low = 0, high = 9}}\\n{label}')
+    >>> real = '[label]\\ncolumn = "pays"\\nkind = "real"\\nlow = 0\\nhigh = 9'
+    >>> ages = list(range(10)) * 20
+    >>> bank = Table.from_arrays("bank", {"age": ages, "pays": ages}, declared("age", real))
+    >>> shop = Table.from_arrays("shop", {"spent": ages}, declared("spent"))
+    >>> federation = Federation([bank, shop], budget=(60.0, 1e-4))
+    >>> NeuralRegressor(epsilon=20.0, embedding=1, epochs=2).fit(federation).predict({"age": [1], "spent": [1]}).shape
+    (1,)
+    """
+
+    _task: Task = "regression"
+
+    def predict(self, X: Rows) -> Array:
+        """The label of each person, in its own units and within its declared bounds."""
+        return self.plan_.label.from_unit(np.clip(self._scores(X)[:, 0], -1.0, 1.0))
+
+
+def _coded(values: ArrayLike, label: Any) -> NDArray[Any]:
+    coded = code(values, label)
+    if coded.problems:
+        raise DataError(f"label {label.column!r}: {coded.problems.sentence}. {coded.problems.advice}")
+    return np.asarray(coded.values)

@@ -1,0 +1,222 @@
+"""From a federation and some modules to a trained network: what the estimators share."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.encoding import Encoder
+from colonnade.data.table import Table
+from colonnade.errors import InputError, PlanError
+from colonnade.learn.networks.fusion import FusionModel, fit_on_sums, targets_of
+from colonnade.learn.networks.modules import ImageShape, from_seed, local_network
+from colonnade.learn.networks.parts import Indices, LocalNetwork
+from colonnade.protocols.embeddings import TrainedEmbeddings, embeddings_session, formula_bytes
+from colonnade.protocols.embeddings_parts import Bring, Brought
+from colonnade.protocols.embeddings_plan import EmbeddingsPlan
+from colonnade.protocols.embeddings_request import EmbeddingsRequest
+from colonnade.protocols.run_log import RunLog
+from colonnade.randomness import public_permutation
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import Outcome
+
+if TYPE_CHECKING:
+    from colonnade.learn.federation import Federation, Run
+
+Networks = str | Mapping[str, nn.Module]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How networks learn: nothing here says anything about privacy."""
+
+    networks: Networks = "dense"
+    fusion: nn.Module | None = None
+    image: ImageShape | None = None
+    learning_rate: float = 0.01
+    momentum: float = 0.0
+    patience: int = 0
+    seed: int = 0
+    checkpoint: Path | None = None
+
+
+@dataclass(frozen=True)
+class Communication:
+    """What a run sent, as measured on the channels, beside PBM-VFL's formula T·B·M·P(log₂(bM) + F)."""
+
+    sums: int
+    gradients: int
+    everything: int
+    formula: float
+
+    @property
+    def over_formula(self) -> float:
+        """Sums and gradients over the formula: what framing and whole bits cost."""
+        return (self.sums + self.gradients) / self.formula
+
+    @classmethod
+    def of(cls, outcome: Outcome, plan: EmbeddingsPlan, epochs: int) -> Communication:
+        """The ledger of a finished run, which may have stopped early."""
+        sent = outcome.bytes_by_step
+        return cls(
+            sums=sent.get("sum", 0),
+            gradients=sent.get("back", 0),
+            everything=outcome.bytes_sent,
+            formula=formula_bytes(plan) * epochs / plan.passes,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedNetwork:
+    """Networks and fusion model after a run. Only whoever simulates all parties sees them beside each other."""
+
+    run: Run[EmbeddingsPlan]
+    locals: Mapping[str, LocalNetwork]
+    fusion: FusionModel
+    communication: Communication
+    epochs: int
+
+
+def features_of(table: AlignedTable | Table, encoder: Encoder, order: Indices | None) -> NDArray[np.float32]:
+    """A party's encoded rows, held in memory as 32-bit numbers, in the order of the run."""
+    rows = np.concatenate([encoder.encode(block).astype(np.float32) for block in table.blocks()])
+    return rows if order is None else rows[order]
+
+
+def bring(name: str, settings: Settings, module: nn.Module | None) -> Bring:
+    """What one party does once rows are aligned: encode them, and put its networks on top."""
+    folder = None if settings.checkpoint is None else settings.checkpoint / name
+
+    def bring_in(aligned: AlignedTable | None, plan: EmbeddingsPlan, order: Indices | None) -> Brought:
+        if aligned is None:
+            return Brought()
+        contributor, fusion = None, None
+        if module is not None:
+            contributor = LocalNetwork(
+                name,
+                module,
+                features_of(aligned, plan.encoders[name], order),
+                bound=plan.bound,
+                embedding=plan.embedding,
+                learning_rate=settings.learning_rate,
+                momentum=settings.momentum,
+                folder=folder,
+            )
+        if name == plan.receiver:
+            fusion = FusionModel(
+                fusion_module(settings, plan),
+                labels_of(aligned, plan, order),
+                classes=len(plan.label.classes),
+                scale=fusion_scale(plan),
+                learning_rate=settings.learning_rate,
+                momentum=settings.momentum,
+                patience=settings.patience,
+                folder=folder,
+            )
+        return Brought(contributor, fusion)
+
+    return bring_in
+
+
+def labels_of(aligned: AlignedTable, plan: EmbeddingsPlan, order: Indices | None) -> NDArray[np.float64]:
+    """The label holder's targets in the order of the run."""
+    values = np.concatenate([np.asarray(block.label) for block in aligned.blocks()])
+    values = values if order is None else values[order]
+    classes = len(plan.label.classes)
+    return targets_of(values, classes) if classes else plan.label.to_unit(values)[:, None]
+
+
+def fusion_module(settings: Settings, plan: EmbeddingsPlan) -> nn.Module:
+    """The given fusion model, or one linear layer, as in PBM-VFL."""
+    classes = len(plan.label.classes)
+    outputs = classes if classes > 2 else 1
+    if settings.fusion is not None:
+        return copy.deepcopy(settings.fusion)
+    return from_seed(settings.seed, lambda: nn.Linear(plan.embedding, outputs))
+
+
+def fusion_scale(plan: EmbeddingsPlan) -> float:
+    """The standard deviation of a sum's noise, if it is more than one: known before any data is."""
+    if plan.regime == "paper":
+        return 1.0
+    contributors = len(plan.contributors)
+    variance = float(contributors * plan.bound**2)
+    if plan.mechanism == "poisson-binomial":
+        variance = float(contributors * plan.bound**2 / (4 * plan.trials * plan.beta**2))
+    elif plan.local_noise is not None:
+        variance = contributors * float(plan.local_variance) * (plan.bound / (1 << 12)) ** 2
+    return max(1.0, math.sqrt(variance))
+
+
+def modules_for(tables: Mapping[str, Table], settings: Settings, embedding: int) -> dict[str, nn.Module]:
+    """A module for each owner of columns; those given are copied, so that a fit leaves them as they were."""
+    modules: dict[str, nn.Module] = {}
+    for number, (party, table) in enumerate(tables.items()):
+        if not table.schema.columns:
+            continue
+        if isinstance(settings.networks, str):
+            numbers = Encoder(table.schema.columns, "linear").width
+            modules[party] = local_network(
+                settings.networks,
+                party=party,
+                numbers=numbers,
+                embedding=embedding,
+                image=settings.image,
+                seed=settings.seed + number + 1,
+            )
+        elif party in settings.networks:
+            modules[party] = copy.deepcopy(settings.networks[party])
+        else:
+            raise InputError(
+                f"networks has a module for {', '.join(settings.networks) or 'nobody'}, but none for {party!r}. Give "
+                "one for every party that owns columns."
+            )
+    return modules
+
+
+def train(federation: Federation, request: EmbeddingsRequest, settings: Settings) -> TrainedNetwork:
+    """Run the protocol between all parties of a federation in this process."""
+    if request.regime == "paper" and not federation.public:
+        raise PlanError(
+            "regime 'paper' protects nobody end to end: it is for data that every party declared public. Use 'frozen' "
+            "or 'private-local', or say public = true if the data is."
+        )
+    modules = modules_for(federation.tables, settings, request.embedding)
+    logs = {
+        name: RunLog(settings.checkpoint / name)
+        for name in federation.tables
+        if settings.checkpoint is not None
+    }
+    brings = {member: bring(member, settings, modules.get(member)) for member in federation.group.members}
+
+    async def session(party: Party, table: Table | None, asked: EmbeddingsRequest) -> TrainedEmbeddings:
+        return await embeddings_session(party, table, asked, brings[party.name], logs.get(party.name))
+
+    run = federation.run(session, request)
+    plan = run.plan
+    holder: TrainedEmbeddings = run.result(plan.receiver)
+    fusion: Any = holder.brought.fusion
+    if holder.sums is not None:
+        split = public_permutation(plan.rows, plan.order_seed)
+        fit_on_sums(
+            fusion,
+            holder.sums,
+            fusion.labels(),
+            learnt=split[: plan.train_rows],
+            held_out=split[plan.train_rows :],
+            epochs=plan.epochs,
+            batch=plan.batch,
+            order=public_permutation(plan.train_rows, plan.order_seed + 1),
+        )
+    locals_: dict[str, Any] = {name: run.result(name).brought.contributor for name in plan.contributors}
+    communication = Communication.of(run.outcome, plan, holder.epochs)
+    return TrainedNetwork(run, locals_, fusion, communication, holder.epochs)

@@ -1,0 +1,274 @@
+"""Everything the parties agree on before a network is trained on sums of embeddings. It touches no data.
+
+After PBM-VFL: every owner of columns maps its part of a record to P numbers in [−C, C], quantises each with the Poisson
+binomial mechanism, and a secure sum shows the label holder the totals, from which it trains the fusion model. Three
+regimes say what is protected:
+
+* ``frozen``: local networks are public or random and never learn. A record is released once, the fusion model learns
+  from the noisy sums as long as it likes, nothing is sent back. Sound.
+* ``private-local``: local networks learn from the returned gradient with clipped, noised steps (DP-SGD), whose cost is
+  added; the gradient is computed from labels that were randomised once. Sound end to end.
+* ``paper``: as published, on public data only. What is said of it is per embedding release, not end to end, because a
+  record also acts through the networks that it trained.
+
+Batches follow public permutations: a record is in exactly one batch of an epoch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.crypto.masks import SumRing
+from colonnade.data.encoding import Encoder
+from colonnade.data.label import LabelBlock
+from colonnade.data.schema import PublicSchema
+from colonnade.ledger import Release
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.noise.poisson_binomial import PoissonBinomialNoise
+from colonnade.privacy.events import event_to_data
+from colonnade.privacy.guarantee import Guarantee
+from colonnade.protocols.agreement import digest
+from colonnade.protocols.embeddings_views import costs_of, lines_of, views_of
+from colonnade.protocols.plans import Task, View
+from colonnade.randomness import public_permutation
+from colonnade.runtime.group import Group
+
+Regime = Literal["frozen", "private-local", "paper"]
+Mechanism = Literal["poisson-binomial", "local-gaussian", "none"]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of one epoch: `held_out` ones are looked at and never learnt from."""
+
+    step: int
+    rows: Indices
+    held_out: bool
+
+
+@dataclass(frozen=True)
+class EmbeddingsPlan:
+    """One training run: who, which columns, how noisy, how often. Made by `plan_embeddings`.
+
+    `trials` and `beta` are b and β of the Poisson binomial mechanism; `local_variance` is σ² of the integer noise of
+    the local baseline, in units of its grid; `update_variance` that of the clipped sums that local networks learn from;
+    `label_trials` and `label_beta` randomise the labels, or are 0 where nothing computed from labels leaves.
+    """
+
+    group: Group
+    schemas: tuple[PublicSchema, ...]
+    task: Task
+    rows: int
+    regime: Regime
+    mechanism: Mechanism
+    epsilon: float
+    delta: float
+    embedding: int
+    bound: int
+    trials: int
+    beta: Fraction
+    local_variance: Fraction
+    update_variance: Fraction
+    label_trials: int
+    label_beta: Fraction
+    batch: int
+    epochs: int
+    held_out: int
+    clip: float
+    parameters: int
+    gradient_bits: int
+    order_seed: int
+    coalitions: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def receiver(self) -> str:
+        """The label holder, which receives the sums and runs the fusion model: PBM-VFL's server."""
+        return self.group.active or ""
+
+    @cached_property
+    def contributors(self) -> tuple[str, ...]:
+        """The owners of at least one column, in order; M of them."""
+        return tuple(schema.party for schema in self.schemas if schema.columns)
+
+    @cached_property
+    def encoders(self) -> dict[str, Encoder]:
+        """How each contributor's columns become the numbers that its network reads."""
+        return {schema.party: Encoder(schema.columns, "linear") for schema in self.schemas if schema.columns}
+
+    @cached_property
+    def label(self) -> LabelBlock:
+        """What is learnt."""
+        return LabelBlock(next(schema.label for schema in self.schemas if schema.label is not None))
+
+    @property
+    def learns_locally(self) -> bool:
+        """Whether gradients go back and local networks learn."""
+        return self.regime != "frozen"
+
+    @property
+    def passes(self) -> int:
+        """How often each record's embedding is released."""
+        return self.epochs if self.learns_locally else 1
+
+    @cached_property
+    def noise(self) -> PoissonBinomialNoise | None:
+        """The quantiser, where sums are what travels."""
+        if self.mechanism != "poisson-binomial":
+            return None
+        return PoissonBinomialNoise(self.trials, self.beta, Fraction(self.bound))
+
+    @cached_property
+    def local_noise(self) -> DiscreteGaussianNoise | None:
+        """What the local baseline adds to each embedding."""
+        return (
+            DiscreteGaussianNoise(self.local_variance)
+            if self.mechanism == "local-gaussian" and self.local_variance
+            else None
+        )
+
+    @cached_property
+    def update_noise(self) -> DiscreteGaussianNoise | None:
+        """What is added to the clipped sum of gradients before a local network learns from it."""
+        return DiscreteGaussianNoise(self.update_variance) if self.update_variance else None
+
+    @cached_property
+    def label_noise(self) -> PoissonBinomialNoise | None:
+        """How labels are randomised before anything that leaves is computed from them."""
+        if not self.label_trials:
+            return None
+        return PoissonBinomialNoise(self.label_trials, self.label_beta, Fraction(1))
+
+    @property
+    def label_coordinates(self) -> int:
+        """How many coins of a randomised label one label decides: one number, or two entries of a one-hot row."""
+        return 2 if len(self.label.classes) > 2 else 1
+
+    @cached_property
+    def ring(self) -> SumRing:
+        """The integers that sums of counts are made in."""
+        return SumRing(parties=len(self.contributors), largest=self.trials)
+
+    @property
+    def train_rows(self) -> int:
+        """How many records are learnt from."""
+        return self.rows - self.held_out
+
+    @property
+    def steps_in_epoch(self) -> int:
+        """Batches in one epoch, held-out ones included."""
+        return -(-self.train_rows // self.batch) + -(-self.held_out // self.batch)
+
+    @property
+    def steps(self) -> int:
+        """All sums of the run."""
+        return self.passes * self.steps_in_epoch
+
+    def batches(self, epoch: int) -> Iterator[Batch]:
+        """The batches of an epoch in public order: every record is in exactly one."""
+        split = public_permutation(self.rows, self.order_seed)
+        learnt, looked_at = split[: self.train_rows], split[self.train_rows :]
+        # The place of the epoch in the seed's sequence; only its being public and agreed matters.
+        learnt = learnt[public_permutation(len(learnt), self.order_seed + (epoch + 1) * 1_000_003)]
+        step = epoch * self.steps_in_epoch
+        for rows, held_out in ((learnt, False), (looked_at, True)):
+            for start in range(0, len(rows), self.batch):
+                yield Batch(step, rows[start : start + self.batch], held_out)
+                step += 1
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What the run is to each observer: `colonnade.protocols.embeddings_views`."""
+        return views_of(self)
+
+    @cached_property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """One statement per view. The paper's regime has none: what holds for it are `embedding_costs`."""
+        return costs_of(self.views, self.delta) if self.regime != "paper" else ()
+
+    @cached_property
+    def embedding_costs(self) -> tuple[Guarantee, ...]:
+        """ε of the embeddings alone, as if networks did not carry records on; a guarantee only where they do not."""
+        return costs_of(self.views, self.delta)
+
+    @property
+    def statement(self) -> str:
+        """What the regime means for what is claimed."""
+        return {
+            "frozen": "frozen: local networks are public or random, only the fusion model learns, and nothing is sent "
+            "back. What is stated holds end to end. Labels do not leave their holder.",
+            "private-local": "private-local: local networks learn with clipped and noised steps, and gradients are "
+            "computed from randomised labels. What is stated holds end to end.",
+            "paper": "paper: per-embedding release, not end to end. Local networks learn from exact gradients, so that "
+            "a record also acts on every later embedding, and the returned gradient shows labels to every party. "
+            "Public data only; paper formula, not a guarantee.",
+        }[self.regime]
+
+    def release(self, party: str, *, run: str, reproducible: bool) -> Release:
+        """What an owner charges: the lines about its own part and about whole records."""
+        return Release(
+            id=f"{run}/embeddings",
+            run=run,
+            plan=self.hash,
+            what=f"sums of {self.embedding} embedding coordinates, {self.passes} time(s) a record ({self.regime})",
+            receiver=self.receiver,
+            lines=lines_of(self, party) if self.regime != "paper" else (),
+            reproducible=reproducible,
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """The whole plan as plain values, so that a difference shows where it is."""
+        first = next(self.batches(0)).rows
+        return {
+            "protocol": "embeddings",
+            "format": 1,
+            "owners": list(self.group.owners),
+            "active": self.group.active,
+            "server": self.group.server,
+            "schemas": {schema.party: schema.to_data() for schema in self.schemas},
+            "task": self.task,
+            "rows": self.rows,
+            "regime": self.regime,
+            "mechanism": self.mechanism,
+            "epsilon": None if math.isinf(self.epsilon) else self.epsilon,
+            "delta": self.delta,
+            "embedding": self.embedding,
+            "bound": self.bound,
+            "trials": self.trials,
+            "beta": str(self.beta),
+            "local_variance": str(self.local_variance),
+            "update_variance": str(self.update_variance),
+            "label_trials": self.label_trials,
+            "label_beta": str(self.label_beta),
+            "batch": self.batch,
+            "epochs": self.epochs,
+            "held_out": self.held_out,
+            "clip": self.clip,
+            "parameters": self.parameters,
+            "gradient_bits": self.gradient_bits,
+            "order_seed": self.order_seed,
+            "first_batch": digest([int(row) for row in first]),
+            "coalitions": [list(members) for members in self.coalitions],
+            "views": [
+                [view.observer.name, view.unit.name, event_to_data(view.event)]
+                for view in _distinct(self.views)
+            ],
+        }
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the plan."""
+        return digest(self.to_data())
+
+
+def _distinct(views: tuple[View, ...]) -> Iterator[View]:
+    """One view of each event: a plan names every observer already by its parties."""
+    yield from {view.event: view for view in views}.values()
