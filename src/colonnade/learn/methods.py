@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form, check
 from colonnade.errors import InputError, JobError, PlanError
-from colonnade.learn import method_encrypted, method_moments, method_slr
+from colonnade.learn import method_encrypted, method_functional, method_moments, method_slr
 from colonnade.learn.method import Asked, Learnt, Method
 from colonnade.learn.method_baselines import BASELINES
 from colonnade.learn.release import MomentRelease
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 METHODS: Mapping[str, Method] = {
     method.name: method
-    for method in (method_moments.METHOD, method_encrypted.METHOD, method_slr.METHOD, *BASELINES)
+    for method in (
+        method_moments.METHOD,
+        method_functional.METHOD,
+        method_encrypted.METHOD,
+        method_slr.METHOD,
+        *BASELINES,
+    )
 }
 
 

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.aligned import AlignedTable
+from colonnade.protocols.functional_mechanism import integer_rows
+from colonnade.protocols.functional_plan import FunctionalPlan
 from colonnade.protocols.moments_plan import MomentsPlan
 
 
@@ -38,3 +40,14 @@ def ideal_gradient(
     features, labels = rows[:, :-1], rows[:, -1]
     bracket = 2 * gamma**2 + features @ weights - 4 * gamma * labels
     return np.asarray(features.T @ bracket)
+
+
+def ideal_objective(tables: Mapping[str, AlignedTable], plan: FunctionalPlan) -> NDArray[np.object_]:
+    """The coefficients of a quadratic objective in Python integers, block by block, without noise."""
+    rows = []
+    for owner in plan.group.owners:
+        (block,) = tables[owner].blocks(plan.rows)
+        rows.append(integer_rows(plan, owner, block))
+    joint = np.concatenate(rows, axis=1).astype(object)
+    products = joint.T @ joint
+    return np.concatenate([products[block.left, block.right] for block in plan.dissection.blocks])
