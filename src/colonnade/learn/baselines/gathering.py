@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -12,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.aligned import AlignedTable
+from colonnade.data.encoding import Encoder
+from colonnade.data.table import Table
 from colonnade.errors import PlanError
 from colonnade.learn.baselines.losses import Loss
 from colonnade.learn.federation import Federation
@@ -52,11 +55,7 @@ class Gathered:
     @cached_property
     def features(self) -> Array:
         """One row of features for each person, of norm at most 1."""
-        blocks = [
-            np.concatenate([encoder.encode(block) for block in table.blocks()])
-            for table, encoder in zip(self.tables, self.plan.encoders.values(), strict=True)
-        ]
-        return np.asarray(np.concatenate(blocks, axis=1) / math.sqrt(self.plan.attributes))
+        return encoded_rows(self.tables, self.frame.encoders)
 
     @cached_property
     def bordered(self) -> Array:
@@ -66,8 +65,7 @@ class Gathered:
     @cached_property
     def labels(self) -> NDArray[Any]:
         """Class numbers, or numbers in the label's own units."""
-        holder = next(table for table in self.tables if table.schema.label is not None)
-        return np.concatenate([block.label for block in holder.blocks() if block.label is not None])
+        return label_values(self.tables)
 
     @cached_property
     def loss(self) -> Loss:
@@ -124,3 +122,25 @@ def gather(federation: Federation, asked: Asked) -> Gathered:
     delta = checked_delta(asked.epsilon, asked.delta, asked.accepted_delta, rows)
     plan = MomentsPlan(asked.task, group, rows, schemas, asked.epsilon, delta, asked.gamma, Fraction(1))
     return Gathered(plan, tables)
+
+
+def encoded_rows(
+    tables: Iterable[Table | AlignedTable],
+    encoders: Sequence[tuple[str, Encoder]],
+    *,
+    attributes: int | None = None,
+) -> NDArray[np.float64]:
+    """The rows of all parties side by side, encoded and divided by √m; m as in `feature_rows`."""
+    held = {table.party: table for table in tables}
+    blocks = [
+        np.concatenate([encoder.encode(block) for block in held[party].blocks()])
+        for party, encoder in encoders
+    ]
+    declared = sum(encoder.attributes for _, encoder in encoders)
+    return np.asarray(np.concatenate(blocks, axis=1) / math.sqrt(attributes or declared))
+
+
+def label_values(tables: Iterable[Table | AlignedTable]) -> NDArray[Any]:
+    """The labels of the one party that has them: class numbers, or numbers in their own units."""
+    holder = next(table for table in tables if table.schema.label is not None)
+    return np.concatenate([block.label for block in holder.blocks() if block.label is not None])

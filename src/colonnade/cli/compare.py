@@ -1,0 +1,203 @@
+"""`colonnade compare`: every method on the same people at the same ε, in one table and one picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from colonnade.cli.failures import now
+from colonnade.cli.folders import new_folder, uninterrupted
+from colonnade.cli.run_folders import RUNS
+from colonnade.cli.screen import Advance, plain, progress, say, say_json, width
+from colonnade.errors import InputError, PrivacyError
+
+if TYPE_CHECKING:
+    from colonnade.learn.comparing import Comparison
+    from colonnade.learn.contenders import Field
+    from colonnade.learn.jobs import Job
+    from colonnade.learn.party_files import PartyFile
+
+EXAMPLE = """
+Where every party's file says public = true, the people are split by a public seed, each method trains on four fifths
+through its real protocol, and its score on the others is exact; nothing is charged. On other data every run is
+charged to the parties' ledgers, so nothing starts without --charge, and no score is computed.
+
+The job's own epsilon and method do not matter here; its [options] are those of its method.
+
+Example (`colonnade demo` writes such files):
+
+  colonnade compare demo-run/job.toml --epsilons 0.1,1,10 --seeds 3
+"""
+
+
+def compare(
+    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML): parties, task, delta."),
+    epsilons: str = typer.Option(
+        "0.1,1,10", "--epsilons", "-e", metavar="LIST", help="The ε to compare at, rising, with commas."
+    ),
+    seeds: int = typer.Option(5, "--seeds", "-s", metavar="N", help="How many splits, and draws of noise."),
+    methods: str | None = typer.Option(
+        None, "--methods", "-m", metavar="LIST", help="Only these methods, with commas; all if left out."
+    ),
+    paper: bool = typer.Option(
+        False, "--paper", help="Add papers' own calibrations: paper formula, not a guarantee."
+    ),
+    charge: bool = typer.Option(
+        False, "--charge", help="On private data: charge the ledgers for everything that is run."
+    ),
+    party: list[Path] = typer.Option(
+        [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
+    ),
+    output: Path | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="A new folder for table and picture; runs/NAME-OF-JOB-comparison if left out.",
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+) -> None:
+    """Compare every method that can do a job's task: score against ε, what each promises, and what it costs."""
+    from colonnade.learn.comparing import checked_epsilons
+    from colonnade.learn.contenders import field_of
+    from colonnade.learn.jobs import Job
+    from colonnade.learn.methods import METHODS
+    from colonnade.learn.party_files import party_files
+
+    wanted = checked_epsilons(_numbers(epsilons))
+    if seeds < 1:
+        raise InputError(f"--seeds: found {seeds}; it must be at least 1.")
+    agreed = Job.load(job)
+    files = party_files(agreed, party)
+    public = all(file.public for file in files.values())
+    named = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    options = {agreed.method: agreed.options.model_dump(exclude_unset=True)}
+    field = field_of(METHODS.values(), agreed.task, named=named, options=options, paper=paper, public=public)
+    if not public:
+        _confirm(agreed, files, field, wanted, charge=charge)
+    name = output or RUNS / f"{agreed.path.stem}-comparison"
+    with new_folder(name, numbered=output is None) as folder:
+        folder.reserve(1 << 21)
+        with progress(not as_json) as advance:
+            found = (
+                _on_public(agreed, files, wanted, seeds, named, options, paper, advance)
+                if public
+                else _on_private(agreed, files, wanted, field, advance)
+            )
+        with uninterrupted():
+            folder.free_reserve()
+            facts = _write(folder.draft, agreed, found)
+            finished = folder.finish()
+    facts["report"] = str(finished / "comparison.html")
+    if as_json:
+        say_json(facts)
+        return
+    from colonnade.report.comparison import comparison_text
+
+    say(f"{comparison_text(facts, width=width())}\n\nPicture and tables: {facts['report']}")
+
+
+compare.__doc__ = f"{compare.__doc__}\n{EXAMPLE}"
+
+
+def _numbers(text: str) -> list[float]:
+    found = []
+    for piece in text.split(","):
+        if not piece.strip():
+            continue
+        try:
+            found.append(float(piece))
+        except ValueError:
+            raise InputError(
+                f"--epsilons: {piece.strip()!r} is not a number. Write numbers with commas, such as 0.1,1,10."
+            ) from None
+    return found
+
+
+def _confirm(
+    job: Job, files: Mapping[str, PartyFile], field: Field, epsilons: Sequence[float], *, charge: bool
+) -> None:
+    """Say what a comparison on private data would charge, and refuse it unless that was asked for."""
+    private = [party for party, file in files.items() if not file.public]
+    runs = len(field.contenders) * len(epsilons)
+    each = " + ".join(f"{epsilon:g}" for epsilon in epsilons)
+    total = sum(epsilons) * len(field.contenders)
+    cost = (
+        f"{', '.join(private)} did not declare the data public, so every run is charged: {runs} trainings, ε = {each} "
+        f"for each of {len(field.contenders)} methods, {total:g} in all if losses simply add up, for each observer "
+        "that a job's ε is stated for."
+    )
+    left = ", ".join(method for method, _ in field.left_out)
+    if not charge:
+        raise PrivacyError(
+            f"{cost} No accuracy would be shown. Nothing was run or charged. Give --charge if you mean it, name fewer "
+            "methods or ε, or compare on public data that is like yours."
+        )
+    typer.echo(f"note: {cost} Left out: {left or 'nothing'}.", err=True)
+
+
+def _on_public(
+    job: Job,
+    files: Mapping[str, PartyFile],
+    epsilons: Sequence[float],
+    seeds: int,
+    methods: Sequence[str] | None,
+    options: Mapping[str, Mapping[str, Any]],
+    paper: bool,
+    advance: Advance,
+) -> Comparison:
+    from colonnade.learn.comparing import compare as compare_tables
+
+    return compare_tables(
+        [file.table() for file in files.values()],
+        task=job.task,
+        epsilons=epsilons,
+        methods=methods,
+        options=options,
+        paper=paper,
+        delta=job.delta,
+        accepted_delta=job.accepted_delta,
+        gamma=job.gamma,
+        seeds=seeds,
+        components=job.components,
+        server=job.server,
+        threshold=job.threshold,
+        keepers=job.keepers,
+        progress=advance,
+    )
+
+
+def _on_private(
+    job: Job, files: Mapping[str, PartyFile], epsilons: Sequence[float], field: Field, advance: Advance
+) -> Comparison:
+    from colonnade.learn.comparing import compare_charged
+    from colonnade.learn.party_files import federation_of
+
+    return compare_charged(
+        federation_of(job, files),
+        task=job.task,
+        field=field,
+        epsilons=epsilons,
+        delta=job.delta,
+        accepted_delta=job.accepted_delta,
+        gamma=job.gamma,
+        progress=advance,
+    )
+
+
+def _write(folder: Path, job: Job, found: Comparison) -> dict[str, Any]:
+    """Facts, picture and page into the draft."""
+    from colonnade.report.comparison import comparison_facts, comparison_page, draw_comparison
+
+    facts = {**comparison_facts(found, name=job.name), "time": now()}
+    text = json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False)
+    (folder / "comparison.json").write_text(text, encoding="utf-8")
+    (folder / "comparison.html").write_text(comparison_page(facts), encoding="utf-8")
+    if found.public:
+        draw_comparison(folder / "comparison.svg", facts)
+        draw_comparison(folder / "comparison.png", facts)
+    return facts

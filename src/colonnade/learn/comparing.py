@@ -1,0 +1,289 @@
+"""Every method on the same people at the same ε: what privacy costs, and what each way of getting it costs.
+
+On public data the people are split by a public seed, each method trains on one part through its real protocol, and
+its accuracy on the other part is exact. On private data nothing but guarantees and costs is shown, because an exact
+accuracy is a release of its own, and every run is charged.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from colonnade.data.table import Table
+from colonnade.errors import ColonnadeError, InputError
+from colonnade.learn.contenders import Contender, Field, field_of
+from colonnade.learn.federation import Federation
+from colonnade.learn.fitting import NoiseWarning
+from colonnade.learn.held_out import HeldOut, split
+from colonnade.learn.method import Asked, Learnt
+from colonnade.learn.methods import METHODS
+from colonnade.learn.release import MomentRelease
+from colonnade.privacy.guarantee import Guarantee
+from colonnade.protocols.moments_plan import DEFAULT_GAMMA
+from colonnade.protocols.plans import Task
+from colonnade.runtime.party import silent
+
+DEFAULT_EPSILONS = (0.1, 1.0, 10.0)
+DEFAULT_SEEDS = 5
+TEST_SHARE = 0.2
+METRICS: dict[Task, str] = {
+    "classification": "accuracy",
+    "regression": "mean squared error",
+    "pca": "captured variance",
+}
+METRIC_NOTES: dict[Task, str] = {
+    "classification": "the share of held-out people whose class is predicted right",
+    "regression": "over held-out people, the label scaled to [−1, 1]",
+    "pca": "of held-out people, over that of their own best directions",
+}
+# Public data is charged to ledgers that end with the run; nothing is to be refused there.
+_UNLIMITED = (1e9, 0.5)
+Advance = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One method at one ε: a score for each seed that gave a model, and what it promised and cost.
+
+    `epsilon` is None for a method without privacy, `trusted` marks what only a trusted place with all rows could do,
+    and `split` a model whose weights stay with their parties. `failures` are the reasons of the seeds without a model.
+    """
+
+    method: str
+    title: str
+    paper: bool
+    trusted: bool
+    split: bool
+    epsilon: float | None
+    scores: tuple[float, ...]
+    failures: tuple[str, ...]
+    guarantees: tuple[Guarantee, ...]
+    seconds: float
+    bytes_sent: float | None
+    notes: tuple[str, ...]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean score; None without a model, or on private data."""
+        return statistics.fmean(self.scores) if self.scores else None
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation over seeds; None for fewer than two."""
+        return statistics.stdev(self.scores) if len(self.scores) > 1 else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The rows of a comparison, and all that is needed to read them."""
+
+    task: Task
+    public: bool
+    epsilons: tuple[float, ...]
+    delta: float | None
+    seeds: int
+    trained_on: int
+    held_out: int
+    constant: float | None
+    rows: tuple[Row, ...]
+    left_out: tuple[tuple[str, str], ...]
+
+    @property
+    def metric(self) -> str:
+        """What a score is."""
+        return METRICS[self.task]
+
+    @property
+    def larger_is_better(self) -> bool:
+        """Whether a larger score is a better one."""
+        return self.task != "regression"
+
+
+def compare(
+    tables: Iterable[Table],
+    *,
+    task: Task,
+    epsilons: Sequence[float] = DEFAULT_EPSILONS,
+    methods: Sequence[str] | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    paper: bool = False,
+    delta: float | None = None,
+    accepted_delta: float | None = None,
+    gamma: int = DEFAULT_GAMMA,
+    seeds: int = DEFAULT_SEEDS,
+    test_share: float = TEST_SHARE,
+    components: int | None = None,
+    server: str = "server",
+    threshold: int | None = None,
+    keepers: tuple[str, ...] | None = None,
+    noise_seed: int | None = None,
+    progress: Advance = silent,
+) -> Comparison:
+    """Compare methods on tables that are public: calling this declares them so, and nothing is charged.
+
+    Every method that can do the task takes part, or those named in `methods`; `options` are by method, and `paper`
+    adds the calibrations of papers, which guarantee nothing. Seeds 0, 1, … each give a split of the people that all
+    tables have in common; noise is fresh, unless a study seeds it.
+    """
+    given = list(tables)
+    chosen = field_of(METHODS.values(), task, named=methods, options=options, paper=paper)
+    asked_epsilons = checked_epsilons(epsilons)
+    if seeds < 1:
+        raise InputError(f"seeds = {seeds}; a comparison needs at least one split.")
+    runs = [(entry, epsilon) for entry in chosen.contenders for epsilon in entry.at(asked_epsilons)]
+    found: dict[tuple[str, float | None], list[_Run]] = {(entry.name, epsilon): [] for entry, epsilon in runs}
+    constants, trained_on, tested_on = [], 0, 0
+    for seed in range(seeds):
+        training, testing = split(given, seed=seed, share=test_share)
+        held_out = HeldOut(task, testing, components=components)
+        constants.append(held_out.constant_score())
+        trained_on, tested_on = training[0].rows, testing[0].rows
+        for number, (entry, epsilon) in enumerate(runs):
+            progress("comparing", seed * len(runs) + number, seeds * len(runs))
+            place = Federation(
+                training,
+                budget=_UNLIMITED,
+                server=server,
+                threshold=threshold,
+                keepers=keepers,
+                public=True,
+                noise_seed=None if noise_seed is None else noise_seed + seed,
+            )
+            asked = Asked(task, epsilon or asked_epsilons[-1], delta, accepted_delta, gamma, entry.options)
+            found[entry.name, epsilon].append(_run(entry, place, asked, held_out))
+    progress("comparing", seeds * len(runs), seeds * len(runs))
+    known = [score for score in constants if score is not None]
+    return Comparison(
+        task=task,
+        public=True,
+        epsilons=asked_epsilons,
+        delta=delta,
+        seeds=seeds,
+        trained_on=trained_on,
+        held_out=tested_on,
+        constant=statistics.fmean(known) if known else None,
+        rows=tuple(_row(entry, epsilon, found[entry.name, epsilon]) for entry, epsilon in runs),
+        left_out=chosen.left_out,
+    )
+
+
+def compare_charged(
+    federation: Federation,
+    *,
+    task: Task,
+    field: Field,
+    epsilons: Sequence[float],
+    delta: float | None = None,
+    accepted_delta: float | None = None,
+    gamma: int = DEFAULT_GAMMA,
+    progress: Advance = silent,
+) -> Comparison:
+    """Run every contender once on private data, each charged to the parties' own ledgers; no score is computed."""
+    asked_epsilons = checked_epsilons(epsilons)
+    runs = [(entry, epsilon) for entry in field.contenders for epsilon in entry.at(asked_epsilons)]
+    rows = []
+    for number, (entry, epsilon) in enumerate(runs):
+        progress("comparing", number, len(runs))
+        asked = Asked(task, epsilon or asked_epsilons[-1], delta, accepted_delta, gamma, entry.options)
+        rows.append(_row(entry, epsilon, [_run(entry, federation, asked, None)]))
+    progress("comparing", len(runs), len(runs))
+    people = [run.plan.rows for run in federation.runs]
+    return Comparison(
+        task=task,
+        public=False,
+        epsilons=asked_epsilons,
+        delta=delta,
+        seeds=1,
+        trained_on=people[-1] if people else 0,
+        held_out=0,
+        constant=None,
+        rows=tuple(rows),
+        left_out=field.left_out,
+    )
+
+
+def checked_epsilons(epsilons: Sequence[float]) -> tuple[float, ...]:
+    """The list itself, if it can be one: not empty, positive, rising, each once.
+
+    >>> checked_epsilons([0.1, 1])
+    (0.1, 1.0)
+    """
+    if not len(epsilons):
+        raise InputError("the list of ε is empty. Give at least one, for instance 0.1,1,10.")
+    for epsilon in epsilons:
+        if not (math.isfinite(epsilon) and epsilon > 0):
+            raise InputError(f"the list of ε holds {epsilon:g}; privacy loss is a finite number above 0.")
+    for before, after in itertools.pairwise(epsilons):
+        if after == before:
+            raise InputError(f"the list of ε holds {after:g} twice. Give each once.")
+        if after < before:
+            shown = ",".join(f"{epsilon:g}" for epsilon in sorted(set(epsilons)))
+            raise InputError(
+                f"the list of ε has {after:g} after {before:g}. Give it in rising order: {shown}."
+            )
+    return tuple(float(epsilon) for epsilon in epsilons)
+
+
+@dataclass(frozen=True)
+class _Run:
+    score: float | None
+    failure: str | None
+    guarantees: tuple[Guarantee, ...]
+    seconds: float
+    bytes_sent: int | None
+    split: bool
+    notes: tuple[str, ...]
+
+
+def _run(entry: Contender, federation: Federation, asked: Asked, held_out: HeldOut | None) -> _Run:
+    """One training; what noise or a plan made impossible is a reason, not an exception."""
+    start, before = time.perf_counter(), len(federation.runs)
+    learnt: Learnt | MomentRelease | None = None
+    score, failure = None, None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NoiseWarning)
+        try:
+            learnt = entry.method.train(federation, asked)
+            seconds = time.perf_counter() - start
+            if held_out is not None:
+                score = held_out.score(learnt)
+        except ColonnadeError as error:
+            seconds, failure = time.perf_counter() - start, str(error)
+    notes = [str(item.message) for item in caught if issubclass(item.category, NoiseWarning)]
+    if learnt is not None:
+        notes += [] if isinstance(learnt, MomentRelease) else learnt.notes
+    sent = [run.outcome.bytes_sent for run in federation.runs[before:]]
+    return _Run(
+        score,
+        failure,
+        tuple(learnt.privacy) if learnt is not None else (),
+        seconds,
+        sum(sent) if sent else None,
+        isinstance(learnt, Learnt) and learnt.split,
+        tuple(notes),
+    )
+
+
+def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Row:
+    sent = [run.bytes_sent for run in runs if run.bytes_sent is not None]
+    return Row(
+        method=entry.name,
+        title=entry.title,
+        paper=entry.paper,
+        trusted=entry.method.public_only,
+        split=any(run.split for run in runs),
+        epsilon=epsilon,
+        scores=tuple(run.score for run in runs if run.score is not None),
+        failures=tuple(run.failure for run in runs if run.failure is not None),
+        guarantees=next((run.guarantees for run in runs if run.guarantees), ()),
+        seconds=statistics.fmean(run.seconds for run in runs),
+        bytes_sent=statistics.fmean(sent) if sent else None,
+        notes=tuple(dict.fromkeys(note for run in runs for note in run.notes)),
+    )

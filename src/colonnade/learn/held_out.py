@@ -1,0 +1,114 @@
+"""People who were not trained on, all in one place: for exact scores on data that everybody declared public."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.label import LabelBlock
+from colonnade.data.table import Table
+from colonnade.errors import InputError
+from colonnade.learn.baselines.gathering import encoded_rows, label_values
+from colonnade.learn.frame import Frame
+from colonnade.learn.linear import LinearRegression
+from colonnade.learn.logistic import LogisticRegression
+from colonnade.learn.method import Learnt, frame_of
+from colonnade.learn.pca import PCA
+from colonnade.learn.release import MomentRelease
+from colonnade.protocols.plans import Task
+from colonnade.randomness import public_permutation
+
+Array = NDArray[np.float64]
+DEFAULT_COMPONENTS = 2
+
+
+def split(tables: Sequence[Table], *, seed: int, share: float) -> tuple[list[Table], list[Table]]:
+    """The people that all tables have in common, in two parts by a public seed: to train on, and to test on.
+
+    In both parts every table has the same people in the same order.
+    """
+    if not 0 < share < 1:
+        raise InputError(f"a test share of {share:g} leaves nobody on one side. Give one between 0 and 1.")
+    places = [{name: place for place, name in enumerate(table.ids())} for table in tables]
+    common = [name for name in places[0] if all(name in other for other in places[1:])]
+    tested = round(share * len(common))
+    if not 0 < tested < len(common):
+        raise InputError(
+            f"{len(common)} people are common to {', '.join(table.party for table in tables)}: too few to split. "
+            "Bring more, or see whether all use the same ids."
+        )
+    order = public_permutation(len(common), seed)
+    parts = []
+    for chosen in (order[tested:], order[:tested]):
+        names = [common[place] for place in chosen]
+        parts.append(
+            [table.take([place[name] for name in names]) for table, place in zip(tables, places, strict=True)]
+        )
+    return parts[0], parts[1]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Held-out people of all parties, and the score that a task is judged by."""
+
+    task: Task
+    tables: Sequence[Table]
+    components: int | None = None
+
+    def score(self, learnt: Learnt | MomentRelease) -> float:
+        """How well a model does on these people: accuracy, mean squared error, or captured variance."""
+        if isinstance(learnt, Learnt):
+            return self._score_linear(learnt)
+        if self.task == "pca":
+            return self._score_components(learnt)
+        rows = self.features(frame_of(learnt))
+        if self.task == "classification":
+            model = LogisticRegression().fit(learnt)
+            return float(np.mean(model.predict(rows) == learnt.label.names(self.labels)))
+        predicted = LinearRegression().fit(learnt).predict(rows)
+        return self._squared_error(predicted, learnt.label)
+
+    def constant_score(self) -> float | None:
+        """The score of whoever always says the commonest class, or the mean; None for components."""
+        if self.task == "pca":
+            return None
+        if self.task == "classification":
+            return float(np.bincount(self.labels.astype(np.int64)).max() / len(self.labels))
+        label = LabelBlock(
+            next(table.schema.label for table in self.tables if table.schema.label is not None)
+        )
+        return float(np.var(label.to_unit(self.labels)))
+
+    def features(self, frame: Frame) -> Array:
+        """One row for each person, of the features that a model reads."""
+        return encoded_rows(self.tables, frame.encoders, attributes=frame.attributes)
+
+    @cached_property
+    def labels(self) -> NDArray[Any]:
+        """Class numbers, or numbers in the label's own units."""
+        return label_values(self.tables)
+
+    def _score_linear(self, learnt: Learnt) -> float:
+        scores = self.features(learnt.frame) @ learnt.coefficients.T + learnt.intercepts
+        if self.task == "regression":
+            return self._squared_error(scores[:, 0], learnt.frame.label)
+        codes = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.int64)
+        return float(np.mean(codes == self.labels))
+
+    def _score_components(self, release: MomentRelease) -> float:
+        wanted = min(self.components or DEFAULT_COMPONENTS, release.columns)
+        directions = PCA(n_components=wanted).fit(release).components_
+        rows = self.features(frame_of(release))
+        centred = rows - rows.mean(axis=0)
+        scatter = centred.T @ centred
+        best = np.linalg.eigvalsh(scatter)[-wanted:].sum()
+        return float(np.trace(directions @ scatter @ directions.T) / best) if best > 0 else 1.0
+
+    def _squared_error(self, predicted: Array, label: LabelBlock) -> float:
+        low, high = label.from_unit([-1.0, 1.0])
+        return float(np.mean(((predicted - self.labels) * (2.0 / (high - low))) ** 2))

@@ -1,0 +1,292 @@
+"""A comparison of methods as facts, as text, as one picture and as a page."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from colonnade.errors import InputError
+from colonnade.learn.comparing import METRIC_NOTES, Comparison, Row
+from colonnade.learn.contenders import PAPER
+from colonnade.report.curves import check_plot_path
+from colonnade.report.facts import Facts, guarantee_facts
+from colonnade.report.html import environment
+from colonnade.report.text import size_text, spent_text, table_lines, wrapped
+
+# Okabe and Ito's colours, told apart by every eye, each with a mark of its own.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
+_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
+_SETTINGS: Any = {"svg.hashsalt": "colonnade", "svg.fonttype": "none", "font.size": 9.0}
+_METADATA: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+# Errors that differ by more than this are drawn on a logarithmic scale.
+_WIDE = 30.0
+
+
+def comparison_facts(comparison: Comparison, *, name: str) -> Facts:
+    """Everything that a comparison found, as plain values."""
+    return {
+        "name": name,
+        "task": comparison.task,
+        "metric": comparison.metric,
+        "metric_note": METRIC_NOTES[comparison.task],
+        "larger_is_better": comparison.larger_is_better,
+        "public": comparison.public,
+        "epsilons": list(comparison.epsilons),
+        "delta": comparison.delta,
+        "seeds": comparison.seeds,
+        "trained_on": comparison.trained_on,
+        "held_out": comparison.held_out,
+        "constant": comparison.constant,
+        "rows": [_row_facts(row) for row in comparison.rows],
+        "left_out": [{"method": method, "reason": reason} for method, reason in comparison.left_out],
+    }
+
+
+def _row_facts(row: Row) -> Facts:
+    return {
+        "method": row.method,
+        "title": row.title,
+        "paper": row.paper,
+        "trusted": row.trusted,
+        "split": row.split,
+        "epsilon": row.epsilon,
+        "mean": row.mean,
+        "spread": row.spread,
+        "scores": list(row.scores),
+        "failures": list(row.failures),
+        "guarantees": [] if row.paper else [guarantee_facts(item) for item in row.guarantees],
+        "seconds": row.seconds,
+        "bytes": row.bytes_sent,
+        "notes": list(row.notes),
+    }
+
+
+def comparison_text(facts: Facts, *, width: int | None = None) -> str:
+    """The table, what each method promises, and what has to be known to read them."""
+    lines = [facts["name"], *wrapped([_setting(facts)], width), ""]
+    lines += table_lines(comparison_table(facts))
+    lines += ["", f"What observers learn at most, at ε = {_shown_epsilon(facts):g}"]
+    lines += table_lines(promise_table(facts))
+    remarks = remarks_on(facts)
+    return "\n".join(lines + (["", *wrapped(remarks, width, bullet="- ")] if remarks else []))
+
+
+def comparison_table(facts: Facts) -> list[tuple[str, ...]]:
+    """A line for each method and a column for each ε, with means and spreads.
+
+    >>> comparison_table({"epsilons": [1.0], "public": True, "rows": [
+    ...     {"method": "moments", "epsilon": 1.0, "mean": 0.84, "spread": 0.002, "failures": [],
+    ...      "guarantees": [], "seconds": 0.5, "bytes": 1500.0}]})
+    [('method', 'ε = 1', 'seconds', 'sent'), ('moments', '0.8400 ± 0.0020', '0.50', '1.5 kB')]
+    """
+    head = ("method", *(f"ε = {epsilon:g}" for epsilon in facts["epsilons"]), "seconds", "sent")
+    lines = [head]
+    for method, rows in _by_method(facts).items():
+        cells = [_cell(rows.get(epsilon, rows.get(None)), facts) for epsilon in facts["epsilons"]]
+        seconds = [row["seconds"] for row in rows.values()]
+        sent = [row["bytes"] for row in rows.values() if row["bytes"] is not None]
+        lines.append(
+            (
+                method,
+                *cells,
+                f"{sum(seconds) / len(seconds):.2f}",
+                size_text(round(sum(sent) / len(sent))) if sent else "-",
+            )
+        )
+    return lines
+
+
+def promise_table(facts: Facts) -> list[tuple[str, str]]:
+    """Who learns how much from each method, at one ε of the list."""
+    lines = []
+    for method, rows in _by_method(facts).items():
+        row = rows.get(_shown_epsilon(facts), rows.get(None))
+        if row is not None:
+            lines.append((method, _promise(row)))
+    return lines
+
+
+def _promise(row: Facts) -> str:
+    if row["paper"]:
+        return PAPER
+    if not row["guarantees"]:
+        return "-" if row["failures"] else "everything: no privacy"
+    said = [
+        f"{item['observer'].removeprefix('party:')} {spent_text(item['epsilon'])}"
+        for item in row["guarantees"]
+    ]
+    pure = all(item["delta"] == 0 for item in row["guarantees"])
+    return ", ".join(said) + (" (δ = 0)" if pure else "")
+
+
+def remarks_on(facts: Facts) -> list[str]:
+    """What a reader of the table has to know: failures, methods left out, paper modes, what a trusted place means."""
+    said = []
+    for row in facts["rows"]:
+        if row["failures"]:
+            where = f" at ε = {row['epsilon']:g}" if row["epsilon"] is not None else ""
+            count = f"{len(row['failures'])} of {facts['seeds']}"
+            said.append(f"{row['method']}{where}: {count} gave no model. {row['failures'][0]}")
+    said += [f"{item['method']} was left out: {item['reason']}" for item in facts["left_out"]]
+    trusted = list(dict.fromkeys(row["method"] for row in facts["rows"] if row["trusted"]))
+    if trusted:
+        said.append(
+            f"{', '.join(trusted)}: simulations of a trusted place that holds all rows, which a federation does not "
+            "have; their ε is for readers of the model and nobody else."
+        )
+    split = list(dict.fromkeys(row["method"] for row in facts["rows"] if row["split"]))
+    if split:
+        said.append(
+            f"{', '.join(split)}: the weights stay with their parties. ε is about the messages; the score, which "
+            "takes all weights together, and joint predictions are not covered by it."
+        )
+    if any(row["paper"] for row in facts["rows"]):
+        said.append(f"Rows marked (paper) are calibrated as a paper says: {PAPER}.")
+    if not facts["public"]:
+        said.append(
+            "The data is not declared public, so no accuracy is shown: an exact one would be a release of its own. The "
+            "cells show the most that any observer learns. Everything that was run is charged to the ledgers."
+        )
+    elif facts["constant"] is not None:
+        same = "the commonest class" if facts["task"] == "classification" else "the mean"
+        said.append(f"Always answering {same} scores {facts['constant']:.4f}.")
+    return said
+
+
+def comparison_picture(facts: Facts, kind: str = "svg") -> bytes:
+    """The picture: score against ε, one line for each method, bars for the spread over seeds."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(_SETTINGS):
+        figure = Figure(figsize=(7.6, 4.2), dpi=150, layout="constrained")
+        frame = figure.add_subplot()
+        scored = [row["mean"] for row in facts["rows"] if row["mean"] is not None]
+        if not facts["larger_is_better"] and scored and min(scored) > 0 and max(scored) / min(scored) > _WIDE:
+            frame.set_yscale("log")
+        frame.set_xscale("log")
+        for place, (method, rows) in enumerate(_by_method(facts).items()):
+            _draw_method(frame, place, method, [row for row in rows.values() if row["mean"] is not None])
+        if facts["constant"] is not None:
+            frame.axhline(facts["constant"], color="0.6", linewidth=0.9, linestyle=(0, (1, 2)))
+            frame.annotate(
+                "always the same answer",
+                (1.0, facts["constant"]),
+                xycoords=("axes fraction", "data"),
+                xytext=(-3, 2),
+                textcoords="offset points",
+                ha="right",
+                color="0.45",
+                fontsize=7.5,
+            )
+        frame.set_xticks(facts["epsilons"], [f"{epsilon:g}" for epsilon in facts["epsilons"]])
+        frame.minorticks_off()
+        frame.set_xlabel("ε")
+        frame.set_ylabel(facts["metric"])
+        frame.set_title(facts["name"], fontsize=10)
+        frame.grid(True, color="0.9", linewidth=0.6)
+        frame.set_axisbelow(True)
+        figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+        stream = io.BytesIO()
+        figure.savefig(stream, format=kind, metadata=_METADATA[kind])
+    return stream.getvalue()
+
+
+def _draw_method(frame: Any, place: int, method: str, rows: list[Facts]) -> None:
+    if not rows:
+        return
+    colour, mark = _COLOURS[place % len(_COLOURS)], _MARKS[place % len(_MARKS)]
+    if rows[0]["epsilon"] is None:
+        frame.axhline(rows[0]["mean"], color="0.25", linewidth=1.2, label=method)
+        return
+    # Lines that lie on each other stay apart by a hair.
+    shift = 1.0 + 0.02 * (place % 5 - 2)
+    frame.errorbar(
+        [row["epsilon"] * shift for row in rows],
+        [row["mean"] for row in rows],
+        yerr=[row["spread"] or 0.0 for row in rows],
+        color=colour,
+        marker=mark,
+        markersize=4.5,
+        markerfacecolor="white" if rows[0]["paper"] else colour,
+        linestyle="--" if rows[0]["paper"] else ":" if rows[0]["trusted"] else "-",
+        linewidth=1.2,
+        elinewidth=0.8,
+        capsize=2,
+        label=method,
+    )
+
+
+def draw_comparison(path: Path, facts: Facts) -> None:
+    """The picture in a file whose name says the format, replaced in one step."""
+    kind = check_plot_path(path)
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(comparison_picture(facts, kind))
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise InputError(f"{path} cannot be written ({error.strerror}). Name another file.") from None
+
+
+def comparison_page(facts: Facts) -> str:
+    """The picture and the tables on one page that needs nothing else."""
+    picture = ""
+    if any(row["mean"] is not None for row in facts["rows"]):
+        drawn = comparison_picture(facts).decode()
+        picture = drawn[drawn.index("<svg") :]
+    return (
+        environment()
+        .get_template("comparison.html")
+        .render(
+            facts=facts,
+            setting=_setting(facts),
+            # Our own drawing; whatever names are in it were written by matplotlib, which escapes them.
+            picture=Markup(picture),
+            table=comparison_table(facts),
+            promises=promise_table(facts),
+            shown=f"{_shown_epsilon(facts):g}",
+            remarks=remarks_on(facts),
+        )
+    )
+
+
+def _setting(facts: Facts) -> str:
+    delta = f", δ = {facts['delta']:g}" if facts["delta"] is not None else ""
+    if not facts["public"]:
+        return f"{facts['task']} on {facts['trained_on']} people{delta}"
+    splits = "1 split" if facts["seeds"] == 1 else f"{facts['seeds']} splits, mean ± standard deviation"
+    return (
+        f"{facts['task']} on {facts['trained_on']} people, {facts['metric']} on {facts['held_out']} others "
+        f"({facts['metric_note']}), {splits}{delta}"
+    )
+
+
+def _cell(row: Facts | None, facts: Facts) -> str:
+    if row is None:
+        return "-"
+    if not facts["public"]:
+        most = max((item["epsilon"] for item in row["guarantees"]), default=None)
+        return "-" if most is None else spent_text(most)
+    if row["mean"] is None:
+        return "no model"
+    return f"{row['mean']:.4f}" + (f" ± {row['spread']:.4f}" if row["spread"] is not None else "")
+
+
+def _by_method(facts: Facts) -> dict[str, dict[float | None, Facts]]:
+    found: dict[str, dict[float | None, Facts]] = {}
+    for row in facts["rows"]:
+        found.setdefault(row["method"], {})[row["epsilon"]] = row
+    return found
+
+
+def _shown_epsilon(facts: Facts) -> float:
+    """The ε of the list at which promises are shown: the one nearest to 1."""
+    return float(min(facts["epsilons"], key=lambda epsilon: abs(epsilon - 1.0)))
