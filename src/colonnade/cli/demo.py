@@ -83,6 +83,6 @@ def _non_private(release: Any, files: Any) -> float:
     from colonnade.learn.training import joined_rows
 
     job = Job.load(files.job)
-    rows, labels = joined_rows(federation_of(job, party_files(job)).tables, release)
+    rows, labels = joined_rows(federation_of(job, party_files(job)).tables, frame_of(release))
     central = Central(max_iter=2000).fit(rows, labels)
     return float(central.score(release.features(files.test_rows), files.test_labels))

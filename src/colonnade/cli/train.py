@@ -16,8 +16,8 @@ from colonnade.errors import ColonnadeError, InputError
 if TYPE_CHECKING:
     from colonnade.learn.federation import Federation
     from colonnade.learn.jobs import Job
+    from colonnade.learn.method import Learnt
     from colonnade.learn.release import MomentRelease
-    from colonnade.protocols.moments_plan import MomentsPlan
 
 RUNS = Path("runs")
 EXAMPLE = """
@@ -63,27 +63,26 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     """Train as a job file says, write the run's folder, and return its facts."""
     from colonnade.learn.jobs import Job
     from colonnade.learn.party_files import federation_of, party_files
-    from colonnade.learn.training import plan_of, release_of
+    from colonnade.learn.training import found_for
 
     job = Job.load(job_path)
     files = party_files(job, given)
     with new_folder(output or RUNS / job.path.stem, numbered=output is None) as folder:
         federation = federation_of(job, files)
-        folder.reserve(_room(plan_of(job, federation)))
+        folder.reserve(_room(federation.features(job.task)))
         try:
             with progress(not quiet) as advance:
                 federation.progress = advance
-                release = release_of(job, federation)
+                found = found_for(job, federation)
         except BaseException as error:
             run = federation.stopped.run if federation.stopped is not None else ""
             _fail(folder, job, federation, error, run=run)
             raise
         with uninterrupted():
             try:
-                public = all(file.public for file in files.values())
-                facts, failure = _write_run(folder, job, federation, release, public=public)
+                facts, failure = _write_run(folder, job, federation, found)
             except OSError as error:
-                _fail(folder, job, federation, error, run=release.run)
+                _fail(folder, job, federation, error, run=federation.runs[-1].name)
                 raise
             finished = folder.finish()
             facts["report"] = str(finished / "report.html")
@@ -102,16 +101,18 @@ def write_report(folder: Path, facts: dict[str, Any]) -> None:
 
 
 def _write_run(
-    folder: Folder, job: Job, federation: Federation, release: MomentRelease, *, public: bool
+    folder: Folder, job: Job, federation: Federation, found: MomentRelease | Learnt
 ) -> tuple[dict[str, Any], ColonnadeError | None]:
     """Release, facts and page into the draft; what could not be learnt is a note in them."""
+    from colonnade.learn.release import MomentRelease
     from colonnade.learn.training import train_on
     from colonnade.report.facts import run_facts
     from colonnade.report.party import party_pages
 
     folder.free_reserve()
-    release.save(folder.draft / "release.npz")
-    trained = train_on(release, job, federation, public=public)
+    if isinstance(found, MomentRelease):
+        found.save(folder.draft / "release.npz")
+    trained = train_on(found, job, federation)
     failure = trained.failure
     facts = run_facts(
         federation.runs[-1],
@@ -152,7 +153,6 @@ def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException
         ) from None
 
 
-def _room(plan: MomentsPlan | None) -> int:
+def _room(features: int) -> int:
     """Bytes that a run's files may need, generously: the matrix, and a page and facts that name every column."""
-    size = plan.size if plan is not None else 0
-    return (1 << 20) + 4096 * size + 16 * size * size
+    return (1 << 20) + 4096 * features + 16 * features * features

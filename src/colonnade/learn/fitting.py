@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from colonnade.errors import InputError
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
-from colonnade.learn.method import Asked, Learnt
+from colonnade.learn.method import Asked, Learnt, frame_of
 from colonnade.learn.methods import checked_options, method_named, train_with
 from colonnade.learn.release import MomentRelease
 from colonnade.protocols.plans import Task
@@ -41,7 +41,7 @@ class CountsFeatures(Protocol):
 
 
 def obtain(
-    source: MomentRelease | ReleaseSource,
+    source: MomentRelease | Learnt | ReleaseSource,
     *,
     task: Task,
     epsilon: float,
@@ -50,7 +50,7 @@ def obtain(
     options: Mapping[str, Any] | None = None,
 ) -> MomentRelease | Learnt:
     """The release given, at no cost; or what a method makes of a federation for (ε, δ)."""
-    if isinstance(source, MomentRelease):
+    if isinstance(source, MomentRelease | Learnt):
         return source
     if not isinstance(source, ReleaseSource):
         raise TypeError(
@@ -88,10 +88,9 @@ def begin(model: Any, found: MomentRelease | Learnt) -> None:
     """Forget the last fit and keep what was found, so that it is not lost if nothing can be learned from it."""
     for name in [name for name in vars(model) if name.endswith("_") and not name.endswith("__")]:
         delattr(model, name)
-    if isinstance(found, MomentRelease):
-        model.frame_, model.releases_, model.run_ = Frame(found.encoders, found.label), (found,), None
-    else:
-        model.frame_, model.releases_, model.run_ = found.frame, (), found.run
+    model.frame_ = frame_of(found)
+    model.releases_ = (found,) if isinstance(found, MomentRelease) else ()
+    model.run_ = found.run if isinstance(found, Learnt) else None
     model.privacy_ = found.privacy
     model.n_features_in_ = model.frame_.columns
     model.feature_names_in_ = np.array(model.frame_.feature_names, dtype=object)

@@ -16,6 +16,8 @@ from colonnade.learn.columns import Rows, column_names, feature_names, feature_r
 class Frame:
     """Encoders by party and the label's declaration: public, and enough to encode raw rows anywhere.
 
+    `attributes` is m, by whose root features are divided; by default as many as the encoders have.
+
     >>> from colonnade.data.columns import NumericColumn
     >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
     >>> Frame((("bank", encoder),), LabelBlock(None)).features({"age": [0, 90]}).tolist()
@@ -24,6 +26,11 @@ class Frame:
 
     encoders: tuple[tuple[str, Encoder], ...]
     label: LabelBlock
+    attributes: int = 0
+
+    def __post_init__(self) -> None:
+        declared = sum(encoder.attributes for _, encoder in self.encoders)
+        object.__setattr__(self, "attributes", self.attributes or declared)
 
     @property
     def columns(self) -> int:
@@ -47,4 +54,4 @@ class Frame:
 
     def features(self, rows: Rows) -> NDArray[np.float64]:
         """People as rows of features: raw columns by name are encoded, encoded rows are checked."""
-        return feature_rows(rows, self.encoders)
+        return feature_rows(rows, self.encoders, attributes=self.attributes)

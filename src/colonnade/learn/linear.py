@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from colonnade.learn.columns import Rows
 from colonnade.learn.fitting import ReleaseSource, at_least, begin, fitted, obtain
 from colonnade.learn.least_squares import least_squares
+from colonnade.learn.method import Learnt
 from colonnade.learn.release import MomentRelease
 
 Array = NDArray[np.float64]
@@ -76,7 +77,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.method = method
         self.options = options
 
-    def fit(self, source: MomentRelease | ReleaseSource) -> Self:
+    def fit(self, source: MomentRelease | Learnt | ReleaseSource) -> Self:
         """Learn from a release, or from a federation that makes one for (epsilon, delta).
 
         If nothing can be learned from a release that was just paid for, it is still in `releases_`.

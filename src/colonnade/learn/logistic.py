@@ -17,6 +17,7 @@ from colonnade.errors import DataError, InputError
 from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import binary_rule, multiclass_rule, probabilities
 from colonnade.learn.fitting import NoiseWarning, ReleaseSource, at_least, begin, fitted, obtain
+from colonnade.learn.method import Learnt
 from colonnade.learn.release import MomentRelease
 
 Array = NDArray[np.float64]
@@ -90,7 +91,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.method = method
         self.options = options
 
-    def fit(self, source: MomentRelease | ReleaseSource) -> Self:
+    def fit(self, source: MomentRelease | Learnt | ReleaseSource) -> Self:
         """Learn from a release, or from a federation that makes one for (epsilon, delta).
 
         If nothing can be learned from a release that was just paid for, it is still in `releases_`.

@@ -14,8 +14,10 @@ from colonnade.learn.frame import Frame
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.release import MomentRelease
 from colonnade.privacy.paper.figure import PaperFigure
+from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.plans import Task
+from colonnade.protocols.session import RequestFor
 
 if TYPE_CHECKING:
     from colonnade.learn.federation import Federation, Run
@@ -64,7 +66,8 @@ class Method:
     """A name for the job file, what it can do, and how to do it.
 
     `public_only` marks simulations that look at everybody's rows in one place: they run on data that every party
-    declared public, and nowhere else.
+    declared public, and nowhere else. `request` is what a protocol's parties compare before they plan, so that a plan
+    can be made without a run; a simulation has none.
     """
 
     name: str
@@ -73,3 +76,11 @@ class Method:
     options: type[Form]
     train: Callable[[Federation, Asked], Learnt | MomentRelease]
     public_only: bool = False
+    request: Callable[[Asked, Alignment], RequestFor[Any]] | None = None
+
+
+def frame_of(found: MomentRelease | Learnt) -> Frame:
+    """How to read people for what was found."""
+    if isinstance(found, Learnt):
+        return found.frame
+    return Frame(found.encoders, found.label, found.attributes)

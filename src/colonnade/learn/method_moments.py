@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from colonnade.learn.method import Asked, Method, NoOptions
 from colonnade.learn.release import MomentRelease
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.moments_session import MomentsRequest
 
 if TYPE_CHECKING:
     from colonnade.learn.federation import Federation
@@ -22,10 +24,18 @@ def train(federation: Federation, asked: Asked) -> MomentRelease:
     )
 
 
+def request(asked: Asked, alignment: Alignment) -> MomentsRequest:
+    """What the parties compare."""
+    return MomentsRequest(
+        asked.task, asked.epsilon, asked.delta, asked.accepted_delta, asked.gamma, alignment
+    )
+
+
 METHOD = Method(
     name="moments",
     title="one noisy moment matrix",
     tasks=("classification", "regression", "pca"),
     options=NoOptions,
     train=train,
+    request=request,
 )

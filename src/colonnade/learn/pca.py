@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from colonnade.errors import InputError
 from colonnade.learn.columns import Rows
 from colonnade.learn.fitting import CountsFeatures, NoiseWarning, ReleaseSource, begin, fitted, obtain
+from colonnade.learn.method import Learnt
 from colonnade.learn.moments import Scatter
 from colonnade.learn.principal import principal_directions
 from colonnade.learn.release import MomentRelease
@@ -78,7 +79,7 @@ class PCA(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.method = method
         self.options = options
 
-    def fit(self, source: MomentRelease | ReleaseSource) -> Self:
+    def fit(self, source: MomentRelease | Learnt | ReleaseSource) -> Self:
         """Learn from a release with any label or none, or from a federation that makes one."""
         wanted = self.n_components
         if wanted is not None and (

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import ColonnadeError, JobError, LedgerError
+from colonnade.errors import ColonnadeError, JobError, LedgerError, PlanError
 from colonnade.learn.jobs import Job
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.readiness import read_book, release_before
@@ -74,7 +74,11 @@ def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Mom
             threshold=job.threshold,
             keepers=job.keepers,
         )
-        plan = request_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
+        if job.method != "moments":
+            raise PlanError(
+                f"only the moments method can be planned without a run so far, not {job.method!r}."
+            )
+        plan: MomentsPlan = request_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
     features = sum(plan.widths.values())
     if job.components is not None and job.components > features:
         raise JobError(

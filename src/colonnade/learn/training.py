@@ -18,14 +18,16 @@ from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, JobError, PlanError
 from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import NoiseWarning
+from colonnade.learn.frame import Frame
 from colonnade.learn.jobs import Job
 from colonnade.learn.linear import LinearRegression
 from colonnade.learn.logistic import LogisticRegression
+from colonnade.learn.method import Learnt, frame_of
+from colonnade.learn.methods import METHODS, train_with
 from colonnade.learn.pca import PCA
-from colonnade.learn.readiness import check_plan
 from colonnade.learn.release import MomentRelease
-from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MomentsPlan
-from colonnade.protocols.moments_session import MomentsRequest
+from colonnade.protocols.moments_plan import DEFAULT_GAMMA
+from colonnade.protocols.session import RequestFor
 
 DEFAULT_COMPONENTS = 2
 
@@ -44,9 +46,15 @@ class Trained:
     failure: ColonnadeError | None
 
 
-def request_of(job: Job) -> MomentsRequest:
+def request_of(job: Job) -> RequestFor[Any]:
     """What a job asks the parties for."""
-    return MomentsRequest(job.task, job.epsilon, job.delta, job.accepted_delta, job.gamma, job.alignment)
+    request = METHODS[job.method].request
+    if request is None:
+        raise JobError(
+            f"{job.path}, method: {job.method!r} is a simulation on public data, with no protocol to plan or to run "
+            "between parties."
+        )
+    return request(job.asked, job.alignment)
 
 
 @contextmanager
@@ -59,72 +67,60 @@ def told_of(job: Job) -> Iterator[None]:
         raise type(error)(f"{job.path}{grid}: {error}") from None
 
 
-def plan_of(job: Job, federation: Federation) -> MomentsPlan | None:
-    """The plan, so that what is wrong with it is told of the job; None where alignment has to refuse first."""
-    with told_of(job):
-        return check_plan(request_of(job), federation.group, federation.tables)
-
-
-def release_of(job: Job, federation: Federation) -> MomentRelease:
-    """Release the moments that a job asks for."""
-    plan = plan_of(job, federation)
-    features = sum(plan.widths.values()) if plan is not None else 0
-    if plan is not None and job.components is not None and job.components > features:
+def found_for(job: Job, federation: Federation) -> MomentRelease | Learnt:
+    """Run what a job asks for, charged to every party's ledger first."""
+    features = federation.features(job.task)
+    if job.components is not None and job.components > features:
         raise JobError(
             f"{job.path}, components: found {job.components}, but the parties declare {features} features "
             "together. Ask for at most as many components."
         )
-    return federation.moments(
-        task=job.task,
-        epsilon=job.epsilon,
-        delta=job.delta,
-        accepted_delta=job.accepted_delta,
-        gamma=job.gamma,
-    )
+    with told_of(job):
+        return train_with(federation, job.method, job.asked)
 
 
-def train_on(release: MomentRelease, job: Job, federation: Federation, *, public: bool) -> Trained:
+def train_on(found: MomentRelease | Learnt, job: Job, federation: Federation) -> Trained:
     """Fit the model that a job asks for. What noise made impossible is a note or a failure, not an exception.
 
-    `public` says that every party declared its data public: then figures may be computed from rows.
+    Where every party declared its data public, figures are computed from rows.
     """
     measured = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", NoiseWarning)
         try:
-            model = model_for(job, release).fit(release)
+            model = model_for(job, found).fit(found)
         except ColonnadeError as error:
             return Trained({}, None, (), error)
-    if public and job.task != "pca":
+    if federation.public and job.task != "pca":
         name = "accuracy on the training rows" if job.task == "classification" else "R² on the training rows"
-        rows, labels = joined_rows(federation.runs[-1].aligned, release)
+        rows, labels = joined_rows(federation.runs[-1].aligned, model.frame_)
         measured = {name: float(model.score(rows, labels))}
-    notes = tuple(str(warning.message) for warning in caught if issubclass(warning.category, NoiseWarning))
-    return Trained(learnt_facts(model, release), measured, notes, None)
+    notes = found.notes if isinstance(found, Learnt) else ()
+    notes += tuple(str(warning.message) for warning in caught if issubclass(warning.category, NoiseWarning))
+    return Trained(learnt_facts(model, found), measured, notes, None)
 
 
-def model_for(job: Job, release: MomentRelease) -> LogisticRegression | LinearRegression | PCA:
+def model_for(job: Job, found: MomentRelease | Learnt) -> LogisticRegression | LinearRegression | PCA:
     """The model that a job's task asks for, not fitted yet."""
     if job.task == "classification":
         return LogisticRegression()
     if job.task == "regression":
         return LinearRegression()
-    return PCA(n_components=job.components or min(DEFAULT_COMPONENTS, release.columns))
+    return PCA(n_components=job.components or min(DEFAULT_COMPONENTS, frame_of(found).columns))
 
 
 def learnt_facts(
-    model: LogisticRegression | LinearRegression | PCA, release: MomentRelease
+    model: LogisticRegression | LinearRegression | PCA, found: MomentRelease | Learnt
 ) -> dict[str, Any]:
     """Coefficients or directions by feature, ready to be shown.
 
     `rows` are named after what each row of coefficients is for: a class, the label, or a component.
     """
     rows = np.atleast_2d(model.components_ if isinstance(model, PCA) else model.coef_)
-    owners = [party for party, encoder in release.encoders for _ in encoder.feature_names]
     learnt: dict[str, Any] = {
-        "features": list(release.feature_names),
-        "owners": owners,
-        "rows": _row_names(model, release, len(rows)),
+        "features": list(model.frame_.feature_names),
+        "owners": list(model.frame_.owners),
+        "rows": _row_names(model, len(rows)),
         "coefficients": [[float(value) for value in row] for row in rows],
     }
     if isinstance(model, PCA):
@@ -132,23 +128,26 @@ def learnt_facts(
         learnt["learnable_rank"] = int(model.learnable_rank_)
     else:
         learnt["intercept"] = [float(value) for value in np.atleast_1d(model.intercept_)]
-    if isinstance(model, LogisticRegression):
-        moments = release.class_moments()
+    if isinstance(found, Learnt):
+        learnt["split"] = found.split
+        learnt["paper"] = [str(figure) for figure in found.figures]
+    elif isinstance(model, LogisticRegression):
+        counts = found.class_moments().counts
         learnt["classes"] = {
-            name: float(count) for name, count in zip(release.label.classes, moments.counts, strict=True)
+            name: float(count) for name, count in zip(found.label.classes, counts, strict=True)
         }
     return learnt
 
 
 def joined_rows(
-    tables: Mapping[str, AlignedTable | Table], release: MomentRelease
+    tables: Mapping[str, AlignedTable | Table], frame: Frame
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """All parties' aligned rows as features, and the labels: only for data that everybody declared public."""
-    features = [_features(tables[party], encoder) for party, encoder in release.encoders]
-    scale = math.sqrt(sum(encoder.attributes for _, encoder in release.encoders))
+    features = [_features(tables[party], encoder) for party, encoder in frame.encoders]
+    scale = math.sqrt(frame.attributes)
     holder = next(table for table in tables.values() if table.schema.label is not None)
     values = np.concatenate([block.label for block in holder.blocks() if block.label is not None])
-    labels = release.label.names(values) if release.label.one_hot else values
+    labels = frame.label.names(values) if frame.label.one_hot else values
     return np.concatenate(features, axis=1) / scale, labels
 
 
@@ -156,10 +155,10 @@ def _features(table: AlignedTable | Table, encoder: Encoder) -> NDArray[np.float
     return np.concatenate([encoder.encode(block) for block in table.blocks()])
 
 
-def _row_names(model: object, release: MomentRelease, count: int) -> list[str]:
+def _row_names(model: LogisticRegression | LinearRegression | PCA, count: int) -> list[str]:
     if isinstance(model, PCA):
         return [f"component {number + 1}" for number in range(count)]
     if isinstance(model, LogisticRegression):
-        classes = [str(name) for name in release.label.classes]
+        classes = [str(name) for name in model.frame_.label.classes]
         return classes if count > 1 else [classes[-1]]
-    return [release.label.label.column if release.label.label is not None else "label"]
+    return [model.frame_.label.label.column if model.frame_.label.label is not None else "label"]
