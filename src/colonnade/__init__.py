@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from colonnade.data.schema import Schema
     from colonnade.data.table import Table
     from colonnade.learn.federation import Federation
+    from colonnade.learn.gamma import GammaRegression
     from colonnade.learn.linear import LinearRegression
     from colonnade.learn.logistic import LogisticRegression
     from colonnade.learn.pca import PCA
+    from colonnade.learn.poisson import PoissonRegression
     from colonnade.learn.release import MomentRelease
+    from colonnade.learn.svm import SupportVectorClassifier
     from colonnade.ledger import Ledger
     from colonnade.privacy.guarantee import Guarantee
 
@@ -24,12 +27,15 @@ __version__ = "0.1.0"
 __all__ = [
     "PCA",
     "Federation",
+    "GammaRegression",
     "Guarantee",
     "Ledger",
     "LinearRegression",
     "LogisticRegression",
     "MomentRelease",
+    "PoissonRegression",
     "Schema",
+    "SupportVectorClassifier",
     "Table",
     "__version__",
 ]
@@ -45,14 +51,23 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'colonnade' has no attribute {name!r}")
     global Federation, Guarantee, Ledger, MomentRelease, Schema, Table
-    global LinearRegression, LogisticRegression, PCA
+    global \
+        GammaRegression, \
+        LinearRegression, \
+        LogisticRegression, \
+        PCA, \
+        PoissonRegression, \
+        SupportVectorClassifier
     from colonnade.data.schema import Schema
     from colonnade.data.table import Table
     from colonnade.learn.federation import Federation
+    from colonnade.learn.gamma import GammaRegression
     from colonnade.learn.linear import LinearRegression
     from colonnade.learn.logistic import LogisticRegression
     from colonnade.learn.pca import PCA
+    from colonnade.learn.poisson import PoissonRegression
     from colonnade.learn.release import MomentRelease
+    from colonnade.learn.svm import SupportVectorClassifier
     from colonnade.ledger import Ledger
     from colonnade.privacy.guarantee import Guarantee
 

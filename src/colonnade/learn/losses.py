@@ -63,6 +63,7 @@ class Logistic:
 
     name = "logistic"
     task: Task = "classification"
+    radius: float = 3.0
 
     def check(self, label: Label) -> None:
         """Two classes."""
@@ -103,6 +104,7 @@ class SquaredHinge:
 
     name = "svm"
     task: Task = "classification"
+    radius: float = 2.0
 
     def check(self, label: Label) -> None:
         """Two classes."""
@@ -143,6 +145,7 @@ class LeastSquares:
 
     name = "least_squares"
     task: Task = "regression"
+    radius: float = 2.0
 
     def check(self, label: Label) -> None:
         """A number between bounds."""
@@ -185,6 +188,7 @@ class Poisson:
 
     name = "poisson"
     task: Task = "regression"
+    radius: float = 1.0
 
     def check(self, label: Label) -> None:
         """A number that is never negative."""
@@ -241,6 +245,7 @@ class Gamma:
 
     name = "gamma"
     task: Task = "regression"
+    radius: float = 1.0
 
     def check(self, label: Label) -> None:
         """A number that is always above 0."""

@@ -5,9 +5,7 @@ sends the scores xᵢw of its own part for the records of the batch, and the act
 same residuals h(θᵢ, yᵢ), θᵢ the sum of all scores. Everything that is sent carries discrete Gaussian noise on a grid,
 everything that is received is clipped by the receiver, and weights are projected to a ball, each party's own.
 
-A joint row is (x₁, …, x_K, 1)/√2. Party q's features are stretched by a public factor and its rows clipped to norm
-√(m_q/m), m_q of the m columns being its own, so that a joint row has norm at most 1 without anyone seeing another's.
-The constant belongs to the active party and carries the intercept.
+The rows are those of `colonnade.protocols.clipped_rows`.
 """
 
 from __future__ import annotations
@@ -19,12 +17,11 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
-from colonnade.data.encoding import Encoder
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import Label
 from colonnade.ledger import Line, Release
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
-from colonnade.privacy.events import Approximated, Composed, Event, PerStep, event_to_data
+from colonnade.privacy.events import Approximated, Composed, Event, PerStep
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, PartyView
@@ -38,28 +35,27 @@ from colonnade.privacy.sensitivity.messages import (
     passive_messages,
 )
 from colonnade.protocols.agreement import digest
+from colonnade.protocols.clipped_rows import GAMMA, ClippedRows
 from colonnade.protocols.linear_models import Loss, Penalty
 from colonnade.protocols.plans import View, guarantees_of
 from colonnade.runtime.group import Group
 
 Calibration = Literal["sound", "paper", "none"]
 
-GAMMA = 1 << 20
-"""The grid of rows: features are multiples of 1/GAMMA, so their norms are bounded in integers."""
 GRID_BITS = 20
 """Messages are multiples of 2^-GRID_BITS."""
 GRID = Fraction(1, 1 << GRID_BITS)
 # What rounding may move, with room for the floating-point error of T steps (docs/proofs/message-sensitivity.md).
 _CHARGED_GRID = float(GRID) * (1 + 2.0**-5)
-CONSTANT = math.sqrt(0.5)
-"""The entry of every row of the active party that carries the intercept."""
+# Three times the part of Σ Δ² that moved weights may add to records' own entries.
+_TENTH = 0.3
 
 
 @dataclass(frozen=True)
 class IntermediatePlan:
     """One training run by noisy messages: who, which columns, which steps, with how much noise.
 
-    Made by `plan_intermediate`, which chooses the noise. `variances` has one σ² an owner, in grid units. Only "sound"
+    Made by `plan_intermediate`, which chooses the noise. `variances` has one σ² a sender, in grid units. Only "sound"
     protects anybody: "paper" has the noise of HDP-VFL's lemmas and no clipping, "none" has no noise at all, and both
     are for public data.
     """
@@ -92,6 +88,11 @@ class IntermediatePlan:
         return tuple(owner for owner in self.group.owners if owner != self.active)
 
     @property
+    def senders(self) -> tuple[str, ...]:
+        """The owners in the order of `variances`: the active one first."""
+        return (self.active, *self.passive)
+
+    @property
     def schedule(self) -> Schedule:
         """The public batches."""
         return Schedule(self.rows, self.batch, self.epochs)
@@ -109,28 +110,13 @@ class IntermediatePlan:
         return next(schema.label for schema in self.schemas if schema.label is not None)
 
     @cached_property
-    def encoders(self) -> dict[str, Encoder]:
-        """How each owner's columns become features."""
-        return {schema.party: Encoder(schema.columns, "linear") for schema in self.schemas}
-
-    @property
-    def attributes(self) -> int:
-        """m: how many columns there are over all parties."""
-        return sum(encoder.attributes for encoder in self.encoders.values())
-
-    @property
-    def scale(self) -> float:
-        """What an encoded feature is multiplied by before rows are clipped: the stretch over √(2m)."""
-        return self.stretch / math.sqrt(2 * self.attributes)
-
-    def norm_squared(self, owner: str) -> int:
-        """What no squared norm of this owner's features exceeds, in units of 1/GAMMA², exactly."""
-        return self.encoders[owner].attributes * GAMMA**2 // (2 * self.attributes)
+    def clipped(self) -> ClippedRows:
+        """How each owner's columns become rows of bounded norm."""
+        return ClippedRows(self.schemas, self.active, self.stretch)
 
     def cap(self, owner: str) -> float:
-        """c_q: no row of this owner is longer, the active party's constant included."""
-        square = self.norm_squared(owner) / GAMMA**2
-        return math.sqrt(square + (0.5 if owner == self.active else 0.0)) * (1 + 2.0**-50)
+        """c_q: no row of this owner is longer."""
+        return self.clipped.cap(owner)
 
     @property
     def passive_cap(self) -> float:
@@ -144,31 +130,42 @@ class IntermediatePlan:
             self.label, radius=self.radius, active_cap=self.cap(self.active), passive_cap=self.passive_cap
         )
 
-    @cached_property
-    def sensitivities(self) -> dict[str, StepSensitivities]:
-        """How far one record of each owner moves each of its messages, given the transcript."""
-        shared = {"radius": self.radius, "step_size": self.learning_rate, "grid": _CHARGED_GRID}
-        found = {
-            self.active: active_messages(self.schedule, self.bounds, cap=self.cap(self.active), **shared)
-        }
-        for owner in self.passive:
-            clip = self.bounds.size if self.clip is None else self.clip
-            found[owner] = passive_messages(self.schedule, cap=self.cap(owner), clip=clip, **shared)
-        return found
+    def rate(self, owner: str) -> float:
+        """The step size of an owner: for a passive one longer, to make up for what clipping takes off.
+
+        A residual that arrives with noise of deviation σ and is clipped to ±C keeps, on average, erf(C/√2σ) of
+        itself. The step is divided by that, unless it then moved weights so far that they would cost more than a
+        tenth of what records' own entries cost (docs/private-messages.md). Neither looks at data.
+        """
+        if owner == self.active or self.calibration != "sound" or self.clip is None:
+            return self.learning_rate
+        kept = math.erf(self.clip / (math.sqrt(2) * self.sigma(self.active)))
+        affordable = (self.radius * self.batch * math.sqrt(_TENTH / self.rows)) / (
+            self.clip * self.cap(owner) * self.epochs
+        )
+        longest = min(self.learning_rate / kept, max(affordable, self.learning_rate))
+        # Four digits, so that two machines come to the same number.
+        return float(f"{longest:.4g}")
+
+    def sensitivity(self, owner: str) -> StepSensitivities:
+        """How far one record of this owner moves each of its messages, given the transcript."""
+        shared = {"radius": self.radius, "step_size": self.rate(owner), "grid": _CHARGED_GRID}
+        if owner == self.active:
+            return active_messages(self.schedule, self.bounds, cap=self.cap(owner), **shared)
+        clip = self.bounds.size if self.clip is None else self.clip
+        return passive_messages(self.schedule, cap=self.cap(owner), clip=clip, **shared)
 
     @property
     def noise(self) -> dict[str, DiscreteGaussianNoise]:
         """The noise of each owner's messages, in grid units; none without protection."""
         return {
             owner: DiscreteGaussianNoise(variance)
-            for owner, variance in zip(self.group.owners, self.variances, strict=False)
+            for owner, variance in zip(self.senders, self.variances, strict=False)
         }
 
     def sigma(self, owner: str) -> float:
         """The standard deviation of the noise in each of an owner's messages, in the units of what it sends."""
-        return (
-            math.sqrt(self.variances[self.group.owners.index(owner)]) * float(GRID) if self.variances else 0.0
-        )
+        return math.sqrt(self.variances[self.senders.index(owner)]) * float(GRID) if self.variances else 0.0
 
     def weight(self, owner: str) -> float:
         """What the active party multiplies an owner's noisy scores by before it clips them: v/(v + σ²).
@@ -181,13 +178,13 @@ class IntermediatePlan:
 
     def event(self, owner: str) -> Event:
         """All messages of one owner, to whoever sees every message of the run and knows all other columns."""
-        variance = self.variances[self.group.owners.index(owner)]
+        variance = self.variances[self.senders.index(owner)]
         return run_of_messages(self.in_grid_units(owner), variance, draws=self.epochs * self.rows)
 
     def in_grid_units(self, owner: str) -> tuple[float, ...]:
         """Its sensitivities in grid units."""
         # The grid is a power of two: the quotient is exact.
-        return tuple(step * (1 << GRID_BITS) for step in self.sensitivities[owner].per_step)
+        return tuple(step * (1 << GRID_BITS) for step in self.sensitivity(owner).per_step)
 
     @cached_property
     def views(self) -> tuple[View, ...]:
@@ -268,12 +265,9 @@ class IntermediatePlan:
             "grid_bits": GRID_BITS,
             "gamma": GAMMA,
             "schemas": {schema.party: schema.to_data() for schema in self.schemas},
-            "caps": {owner: self.norm_squared(owner) for owner in self.group.owners},
+            "caps": {owner: self.clipped.norm_squared(owner) for owner in self.group.owners},
+            "rates": {owner: self.rate(owner) for owner in self.group.owners},
             "variances": [str(variance) for variance in self.variances],
-            "views": {
-                f"{view.observer.name} {view.unit.name}": digest(event_to_data(view.event))
-                for view in self.views
-            },
         }
 
     @cached_property

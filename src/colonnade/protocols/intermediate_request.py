@@ -36,8 +36,8 @@ LARGEST_BATCH = 1 << 20
 class IntermediateRequest:
     """What the parties want, before anybody has said how many rows or which columns there are.
 
-    None leaves a number to a rule that looks at no data: all rows in one batch, the step 1/β of the loss, messages
-    clipped to the largest residual.
+    None leaves a number to a rule that looks at no data: all rows in one batch, the loss's own radius, half the longest
+    step that is proved, messages clipped to the largest residual.
     """
 
     loss: Loss
@@ -49,7 +49,7 @@ class IntermediateRequest:
     epochs: int = 10
     batch: int | None = None
     learning_rate: float | None = None
-    radius: float = 2.0
+    radius: float | None = None
     stretch: float = 3.0
     clip: float | None = None
     seed: int = 0
@@ -99,7 +99,7 @@ def plan_intermediate(
         epochs=request.epochs,
         batch=min(rows, LARGEST_BATCH) if request.batch is None else request.batch,
         learning_rate=DEFAULT_STEP,
-        radius=float(request.radius),
+        radius=float(request.loss.radius if request.radius is None else request.radius),
         stretch=float(request.stretch),
         clip=None,
         seed=request.seed,
@@ -110,8 +110,8 @@ def plan_intermediate(
             plan = replace(plan, clip=float(request.clip or plan.bounds.size))
     except OverflowError:
         raise PlanError(
-            f"radius = {request.radius:g} lets scores grow so far that the {request.loss.name} loss has no finite "
-            "bound. Choose a smaller radius; 2 is the default."
+            f"radius = {plan.radius:g} lets scores grow so far that the {request.loss.name} loss has no finite "
+            f"bound. Choose a smaller radius; {request.loss.radius:g} is the default."
         ) from None
     if plan.schedule.steps > MOST_STEPS:
         raise PlanError(
@@ -124,7 +124,10 @@ def plan_intermediate(
         case "paper":
             return replace(plan, variances=_paper_variances(plan))
         case "sound":
-            return replace(plan, variances=tuple(_sound_variance(plan, owner) for owner in group.owners))
+            # The active party's noise first: how long passive steps are depends on it.
+            for owner in plan.senders:
+                plan = replace(plan, variances=(*plan.variances, _sound_variance(plan, owner)))
+            return plan
 
 
 def _sound_variance(plan: IntermediatePlan, owner: str) -> Fraction:
@@ -144,7 +147,7 @@ def _paper_variances(plan: IntermediatePlan) -> tuple[Fraction, ...]:
         sigma = hdp_vfl.classical_sigma(plan.epsilon, plan.delta, sensitivity=figure.value).value
         return (Fraction(sigma) / GRID) ** 2
 
-    return tuple(variance(active if owner == plan.active else passive) for owner in plan.group.owners)
+    return tuple(variance(active if owner == plan.active else passive) for owner in plan.senders)
 
 
 def _step(request: IntermediateRequest, plan: IntermediatePlan) -> float:
@@ -154,13 +157,19 @@ def _step(request: IntermediateRequest, plan: IntermediatePlan) -> float:
     largest = largest_step(plan.bounds, cap=plan.cap(plan.active))
     if request.learning_rate is None:
         return largest / 2
-    if request.calibration == "sound" and request.learning_rate > largest:
+    if request.calibration == "sound" and request.learning_rate > largest * (1 - 1e-9):
         raise PlanError(
             f"learning_rate = {request.learning_rate:g} lets a gradient step of the {plan.loss.name} loss spread "
             f"weights apart, and no bound is proved for what the active party then sends. "
-            f"The largest allowed here is {math.floor(largest * 1e6) / 1e6:g}."
+            f"The largest allowed here is {_four_digits_below(largest)}."
         )
     return float(request.learning_rate)
+
+
+def _four_digits_below(value: float) -> str:
+    """A number to print as the largest allowed, which is then allowed."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f"{math.floor(value / unit * (1 - 1e-8)) * unit:.4g}"
 
 
 def _check(request: IntermediateRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> None:

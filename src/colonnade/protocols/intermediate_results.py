@@ -16,18 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.aligned import AlignedTable
-from colonnade.data.block import Block
-from colonnade.data.clipping import clamp_columns
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError
-from colonnade.numbers.rounding import nearest
 from colonnade.protocols.charging import charge_first
-from colonnade.protocols.intermediate_plan import (
-    CONSTANT,
-    GAMMA,
-    GRID_BITS,
-    IntermediatePlan,
-)
+from colonnade.protocols.clipped_rows import CONSTANT
+from colonnade.protocols.intermediate_plan import GRID_BITS, IntermediatePlan
 from colonnade.protocols.intermediate_request import IntermediateRequest
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import confirm, prepare
@@ -42,7 +35,8 @@ Array = NDArray[np.float64]
 class TrainedPart:
     """What one member comes away with: the plan, and at an owner its own weights and rows.
 
-    `weights` act on the owner's features over √2; at the active party the last one is the intercept's.
+    `weights` act on the owner's clipped rows; at the active party the last one is the constant's. `kept` says what
+    clipping left of those rows, so that the owner can read its weights on rows that are not clipped.
     """
 
     plan: IntermediatePlan
@@ -50,6 +44,7 @@ class TrainedPart:
     reproducible: bool
     aligned: AlignedTable | None
     weights: Array | None
+    kept: float = 1.0
 
 
 @dataclass(eq=False)
@@ -69,8 +64,10 @@ async def intermediate_session(
     aligned, plan = await prepare(party, table, request)
     state = await intermediate_results(party, aligned, plan)
     await confirm(party, "" if state is None else state.residuals.hexdigest())
-    weights = None if state is None else state.weights
-    return TrainedPart(plan, party.run, party.tainted, aligned, weights)
+    if state is None or aligned is None:
+        return TrainedPart(plan, party.run, party.tainted, aligned, None)
+    kept = plan.clipped.kept(aligned)
+    return TrainedPart(plan, party.run, party.tainted, aligned, state.weights, kept)
 
 
 async def intermediate_results(
@@ -100,14 +97,14 @@ async def intermediate_results(
 def batch_order(table: AlignedTable, plan: IntermediatePlan) -> tuple[Array, Array | None]:
     """An owner's rows in the public order of the batches; with the constant, and targets, at the active party."""
     active = table.party == plan.active
-    width = plan.encoders[table.party].width
+    width = plan.clipped.encoders[table.party].width
     features = np.full((plan.rows, width + active), CONSTANT)
     # Where each row goes: row order[i] of the table is the i-th of the batches.
     places = np.argsort(public_permutation(plan.rows, plan.seed))
     labels, start = [], 0
     for block in table.blocks():
         here = places[start : start + block.rows]
-        features[here, :width] = clipped_rows(plan, table.party, block)
+        features[here, :width] = plan.clipped.of(table.party, block)
         if active and block.label is not None:
             labels.append(block.label)
         start += block.rows
@@ -116,18 +113,6 @@ def batch_order(table: AlignedTable, plan: IntermediatePlan) -> tuple[Array, Arr
     targets = np.empty(plan.rows)
     targets[places] = plan.loss.targets(plan.label, np.concatenate(labels))
     return features, targets
-
-
-def clipped_rows(plan: IntermediatePlan, owner: str, block: Block) -> Array:
-    """An owner's features for some people: stretched, on the grid, no row longer than its cap in exact arithmetic."""
-    encoder = plan.encoders[owner]
-    rows = np.empty((block.rows, encoder.width))
-    if encoder.width:
-        for some, piece in encoder.pieces(block, scale=plan.scale / plan.stretch * GAMMA):
-            integers = nearest(piece * plan.stretch)
-            clamp_columns(integers, plan.norm_squared(owner))
-            rows[some] = integers.T / GAMMA
-    return rows
 
 
 async def _ask(party: Party, plan: IntermediatePlan, state: Descent, *, batch: Array) -> Array:
@@ -193,11 +178,11 @@ def _remember(state: Descent, message: Message) -> None:
 
 def _update(party: Party, plan: IntermediatePlan, state: Descent, *, batch: Array, residuals: Array) -> None:
     """One gradient step, divided by the nominal batch size, the penalty's step, and the projection."""
-    free = int(party.name == plan.active)
+    free, rate = int(party.name == plan.active), plan.rate(party.name)
     # An overflow is not hidden: weights that are not finite stop the run.
     with np.errstate(over="ignore", invalid="ignore"):
-        stepped = state.weights - plan.learning_rate / plan.batch * (residuals @ batch)
-        weights = plan.penalty.step(stepped, plan.learning_rate, free=free)
+        stepped = state.weights - rate / plan.batch * (residuals @ batch)
+        weights = plan.penalty.step(stepped, rate, free=free)
         length = float(np.linalg.norm(weights))
     if not np.isfinite(length):
         raise _not_finite(party, plan, "weights")

@@ -28,6 +28,11 @@ class Loss(Protocol):
     @property
     def task(self) -> Task: ...
 
+    @property
+    def radius(self) -> float:
+        """How long weights may be where nobody says, chosen without data."""
+        ...
+
     def check(self, label: Label) -> None:
         """Raise a `PlanError` unless the declared label fits."""
         ...

@@ -1,0 +1,46 @@
+"""What models that are trained by messages only do alike: run the protocol once, keep what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from colonnade.data.documents import check
+from colonnade.errors import InputError
+from colonnade.learn.federation import Federation
+from colonnade.learn.fitting import at_least, begin
+from colonnade.learn.losses import LOSSES
+from colonnade.learn.method import Asked
+from colonnade.learn.method_intermediate import IntermediateOptions, train_by_messages
+
+
+def fit_by_messages(
+    model: Any,
+    source: Federation,
+    *,
+    loss: str,
+    epsilon: float,
+    delta: float | None,
+    options: Mapping[str, Any] | None,
+) -> None:
+    """Train by private intermediate results and set what scikit-learn expects of a fitted model.
+
+    The weights stay with their parties in a real federation; here, where all parties are in one process, `coef_`
+    holds them beside each other.
+    """
+    if not isinstance(source, Federation):
+        raise TypeError(
+            f"fit takes a Federation, not {type(source).__name__}: this model is trained by messages between parties. "
+            "Rows are never given to a model."
+        )
+    at_least("epsilon", epsilon, 0.0, strict=True)
+    given = dict(options or {})
+    if "loss" in given:
+        raise InputError(f"options: loss = {given['loss']!r}, but {type(model).__name__} has its own loss.")
+    form = check(IntermediateOptions, given, error=InputError, name=f"options of {type(model).__name__}")
+    chosen = LOSSES[loss]
+    learnt = train_by_messages(source, Asked(chosen.task, epsilon, delta, options=form), chosen)
+    begin(model, learnt)
+    model.coef_ = learnt.coefficients[0]
+    model.intercept_ = float(learnt.intercepts[0])
+    model.notes_ = learnt.notes

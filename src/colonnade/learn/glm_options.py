@@ -1,0 +1,81 @@
+"""What can be chosen about a generalised linear model, whichever method trains it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from colonnade.data.documents import Form
+from colonnade.data.label import LabelBlock
+from colonnade.data.targets import Label
+from colonnade.errors import PlanError
+from colonnade.learn.frame import Frame
+from colonnade.learn.losses import DEFAULT_LOSS, LOSSES, Gamma
+from colonnade.learn.method import Asked
+from colonnade.learn.penalties import Penalty, PenaltyName
+from colonnade.protocols.clipped_rows import CONSTANT, ClippedRows
+from colonnade.protocols.linear_models import Loss
+
+Array = NDArray[np.float64]
+LossName = Literal["logistic", "svm", "least_squares", "poisson", "gamma"]
+Positive = Annotated[float, Field(gt=0)]
+# Predictions of these are exponentials of scores, which a model of another kind would take for the predictions.
+_LOG_LINK = {"poisson": "PoissonRegression", "gamma": "GammaRegression"}
+
+
+class GlmOptions(Form):
+    """Loss and penalty. `strength` is λ, per record; `mix` is μ of the elastic net λ(‖w‖₁ + (μ/2)‖w‖²)."""
+
+    loss: LossName | None = None
+    penalty: PenaltyName = "l2"
+    strength: Annotated[float, Field(ge=0)] = 0.001
+    mix: Positive = 1.0
+
+    def penalties(self) -> Penalty:
+        """The penalty as the protocol takes it."""
+        return Penalty.named(self.penalty, self.strength, mix=self.mix)
+
+
+def chosen_loss(asked: Asked, options: GlmOptions) -> Loss:
+    """The loss that was named, or the task's own; it must be a loss for that task."""
+    if asked.task not in DEFAULT_LOSS:
+        raise PlanError(f"messages train models for classification and regression, not {asked.task!r}.")
+    loss = LOSSES[options.loss or DEFAULT_LOSS[asked.task]]
+    if loss.task != asked.task:
+        fitting = ", ".join(name for name, other in LOSSES.items() if other.task == asked.task)
+        raise PlanError(f"loss = {loss.name!r} is for {loss.task}; for {asked.task} there are {fitting}.")
+    return loss
+
+
+def check_identity_link(loss: Loss) -> None:
+    """Refuse a loss whose scores are logarithms where a model would read them as predictions."""
+    if loss.name in _LOG_LINK:
+        raise PlanError(
+            f"loss = {loss.name!r} predicts exponentials of its scores. Fit it with {_LOG_LINK[loss.name]}."
+        )
+
+
+def linear_model(
+    rows: ClippedRows, loss: Loss, label: Label, weights: Mapping[str, Array], kept: Mapping[str, float]
+) -> tuple[Frame, Array, Array]:
+    """Weights on clipped rows as coefficients on features: the frame, the coefficients and the intercept.
+
+    Each owner's weights are multiplied by what clipping kept of its rows, as the owner itself would do. The scores are
+    log-odds or margins for classes, the label's own units for least squares, logarithms of the mean for log links.
+    """
+    frame = Frame(tuple(rows.encoders.items()), LabelBlock(label))
+    parts = [weights[owner][: len(weights[owner]) - (owner == rows.active)] for owner in rows.encoders]
+    # Features of a frame are divided by √m, clipped rows are also stretched and divided by √2.
+    coefficients = np.concatenate(parts)[None, :] * (rows.scale * math.sqrt(rows.attributes))
+    intercepts = weights[rows.active][-1:] * CONSTANT
+    if loss.name == "least_squares":
+        low, high = frame.label.from_unit([-1.0, 1.0])
+        return frame, coefficients * ((high - low) / 2.0), frame.label.from_unit(intercepts)
+    if isinstance(loss, Gamma):
+        intercepts = intercepts + math.log(loss.unit(label))
+    return frame, coefficients, intercepts

@@ -1,0 +1,127 @@
+"""The one-shot baseline: noisy columns once, then whatever the active party computes from them.
+
+The active party knows how much noise the columns carry, so it replaces each noisy row by the best linear guess at the
+true one (regression calibration) before it fits. That is computation on what has arrived: it costs nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.targets import Label
+from colonnade.learn.federation import Federation
+from colonnade.learn.glm_options import (
+    GlmOptions,
+    Positive,
+    check_identity_link,
+    chosen_loss,
+    linear_model,
+)
+from colonnade.learn.glm_solver import solve
+from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.protocols.clipped_rows import CONSTANT
+from colonnade.protocols.linear_models import Loss
+from colonnade.protocols.noisy_columns import NoisyColumns, NoisyColumnsRequest, noisy_columns_session
+
+Array = NDArray[np.float64]
+KEPT = (
+    "The active party has all the weights and has told nobody: they are made with its own exact columns and labels, "
+    "which no guarantee here covers."
+)
+
+
+class OneShotOptions(GlmOptions):
+    """Loss and penalty, how far features are stretched, and how long weights on noisy columns may become."""
+
+    stretch: Positive = 3.0
+    radius: Positive = 4.0
+
+
+def train(federation: Federation, asked: Asked) -> Learnt:
+    """A model with log-odds, margins or numbers as scores."""
+    options = asked.options
+    if not isinstance(options, OneShotOptions):
+        raise TypeError(f"the one-shot baseline takes OneShotOptions, not {type(options).__name__}")
+    loss = chosen_loss(asked, options)
+    check_identity_link(loss)
+    return train_once(federation, asked, loss, options)
+
+
+def train_once(federation: Federation, asked: Asked, loss: Loss, options: OneShotOptions) -> Learnt:
+    """The model of any loss."""
+    request = NoisyColumnsRequest(
+        task=asked.task,
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        accepted_delta=asked.accepted_delta,
+        stretch=options.stretch,
+        alignment=federation.alignment,
+    )
+    # A label that does not fit is found before anything is sent.
+    for table in federation.tables.values():
+        if table.schema.label is not None:
+            loss.check(table.schema.label)
+    run = federation.run(noisy_columns_session, request)
+    plan = run.plan
+    weights, label = _fitted(run.result(plan.active), loss, options)
+    kept = {owner: run.result(owner).kept for owner in plan.group.owners}
+    frame, coefficients, intercepts = linear_model(plan.clipped, loss, label, weights, kept)
+    return Learnt(frame, coefficients, intercepts, run.privacy, run=run, split=True, notes=(KEPT,))
+
+
+def _fitted(received: NoisyColumns, loss: Loss, options: OneShotOptions) -> tuple[dict[str, Array], Label]:
+    plan, table = received.plan, received.aligned
+    if table is None or table.schema.label is None:
+        raise ValueError("only the active party can fit")
+    blocks = list(table.blocks())
+    own = np.concatenate([plan.clipped.of(plan.active, block) for block in blocks])
+    labels = np.concatenate([block.label for block in blocks if block.label is not None])
+    noisy = np.concatenate([received.columns[owner] for owner in plan.passive], axis=1)
+    deviations = np.concatenate(
+        [np.full(plan.clipped.encoders[owner].width, plan.sigma(owner)) for owner in plan.passive]
+    )
+    guessed = calibrated(own, noisy, deviations)
+    constant = np.full((plan.rows, 1), CONSTANT)
+    targets = loss.targets(table.schema.label, labels)
+    found = solve(
+        np.concatenate((guessed, own, constant), axis=1), targets, loss=loss, penalty=options.penalties()
+    )
+    weights = {plan.active: found[guessed.shape[1] :]}
+    start = 0
+    for owner in plan.passive:
+        width = plan.clipped.encoders[owner].width
+        part = found[start : start + width]
+        weights[owner] = part * min(1.0, options.radius / max(float(np.linalg.norm(part)), 1e-300))
+        start += width
+    return weights, table.schema.label
+
+
+def calibrated(own: Array, noisy: Array, deviations: Array) -> Array:
+    """The best linear guess at rows that arrived with noise of these deviations, given the party's own exact rows.
+
+    >>> rows = np.random.default_rng(1).normal(size=(4000, 1))
+    >>> guess = calibrated(np.zeros((4000, 1)), rows * [[1.0]], np.array([1e-9]))
+    >>> bool(np.abs(guess - rows).max() < 1e-3)
+    True
+    """
+    seen = np.concatenate((own, noisy), axis=1)
+    centre = seen.mean(axis=0)
+    spread = np.cov(seen - centre, rowvar=False).reshape(seen.shape[1], seen.shape[1])
+    start = own.shape[1]
+    # Of the noisy block, what is left when the noise's own variance is taken off, and nothing below 0.
+    values, vectors = np.linalg.eigh(spread[start:, start:] - np.diag(deviations**2))
+    true = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    with_true = np.concatenate((spread[:start, start:], true))
+    ridge = 1e-9 * max(float(np.trace(spread)) / len(spread), 1e-12)
+    weights = np.linalg.solve(spread + ridge * np.eye(len(spread)), with_true)
+    return np.asarray(centre[start:] + (seen - centre) @ weights)
+
+
+METHOD = Method(
+    "one_shot",
+    "Noisy columns, sent once to the active party",
+    ("classification", "regression"),
+    OneShotOptions,
+    train,
+)

@@ -1,0 +1,175 @@
+"""What private messages are compared with: vertical training without noise, one party alone, all rows in one place."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.errors import PlanError
+from colonnade.learn.federation import Federation
+from colonnade.learn.glm_options import (
+    GlmOptions,
+    Positive,
+    check_identity_link,
+    chosen_loss,
+    linear_model,
+)
+from colonnade.learn.glm_solver import solve
+from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.learn.method_intermediate import SPLIT
+from colonnade.learn.privacy import Privacy
+from colonnade.protocols.clipped_rows import CONSTANT, ClippedRows
+from colonnade.protocols.intermediate_request import IntermediateRequest
+from colonnade.protocols.intermediate_results import intermediate_session
+from colonnade.protocols.linear_models import Loss
+from colonnade.protocols.plans import check_parties
+
+Array = NDArray[np.float64]
+OptionsT = TypeVar("OptionsT", bound=GlmOptions)
+NO_NOISE = "Messages were sent without noise, for comparison: no privacy. Public data only."
+ALONE = "The active party trained on its own columns alone. Nothing left it, and nothing reached it."
+TOGETHER = "All rows lay in one place, without any privacy, for comparison. Public data only."
+# Nothing pulls weights back in an ideal run, and rows that are not stretched need no clipping.
+_FAR = 1e6
+
+
+class IdealOptions(GlmOptions):
+    """How a descent without noise goes; there is nothing to protect, so there is no radius."""
+
+    epochs: Annotated[int, Field(ge=1)] = 500
+    batch: Annotated[int, Field(ge=1)] | None = None
+    learning_rate: Positive = 8.0
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+def ideal(federation: Federation, asked: Asked) -> Learnt:
+    """The protocol of private messages with nothing added to them."""
+    options = _options(asked, IdealOptions)
+    loss = chosen_loss(asked, options)
+    check_identity_link(loss)
+    return ideal_messages(federation, asked, loss, options)
+
+
+def ideal_messages(federation: Federation, asked: Asked, loss: Loss, options: IdealOptions) -> Learnt:
+    """Vertical training without noise, of any loss."""
+    _only_public(federation)
+    request = IntermediateRequest(
+        loss=loss,
+        penalty=options.penalties(),
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        accepted_delta=asked.accepted_delta,
+        calibration="none",
+        epochs=options.epochs,
+        batch=options.batch,
+        learning_rate=options.learning_rate,
+        radius=_FAR,
+        stretch=1.0,
+        seed=options.seed,
+        alignment=federation.alignment,
+    )
+    run = federation.run(intermediate_session, request)
+    plan = run.plan
+    weights = {owner: run.result(owner).weights for owner in plan.group.owners}
+    kept = dict.fromkeys(plan.group.owners, 1.0)
+    frame, coefficients, intercepts = linear_model(plan.clipped, loss, plan.label, weights, kept)
+    return Learnt(frame, coefficients, intercepts, Privacy(()), run=run, split=True, notes=(NO_NOISE, SPLIT))
+
+
+def alone(federation: Federation, asked: Asked) -> Learnt:
+    """The active party without the others: its exact model on its own columns, 0 on everybody else's."""
+    options = _options(asked, GlmOptions)
+    loss = chosen_loss(asked, options)
+    check_identity_link(loss)
+    return exactly(federation, asked, loss, options, alone=True)
+
+
+def together(federation: Federation, asked: Asked) -> Learnt:
+    """Everybody's rows in one place, solved exactly."""
+    options = _options(asked, GlmOptions)
+    loss = chosen_loss(asked, options)
+    check_identity_link(loss)
+    return exactly(federation, asked, loss, options, alone=False)
+
+
+def exactly(federation: Federation, asked: Asked, loss: Loss, options: GlmOptions, *, alone: bool) -> Learnt:
+    """The exact model of any loss, of the active party alone or of all rows, on the people in common."""
+    if not alone:
+        _only_public(federation)
+    group = federation.group
+    schemas = tuple(federation.tables[owner].schema.public(owner) for owner in group.owners)
+    check_parties(group, schemas, asked.task)
+    active = group.active or group.owners[0]
+    clipped = ClippedRows(schemas, active, stretch=1.0)
+    results = federation.align().results
+    tables = {owner: results[owner] for owner in ((active,) if alone else group.owners)}
+    label = federation.tables[active].schema.label
+    if label is None:
+        raise PlanError(f"{active} declares no label.")
+    loss.check(label)
+    parts = {owner: _rows(clipped, table) for owner, table in tables.items()}
+    constant = np.full((tables[active].rows, 1), CONSTANT)
+    # The active party's part comes last, so that its constant, which is not penalised, is the last column.
+    order = [owner for owner in parts if owner != active] + [active]
+    features = np.concatenate([parts[owner] for owner in order] + [constant], axis=1)
+    labels = np.concatenate([block.label for block in tables[active].blocks() if block.label is not None])
+    found = solve(features, loss.targets(label, labels), loss=loss, penalty=options.penalties())
+    weights, start = {}, 0
+    for owner in order:
+        width = parts[owner].shape[1] + (owner == active)
+        weights[owner] = found[start : start + width]
+        start += width
+    for owner in group.owners:
+        weights.setdefault(owner, np.zeros(clipped.encoders[owner].width))
+    kept = dict.fromkeys(group.owners, 1.0)
+    frame, coefficients, intercepts = linear_model(clipped, loss, label, weights, kept)
+    note = ALONE if alone else TOGETHER
+    return Learnt(frame, coefficients, intercepts, Privacy(()), split=alone, notes=(note,))
+
+
+def _rows(clipped: ClippedRows, table: AlignedTable) -> Array:
+    return np.concatenate([clipped.of(table.party, block) for block in table.blocks()])
+
+
+def _options(asked: Asked, form: type[OptionsT]) -> OptionsT:
+    if not isinstance(asked.options, form):
+        raise TypeError(f"this baseline takes {form.__name__}, not {type(asked.options).__name__}")
+    return asked.options
+
+
+def _only_public(federation: Federation) -> None:
+    if not federation.public:
+        raise PlanError(
+            "this baseline protects nobody, so it runs only on data that every party declared public "
+            "(public = true in each party's file). Nothing was read or charged."
+        )
+
+
+IDEAL = Method(
+    "vfl_without_noise",
+    "Vertical training by messages without noise",
+    ("classification", "regression"),
+    IdealOptions,
+    ideal,
+    public_only=True,
+)
+ALONE_METHOD = Method(
+    "single_party",
+    "The active party alone",
+    ("classification", "regression"),
+    GlmOptions,
+    alone,
+)
+TOGETHER_METHOD = Method(
+    "centralised",
+    "All rows in one place, without privacy",
+    ("classification", "regression"),
+    GlmOptions,
+    together,
+    public_only=True,
+)
+METHODS = (IDEAL, ALONE_METHOD, TOGETHER_METHOD)

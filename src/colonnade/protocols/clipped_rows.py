@@ -1,0 +1,99 @@
+"""The rows that protocols of generalised linear models work on: stretched, clipped, on a grid, of bounded norm.
+
+A joint row is (x₁, …, x_K, 1)/√2. Party q's features are stretched by a public factor and its rows clipped to norm
+√(m_q/m), m_q of the m columns being its own, so that a joint row has norm at most 1 without anyone seeing another's.
+The constant belongs to the active party and carries the intercept.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.block import Block
+from colonnade.data.clipping import clamp_columns
+from colonnade.data.encoding import Encoder
+from colonnade.data.schema import PublicSchema
+from colonnade.numbers.rounding import nearest
+
+GAMMA = 1 << 20
+"""The grid of rows: features are multiples of 1/GAMMA."""
+CONSTANT = math.sqrt(0.5)
+"""The entry of every row of the active party that carries the intercept."""
+
+
+@dataclass(frozen=True)
+class ClippedRows:
+    """How each owner's columns become rows; public, and the same for every party.
+
+    Linear features of columns with honest bounds fill a third to a half of them: stretched by 3 they use the norm
+    that noise is computed for, and the few rows that become too long are shortened.
+
+    >>> from colonnade.data.columns import NumericColumn
+    >>> schema = PublicSchema("bank", (NumericColumn("age", low=20, high=60),), None)
+    >>> rows = ClippedRows((schema,), active="shop", stretch=2.0)
+    >>> block = Block({"age": np.array([40.0, 45.0, 60.0])}, None, rows=3)
+    >>> rows.of("bank", block).ravel().round(3).tolist()
+    [0.0, 0.354, 0.707]
+    """
+
+    schemas: tuple[PublicSchema, ...]
+    active: str
+    stretch: float
+
+    @cached_property
+    def encoders(self) -> dict[str, Encoder]:
+        """How each owner's columns become features."""
+        return {schema.party: schema.encoder("linear") for schema in self.schemas}
+
+    @property
+    def attributes(self) -> int:
+        """m: how many attributes there are over all parties."""
+        return sum(encoder.attributes for encoder in self.encoders.values())
+
+    @property
+    def scale(self) -> float:
+        """What an encoded feature is multiplied by before rows are clipped: the stretch over √(2m)."""
+        return self.stretch / math.sqrt(2 * self.attributes)
+
+    def norm_squared(self, owner: str) -> int:
+        """What no squared norm of this owner's features exceeds, in units of 1/GAMMA², exactly."""
+        return self.encoders[owner].attributes * GAMMA**2 // (2 * self.attributes)
+
+    def cap(self, owner: str) -> float:
+        """c_q: no row of this owner is longer, the active party's constant included."""
+        square = self.norm_squared(owner) / GAMMA**2
+        return math.sqrt(square + (0.5 if owner == self.active else 0.0)) * (1 + 2.0**-50)
+
+    def integers(self, owner: str, block: Block) -> NDArray[np.int64]:
+        """An owner's features for some people in units of 1/GAMMA; ‖x̃‖² ≤ `norm_squared`, checked in integers."""
+        encoder = self.encoders[owner]
+        rows = np.empty((block.rows, encoder.width), dtype=np.int64)
+        if encoder.width:
+            for some, piece in encoder.pieces(block, scale=GAMMA / math.sqrt(2 * self.attributes)):
+                integers = nearest(piece * self.stretch)
+                clamp_columns(integers, self.norm_squared(owner))
+                rows[some] = integers.T
+        return rows
+
+    def of(self, owner: str, block: Block) -> NDArray[np.float64]:
+        """An owner's features for some people, without the active party's constant."""
+        return self.integers(owner, block) / GAMMA
+
+    def kept(self, table: AlignedTable) -> float:
+        """How much of its stretched rows an owner keeps when it clips them: the slope of one on the other.
+
+        It depends on the owner's data and stays with the owner, as its weights do: weights on clipped rows times
+        this are weights on rows as they come.
+        """
+        inner, square = 0.0, 0.0
+        for block in table.blocks():
+            stretched = self.encoders[table.party].encode(block) * self.scale
+            inner += float(np.vdot(stretched, self.of(table.party, block)))
+            square += float(np.vdot(stretched, stretched))
+        return inner / square if square > 0 else 1.0
