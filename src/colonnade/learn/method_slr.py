@@ -16,6 +16,7 @@ from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
 from colonnade.learn.method import Asked, Learnt, Method
 from colonnade.learn.paper_slr import paper_slr
+from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.descent import Optimiser, OptimiserName
 from colonnade.protocols.gradient_session import GradientRequest, gradient_session
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA as JOB_GAMMA
@@ -43,7 +44,7 @@ class SlrOptions(Form):
     rounding: Rounding = "retry"
     calibration: Literal["sound", "paper"] = "sound"
 
-    def request(self, federation: Federation, asked: Asked) -> GradientRequest:
+    def request(self, asked: Asked, alignment: Alignment) -> GradientRequest:
         """What the parties are asked to run."""
         return GradientRequest(
             epsilon=asked.epsilon,
@@ -58,13 +59,18 @@ class SlrOptions(Form):
             accepted_delta=asked.accepted_delta,
             gamma=self.gamma,
             rounding=self.rounding,
-            alignment=federation.alignment,
+            alignment=alignment,
         )
 
 
-def slr_request(federation: Federation, asked: Asked) -> GradientRequest:
-    """What the parties are asked to run for these options."""
-    return _options(asked).request(federation, asked)
+def request(asked: Asked, alignment: Alignment) -> GradientRequest:
+    """What the parties compare. The paper's own mode is a simulation and asks the parties for nothing."""
+    options = _options(asked)
+    if options.calibration == "paper":
+        raise PlanError(
+            "calibration = 'paper' simulates the paper's formulas on public data; there is no plan of it."
+        )
+    return options.request(asked, alignment)
 
 
 def train_slr(federation: Federation, asked: Asked) -> Learnt:
@@ -80,7 +86,7 @@ def train_slr(federation: Federation, asked: Asked) -> Learnt:
             gamma=options.gamma,
             optimiser=Optimiser(options.optimiser, options.learning_rate, options.average),
         )
-    run = federation.run(gradient_session, options.request(federation, asked))
+    run = federation.run(gradient_session, options.request(asked, federation.alignment))
     coefficients, intercept = as_log_odds(run.result().weights, run.plan)
     plan = run.plan
     notes = (
@@ -125,4 +131,4 @@ def _options(asked: Asked) -> SlrOptions:
     return asked.options
 
 
-METHOD = Method("slr", "SLR, noisy gradients", ("classification",), SlrOptions, train_slr)
+METHOD = Method("slr", "SLR, noisy gradients", ("classification",), SlrOptions, train_slr, request=request)

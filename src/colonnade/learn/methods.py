@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form, check
 from colonnade.errors import InputError, JobError, PlanError
-from colonnade.learn import method_encrypted, method_functional, method_moments, method_slr
+from colonnade.learn import (
+    method_encrypted,
+    method_functional,
+    method_intermediate,
+    method_local,
+    method_moments,
+    method_one_shot,
+    method_slr,
+    method_spca,
+    method_vfl_baselines,
+)
 from colonnade.learn.method import Asked, Learnt, Method
 from colonnade.learn.method_baselines import BASELINES
 from colonnade.learn.release import MomentRelease
@@ -24,6 +34,12 @@ METHODS: Mapping[str, Method] = {
         method_functional.METHOD,
         method_encrypted.METHOD,
         method_slr.METHOD,
+        method_spca.METHOD,
+        method_local.METHOD,
+        method_intermediate.METHOD,
+        method_one_shot.METHOD,
+        method_vfl_baselines.IDEAL,
+        method_vfl_baselines.SINGLE,
         *BASELINES,
     )
 }

@@ -1,0 +1,94 @@
+"""Local perturbation: every party's columns with noise of their own, and whatever model that still allows."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from colonnade.learn.federation import Federation, Run
+from colonnade.learn.frame import Frame
+from colonnade.learn.method import Asked, Learnt, Method, NoOptions
+from colonnade.learn.release import MomentRelease
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.local_perturbation import LocalRequest, PerturbedMoments, local_session
+
+
+def train(federation: Federation, asked: Asked) -> MomentRelease | Learnt:
+    """Moments of perturbed rows for components; otherwise the linear model that fits the perturbed rows best."""
+    run = federation.run(local_session, request(asked, federation.alignment))
+    return perturbed_release(run.result()) if asked.task == "pca" else perturbed_model(run)
+
+
+def request(asked: Asked, alignment: Alignment) -> LocalRequest:
+    """What the parties compare."""
+    return LocalRequest(asked.task, asked.epsilon, asked.delta, asked.accepted_delta, asked.gamma, alignment)
+
+
+def perturbed_release(found: PerturbedMoments) -> MomentRelease:
+    """The published moments without what noise adds to the diagonal on average, nσ²; the constant is known exactly.
+
+    `mu`, half the variance on the diagonal elsewhere, is here the variance of an entry off the diagonal averaged over
+    entries: nσ⁴ from noise times noise, and at most 2σ²·n‖z‖²/d from noise times rows.
+    """
+    plan = found.plan
+    columns, variance = plan.columns, plan.sigma_squared
+    one, edge = columns.label.constant(columns.gamma), plan.size
+    matrix = np.zeros((edge + 1, edge + 1), dtype=np.int64)
+    matrix[:edge, :edge] = found.matrix - np.diag(np.full(edge, round(plan.rows * variance)))
+    matrix[edge, :edge] = matrix[:edge, edge] = one * found.sums
+    matrix[edge, edge] = plan.rows * one**2
+    bound = Fraction(plan.bound_of_all_but(None), plan.size)
+    return MomentRelease(
+        matrix=matrix,
+        gamma=columns.gamma,
+        rows=plan.rows,
+        encoders=tuple(columns.encoders.items()),
+        label=columns.label,
+        mu=plan.rows * variance * (variance + 2 * bound),
+        guarantees=plan.guarantees,
+        plan=plan.hash,
+        run=found.run,
+        reproducible=found.reproducible,
+    )
+
+
+def perturbed_model(run: Run[Any]) -> Learnt:
+    """Least squares on the perturbed rows as they are: for classes, where the second-order logistic loss is least."""
+    found: PerturbedMoments = run.result()
+    columns, rows = found.plan.columns, found.plan.rows
+    edge, label = sum(columns.widths.values()), columns.label
+    one = float(label.constant(columns.gamma))
+    # One target for two classes, one for each of more, and the last column of the block for a number.
+    targets = np.eye(label.width)[1:] if label.width == 2 else np.eye(label.width)
+    scales = np.concatenate([np.full(edge, columns.gamma), np.full(label.width, one)])
+    means = found.sums / scales / rows
+    scatter = found.matrix / np.outer(scales, scales) - rows * np.outer(means, means)
+    inside = scatter[:edge, :edge]
+    slopes = np.linalg.lstsq(inside, scatter[:edge, edge:] @ targets.T, rcond=None)[0].T
+    offsets = targets @ means[edge:] - slopes @ means[:edge]
+    if label.one_hot:
+        # ½ + u/4 is the second-order probability at log-odds u.
+        slopes, offsets = 4.0 * slopes, 4.0 * (offsets - 0.5)
+    else:
+        low, high = label.from_unit([-1.0, 1.0])
+        slopes, offsets = slopes * ((high - low) / 2.0), label.from_unit(offsets)
+    return Learnt(
+        Frame(tuple(columns.encoders.items()), label),
+        slopes,
+        np.asarray(offsets),
+        run.privacy,
+        run,
+        notes=("Trained on rows that every party perturbed by itself: the baseline that trusts nobody.",),
+    )
+
+
+METHOD = Method(
+    "local",
+    "local perturbation",
+    ("classification", "regression", "pca"),
+    NoOptions,
+    train,
+    request=request,
+)
