@@ -45,6 +45,7 @@ def binary_rule(
     ridge: float = 0.0,
     unbias: bool = True,
     names: Sequence[object] = (0, 1),
+    merged: int = 1,
 ) -> Discriminant:
     """Least squares on the class indicator, as log-odds that are positive where it passes one half.
 
@@ -58,6 +59,8 @@ def binary_rule(
     Log-odds a·f with a = 1/(π(1 − π)(1 − R²)), R² the share of the label's variance that f explains, with
     its noise (s/c)²(π² + (1 − π)²) tr(T⁻¹) taken out. For two normal classes with one covariance the
     log-odds are linear with exactly this slope. Derivations: docs/proofs/moment-rules.md.
+
+    `merged` is how many classes the first one is made of: its sum then carries the noise of so many.
 
     >>> x = np.array([[-1.0], [-0.5], [0.5], [1.0]])
     >>> sums = np.array([x[:2].sum(axis=0), x[2:].sum(axis=0)])
@@ -76,13 +79,15 @@ def binary_rule(
     difference = moments.sums[1] - moments.counts[1] * mean
     weights = spectrum.solve(difference)
     through = moments.sum_noise**2 * spectrum.inverse_trace
-    bias = (1.0 - 2.0 * share) * through / n if unbias else 0.0
+    bias = (1.0 - share - merged * share) * through / n if unbias else 0.0
     spread = share * (1.0 - share)
-    explained = float(difference @ weights) - (share**2 + (1.0 - share) ** 2) * through
+    explained = float(difference @ weights) - (merged * share**2 + (1.0 - share) ** 2) * through
     explained = min(max(explained / (n * spread), 0.0), LARGEST_EXPLAINED)
     slope = 1.0 / (spread * (1.0 - explained))
     intercept = bias + share - 0.5 - float(weights @ mean)
-    return Discriminant((slope * weights)[None, :], np.array([slope * intercept]))
+    bar = COUNT_DEVIATIONS * moments.count_noise
+    faint = tuple(int(index) for index in np.flatnonzero(~(moments.counts > bar)))
+    return Discriminant((slope * weights)[None, :], np.array([slope * intercept]), faint)
 
 
 def multiclass_rule(
@@ -133,6 +138,59 @@ def multiclass_rule(
         lift[list(faint)] = 0.0
     lengths = np.einsum("cd,cd->c", coefficients, means)
     return Discriminant(coefficients, -0.5 * (lengths - lift) + np.log(counts / n), faint)
+
+
+def one_vs_rest_rule(
+    moments: ClassMoments,
+    *,
+    floor: float | None = None,
+    ridge: float = 0.0,
+    unbias: bool = True,
+    names: Sequence[object] = (),
+) -> Discriminant:
+    """`binary_rule` for every class against all others together, as one row of log-odds each.
+
+    Each rule is least squares on the indicator of its class: it does not assume that classes have one covariance, but a
+    class that lies between others never has the highest score. A class without a usable count is faint: its row is the
+    logarithm of its share.
+
+    >>> sums = np.array([[-2.0, 0.0], [2.0, 0.0], [0.0, 2.0]])
+    >>> moments = ClassMoments(4.0 * np.eye(2), sums, np.array([4.0, 4.0, 4.0]), noise=0.0, border=0.7)
+    >>> rule = one_vs_rest_rule(moments)
+    >>> int(np.argmax(rule.coefficients @ np.array([0.1, 1.0]) + rule.intercepts))
+    2
+    """
+    n = float(moments.counts.sum())
+    bar = COUNT_DEVIATIONS * moments.count_noise
+    faint = tuple(int(index) for index in np.flatnonzero(~(moments.counts > bar)))
+    if len(moments.counts) - len(faint) < 2:
+        worst = faint[0]
+        name = names[worst] if names else worst
+        raise DataError(_no_rows(name, float(moments.counts[worst]), moments.count_noise))
+    rows, intercepts = np.zeros_like(moments.sums), np.zeros(len(moments.counts))
+    for index in range(len(moments.counts)):
+        if index in faint:
+            share = min(max(float(moments.counts[index]), 1.0) / n, 0.5)
+            intercepts[index] = np.log(share / (1.0 - share))
+            continue
+        rest = np.arange(len(moments.counts)) != index
+        pair = ClassMoments(
+            moments.gram,
+            np.array([moments.sums[rest].sum(axis=0), moments.sums[index]]),
+            np.array([moments.counts[rest].sum(), moments.counts[index]]),
+            noise=moments.noise,
+            border=moments.border,
+        )
+        rule = binary_rule(
+            pair,
+            floor=floor,
+            ridge=ridge,
+            unbias=unbias,
+            names=("the rest", names[index] if names else index),
+            merged=len(moments.counts) - 1,
+        )
+        rows[index], intercepts[index] = rule.coefficients[0], rule.intercepts[0]
+    return Discriminant(rows, intercepts, faint)
 
 
 def probabilities(scores: Array) -> Array:

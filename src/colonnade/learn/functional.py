@@ -54,7 +54,7 @@ class Minimum:
 def minimise(objective: Objective, *, ridge: float | None = None) -> Minimum:
     """The minimum of a noisy objective, with its intercept free.
 
-    Without `ridge` eigenvalues are raised to min(√(2d), 11) standard deviations of the noise (`default_floor`). With
+    Without `ridge` eigenvalues are raised to min(2√d, 12) standard deviations of the noise (`default_floor`). With
     it, so many standard deviations are added to each of them, and directions that are still not positive are left
     out: 4 is what Zhang et al. propose for the functional mechanism.
 

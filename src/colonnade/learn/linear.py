@@ -31,7 +31,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         release that exists is fitted at no further cost.
     floor
         Eigenvalues of the scatter matrix are raised to this many standard deviations of the noise. None:
-        min(√(2d), 11) (`default_floor`).
+        min(2√d, 12) (`default_floor`).
     ridge
         Added to every eigenvalue after that, in units of Σxxᵀ.
     unbias

@@ -12,15 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from colonnade.data.coding import code
+from colonnade.data.declaring import nearest
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import DataError, InputError
 from colonnade.learn.columns import Rows
-from colonnade.learn.discriminant import binary_rule, multiclass_rule, probabilities
+from colonnade.learn.discriminant import binary_rule, multiclass_rule, one_vs_rest_rule, probabilities
 from colonnade.learn.fitting import NoiseWarning, ReleaseSource, at_least, begin, fitted, obtain
 from colonnade.learn.method import Learnt
 from colonnade.learn.release import MomentRelease
 
 Array = NDArray[np.float64]
+MULTICLASS = ("discriminant", "one-vs-rest")
 
 
 class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -40,13 +42,16 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         release that exists is fitted at no further cost.
     floor
         Eigenvalues of the scatter matrix are raised to this many standard deviations of the noise. None:
-        min(√(2d), 11) (`default_floor`).
+        min(2√d, 12) (`default_floor`).
     ridge
         Added to every eigenvalue after that, in units of Σxxᵀ.
     threshold
         Two classes only: the second is predicted where its probability is above this.
     unbias
         Whether the shift of the scores that noise causes on average is taken out.
+    multiclass
+        More than two classes only: "discriminant", or "one-vs-rest" for least squares on the indicator of each
+        class, which does not assume one covariance but cannot find a class that lies between others.
     method, options
         How to train on a federation (`colonnade.learn.methods`), and what that method lets one choose. `floor`,
         `ridge` and `unbias` are for methods that release moments.
@@ -79,6 +84,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         ridge: float = 0.0,
         threshold: float = 0.5,
         unbias: bool = True,
+        multiclass: str = "discriminant",
         method: str = "moments",
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -88,6 +94,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.ridge = ridge
         self.threshold = threshold
         self.unbias = unbias
+        self.multiclass = multiclass
         self.method = method
         self.options = options
 
@@ -120,7 +127,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
 
     def _solve(self, release: MomentRelease, names: tuple[str, ...]) -> None:
         moments = release.class_moments()
-        rule = (binary_rule if len(names) == 2 else multiclass_rule)(
+        several = one_vs_rest_rule if self.multiclass == "one-vs-rest" else multiclass_rule
+        rule = (binary_rule if len(names) == 2 else several)(
             moments, floor=self.floor, ridge=self.ridge, unbias=self.unbias, names=names
         )
         if rule.faint:
@@ -177,6 +185,11 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
 
     def _check(self) -> None:
         at_least("ridge", self.ridge, 0.0)
+        if self.multiclass not in MULTICLASS:
+            raise InputError(
+                f"multiclass = {self.multiclass!r} is not one of {', '.join(MULTICLASS)}."
+                + nearest(str(self.multiclass), MULTICLASS)
+            )
         if self.floor is not None:
             at_least("floor", self.floor, 0.0)
         at_least("threshold", self.threshold, 0.0, strict=True)

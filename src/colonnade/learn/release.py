@@ -7,9 +7,11 @@ it is post-processing.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,11 @@ from colonnade.learn.moments import ClassMoments, ConstantMoments, ValueMoments
 from colonnade.learn.privacy import Privacy
 from colonnade.privacy.guarantee import Guarantee
 
+if TYPE_CHECKING:
+    from colonnade.learn.offers import Offers
+    from colonnade.learn.paths import RidgePath
+    from colonnade.learn.ranking import Ranking
+
 Array = NDArray[np.float64]
 
 
@@ -33,6 +40,7 @@ class MomentRelease:
     each divided by √m for m attributes in all and rounded on the grid of `gamma`; then the label's block.
     Entries that are zero for every row, such as the product of two classes, are not released and are 0.
 
+    `attributes` is m; a release that holds some of the columns only keeps the m under which they were released.
     `mu` is the Skellam noise with every party's part in it: variance 2·mu on the diagonal, mu elsewhere.
     `plan` and `run` are the digests under which the ledgers hold this release. A `reproducible` release had
     noise from a seed: it is for tests and protects nobody.
@@ -59,9 +67,14 @@ class MomentRelease:
     plan: str
     run: str
     reproducible: bool
+    attributes: int = 0
 
     def __post_init__(self) -> None:
         matrix = np.array(self.matrix)
+        declared = sum(encoder.attributes for _, encoder in self.encoders)
+        if self.attributes and self.attributes < declared:
+            raise ValueError(f"{self.attributes} attributes in all, but the encoders have {declared}")
+        object.__setattr__(self, "attributes", self.attributes or declared)
         width = self.columns + self.label.width
         if matrix.dtype != np.int64 or matrix.shape != (width, width):
             raise ValueError(
@@ -125,7 +138,37 @@ class MomentRelease:
 
     def features(self, rows: Rows) -> Array:
         """People as rows of features: raw columns by name are encoded, encoded rows are checked."""
-        return feature_rows(rows, self.encoders)
+        return feature_rows(rows, self.encoders, attributes=self.attributes)
+
+    def select(
+        self, columns: Iterable[str] | None = None, *, parties: Iterable[str] | None = None
+    ) -> MomentRelease:
+        """The release of some of the columns, or of some parties' columns, with the label: at no cost.
+
+        Columns are named as in `column_names`, or as party.column; those that went through a map together are taken
+        together, under the map's name. Their order stays that of the release.
+        """
+        from colonnade.learn.selection import select_columns
+
+        return select_columns(self, columns, parties)
+
+    def ranking(self) -> Ranking:
+        """The columns in the order in which they help to tell the label, and which of them noise could explain."""
+        from colonnade.learn.ranking import rank_columns
+
+        return rank_columns(self)
+
+    def path(self, ridges: Sequence[float] | None = None) -> RidgePath:
+        """The model for the label at every ridge, from least to most."""
+        from colonnade.learn.paths import ridge_path
+
+        return ridge_path(self, ridges)
+
+    def models(self) -> Offers:
+        """What can be had from this release, and why not what cannot; readable when printed."""
+        from colonnade.learn.offers import offers_of
+
+        return offers_of(self)
 
     def class_moments(self) -> ClassMoments:
         """G, class sums and class counts, in natural units."""

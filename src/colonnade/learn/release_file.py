@@ -29,7 +29,7 @@ from colonnade.privacy.neighbours import parse_unit
 from colonnade.privacy.observers import parse_observer
 
 FORMAT = "colonnade moment release"
-VERSION = 1
+VERSION = 2
 _MEMBERS = ("header.npy", "matrix.npy", "digest.npy")
 
 
@@ -131,6 +131,7 @@ def _described(release: MomentRelease) -> dict[str, object]:
         "version": VERSION,
         "gamma": release.gamma,
         "rows": release.rows,
+        "attributes": release.attributes,
         "mu": str(release.mu),
         "encoders": [{"party": party, "encoder": encoder.to_data()} for party, encoder in release.encoders],
         "label": release.label.to_data(),
@@ -173,4 +174,6 @@ def _read(described: dict[str, Any], matrix: NDArray[np.int64]) -> MomentRelease
         plan=described["plan"],
         run=described["run"],
         reproducible=described["reproducible"],
+        # Files of version 1 hold all columns of their release.
+        attributes=described.get("attributes", 0),
     )

@@ -17,27 +17,26 @@ Array = NDArray[np.float64]
 
 # Past this many standard deviations the floor costs more in bias than it saves in variance: a floor is a
 # bias towards predicting the mean, and with hundreds of columns most directions carry a little signal each.
-FLOOR_CAP = 11.0
+FLOOR_CAP = 12.0
 
 
 def default_floor(columns: int) -> float:
-    """The floor under the eigenvalues of T in standard deviations of the noise: min(√(2d), 11).
+    """The floor under the eigenvalues of T in standard deviations of the noise: min(2√d, 12).
 
-    The noise alone has eigenvalues up to 2s√d in size, so an eigenvalue below about s√d cannot be told
-    from noise and its inverse is arbitrary. Any multiple of s√d from 1 to 2 does nearly as well; √2 is
-    their geometric mean.
+    The noise alone has eigenvalues up to 2s√d in size, so an eigenvalue below that cannot be told from
+    noise and its inverse is arbitrary. Any multiple of s√d from 1 to 2 does nearly as well.
 
-    >>> default_floor(50), default_floor(1000)
-    (10.0, 11.0)
+    >>> default_floor(25), default_floor(1000)
+    (10.0, 12.0)
     """
-    return min(math.sqrt(2.0 * columns), FLOOR_CAP)
+    return min(2.0 * math.sqrt(columns), FLOOR_CAP)
 
 
 def floor_of(floor: float | None, noise: float, columns: int) -> float:
     """The floor in natural units, from the user's multiple of the noise or from the rule.
 
-    >>> floor_of(None, 2.0, 8), floor_of(1.5, 2.0, 8)
-    (8.0, 3.0)
+    >>> floor_of(None, 2.0, 9), floor_of(1.5, 2.0, 9)
+    (12.0, 3.0)
     """
     return noise * (default_floor(columns) if floor is None else floor)
 

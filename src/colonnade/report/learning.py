@@ -8,15 +8,16 @@ average over those.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.columns import Column, DateColumn, NumericColumn
-from colonnade.data.encoding import Encoder, simplex
+from colonnade.data.encoding import Encoder, Mode, simplex
 from colonnade.learn.release import MomentRelease
+from colonnade.learn.selection import units
 from colonnade.learn.spectral import default_floor, learnable_rank, noise_edge
 from colonnade.learn.uncertainty import Uncertainty, noise_uncertainty
 
@@ -85,59 +86,57 @@ def _effects(
     release: MomentRelease, rows: list[str], coefficients: Array, found: Uncertainty | None
 ) -> list[dict[str, Any]]:
     """For every row of coefficients, its columns with their effects, the strongest first."""
-    attributes = sum(encoder.attributes for _, encoder in release.encoders)
-    names = iter(release.column_names)
+    modes = {party: encoder.mode for party, encoder in release.encoders}
     columns: list[list[dict[str, Any]]] = [[] for _ in rows]
-    start = 0
-    for party, encoder in release.encoders:
-        for column, places, features in _shown(encoder):
-            combinations = np.zeros((len(places), release.columns))
-            combinations[:, start : start + features.shape[1]] = features / math.sqrt(attributes)
-            start += features.shape[1]
-            effects = coefficients @ combinations.T
-            widths = None if found is None else found.half_widths_of(combinations)
-            name = next(names)
-            for number in range(len(rows)):
-                points = [
-                    {
-                        "at": at,
-                        "effect": float(effects[number, place]),
-                        "half_width": None if widths is None else _finite(widths[number, place]),
-                    }
-                    for place, at in enumerate(places)
-                ]
-                columns[number].append(
-                    {
-                        "column": name,
-                        "owner": party,
-                        "ordered": isinstance(column, NumericColumn | DateColumn),
-                        "points": points,
-                        "range": float(np.ptp(effects[number])),
-                    }
-                )
+    for unit in units(release.encoders):
+        if unit.mapped:
+            # What went through a map together has no effect column by column.
+            continue
+        column = unit.columns[0]
+        places, features = _shown(column, modes[unit.party])
+        combinations = np.zeros((len(places), release.columns))
+        combinations[:, unit.span] = features / math.sqrt(release.attributes)
+        effects = coefficients @ combinations.T
+        widths = None if found is None else found.half_widths_of(combinations)
+        for number in range(len(rows)):
+            points = [
+                {
+                    "at": at,
+                    "effect": float(effects[number, place]),
+                    "half_width": None if widths is None else _finite(widths[number, place]),
+                }
+                for place, at in enumerate(places)
+            ]
+            columns[number].append(
+                {
+                    "column": unit.name,
+                    "owner": unit.party,
+                    "ordered": isinstance(column, NumericColumn | DateColumn),
+                    "points": points,
+                    "range": float(np.ptp(effects[number])),
+                }
+            )
     return [
         {"row": row, "columns": sorted(found_columns, key=lambda item: -item["range"])}
         for row, found_columns in zip(rows, columns, strict=True)
     ]
 
 
-def _shown(encoder: Encoder) -> Iterator[tuple[Column, list[str], Array]]:
-    """Each column with the values shown of it and their features, counted from their average."""
-    for column, span in zip(encoder.columns, encoder.spans.values(), strict=True):
-        if isinstance(column, NumericColumn | DateColumn):
-            u = np.array(PLACES)
-            features = (
-                np.column_stack([np.sin(u * math.pi / 2), np.cos(u * math.pi / 2)])
-                if encoder.mode == "circle"
-                else u[:, None]
-            )
-            whole = np.zeros((len(u), encoder.width))
-            whole[:, span] = features
-            places = [_value_text(value) for value in encoder.decode(whole)[column.name]]
-        else:
-            features = simplex(len(column.levels))
-            places = [str(level) for level in column.levels]
-        yield column, places, features - features.mean(axis=0)
+def _shown(column: Column, mode: Mode) -> tuple[list[str], Array]:
+    """The values shown of a column and their features, counted from their average."""
+    if isinstance(column, NumericColumn | DateColumn):
+        u = np.array(PLACES)
+        features = (
+            np.column_stack([np.sin(u * math.pi / 2), np.cos(u * math.pi / 2)])
+            if mode == "circle"
+            else u[:, None]
+        )
+        values = Encoder((column,), mode).decode(features)[column.name]
+        places = [_value_text(value) for value in values]
+    else:
+        features = simplex(len(column.levels))
+        places = [str(level) for level in column.levels]
+    return places, features - features.mean(axis=0)
 
 
 def _value_text(value: Any) -> str:
