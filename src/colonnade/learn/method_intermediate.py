@@ -113,7 +113,7 @@ def train_by_messages(federation: Federation, asked: Asked, loss: Loss) -> Learn
 
 METHOD = Method(
     "intermediate",
-    "Noisy scores and residuals, step by step (HDP-VFL, sound)",
+    "noisy scores and residuals, step by step",
     ("classification", "regression"),
     IntermediateOptions,
     train,

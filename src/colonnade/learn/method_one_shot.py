@@ -119,8 +119,8 @@ def calibrated(own: Array, noisy: Array, deviations: Array) -> Array:
 
 
 METHOD = Method(
-    "one_shot",
-    "Noisy columns, sent once to the active party",
+    "one-shot",
+    "noisy columns, sent once to the active party",
     ("classification", "regression"),
     OneShotOptions,
     train,

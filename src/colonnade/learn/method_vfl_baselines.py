@@ -1,4 +1,7 @@
-"""What private messages are compared with: vertical training without noise, one party alone, all rows in one place."""
+"""What private messages are compared with: vertical training without noise, and one party alone.
+
+`exactly` also solves any loss with all rows in one place; for two losses the method "non-private" does that.
+"""
 
 from __future__ import annotations
 
@@ -88,14 +91,6 @@ def alone(federation: Federation, asked: Asked) -> Learnt:
     return exactly(federation, asked, loss, options, alone=True)
 
 
-def together(federation: Federation, asked: Asked) -> Learnt:
-    """Everybody's rows in one place, solved exactly."""
-    options = _options(asked, GlmOptions)
-    loss = chosen_loss(asked, options)
-    check_identity_link(loss)
-    return exactly(federation, asked, loss, options, alone=False)
-
-
 def exactly(federation: Federation, asked: Asked, loss: Loss, options: GlmOptions, *, alone: bool) -> Learnt:
     """The exact model of any loss, of the active party alone or of all rows, on the people in common."""
     if not alone:
@@ -150,26 +145,17 @@ def _only_public(federation: Federation) -> None:
 
 
 IDEAL = Method(
-    "vfl_without_noise",
-    "Vertical training by messages without noise",
+    "vfl-non-private",
+    "vertical training by messages without noise",
     ("classification", "regression"),
     IdealOptions,
     ideal,
     public_only=True,
 )
-ALONE_METHOD = Method(
-    "single_party",
-    "The active party alone",
+SINGLE = Method(
+    "single-party",
+    "the active party alone, exact",
     ("classification", "regression"),
     GlmOptions,
     alone,
 )
-TOGETHER_METHOD = Method(
-    "centralised",
-    "All rows in one place, without privacy",
-    ("classification", "regression"),
-    GlmOptions,
-    together,
-    public_only=True,
-)
-METHODS = (IDEAL, ALONE_METHOD, TOGETHER_METHOD)

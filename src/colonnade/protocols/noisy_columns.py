@@ -171,7 +171,7 @@ class NoisyColumnsRequest:
     def to_data(self) -> dict[str, Any]:
         """The request as plain values, for the parties to compare."""
         return {
-            "method": "one_shot",
+            "method": "one-shot",
             "task": self.task,
             "epsilon": self.epsilon,
             "delta": self.delta,
