@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from colonnade.data.aligned import AlignedTable
 from colonnade.protocols.functional_mechanism import integer_rows
 from colonnade.protocols.functional_plan import FunctionalPlan
+from colonnade.protocols.intermediate_plan import IntermediatePlan
+from colonnade.protocols.intermediate_results import batch_order
 from colonnade.protocols.moments_plan import MomentsPlan
 
 
@@ -51,3 +53,25 @@ def ideal_objective(tables: Mapping[str, AlignedTable], plan: FunctionalPlan) ->
     joint = np.concatenate(rows, axis=1).astype(object)
     products = joint.T @ joint
     return np.concatenate([products[block.left, block.right] for block in plan.dissection.blocks])
+
+
+def ideal_descent(
+    tables: Mapping[str, AlignedTable], plan: IntermediatePlan
+) -> dict[str, NDArray[np.float64]]:
+    """Every owner's weights after a run without noise or clipping, with everybody's rows in one place.
+
+    Up to the rounding of floats it is the run of a plan that has no noise.
+    """
+    parts = {owner: batch_order(table, plan) for owner, table in tables.items()}
+    targets = parts[plan.active][1]
+    if targets is None:
+        raise ValueError("the active party's table holds no label")
+    weights = {owner: np.zeros(rows.shape[1]) for owner, (rows, _) in parts.items()}
+    for _, batch in plan.batches():
+        scores = np.sum([rows[batch] @ weights[owner] for owner, (rows, _) in parts.items()], axis=0)
+        residuals = plan.loss.residual(scores, targets[batch])
+        for owner, (rows, _) in parts.items():
+            stepped = weights[owner] - plan.rate(owner) / plan.batch * (rows[batch].T @ residuals)
+            stepped = plan.penalty.step(stepped, plan.rate(owner), free=int(owner == plan.active))
+            weights[owner] = stepped / max(1.0, float(np.linalg.norm(stepped)) / plan.radius)
+    return weights
