@@ -122,14 +122,27 @@ def _confirm(
     job: Job, files: Mapping[str, PartyFile], field: Field, epsilons: Sequence[float], *, charge: bool
 ) -> None:
     """Say what a comparison on private data would charge, and refuse it unless that was asked for."""
+    from colonnade.learn.comparing import planned_sums
+    from colonnade.privacy.guarantee import epsilon_text
+
     private = [party for party, file in files.items() if not file.public]
-    runs = len(field.contenders) * len(epsilons)
-    each = " + ".join(f"{epsilon:g}" for epsilon in epsilons)
-    total = sum(epsilons) * len(field.contenders)
+    sums, unknown = planned_sums(
+        job.group(),
+        {party: file.table() for party, file in files.items()},
+        task=job.task,
+        field=field,
+        epsilons=epsilons,
+        delta=job.delta,
+        accepted_delta=job.accepted_delta,
+        gamma=job.gamma,
+    )
+    told = ", ".join(f"{observer} {epsilon_text(total)}" for observer, total in sums.items())
+    more = f", and on top what {' and '.join(unknown)} cost, planned only when run" if unknown else ""
     cost = (
-        f"{', '.join(private)} did not declare the data public, so every run is charged: {runs} trainings, ε = {each} "
-        f"for each of {len(field.contenders)} methods, {total:g} in all if losses simply add up, for each observer "
-        "that a job's ε is stated for."
+        f"{' and '.join(private)} did not declare the data public, so all {len(field.contenders) * len(epsilons)} "
+        f"trainings ({', '.join(entry.name for entry in field.contenders)}; ε = "
+        f"{', '.join(f'{epsilon:g}' for epsilon in epsilons)}) are charged. If losses simply add up, that is ε for "
+        f"{told or 'no observer'}{more}."
     )
     left = ", ".join(method for method, _ in field.left_out)
     if not charge:

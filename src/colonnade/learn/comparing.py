@@ -24,10 +24,12 @@ from colonnade.learn.fitting import NoiseWarning
 from colonnade.learn.held_out import HeldOut, split
 from colonnade.learn.method import Asked, Learnt
 from colonnade.learn.methods import METHODS
+from colonnade.learn.readiness import check_plan
 from colonnade.learn.release import MomentRelease
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.plans import Task
+from colonnade.runtime.group import Group
 from colonnade.runtime.party import silent
 
 DEFAULT_EPSILONS = (0.1, 1.0, 10.0)
@@ -207,6 +209,38 @@ def compare_charged(
         rows=tuple(rows),
         left_out=field.left_out,
     )
+
+
+def planned_sums(
+    group: Group,
+    tables: Mapping[str, Table],
+    *,
+    task: Task,
+    field: Field,
+    epsilons: Sequence[float],
+    delta: float | None = None,
+    accepted_delta: float | None = None,
+    gamma: int = DEFAULT_GAMMA,
+) -> tuple[dict[str, float], tuple[str, ...]]:
+    """What `compare_charged` would tell each observer if losses simply added up; and methods whose plan is not known.
+
+    No row is read. A plan that must fail costs nothing; its run will say why.
+    """
+    sums: dict[str, float] = {}
+    unknown: dict[str, None] = {}
+    for entry in field.contenders:
+        for epsilon in entry.at(epsilons):
+            asked = Asked(task, epsilon or epsilons[-1], delta, accepted_delta, gamma, entry.options)
+            if entry.method.request is None:
+                unknown[entry.name] = None
+                continue
+            try:
+                plan = check_plan(entry.method.request(asked, "auto"), group, tables)
+            except ColonnadeError:
+                continue
+            for item in plan.guarantees if plan is not None else ():
+                sums[item.observer.name] = sums.get(item.observer.name, 0.0) + item.epsilon
+    return sums, tuple(unknown)
 
 
 def checked_epsilons(epsilons: Sequence[float]) -> tuple[float, ...]:

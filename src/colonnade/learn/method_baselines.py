@@ -33,12 +33,16 @@ _NEVER = 1e9
 
 
 class DescentOptions(Form):
-    """How DP-SGD goes: chosen without the data, because a choice made by looking would cost budget."""
+    """How DP-SGD goes: chosen without the data, because a choice made by looking would cost budget.
+
+    A step takes a twentieth of the rows on average unless `batch` says how many. The learning rate is 8 for classes
+    and ½ for numbers, whose loss bends up to sixteen times as much.
+    """
 
     epochs: Annotated[int, Field(ge=1)] = 20
     batch: Annotated[int, Field(ge=1)] | None = None
     clip: Annotated[float, Field(gt=0)] = 1.0
-    learning_rate: Annotated[float, Field(gt=0)] = 8.0
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
 
 
 class LaplaceOptions(DescentOptions):
@@ -49,10 +53,10 @@ class LaplaceOptions(DescentOptions):
 
 
 class WalkOptions(Form):
-    """How far private Frank-Wolfe may go, in steps and in the L1 norm of its weights."""
+    """How far private Frank-Wolfe may go, in steps and in the L1 norm of its weights: 10 for classes, 2 for numbers."""
 
     steps: Annotated[int, Field(ge=1)] = 60
-    radius: Annotated[float, Field(gt=0)] = 10.0
+    radius: Annotated[float, Field(gt=0)] | None = None
 
 
 def without_privacy(federation: Federation, asked: Asked) -> Learnt | MomentRelease:
@@ -96,11 +100,13 @@ def frank_wolfe(federation: Federation, asked: Asked) -> Learnt:
         raise PlanError(
             f"private Frank-Wolfe is for two classes or a number; {rows.plan.label.width} classes are declared."
         )
-    plan = walk(options.steps, radius=options.radius, epsilon=asked.epsilon, delta=rows.delta)
+    classes = rows.plan.label.one_hot
+    radius = options.radius or (10.0 if classes else 2.0)
+    plan = walk(options.steps, radius=radius, epsilon=asked.epsilon, delta=rows.delta)
     # The algorithm's ball is about features of modulus at most 1, not about rows of norm at most 1.
     scale = np.sqrt(rows.plan.attributes)
     features = np.column_stack([rows.features * scale, np.ones(rows.plan.rows)])
-    bound = 1.0 if rows.plan.label.one_hot else 1.0 + options.radius
+    bound = 1.0 if classes else 1.0 + radius
     coins = federation.coins("trusted party")
     weights = wander(features, rows.loss, plan, bound=bound, randomness=coins)
     weights[:-1] *= scale
@@ -128,7 +134,7 @@ def _descended(federation: Federation, asked: Asked, law: Law) -> Learnt:
         rows.loss,
         plan,
         clip=options.clip,
-        learning_rate=options.learning_rate,
+        learning_rate=options.learning_rate or (8.0 if rows.plan.label.one_hot else 0.5),
         randomness=coins,
     )
     delta = None if law == "gaussian" else 0.0
