@@ -80,6 +80,7 @@ def _non_private(release: Any, files: Any) -> float:
 
     from colonnade.learn.jobs import Job
     from colonnade.learn.party_files import federation_of, party_files
+    from colonnade.learn.method import frame_of
     from colonnade.learn.training import joined_rows
 
     job = Job.load(files.job)

@@ -28,6 +28,11 @@ NOT_PRIVATE = (
     "No privacy: the noise of this run came from a seed, so whoever has the seed can take it out again."
 )
 
+NO_SHARES = (
+    "Nobody keeps shares in this protocol: what each member sees is told above, by observer. Everybody is taken to "
+    "follow the protocol."
+)
+
 
 def run_facts(
     run: Run[Any],
@@ -74,7 +79,7 @@ def run_facts(
         "noise": None
         if release is None
         else {"standard_deviation": release.noise, "mu": str(release.mu), "gamma": release.gamma},
-        "collusion": collusion_text(group),
+        "collusion": collusion_text(group) if "keepers" in described else NO_SHARES,
         "learnt": {**learnt, **(learning_facts(release, learnt) if release is not None else {})},
         "spectrum": None if release is None else spectrum_facts(release),
         "measured": None if measured is None else dict(measured),

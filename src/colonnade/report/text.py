@@ -16,6 +16,7 @@ NONE_STANDS_OUT = (
     "No single column stands out of the noise. Together they can still predict: what is said of one column depends on "
     "telling it apart from the others, and that is what the noise hides first."
 )
+SPLIT = "The weights stay with their parties: no party, and no server, has seen another's."
 WOULD_HOLD = "With noise that nobody can reproduce, the same run would promise:"
 
 
@@ -47,6 +48,9 @@ def run_text(facts: Facts, *, width: int | None = None) -> str:
 def learnt_lines(facts: Facts, width: int | None) -> list[str]:
     """The columns that move the score most, with the noise's part in it; nothing where there is no model."""
     learnt, lines = facts["learnt"], []
+    if learnt.get("split"):
+        lines += ["", "What was learnt", *wrapped([SPLIT], width)]
+    lines += wrapped(learnt.get("paper", ()), width)
     if learnt.get("by_column"):
         unit = "log-odds" if facts["task"] == "classification" else "units of the label"
         lines += ["", f"What was learnt: what a column adds over its range, in {unit}"]
