@@ -85,25 +85,47 @@ def test_masked_words_are_summed_only_by_the_secure_sum() -> None:
                 assert not inside or (name, function.name) == ("protocols/secure_sum.py", "secure_sum"), name
 
 
-def test_ciphertexts_are_decrypted_only_where_two_owners_are_alone() -> None:
+def test_ciphertexts_are_decrypted_only_where_owners_meet_without_a_server() -> None:
+    decrypting = ["protocols/paillier_moments.py", "protocols/encrypted_exchange.py"]
     for name, tree in TREES.items():
         if name.startswith("crypto/"):
             continue
-        decrypting = [called for called, _ in calls(tree) if called.split(".")[-1].startswith("decrypt")]
+        called = [text for text, _ in calls(tree) if text.split(".")[-1].startswith("decrypt")]
         references = [text for text in attributes(tree) if text.split(".")[-1].startswith("decrypt")]
+        # A bounded mask decrypts what it answers.
+        references += [text for text in attributes(tree) if text.endswith(("mask.answer", ").answer"))]
         imported = [found for found in imports(tree) if found.split(".")[-1].startswith("decrypt")]
-        assert not (decrypting or references or imported) or name == "protocols/paillier_moments.py", name
+        assert not (called or references or imported) or name in decrypting, name
 
 
-def test_the_encrypted_path_charges_before_anything_else() -> None:
-    tree = TREES["protocols/paillier_moments.py"]
-    (protocol,) = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.AsyncFunctionDef) and node.name == "paillier_moments"
+def test_the_encrypted_paths_charge_before_anything_else() -> None:
+    for protocol in ("paillier_moments", "encrypted_gradient"):
+        (coroutine,) = [
+            node
+            for node in ast.walk(TREES[f"protocols/{protocol}.py"])
+            if isinstance(node, ast.AsyncFunctionDef) and node.name == protocol
+        ]
+        first = coroutine.body[1]  # after the docstring
+        assert "charge_first" in ast.unparse(first)
+
+
+def test_numbers_of_any_size_are_decrypted_only_for_data_that_is_public() -> None:
+    """`decrypt_any_size` reads out whatever was packed: beyond the crypto room only where there is no defence."""
+    (door,) = [
+        name
+        for name, tree in TREES.items()
+        if any("decrypt_any_size" in x for x in imports(tree)) and not name.startswith("crypto/")
     ]
-    first = protocol.body[1]  # after the docstring
-    assert "charge_first" in ast.unparse(first)
+    (answer,) = [
+        node
+        for node in ast.walk(TREES[door])
+        if isinstance(node, ast.AsyncFunctionDef) and node.name == "answer"
+    ]
+    (branch,) = [
+        node for node in ast.walk(answer) if isinstance(node, ast.If) and "bounded" in ast.unparse(node.test)
+    ]
+    assert "decrypt_any_size" not in "".join(map(ast.unparse, branch.body))
+    assert "decrypt_any_size" in "".join(map(ast.unparse, branch.orelse))
 
 
 def test_whoever_opens_charges_before_it_tells() -> None:

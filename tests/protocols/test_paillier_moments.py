@@ -17,7 +17,9 @@ from colonnade.learn.federation import released
 from colonnade.learn.linear import LinearRegression
 from colonnade.privacy.events import MatrixSkellam
 from colonnade.privacy.guarantee import account
+from colonnade.protocols import paillier_messages
 from colonnade.protocols import paillier_moments as protocol
+from colonnade.protocols import paillier_plan as pair_plan
 from colonnade.protocols.agreement import agree, meet
 from colonnade.protocols.alignment import align
 from colonnade.protocols.ideal import ideal_moments
@@ -230,6 +232,7 @@ def hostile(monkeypatch, owner, step, change):
         return await real(party, to, at, message)
 
     monkeypatch.setattr(protocol, "tell", altered)
+    monkeypatch.setattr(paillier_messages, "tell", altered)
     tables = tables_of(("bank", "insurer"), 12)
     request = MomentsRequest("classification", 1.0, 1e-5)
     return run_here(paillier_moments_session, PAIR, desks_for(PAIR, tables), request, SMALL, timeout=5)
@@ -329,8 +332,9 @@ def test_a_key_that_is_none_ends_the_run_by_name(monkeypatch, change, why):
 
 
 def test_a_key_proof_of_another_run_ends_the_run(monkeypatch):
+    real = paillier_messages.prove_key
     monkeypatch.setattr(
-        protocol, "prove_key", lambda key, context, real=protocol.prove_key: real(key, context=b"another run")
+        paillier_messages, "prove_key", lambda key, context: real(key, context=b"another run")
     )
     with pytest.raises(RemoteProtocolError, match="not an N-th root"):
         hostile(monkeypatch, "bank", "key", lambda message: message)

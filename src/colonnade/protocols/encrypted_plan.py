@@ -53,13 +53,15 @@ DEFAULT_BATCH = 256
 STANDARD_KEYS = PaillierKeys()
 # Scores that leave this range show that the weights run away; without a defence nothing else bounds a message.
 LARGEST_SCORE = 1 << 10
+# With the sound defence scores never leave that range: whether a run stops must not depend on data.
+LARGEST_RADIUS = LARGEST_SCORE // 2
 # The paper's experiments take G = 1 in its formulas.
 PAPER_GRADIENT_BOUND = 1.0
 # Rounding of floats may move a message by this part of the grid; the sensitivity counts it.
 FLOAT_DRIFT = 2.0**-6
 # A bounded mask is within 2^-80 of hiding; a draw of noise counts as 2^-100.
 _DRAWS_PER_MASK = 1 << (100 - SECURITY)
-_ASSUMPTION = "it clips its own messages as agreed (whatever it decrypts, solves for or keeps is counted)"
+_ASSUMPTION = "it follows the protocol in what it sends (whatever it decrypts, solves for or keeps is counted)"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Event
-from colonnade.protocols.encrypted_plan import FLOAT_DRIFT, LARGEST_SCORE, EncryptedPlan, EncryptedTerms
+from colonnade.protocols.encrypted_plan import FLOAT_DRIFT, LARGEST_RADIUS, EncryptedPlan, EncryptedTerms
 from colonnade.protocols.plans import check_parties, checked_delta
 from colonnade.protocols.sigmoid import SLOPES
 from colonnade.runtime.group import Group
@@ -99,8 +99,8 @@ def _check(plan: EncryptedPlan) -> None:
             f"learning_rate = {request.learning_rate:g}, but it must be above 0 and at most {most:.4g}: beyond it "
             "gradient steps spread weights apart instead of drawing them together."
         )
-    if not 0 < request.radius <= LARGEST_SCORE:
-        raise PlanError(f"radius = {request.radius:g}, but it must be above 0 and at most {LARGEST_SCORE}.")
+    if not 0 < request.radius <= LARGEST_RADIUS:
+        raise PlanError(f"radius = {request.radius:g}, but it must be above 0 and at most {LARGEST_RADIUS}.")
     _check_drift(plan)
 
 

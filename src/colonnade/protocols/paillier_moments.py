@@ -20,15 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.ciphertext_matrix import added, masked, times_matrix
-from colonnade.crypto.paillier import Ciphertexts, Encryptor, InvalidCiphertext, decrypt
-from colonnade.crypto.paillier_key_proof import check_key_proof, prove_key
-from colonnade.crypto.paillier_keys import PrivateKey, PublicKey
+from colonnade.crypto.paillier import Ciphertexts, Encryptor, decrypt
+from colonnade.crypto.paillier_keys import PrivateKey
 from colonnade.data.table import Table
 from colonnade.errors import PlanError
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.moments_session import MomentsRequest, OpenedMoments, checked_release
 from colonnade.protocols.noisy_moments import RowSource, arranged, dealt_widths, integer_blocks, noise_part
+from colonnade.protocols.paillier_messages import ciphertext_message, hear_key, heard_ciphertexts, make_key
 from colonnade.protocols.paillier_plan import Keys, PaillierKeys, PaillierPlan, PairRequest
 from colonnade.protocols.session import array_digest, confirm, prepare
 from colonnade.runtime.party import Party
@@ -62,10 +62,7 @@ async def paillier_moments(party: Party, table: RowSource | None, plan: Paillier
 
 async def _ask(party: Party, table: RowSource | None, plan: PaillierPlan) -> Matrix:
     peer, widths = plan.answerer, dealt_widths(plan)
-    private = await asyncio.to_thread(plan.keys.generate, party.randomness)
-    proof = await asyncio.to_thread(prove_key, private, context=party.run.encode())
-    modulus = private.public.modulus.to_bytes(-(-private.public.bits // 8), "little")
-    await tell(party, peer, "key", Message({"modulus": modulus, "proof": proof}))
+    private = await make_key(party, plan.keys, (peer,))
     encryptor = await asyncio.to_thread(Encryptor.for_owner, private, party.randomness)
     own = np.zeros((widths[party.name],) * 2, dtype=np.int64)
     for number, (rows, mine) in enumerate(integer_blocks(party, table, plan)):
@@ -73,7 +70,7 @@ async def _ask(party: Party, table: RowSource | None, plan: PaillierPlan) -> Mat
             continue
         own += mine.T @ mine
         encrypted = await asyncio.to_thread(encryptor.encrypt, _packed_rows(mine, plan))
-        await tell(party, peer, f"columns {number}", _message(encrypted))
+        await tell(party, peer, f"columns {number}", ciphertext_message(encrypted))
         party.progress("columns", min(number * plan.block + rows, plan.rows), plan.rows)
     answer = await hear(party, peer, "moments")
     theirs = _own_block(answer, plan)
@@ -92,7 +89,7 @@ async def _ask(party: Party, table: RowSource | None, plan: PaillierPlan) -> Mat
 
 async def _answer(party: Party, table: RowSource | None, plan: PaillierPlan) -> Matrix:
     peer, widths = plan.asker, dealt_widths(plan)
-    key = await _received_key(party, plan)
+    key = await hear_key(party, peer, plan.keys)
     groups = _groups(plan)
     own = np.zeros((widths[party.name],) * 2, dtype=np.int64)
     sums: Ciphertexts | None = None
@@ -101,7 +98,7 @@ async def _answer(party: Party, table: RowSource | None, plan: PaillierPlan) -> 
             continue
         own += mine.T @ mine
         said = await hear(party, peer, f"columns {number}")
-        encrypted = await _ciphertexts(said, key, rows * groups)
+        encrypted = await heard_ciphertexts(said, key, rows * groups)
         block = await asyncio.to_thread(_products, encrypted, mine, groups, plan.entry_bits)
         sums = block if sums is None else added(sums, block)
         party.progress("columns", min(number * plan.block + rows, plan.rows), plan.rows)
@@ -112,7 +109,7 @@ async def _answer(party: Party, table: RowSource | None, plan: PaillierPlan) -> 
     masks = _packed_rows(noise[np.ix_(mine_at, theirs_at)], plan)
     fresh = await asyncio.to_thread(masked, sums, masks, party.randomness)
     noisy = own + noise[np.ix_(mine_at, mine_at)]
-    message = _message(fresh)
+    message = ciphertext_message(fresh)
     await tell(party, peer, "moments", Message(arrays={**message.arrays, "own": noisy}))
     said = await hear(party, peer, "release")
     matrix = checked_release(said, plan)
@@ -156,34 +153,6 @@ def _products(encrypted: Ciphertexts, mine: Matrix, groups: int, bits: int) -> C
     return Ciphertexts(encrypted.key, tuple(value for pair in zip(*columns, strict=True) for value in pair))
 
 
-def _message(ciphertexts: Ciphertexts) -> Message:
-    width = ciphertexts.key.ciphertext_bytes
-    numbers = np.frombuffer(ciphertexts.to_bytes(), dtype=np.uint8).reshape(-1, width)
-    return Message(arrays={"ciphertexts": numbers})
-
-
-async def _ciphertexts(said: Message, key: PublicKey, count: int) -> Ciphertexts:
-    data = said.array("ciphertexts", dtype="u1", shape=(count, key.ciphertext_bytes)).tobytes()
-    try:
-        return await asyncio.to_thread(Ciphertexts.from_bytes, key, data, count=count)
-    except InvalidCiphertext as error:
-        raise said.wrong(error) from None
-
-
-async def _received_key(party: Party, plan: PaillierPlan) -> PublicKey:
-    said = await hear(party, plan.asker, "key")
-    modulus, proof = said.fields.get("modulus"), said.fields.get("proof")
-    if type(modulus) is not bytes or type(proof) is not bytes:
-        raise said.wrong("neither a modulus nor a proof")
-    try:
-        key = plan.keys.received(int.from_bytes(modulus, "little"))
-        # Without the proof, a modulus could be made under which fresh ciphertexts are not fresh.
-        await asyncio.to_thread(check_key_proof, key, proof, context=party.run.encode())
-    except ValueError as error:
-        raise said.wrong(error) from None
-    return key
-
-
 def _own_block(said: Message, plan: PaillierPlan) -> Matrix:
     width = dealt_widths(plan)[plan.answerer]
     block = said.array("own", dtype="i8", shape=(width, width))
@@ -197,7 +166,7 @@ def _own_block(said: Message, plan: PaillierPlan) -> Matrix:
 async def _decrypted(said: Message, private: PrivateKey, plan: PaillierPlan) -> Matrix:
     """The noisy moments between the asker's columns and the answerer's, as (asker's, answerer's)."""
     count = dealt_widths(plan)[plan.answerer] * _groups(plan)
-    received = await _ciphertexts(said, private.public, count)
+    received = await heard_ciphertexts(said, private.public, count)
     fields = plan.packing
     most = plan.largest * (((1 << fields.bits) - 1) // ((1 << fields.width) - 1))
     try:

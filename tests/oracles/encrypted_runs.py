@@ -1,0 +1,66 @@
+"""Small federations for the encrypted gradient, with keys that protect nothing and take no time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.learn.federation import Federation
+from colonnade.protocols.encrypted_gradient import encrypted_session
+from colonnade.protocols.encrypted_planning import EncryptedRequest
+from colonnade.protocols.paillier_plan import PaillierKeysForTests
+
+SMALL = PaillierKeysForTests(256)
+WIDER = PaillierKeysForTests(512)
+
+
+def tables_of(widths, rows, *, seed=0, classes=("no", "yes")):
+    """One table a party with so many numeric columns; the first party holds the label, which all columns decide."""
+    rng = np.random.default_rng(seed)
+    columns = {party: rng.uniform(-1, 1, (rows, width)) for party, width in widths.items()}
+    score = sum(values.sum(axis=1) for values in columns.values()) + rng.normal(size=rows) * 0.3
+    label = np.where(score > 0, classes[1], classes[0])
+    tables = []
+    for number, (party, values) in enumerate(columns.items()):
+        text = "id = 'n'\n" + "".join(
+            f"columns.{party}{i} = {{kind = 'numeric', low = -1, high = 1}}\n" for i in range(values.shape[1])
+        )
+        arrays = {f"{party}{i}": values[:, i] for i in range(values.shape[1])}
+        if number == 0:
+            text += f"label = {{column = 'y', kind = 'classes', classes = {list(classes)}}}\n"
+            arrays["y"] = label
+        tables.append(Table.from_arrays(party, arrays, Schema.parse(text)))
+    return tables
+
+
+def request_of(widths, **changes):
+    """A request on public data without a defence, unless it says otherwise."""
+    chosen = {
+        "epsilon": 0.5,
+        "delta": 1e-5,
+        "epochs": 2,
+        "batch": 8,
+        "learning_rate": 0.1,
+        "defence": "none",
+        "keys": SMALL if changes.get("defence", "none") == "none" else WIDER,
+        "declared_public": tuple(widths),
+        "alignment": "equal",
+    }
+    return EncryptedRequest(**{**chosen, **changes})
+
+
+def plan_of(widths, rows, **changes):
+    tables = tables_of(widths, rows)
+    group = Federation(tables, budget=(1.0, 1e-5)).group
+    return request_of(widths, **changes).plan(group, tuple(table.public() for table in tables), rows)
+
+
+def run_of(widths, rows, *, session=encrypted_session, seed=0, budget=(50.0, 1e-3), record=True, **changes):
+    """A finished run and its federation."""
+    federation = Federation(tables_of(widths, rows, seed=seed), budget=budget, public=True)
+    return federation.run(session, request_of(widths, **changes), record=record)
+
+
+def aligned_of(run):
+    return {owner: run.result(owner).aligned for owner in run.plan.group.owners}

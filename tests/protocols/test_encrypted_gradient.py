@@ -1,0 +1,210 @@
+"""The encrypted gradient against its ideal twin, what it shows to whom, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from encrypted_runs import WIDER, aligned_of, plan_of, request_of, run_of, tables_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colonnade.crypto.paillier import Encryptor
+from colonnade.crypto.paillier_keys import PrivateKey
+from colonnade.errors import BudgetExceeded, LocalProtocolError, PlansDiffer, RemoteProtocolError
+from colonnade.learn.federation import Federation
+from colonnade.ledger import Ledger
+from colonnade.protocols import encrypted_holding
+from colonnade.protocols.encrypted_gradient import encrypted_session
+from colonnade.protocols.encrypted_holding import Holding, initial_weights
+from colonnade.protocols.encrypted_ideal import ideal_descent
+from colonnade.protocols.paillier_plan import PaillierKeys
+from colonnade.randomness import SeededRandomness, SystemRandomness
+from colonnade.runtime.run import Desk, run_here
+
+PARTIES = ({"a": 3, "b": 4}, {"a": 0, "b": 3}, {"a": 2, "b": 1, "c": 3}, {"a": 1, "b": 2, "c": 1, "d": 2})
+APPROXIMATIONS = ("taylor", "minimax", "piecewise")
+
+
+def ideal_of(run):
+    coins = {owner: SystemRandomness() for owner in run.plan.group.owners}
+    return ideal_descent(run.plan, aligned_of(run), coins)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(PARTIES),
+    st.sampled_from(APPROXIMATIONS),
+    st.integers(9, 40),
+    st.integers(1, 9),
+    st.integers(0, 99),
+)
+def test_without_noise_the_encrypted_gradient_is_the_ideal(widths, approximation, rows, batch, seed):
+    run = run_of(widths, rows, approximation=approximation, batch=batch, seed=seed, epochs=1)
+    ideal = ideal_of(run)
+    for owner in widths:
+        assert run.result(owner).weights.tolist() == ideal.weights[owner].tolist()
+        for mine, its in zip(run.result(owner).diary.sums, ideal.diaries[owner].sums, strict=True):
+            assert mine.tolist() == its.tolist()
+
+
+def test_the_ideal_is_gradient_descent_on_the_joint_rows():
+    run = run_of({"a": 2, "b": 3}, 24, epochs=3, learning_rate=2.0)
+    owners = run.plan.group.owners
+    holdings = [Holding(o, aligned_of(run)[o], run.plan, SystemRandomness()) for o in owners]
+    rows = np.concatenate([holding.features for holding in holdings], axis=1)
+    weights = np.zeros(5)
+    for epoch in range(3):
+        for batch in run.plan.batches(epoch):
+            x, y = rows[batch], holdings[0].labels[batch]
+            weights = weights - 2.0 / (4 * 8) * x.T @ (x @ weights - 2 * y)
+    found = np.concatenate([run.result(owner).weights for owner in owners])
+    assert np.allclose(found, weights, atol=1e-8)
+
+
+@pytest.mark.parametrize("widths", PARTIES)
+def test_with_noise_the_encrypted_gradient_is_the_ideal_on_the_same_messages(widths, monkeypatch):
+    sent = {owner: [] for owner in widths}
+    message = Holding.message
+
+    def remembered(self, rows):
+        sent[self.owner].append(message(self, rows))
+        return sent[self.owner][-1]
+
+    monkeypatch.setattr(Holding, "message", remembered)
+    run = run_of(widths, 20, defence="sound")
+    replayed = {owner: iter(list(kept)) for owner, kept in sent.items()}
+    monkeypatch.setattr(Holding, "message", lambda self, rows: next(replayed[self.owner]))
+    ideal = ideal_of(run)
+    for owner in widths:
+        assert run.result(owner).weights.tolist() == ideal.weights[owner].tolist()
+        # One message a batch, however many receivers there are: fresh noise for each could be averaged.
+        assert len(sent[owner]) == run.plan.schedule.steps
+        assert all(np.all(np.abs(one) <= run.plan.clips[owner]) for one in sent[owner])
+
+
+def test_noise_is_drawn_before_clipping_and_clipped_before_encryption():
+    plan = plan_of({"a": 2, "b": 2}, 400, defence="sound", batch=400)
+    table = {t.party: t for t in tables_of({"a": 2, "b": 2}, 400)}
+    holding = Holding("a", table["a"], plan, SystemRandomness())
+    message = holding.message(np.arange(400))
+    sigma = float(plan.noise_of("a").sigma_squared) ** 0.5
+    assert sigma > 10 * plan.clips["a"]
+    # With noise much larger than the clip nearly all messages lie on its edges, about half on each.
+    edges = np.mean(np.abs(message) == plan.clips["a"])
+    assert edges > 0.8 and 0.3 < np.mean(message > 0) < 0.7
+
+
+@pytest.mark.parametrize("defence", ["none", "sound"])
+def test_a_full_length_key_gives_the_same(defence):
+    run = run_of({"a": 2, "b": 3}, 12, defence=defence, keys=PaillierKeys(), epochs=1, batch=12)
+    if defence == "none":
+        assert run.result("b").weights.tolist() == ideal_of(run).weights["b"].tolist()
+    assert run.plan.questions("b") == (3 if defence == "none" else 1)
+
+
+@pytest.mark.parametrize("initialisation", ["xavier", "kaiming", "large"])
+def test_random_starting_weights_have_their_scale(initialisation):
+    plan = plan_of({"a": 30, "b": 70}, 10, initialisation=initialisation, batch=10)
+    drawn = np.concatenate([initial_weights(plan, "b", SeededRandomness(seed)) for seed in range(40)])
+    variance = {"xavier": 2 / 101, "kaiming": 2 / 100, "large": 1.0}[initialisation]
+    # 2,800 draws: the relative error of their mean square is below 0.03 in standard deviation.
+    assert abs(np.mean(drawn**2) / variance - 1) < 0.2
+    assert abs(np.mean(drawn)) < 0.2 * variance**0.5
+
+
+def test_weights_stay_in_the_ball_with_the_sound_defence():
+    run = run_of({"a": 2, "b": 2}, 30, defence="sound", radius=0.05, learning_rate=3.0)
+    for owner in "ab":
+        assert np.linalg.norm(run.result(owner).weights) <= 0.05 * (1 + 1e-12)
+
+
+def test_without_recording_nothing_is_written_down():
+    assert run_of({"a": 2, "b": 2}, 12, record=False).result("a").diary is None
+
+
+def test_weights_that_run_away_stop_the_run_by_name(monkeypatch):
+    monkeypatch.setattr(encrypted_holding, "LARGEST_SCORE", 1)
+    with pytest.raises(LocalProtocolError, match="weights run away"):
+        run_of({"a": 2, "b": 2}, 12)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_weights_that_are_not_finite_stop_the_run_by_name(wrong, monkeypatch):
+    monkeypatch.setattr(encrypted_holding, "initial_weights", lambda plan, owner, coins: np.full(2, wrong))
+    with pytest.raises(LocalProtocolError, match="not a finite number"):
+        run_of({"a": 2, "b": 2}, 12)
+
+
+def run_with(tables, requests, ledgers=None):
+    group = Federation(tables, budget=(1.0, 1e-5)).group
+    books = ledgers or {name: Ledger.in_memory(name) for name in group.members}
+    by_name = {table.party: table for table in tables}
+    desks = {name: Desk(books[name], by_name.get(name), dataset=name) for name in group.members}
+
+    async def program(party, table):
+        return await encrypted_session(party, table, requests.get(party.name, requests["*"]))
+
+    return run_here(program, group, desks)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("approximation", "minimax"), ("learning_rate", 0.2), ("epochs", 3), ("defence", "sound")],
+)
+def test_parties_that_want_different_things_are_told_which(field, value):
+    widths = {"a": 2, "b": 2}
+    keys = {"keys": WIDER}
+    requests = {"*": request_of(widths, **keys), "b": request_of(widths, **keys, **{field: value})}
+    with pytest.raises(PlansDiffer, match=field):
+        run_with(tables_of(widths, 12), requests)
+
+
+def test_a_ledger_that_says_no_stops_the_run_before_any_key_is_made(monkeypatch):
+    monkeypatch.setattr(
+        "colonnade.protocols.encrypted_exchange.make_key", lambda *_: pytest.fail("a key was made")
+    )
+    widths = {"a": 2, "b": 2}
+    with pytest.raises(BudgetExceeded):
+        run_with(tables_of(widths, 12), {"*": request_of(widths, defence="sound")})
+
+
+def test_the_whole_schedule_is_charged_before_the_first_batch():
+    federation = Federation(tables_of({"a": 2, "b": 2}, 24), budget=(0.6, 1e-5))
+    federation.run(encrypted_session, request_of({"a": 2, "b": 2}, defence="sound"))
+    spent = [total.epsilon for total in federation.ledgers["a"].totals()]
+    assert len(spent) == 1 and 0.49 < spent[0] <= 0.5
+    with pytest.raises(BudgetExceeded):
+        federation.run(encrypted_session, request_of({"a": 2, "b": 2}, defence="sound"))
+
+
+class UnderAnotherKey:
+    """Asks with ciphertexts of a key that nobody else has."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def ask(self, numbers, integers):
+        stranger = PrivateKey.generate_for_tests(SystemRandomness(), numbers.key.bits)
+        return Encryptor.for_owner(stranger, SystemRandomness()).encrypt([1] * self.count)
+
+    def read(self, answers, records):
+        return ()
+
+
+def test_ciphertexts_of_another_key_are_refused():
+    plan = plan_of({"a": 2, "b": 2}, 12, defence="sound")
+
+    async def session(party, table, request):
+        odd = UnderAnotherKey(plan.questions("b")) if party.name == "b" else None
+        return await encrypted_session(party, table, request, odd)
+
+    with pytest.raises(RemoteProtocolError, match=r"a at step 'batch 0 asked', from b"):
+        run_of({"a": 2, "b": 2}, 12, defence="sound", session=session)
+
+
+def test_owners_learn_of_each_batch_how_far_the_run_is():
+    told = []
+    federation = Federation(tables_of({"a": 2, "b": 2}, 16), budget=(1.0, 1e-4), public=True)
+    federation.progress = lambda step, done, total: told.append((step, done, total))
+    federation.run(encrypted_session, request_of({"a": 2, "b": 2}))
+    assert [entry for entry in told if entry[0] == "batches"][-1] == ("batches", 4, 4)
