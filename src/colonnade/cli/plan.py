@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from colonnade.data.schema import PublicSchema
     from colonnade.learn.jobs import Job
     from colonnade.learn.party_files import PartyFile
-    from colonnade.learn.planning import Answer, Price
+    from colonnade.learn.planning import Answer
     from colonnade.protocols.moments_plan import MomentsPlan
+    from colonnade.protocols.plans import Plan
 
 EXAMPLE = """
 It reads schemas, not rows: say with --rows how many people the parties are expected to have in common. --count
@@ -45,7 +46,7 @@ def plan(
 ) -> None:
     """Say what a job would promise each observer, its noise, bytes and memory, and whether budgets admit it."""
     from colonnade.learn.jobs import Job
-    from colonnade.learn.planning import ask_budgets, plan_job, price
+    from colonnade.learn.planning import ask_budgets, plan_job
 
     if (rows is None) != count:
         raise typer.BadParameter("give --rows N, or --count to read the numbers of rows, and not both.")
@@ -54,7 +55,7 @@ def plan(
     agreed = Job.load(job)
     files, schemas = _declared(agreed, party)
     planned = plan_job(agreed, schemas, rows=_counted(agreed, files) if rows is None else rows)
-    facts = _facts(agreed, planned, price(planned), ask_budgets(planned, files))
+    facts = _facts(agreed, schemas, planned, ask_budgets(planned, files))
     if as_json:
         say_json(facts)
         return
@@ -91,46 +92,74 @@ def _counted(job: Job, files: Mapping[str, PartyFile]) -> int:
     return min(file.table().rows for file in files.values())
 
 
-def _facts(job: Job, plan: MomentsPlan, cost: Price, answers: tuple[Answer, ...]) -> dict[str, Any]:
-    from colonnade.learn.planning import noise_of, warnings_for
+def _facts(
+    job: Job, schemas: Mapping[str, PublicSchema], plan: Plan, answers: tuple[Answer, ...]
+) -> dict[str, Any]:
+    from colonnade.learn.planning import features_of, warnings_for
+    from colonnade.protocols.moments_plan import MomentsPlan
     from colonnade.report.facts import guarantee_facts
 
-    noise = noise_of(plan)
+    features = features_of(job.task, schemas)
     return {
         "name": job.name,
-        "task": plan.task,
+        "task": job.task,
+        "method": job.method,
         "rows": plan.rows,
-        "features": sum(plan.widths.values()),
-        "epsilon": plan.epsilon,
+        "features": features,
+        "epsilon": job.epsilon,
         "delta": plan.delta,
         "plan": {"hash": plan.hash, **plan.to_data()},
         "guarantees": [guarantee_facts(item) for item in plan.guarantees],
+        **(_moments_facts(plan) if isinstance(plan, MomentsPlan) else {}),
+        "budgets": [
+            {"party": answer.party, "admits": answer.admits, "reason": answer.reason} for answer in answers
+        ],
+        "warnings": list(warnings_for(plan, epsilon=job.epsilon, features=features)),
+    }
+
+
+def _moments_facts(plan: MomentsPlan) -> dict[str, Any]:
+    """Noise, bytes and memory of a moment release, by running it on blanks."""
+    from colonnade.learn.planning import noise_of, price
+
+    noise, cost = noise_of(plan), price(plan)
+    return {
         # One person moves the moment of two columns by at most 1/m.
         "noise": {"standard_deviation": noise, "people": noise * plan.attributes},
         "traffic": {"bytes": cost.bytes_sent, "rounds": cost.rounds, "steps": dict(cost.bytes_by_step)},
         "memory": {"bytes": cost.memory, "matched_rows": cost.held},
-        "budgets": [
-            {"party": answer.party, "admits": answer.admits, "reason": answer.reason} for answer in answers
-        ],
-        "warnings": list(warnings_for(plan)),
     }
 
 
 def _text(facts: dict[str, Any], columns: int | None) -> str:
-    from colonnade.report.text import size_text, table_lines
+    from colonnade.report.text import table_lines
 
-    noise, traffic, memory = facts["noise"], facts["traffic"], facts["memory"]
-    deviation, people = noise["standard_deviation"], noise["people"]
     lines = [
         facts["name"],
-        f"  {facts['task']} on {facts['rows']} people with {facts['features']} features, "
+        f"  {facts['task']} by {facts['method']} on {facts['rows']} people with {facts['features']} features, "
         f"plan {facts['plan']['hash'][:12]}",
     ]
     if facts["warnings"]:
         lines += ["", "Warnings", *_wrapped(facts["warnings"], columns)]
     lines += ["", "What each observer could learn at most"]
     lines += _wrapped([item["sentence"] for item in facts["guarantees"]], columns)
-    lines += ["", "Noise"]
+    if "noise" in facts:
+        lines += _cost_lines(facts, columns)
+    lines += ["", "Budgets"]
+    words = {True: "yes", False: "no", None: "not known"}
+    lines += table_lines(
+        [(item["party"], words[item["admits"]], item["reason"]) for item in facts["budgets"]]
+    )
+    lines += ["", "Nothing was run or charged."]
+    return "\n".join(lines)
+
+
+def _cost_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
+    from colonnade.report.text import size_text, table_lines
+
+    noise, traffic, memory = facts["noise"], facts["traffic"], facts["memory"]
+    deviation, people = noise["standard_deviation"], noise["people"]
+    lines = ["", "Noise"]
     lines += _wrapped(
         [
             f"The moment of two columns gets noise of standard deviation {deviation:.3g}. {people:,.0f} people could "
@@ -151,13 +180,7 @@ def _text(facts: dict[str, Any], columns: int | None) -> str:
             ),
         ]
     )
-    lines += ["", "Budgets"]
-    words = {True: "yes", False: "no", None: "not known"}
-    lines += table_lines(
-        [(item["party"], words[item["admits"]], item["reason"]) for item in facts["budgets"]]
-    )
-    lines += ["", "Nothing was run or charged."]
-    return "\n".join(lines)
+    return lines
 
 
 def _wrapped(sentences: list[str], columns: int | None) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import ColonnadeError, JobError, LedgerError, PlanError
+from colonnade.errors import ColonnadeError, JobError, LedgerError
 from colonnade.learn.jobs import Job
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.readiness import read_book, release_before
@@ -24,7 +24,7 @@ from colonnade.ledger.admission import admit
 from colonnade.ledger.book import Book
 from colonnade.protocols.dry_run import bill
 from colonnade.protocols.moments_plan import MomentsPlan
-from colonnade.protocols.plans import default_delta
+from colonnade.protocols.plans import Plan, Task, default_delta
 from colonnade.runtime.group import Group
 
 FEW_ROWS = 1000
@@ -60,7 +60,7 @@ class Answer:
     reason: str
 
 
-def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> MomentsPlan:
+def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Plan:
     """The plan of a job for this many common people: equal to the one that a run on them agrees on."""
     holders = [party for party in job.parties if schemas[party].label is not None]
     holder = holders[0] if holders else None
@@ -74,18 +74,22 @@ def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Mom
             threshold=job.threshold,
             keepers=job.keepers,
         )
-        if job.method != "moments":
-            raise PlanError(
-                f"only the moments method can be planned without a run so far, not {job.method!r}."
-            )
-        plan: MomentsPlan = request_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
-    features = sum(plan.widths.values())
+        plan: Plan = request_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
+    features = features_of(job.task, schemas)
     if job.components is not None and job.components > features:
         raise JobError(
             f"{job.path}, components: found {job.components}, but the parties declare {features} features together. "
             "Ask for at most as many components."
         )
     return plan
+
+
+def features_of(task: Task, schemas: Mapping[str, PublicSchema]) -> int:
+    """How many features the declared columns of all parties make for a task."""
+    return sum(
+        schema.encoder("circle" if task == "classification" else "linear").width
+        for schema in schemas.values()
+    )
 
 
 def price(plan: MomentsPlan) -> Price:
@@ -106,7 +110,7 @@ def price(plan: MomentsPlan) -> Price:
     return Price(sent, rounds, memory, 8 * plan.rows * sum(len(schema.columns) for schema in plan.schemas))
 
 
-def ask_budgets(plan: MomentsPlan, files: Mapping[str, PartyFile]) -> tuple[Answer, ...]:
+def ask_budgets(plan: Plan, files: Mapping[str, PartyFile]) -> tuple[Answer, ...]:
     """Whether each party's budget admits the plan, with what its ledger holds so far. Binds nobody, writes nothing."""
     answers = []
     for owner in plan.group.owners:
@@ -123,15 +127,14 @@ def ask_budgets(plan: MomentsPlan, files: Mapping[str, PartyFile]) -> tuple[Answ
     return tuple(answers)
 
 
-def warnings_for(plan: MomentsPlan) -> tuple[str, ...]:
+def warnings_for(plan: Plan, *, epsilon: float, features: int) -> tuple[str, ...]:
     """What a person should know before a run is paid for."""
-    found = []
-    features, rows = sum(plan.widths.values()), plan.rows
+    found, rows = [], plan.rows
     few = [f"{rows} rows are fewer than {FEW_ROWS}"] if rows < FEW_ROWS else []
     few += [f"{features} features are more than {rows} rows"] if features > rows else []
-    if few and plan.epsilon < SMALL_EPSILON:
+    if few and epsilon < SMALL_EPSILON:
         found.append(
-            f"Nothing usable can be learnt at ε = {plan.epsilon:g}: {' and '.join(few)}, and below ε = "
+            f"Nothing usable can be learnt at ε = {epsilon:g}: {' and '.join(few)}, and below ε = "
             f"{SMALL_EPSILON:g} the noise is larger than what it hides. Do not pay for this run."
         )
     elif few:
