@@ -1,0 +1,124 @@
+"""`colonnade compare`: what it prints and writes on public data, and what it refuses on private data."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cli_project import Project, one_object
+
+from colonnade.cli.app import run
+
+USAGE, INPUT, PRIVACY = 2, 3, 5
+FEW = ("--methods", "moments,non-private,dp-sgd-laplace", "--epsilons", "2,4", "--seeds", "2")
+
+
+def compare(project: Project, *options: str) -> int:
+    return run(["compare", str(project.path("job.toml")), *options])
+
+
+@pytest.fixture
+def public(project: Project) -> Project:
+    for party in ("bank", "insurer"):
+        project.edit(f"{party}.toml", "patience = 0.2", "patience = 0.2\npublic = true")
+    return project
+
+
+def test_public_data_gives_a_table_a_picture_and_a_page_and_charges_nothing(
+    public: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compare(public, *FEW, "--output", "out") == 0
+    out = capsys.readouterr().out
+    folder = public.path("out")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "comparison.html",
+        "comparison.json",
+        "comparison.png",
+        "comparison.svg",
+    ]
+    facts = json.loads((folder / "comparison.json").read_text())
+    assert [(row["method"], row["epsilon"]) for row in facts["rows"]] == [
+        ("moments", 2.0),
+        ("moments", 4.0),
+        ("non-private", None),
+        ("dp-sgd-laplace", 2.0),
+        ("dp-sgd-laplace", 4.0),
+    ]
+    assert all(len(row["scores"]) == 2 for row in facts["rows"])
+    assert "ε = 2" in out and "everything: no privacy" in out and "out/comparison.html" in out
+    assert public.charges("bank") == public.charges("insurer") == 0
+
+
+def test_as_json_it_is_one_object_with_the_same_facts(
+    public: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compare(public, *FEW, "--json") == 0
+    printed = one_object(capsys.readouterr().out)
+    kept = json.loads(public.path("runs/job-comparison/comparison.json").read_text())
+    assert printed["report"] == "runs/job-comparison/comparison.html"
+    assert {key: value for key, value in printed.items() if key != "report"} == kept
+
+
+def test_private_data_is_not_touched_without_being_asked(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = project.files()
+    assert compare(project, *FEW) == PRIVACY
+    said = capsys.readouterr().err
+    assert "bank and insurer did not declare the data public" in said
+    assert "server 6.00" in said and "Nothing was run or charged" in said and "--charge" in said
+    assert project.files() == before and project.charges("bank") == 0
+
+
+def test_private_data_is_charged_for_every_run_and_no_score_is_shown(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--methods", "moments,dp-sgd", "--epsilons", "0.5,1", "--charge", "--output", "out")
+    assert compare(project, *options) == 0
+    printed = capsys.readouterr()
+    assert "are charged" in printed.err and "Left out: dp-sgd" in printed.err
+    assert "no accuracy is shown" in printed.out and "dp-sgd was left out" in printed.out
+    assert project.charges("bank") == project.charges("insurer") == 2
+    facts = json.loads(project.path("out/comparison.json").read_text())
+    assert all(row["scores"] == [] and row["guarantees"] for row in facts["rows"])
+    assert not project.path("out/comparison.svg").exists()
+
+
+def test_one_party_that_is_not_public_makes_all_of_it_private(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.edit("bank.toml", "patience = 0.2", "patience = 0.2\npublic = true")
+    assert compare(project, *FEW) == PRIVACY
+    assert "insurer did not declare" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--epsilons", ""), "the list of ε is empty"),
+        (("--epsilons", ","), "the list of ε is empty"),
+        (("--epsilons", "1,0.1"), "rising order: 0.1,1"),
+        (("--epsilons", "1,1"), "1 twice"),
+        (("--epsilons", "0,1"), "above 0"),
+        (("--epsilons=-1",), "above 0"),
+        (("--epsilons", "1,much"), "'much' is not a number"),
+        (("--epsilons", "nan"), "finite"),
+        (("--seeds", "0"), "at least 1"),
+        (("--methods", "moment"), "Did you mean 'moments'"),
+        (("--methods", ","), "the list of methods is empty"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_anything_runs(
+    public: Project, options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = public.files()
+    assert compare(public, *options) == INPUT
+    assert said in capsys.readouterr().err and public.files() == before
+
+
+def test_a_folder_that_exists_is_not_written_over(
+    public: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    public.path("out").mkdir()
+    assert compare(public, *FEW, "--output", "out") == INPUT
+    assert "out exists already" in capsys.readouterr().err
