@@ -1,0 +1,152 @@
+"""Plans of training by gradients: what they promise, what they cost, what they refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from gradient_tables import NAMES, plan_for, tables_of
+
+from colonnade.errors import PlanError
+from colonnade.privacy.batches import as_draws
+from colonnade.privacy.composition import contains_sampling, itemise
+from colonnade.privacy.events import Approximated, Repeated, Skellam
+from colonnade.privacy.guarantee import account
+from colonnade.privacy.neighbours import REPLACE
+from colonnade.protocols.descent import Optimiser
+from colonnade.protocols.noisy_gradient_plan import schedule
+from colonnade.runtime.group import Group
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return plan_for(tables_of(("bank", "insurer"), 2000), epochs=4, rate=0.2)
+
+
+def view(plan, name):
+    return next(view for view in plan.views if view.observer.name == name)
+
+
+def test_the_server_and_readers_get_the_epsilon_asked_for(plan):
+    for name in ("server", "reader"):
+        cost = account(view(plan, name).event, plan.delta)
+        assert 0.99 < cost.epsilon <= 1.0
+
+
+def test_less_noise_would_miss_it(plan):
+    assert account(plan.sampled(plan.mu * Fraction(999, 1000)), plan.delta).epsilon > 1.0
+
+
+def test_parties_know_the_batches_and_get_no_credit_for_sampling(plan):
+    mine = view(plan, "party:bank")
+    assert not contains_sampling(mine.event) and contains_sampling(view(plan, "server").event)
+    assert isinstance(mine.event, Repeated) and mine.event.times == plan.uses
+    assert next(g for g in plan.guarantees if g.observer.name == "party:bank").epsilon > 1.0
+
+
+def test_a_party_pays_for_the_most_uses_and_not_for_the_expected_ones(plan):
+    expected = plan.schedule.steps * plan.schedule.rate
+    assert expected < plan.uses < plan.schedule.steps
+    at_mean = replace(view(plan, "party:bank").event, times=int(expected))
+    assert account(at_mean, plan.delta).epsilon < account(view(plan, "party:bank").event, plan.delta).epsilon
+
+
+def test_what_the_limits_cost_is_taken_out_of_delta(plan):
+    event = plan.sampled(plan.mu)
+    assert isinstance(event, Approximated)
+    assert event.draws == as_draws(plan.limits_cost) > 0 and plan.limits_cost <= plan.schedule.overflow
+    noise = plan.schedule.steps * plan.size * plan.group.honest_owners
+    assert itemise(event).draws == event.draws + noise
+
+
+def test_an_overflow_that_delta_cannot_pay_for_is_refused():
+    with pytest.raises(PlanError):
+        plan_for(tables_of(("bank", "insurer"), 2000), overflow=1e-4)
+
+
+def test_ledgers_hold_every_observer_but_the_party_itself(plan):
+    release = plan.release("bank", run="r", reproducible=False)
+    named = [(line.observer, line.unit) for line in release.lines]
+    assert ("server", "record") in named and ("party:insurer", "others-part") in named
+    assert ("reader", REPLACE.name) in named and all(observer != "party:bank" for observer, _ in named)
+    assert plan.release("server", run="r", reproducible=False).lines == ()
+    replaced = next(line.event for line in release.lines if line.unit == REPLACE.name)
+    assert not contains_sampling(replaced)
+
+
+def test_the_assumption_names_the_batches(plan):
+    assert all(
+        "no owner tells it who is in a batch" in view(plan, name).assumption for name in ("server", "reader")
+    )
+    assert "batch" not in view(plan, "party:bank").assumption
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_noise_parts_of_the_honest_make_the_whole(count):
+    tables = tables_of(NAMES[:count], 100)
+    plan = plan_for(tables)
+    assert plan.noise.part(plan.group.honest_owners).mu * plan.group.honest_owners == plan.mu
+    leaf = plan.known_batches.event.event
+    assert isinstance(leaf, Skellam) and leaf.mu == plan.mu
+
+
+def test_rows_and_constant_share_a_norm_of_gamma(plan):
+    bounds = sum(quantizer.norm_squared_bound for quantizer in plan.quantizers.values())
+    features = sum(quantizer.width for quantizer in plan.quantizers.values())
+    assert plan.shape.norm_squared == bounds + plan.constant**2 <= plan.gamma**2 + features
+    assert plan.size == features + 1
+
+
+def test_longer_training_and_longer_weights_need_more_noise(plan):
+    tables = tables_of(("bank", "insurer"), 2000)
+    assert plan_for(tables, epochs=8, rate=0.2).mu > plan.mu
+    assert plan_for(tables, epochs=4, rate=0.2, weight_cap=16).mu > plan.mu
+
+
+def test_three_classes_are_refused_by_name():
+    tables = tables_of(("bank", "insurer"), 60, classes=("a", "b", "c"))
+    with pytest.raises(PlanError, match="two classes; bank declares 3"):
+        plan_for(tables)
+
+
+def test_a_label_that_nobody_holds_is_refused():
+    tables = tables_of(("bank", "insurer"), 60, active="nobody")
+    with pytest.raises(PlanError, match="no party declares one"):
+        plan_for(tables, Group.of(("bank", "insurer")))
+
+
+def test_a_grid_too_fine_for_the_noise_says_which_one_to_try():
+    with pytest.raises(PlanError, match=r"try 65536 and rounding = 'retry'"):
+        plan_for(tables_of(("bank", "insurer"), 60), gamma=1 << 17)
+
+
+def test_a_rate_at_which_parties_would_pay_without_limit_is_refused_with_a_way_out():
+    with pytest.raises(PlanError, match="Take a rate above"):
+        plan_for(tables_of(("bank", "insurer"), 5000), epsilon=16.0, epochs=20, rate=0.01)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "part"),
+    [
+        ({"epochs": 0}, "epochs = 0"),
+        ({"epochs": float("nan")}, "epochs"),
+        ({"rate": 1.5}, "more than 1"),
+        ({"rate": -0.1}, "rate = -0.1"),
+        ({"weight_cap": 0}, "weight_cap"),
+        ({"overflow": 0.0}, "overflow"),
+        ({"epochs": 1e9}, "is the most"),
+    ],
+)
+def test_schedules_that_are_none_are_refused(wrong, part):
+    with pytest.raises(PlanError, match=part):
+        schedule(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "average", "part"),
+    [("newton", 1.0, 0.5, "'newton'"), ("sgd", 0.0, 0.5, "learning_rate"), ("sgd", 1.0, 1.5, "average")],
+)
+def test_optimisers_that_are_none_are_refused(name, rate, average, part):
+    with pytest.raises(PlanError, match=part):
+        Optimiser(name, rate, average)
