@@ -38,7 +38,7 @@ from colonnade.runtime.wire import Message
 
 @dataclass(frozen=True, eq=False)
 class TrainedEmbeddings:
-    """What a member comes away with. `sums` are the frozen regime's noisy sums at the label holder, row by row."""
+    """What a member comes away with. `sums` are the last noisy sums of every row, at the label holder."""
 
     plan: EmbeddingsPlan
     run: str
@@ -143,11 +143,7 @@ async def _train(
     paid = replace(party, ledger=_Paid(party.ledger, release))
     run = Training(plan, release, coins, log, masks, brought, targets)
     first = await _first_epoch(party, brought) if resumed else 0
-    sums = (
-        np.zeros((plan.rows, plan.embedding))
-        if brought.fusion is not None and not plan.learns_locally
-        else None
-    )
+    sums = None if brought.fusion is None else np.zeros((plan.rows, plan.embedding))
     epoch = first
     for epoch in range(first, plan.passes):
         _save(run, epoch, resumed=resumed and epoch == first)
@@ -166,7 +162,7 @@ async def _another(party: Party, run: Training, epoch: int) -> bool:
     step, fusion = f"epoch {epoch}", run.brought.fusion
     if fusion is None:
         return (await hear(party, run.plan.receiver, step)).integer("goes on") == 1
-    more = epoch + 1 < run.plan.passes and fusion.goes_on(epoch)
+    more = fusion.goes_on(epoch) and epoch + 1 < run.plan.passes
     for member in party.group.others(party.name):
         await tell(party, member, step, Message({"goes on": int(more)}))
     return more

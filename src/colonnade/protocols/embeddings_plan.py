@@ -36,7 +36,7 @@ from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.events import event_to_data
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.protocols.agreement import digest
-from colonnade.protocols.embeddings_views import costs_of, lines_of, views_of
+from colonnade.protocols.embeddings_views import EMBEDDING_GRID, costs_of, lines_of, views_of
 from colonnade.protocols.plans import Task, View
 from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group
@@ -98,6 +98,22 @@ class EmbeddingsPlan:
     def contributors(self) -> tuple[str, ...]:
         """The owners of at least one column, in order; M of them."""
         return tuple(schema.party for schema in self.schemas if schema.columns)
+
+    @property
+    def hiding(self) -> int:
+        """How many contributors' counts the label holder does not know."""
+        return len([party for party in self.contributors if party != self.receiver])
+
+    @property
+    def sum_variance(self) -> float:
+        """The variance of a coordinate of the label holder's estimate of Σ h, at most.
+
+        Where nothing goes back it takes its own counts out of the sum and its own embedding in.
+        """
+        noisy = len(self.contributors) if self.learns_locally else self.hiding
+        if self.mechanism == "poisson-binomial":
+            return float(noisy * self.bound**2 / (4 * self.trials * self.beta**2))
+        return noisy * float(self.local_variance) * (self.bound / EMBEDDING_GRID) ** 2
 
     @cached_property
     def encoders(self) -> dict[str, Encoder]:

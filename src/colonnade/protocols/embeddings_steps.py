@@ -68,7 +68,7 @@ async def _sum(party: Party, run: Training, epoch: int, batch: Batch) -> Floats 
     counts, masks = None, run.masks
     if embedded is not None and masks is not None:
         sent = None if run.log is None else run.log.kept(epoch, batch.step, kind="words")
-        if sent is None:
+        if sent is None or party.name == plan.receiver:
             counts = plan.noise.draw(embedded, run.coins.stream(f"counts {batch.step}"))
         else:
             # These rows were drawn and may have left: their words leave again as they were.
@@ -86,7 +86,13 @@ async def _sum(party: Party, run: Training, epoch: int, batch: Batch) -> Floats 
         release=run.release,
         step=step,
     )
-    return None if total is None else plan.noise.estimate(total, parties=len(plan.contributors))
+    if total is None:
+        return None
+    if counts is None or embedded is None or plan.learns_locally:
+        return plan.noise.estimate(total, parties=len(plan.contributors))
+    # Nothing computed from this goes back, so that the holder may use its own part as it is.
+    others = total.astype(np.int64) - counts
+    return plan.noise.estimate(others, parties=plan.hiding) + embedded
 
 
 async def _sent_one_by_one(

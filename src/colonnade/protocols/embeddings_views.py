@@ -11,10 +11,12 @@ whole loss of a record, and why labels are randomised once instead of at every s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from colonnade.errors import PrivacyError
 from colonnade.ledger import Line
 from colonnade.privacy.events import Approximated, Composed, Event, PerStep, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import Cost, Guarantee, account, check_claim
@@ -163,4 +165,8 @@ def costs_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
 
 @lru_cache(maxsize=256)
 def _cost(event: Event, delta: float) -> Cost:
-    return account(event, delta)
+    try:
+        return account(event, delta)
+    except PrivacyError:
+        # So large that not even the samplers' distance from their laws fits into δ.
+        return Cost(math.inf, delta, "no bound at this δ")

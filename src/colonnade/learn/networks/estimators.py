@@ -41,7 +41,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         accepted_delta: float | None = None,
         regime: Regime = "frozen",
         mechanism: Mechanism = "poisson-binomial",
-        networks: Any = "dense",
+        networks: Any = None,
         fusion: Any = None,
         image: tuple[int, int, int] | None = None,
         embedding: int = 16,
@@ -97,7 +97,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         self._check()
         settings = Settings(
-            networks=self.networks,
+            networks=self._networks(),
             fusion=self.fusion,
             image=self.image,
             learning_rate=self.learning_rate,
@@ -155,6 +155,11 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             alignment=federation.alignment,
         )
 
+    def _networks(self) -> Any:
+        if self.networks is not None:
+            return self.networks
+        return "random" if self.regime == "frozen" else "dense"
+
     def _check(self) -> None:
         at_least("learning_rate", self.learning_rate, 0.0, strict=True)
         at_least("momentum", self.momentum, 0.0)
@@ -165,7 +170,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise InputError(
                 f"seed = {self.seed!r} is not a whole number from 0. It is public: orders and first weights."
             )
-        if not isinstance(self.networks, str | Mapping):
+        if not isinstance(self._networks(), str | Mapping):
             raise InputError(
                 f"networks = {type(self.networks).__name__}: a name, or a mapping from parties to torch modules."
             )
@@ -194,7 +199,8 @@ class NeuralClassifier(ClassifierMixin, _Neural):  # type: ignore[misc]
     Every party's module maps its columns to `embedding` numbers in [−1, 1]; the label holder sees noisy sums of them
     and trains the fusion model (`colonnade.protocols.embeddings`). `regime` says what is protected, and `statement_`
     repeats it. ε and δ are for what the label holder learns about one party's part of one record; `privacy_` has the
-    other observers and units. `networks` is "dense", "convolutional", "resnet18" (the last two with `image`) or a
+    other observers and units. `networks` is "random" (one public random layer, where networks are frozen the default),
+    "dense" (three layers, the default where they learn), "convolutional" or "resnet18" (both with `image`), or a
     mapping from parties to torch modules.
 
     `predict` and its kin see all parties' rows in one place; between parties, scores come from

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.func import functional_call
 
+from colonnade.learn.discriminant import binary_rule, multiclass_rule
+from colonnade.learn.least_squares import least_squares
+from colonnade.learn.moments import ClassMoments, ValueMoments
 from colonnade.learn.networks.parts import Floats, Indices, Weights, loss_of
 
 
@@ -51,7 +55,7 @@ class FusionModel:
             module, name="fusion", learning_rate=learning_rate, momentum=momentum, folder=folder
         )
         self.history: list[Epoch] = []
-        self._labels, self._classes, self._scale = labels, classes, scale
+        self._labels, self.classes, self._scale = labels, classes, scale
         self._loss, self._patience = loss_of(classes), patience
         self._seen: dict[bool, list[tuple[float, float, int]]] = {False: [], True: []}
 
@@ -85,11 +89,20 @@ class FusionModel:
         gradient: Floats = found[0].numpy()
         return gradient
 
-    def look(self, rows: Indices, sums: Floats, targets: Floats) -> None:
-        """Note how good the model is on rows it does not learn from."""
+    def look(self, rows: Indices, sums: Floats, targets: Floats, *, held_out: bool = True) -> None:
+        """Note how good the model is, without learning."""
         with torch.no_grad():
             scores = self._forward(self._tensor(sums), self.weights.parameters)
-            self._note(scores, self._loss(scores, self._tensor(targets)), targets, held_out=True)
+            self._note(scores, self._loss(scores, self._tensor(targets)), targets, held_out=held_out)
+
+    def set_linear(self, coefficients: Floats, intercepts: Floats) -> None:
+        """Give the linear layer the weights that act on sums as they are."""
+        self.weights.parameters["weight"].copy_(self._tensor(coefficients * self._scale))
+        self.weights.parameters["bias"].copy_(self._tensor(intercepts))
+
+    def forget_unfinished(self) -> None:
+        """Leave out of the learning curve what was seen since its last point."""
+        self._seen = {False: [], True: []}
 
     def goes_on(self, epoch: int) -> bool:
         """Whether the held-out loss was lowest within the last `patience` epochs; always, if none is held out.
@@ -112,9 +125,9 @@ class FusionModel:
 
     def _note(self, scores: torch.Tensor, losses: torch.Tensor, targets: Floats, *, held_out: bool) -> None:
         right = float("nan")
-        if self._classes == 2:
+        if self.classes == 2:
             right = float(((scores.numpy() > 0) == (np.asarray(targets) > 0)).sum())
-        elif self._classes > 2:
+        elif self.classes > 2:
             right = float((scores.numpy().argmax(axis=1) == np.asarray(targets).argmax(axis=1)).sum())
         self._seen[held_out].append((float(losses.sum()), right, len(targets)))
 
@@ -123,7 +136,7 @@ class FusionModel:
         if not seen:
             return None, None
         losses, right, rows = (sum(column) for column in zip(*seen, strict=True))
-        return losses / rows, right / rows if self._classes else None
+        return losses / rows, right / rows if self.classes else None
 
     def _tensor(self, values: Floats) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))
@@ -163,6 +176,50 @@ def fit_on_sums(
             model.look(held_out, sums[held_out], targets[held_out])
         if not model.goes_on(epoch):
             break
+
+
+def solve_on_sums(
+    model: FusionModel, sums: Floats, *, learnt: Indices, held_out: Indices, variance: float
+) -> None:
+    """The linear layer that least squares gives on sums whose noise has this variance.
+
+    Training on noisy sums and predicting on exact ones would shrink every weight: the noise adds n·variance to the
+    moments' diagonal, which is taken off here, and what is left of it is what `colonnade.learn.discriminant` and
+    `colonnade.learn.least_squares` are made for.
+    """
+    rows, targets = np.asarray(sums[learnt], dtype=np.float64), model.labels()[learnt]
+    count, width = rows.shape
+    gram = rows.T @ rows - count * variance * np.eye(width)
+    size = max(0.0, float(np.trace(gram))) / (count * width)
+    # An entry of Σ(h + z)(h + z)ᵀ off the diagonal, and one of Σ(h + z) over half of the rows.
+    noise = math.sqrt(count * variance * (variance + 2.0 * size))
+    border = noise / math.sqrt(variance * count / 2.0) if variance > 0 else 1.0
+    if model.classes == 0:
+        values = targets[:, 0]
+        line = least_squares(
+            ValueMoments(
+                gram,
+                float(count),
+                rows.sum(axis=0),
+                cross=rows.T @ values,
+                value_total=float(values.sum()),
+                value_square=float(values @ values),
+                noise=noise,
+                border=border,
+            )
+        )
+        model.set_linear(line.coefficients[None, :], np.array([line.intercept]))
+    else:
+        codes = (targets[:, 0] > 0).astype(int) if model.classes == 2 else targets.argmax(axis=1)
+        members = np.eye(model.classes)[codes]
+        moments = ClassMoments(gram, members.T @ rows, members.sum(axis=0), noise=noise, border=border)
+        rule = (binary_rule if model.classes == 2 else multiclass_rule)(moments)
+        model.set_linear(rule.coefficients, rule.intercepts)
+    model.forget_unfinished()
+    for part, apart in ((learnt, False), (held_out, True)):
+        if len(part):
+            model.look(part, sums[part], model.labels()[part], held_out=apart)
+    model.close_epoch(len(model.history))
 
 
 def targets_of(codes: NDArray[Any], classes: int) -> Floats:

@@ -15,6 +15,7 @@ from torch import nn
 from colonnade.errors import InputError
 
 ImageShape = tuple[int, int, int]
+KINDS = ("random", "dense", "convolutional", "resnet18")
 
 
 class DenseNet(nn.Module):
@@ -37,6 +38,28 @@ class DenseNet(nn.Module):
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         """One unbounded embedding per row."""
         out: torch.Tensor = self.layers(rows)
+        return out
+
+
+class RandomFeatures(nn.Module):
+    """One layer of public random weights, of a size that fills [−1, 1] after tanh: what frozen networks begin with.
+
+    The noise on an embedding does not shrink with it, so that a map whose values stay small is lost in it. `attributes`
+    columns of norm at most 1 each make a row of norm at most √attributes.
+
+    >>> RandomFeatures(6, 16, attributes=3)(torch.zeros(2, 6)).shape
+    torch.Size([2, 16])
+    """
+
+    def __init__(self, numbers: int, embedding: int, *, attributes: int, gain: float = 1.5) -> None:
+        super().__init__()
+        self.layer = nn.Linear(numbers, embedding)
+        nn.init.normal_(self.layer.weight, std=gain / math.sqrt(attributes))
+        nn.init.zeros_(self.layer.bias)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        """One unbounded embedding per row."""
+        out: torch.Tensor = self.layer(rows)
         return out
 
 
@@ -121,18 +144,27 @@ def _checked(image: ImageShape, *, least: int) -> ImageShape:
 
 
 def local_network(
-    kind: str, *, party: str, numbers: int, embedding: int, image: ImageShape | None, seed: int
+    kind: str,
+    *,
+    party: str,
+    numbers: int,
+    attributes: int,
+    embedding: int,
+    image: ImageShape | None,
+    seed: int,
 ) -> nn.Module:
     """The default network of a kind for one party, from a public seed.
 
     >>> sum(each.numel() for each in local_network(
-    ...     "dense", party="bank", numbers=6, embedding=16, image=None, seed=0).parameters())
+    ...     "dense", party="bank", numbers=6, attributes=3, embedding=16, image=None, seed=0).parameters())
     1808
     """
-    if kind not in ("dense", "convolutional", "resnet18"):
+    if kind not in KINDS:
         raise InputError(
-            f"networks = {kind!r} is not one of dense, convolutional, resnet18, nor a mapping from parties to modules."
+            f"networks = {kind!r} is not one of {', '.join(KINDS)}, nor a mapping from parties to modules."
         )
+    if kind == "random":
+        return from_seed(seed, lambda: RandomFeatures(numbers, embedding, attributes=attributes))
     if kind == "dense":
         return from_seed(seed, lambda: DenseNet(numbers, embedding))
     if image is None:

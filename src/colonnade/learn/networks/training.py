@@ -17,7 +17,7 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
 from colonnade.errors import InputError, PlanError
-from colonnade.learn.networks.fusion import FusionModel, fit_on_sums, targets_of
+from colonnade.learn.networks.fusion import FusionModel, fit_on_sums, solve_on_sums, targets_of
 from colonnade.learn.networks.modules import ImageShape, from_seed, local_network
 from colonnade.learn.networks.parts import Indices, LocalNetwork
 from colonnade.protocols.embeddings import TrainedEmbeddings, embeddings_session, formula_bytes
@@ -148,13 +148,7 @@ def fusion_scale(plan: EmbeddingsPlan) -> float:
     """The standard deviation of a sum's noise, if it is more than one: known before any data is."""
     if plan.regime == "paper":
         return 1.0
-    contributors = len(plan.contributors)
-    variance = float(contributors * plan.bound**2)
-    if plan.mechanism == "poisson-binomial":
-        variance = float(contributors * plan.bound**2 / (4 * plan.trials * plan.beta**2))
-    elif plan.local_noise is not None:
-        variance = contributors * float(plan.local_variance) * (plan.bound / (1 << 12)) ** 2
-    return max(1.0, math.sqrt(variance))
+    return max(1.0, math.sqrt(plan.sum_variance))
 
 
 def modules_for(tables: Mapping[str, Table], settings: Settings, embedding: int) -> dict[str, nn.Module]:
@@ -164,11 +158,12 @@ def modules_for(tables: Mapping[str, Table], settings: Settings, embedding: int)
         if not table.schema.columns:
             continue
         if isinstance(settings.networks, str):
-            numbers = Encoder(table.schema.columns, "linear").width
+            encoder = Encoder(table.schema.columns, "linear")
             modules[party] = local_network(
                 settings.networks,
                 party=party,
-                numbers=numbers,
+                numbers=encoder.width,
+                attributes=encoder.attributes,
                 embedding=embedding,
                 image=settings.image,
                 seed=settings.seed + number + 1,
@@ -181,6 +176,29 @@ def modules_for(tables: Mapping[str, Table], settings: Settings, embedding: int)
                 "one for every party that owns columns."
             )
     return modules
+
+
+def finish(fusion: FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan, *, linear: bool) -> None:
+    """What the label holder does with the last sums and its own labels, for itself: nothing leaves, nothing is spent.
+
+    One linear layer is solved for, with the noise of the sums taken out of their moments; another fusion model learns
+    by gradient steps where it has not learnt yet.
+    """
+    split = public_permutation(plan.rows, plan.order_seed)
+    learnt, held_out = split[: plan.train_rows], split[plan.train_rows :]
+    if linear:
+        solve_on_sums(fusion, sums, learnt=learnt, held_out=held_out, variance=plan.sum_variance)
+    elif not plan.learns_locally:
+        fit_on_sums(
+            fusion,
+            sums,
+            fusion.labels(),
+            learnt=learnt,
+            held_out=held_out,
+            epochs=plan.epochs,
+            batch=plan.batch,
+            order=public_permutation(plan.train_rows, plan.order_seed + 1),
+        )
 
 
 def train(federation: Federation, request: EmbeddingsRequest, settings: Settings) -> TrainedNetwork:
@@ -205,18 +223,8 @@ def train(federation: Federation, request: EmbeddingsRequest, settings: Settings
     plan = run.plan
     holder: TrainedEmbeddings = run.result(plan.receiver)
     fusion: Any = holder.brought.fusion
-    if holder.sums is not None:
-        split = public_permutation(plan.rows, plan.order_seed)
-        fit_on_sums(
-            fusion,
-            holder.sums,
-            fusion.labels(),
-            learnt=split[: plan.train_rows],
-            held_out=split[plan.train_rows :],
-            epochs=plan.epochs,
-            batch=plan.batch,
-            order=public_permutation(plan.train_rows, plan.order_seed + 1),
-        )
+    if plan.regime != "paper" and holder.sums is not None:
+        finish(fusion, holder.sums, plan, linear=settings.fusion is None)
     locals_: dict[str, Any] = {name: run.result(name).brought.contributor for name in plan.contributors}
     communication = Communication.of(run.outcome, plan, holder.epochs)
     return TrainedNetwork(run, locals_, fusion, communication, holder.epochs)
