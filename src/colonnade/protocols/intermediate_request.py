@@ -156,7 +156,7 @@ def _step(request: IntermediateRequest, plan: IntermediatePlan) -> float:
         return DEFAULT_STEP if request.learning_rate is None else float(request.learning_rate)
     largest = largest_step(plan.bounds, cap=plan.cap(plan.active))
     if request.learning_rate is None:
-        return largest / 2
+        return float(_four_digits_below(largest / 2))
     if request.calibration == "sound" and request.learning_rate > largest * (1 - 1e-9):
         raise PlanError(
             f"learning_rate = {request.learning_rate:g} lets a gradient step of the {plan.loss.name} loss spread "
@@ -167,7 +167,7 @@ def _step(request: IntermediateRequest, plan: IntermediatePlan) -> float:
 
 
 def _four_digits_below(value: float) -> str:
-    """A number to print as the largest allowed, which is then allowed."""
+    """A number as people write it, not above the value, and the same on every machine."""
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)
     return f"{math.floor(value / unit * (1 - 1e-8)) * unit:.4g}"
 
@@ -177,10 +177,6 @@ def _check(request: IntermediateRequest, group: Group, schemas: tuple[PublicSche
     for schema in schemas:
         if schema.label is not None:
             request.loss.check(schema.label)
-        elif not schema.columns:
-            raise PlanError(
-                f"{schema.party} declares no columns, so it has no scores to send. Leave it out, or declare columns."
-            )
     for name, value in (
         ("radius", request.radius),
         ("stretch", request.stretch),

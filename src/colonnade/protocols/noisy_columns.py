@@ -192,9 +192,6 @@ def plan_noisy_columns(
     """The plan with the least noise that keeps ε for each passive party's part of a record."""
     delta = checked_delta(request.epsilon, request.delta, request.accepted_delta, rows)
     check_parties(group, schemas, request.task)
-    for schema in schemas:
-        if schema.label is None and not schema.columns:
-            raise PlanError(f"{schema.party} declares no columns, so it has none to send. Leave it out.")
     if not (math.isfinite(request.stretch) and request.stretch > 0):
         raise PlanError(f"stretch = {request.stretch:g} is not a finite number above 0.")
     plan = NoisyColumnsPlan(

@@ -1,0 +1,104 @@
+"""Small federations for the tests of noisy messages, and one party against a scripted peer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from colonnade.data.columns import NumericColumn
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
+from colonnade.learn.losses import LOSSES
+from colonnade.learn.penalties import Penalty
+from colonnade.ledger import Ledger
+from colonnade.protocols.agreement import meet
+from colonnade.protocols.alignment import align
+from colonnade.protocols.charging import charge_first
+from colonnade.protocols.intermediate_request import IntermediateRequest
+from colonnade.protocols.intermediate_results import intermediate_results
+from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.session import agreed_rows
+from colonnade.randomness import SeededRandomness
+from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.wire import Message
+
+NAMES = ("clinic", "bank", "shop", "school")
+LABELS = {
+    "logistic": ClassLabel("y", ("no", "yes")),
+    "svm": ClassLabel("y", ("no", "yes")),
+    "least_squares": RealLabel("y", low=-2, high=2),
+    "poisson": CountLabel("y", low=0, high=4),
+    "gamma": RealLabel("y", low=0.5, high=8),
+}
+
+
+def labels(loss, rows, generator):
+    if loss in ("logistic", "svm"):
+        return np.array(["no", "yes"])[generator.integers(0, 2, rows)]
+    label = LABELS[loss]
+    if loss == "poisson":
+        return generator.integers(0, 5, rows).astype(float)
+    return generator.uniform(label.low, label.high, rows)
+
+
+def tables(rows, *, loss="logistic", widths=(2, 3), seed=0):
+    """One table an owner, the first with the label."""
+    generator = np.random.default_rng(seed)
+    made = []
+    for name, width in zip(NAMES, widths, strict=False):
+        columns = tuple(NumericColumn(f"{name}{i}", low=-1, high=1) for i in range(width))
+        arrays = {column.name: generator.uniform(-1, 1, rows) for column in columns}
+        label = LABELS[loss] if name == NAMES[0] else None
+        if label is not None:
+            arrays["y"] = labels(loss, rows, generator)
+        made.append(Table.from_arrays(name, arrays, Schema("row", columns, label)))
+    return made
+
+
+def request(loss="logistic", **changes):
+    settings = {"epsilon": 1.0, "delta": 1e-6, "penalty": Penalty(l2=0.01), **changes}
+    return IntermediateRequest(loss=LOSSES[loss], **settings)
+
+
+def against(owner, table, others, plan, script, *, seed=1):
+    """The messages that one honest owner sends while its peers say what the script says.
+
+    `script(sender, step)` gives the integers a peer sends. Noise comes from a seed, so that two runs differ in their
+    messages exactly as they differ in what they hide.
+    """
+    sent = []
+
+    async def program(party, own):
+        await meet(party)
+        aligned = await align(party, own, "equal")
+        await agreed_rows(party, aligned)
+        if party.name == owner:
+            return await intermediate_results(party, aligned, plan)
+        await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.tainted))
+        if not party.owns_columns:
+            return None
+        for step, rows in plan.batches():
+            size = rows.stop - rows.start
+            mine = Message(arrays={"values": script(party.name, step)[:size]})
+            if party.name == plan.active:
+                for passive in plan.passive:
+                    heard = await hear(party, passive, f"scores {step}")
+                    if passive == owner:
+                        sent.append(heard.arrays["values"].copy())
+                for passive in plan.passive:
+                    await tell(party, passive, f"residuals {step}", mine)
+            else:
+                await tell(party, plan.active, f"scores {step}", mine)
+                heard = await hear(party, plan.active, f"residuals {step}")
+                if owner == plan.active and party.name == plan.passive[0]:
+                    sent.append(heard.arrays["values"].copy())
+        return None
+
+    desks = {}
+    for member in plan.group.members:
+        ledger = Ledger.in_memory(member)
+        ledger.set_budget("data", "*", "*", epsilon=1e6, delta=0.5)
+        own = table if member == owner else others.get(member)
+        desks[member] = Desk(ledger, own, dataset="data", randomness=SeededRandomness(seed))
+    outcome = run_here(program, plan.group, desks)
+    return sent, outcome.results[owner]
