@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.feature_maps import FeatureMap, GradientHistogram
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel, Label
@@ -76,6 +78,47 @@ ADULT_EMPLOYER: tuple[Column, ...] = (
     CategoricalColumn("native_country", ("United-States", "elsewhere"), other="elsewhere"),
 )
 
+CREDIT: tuple[Column, ...] = (
+    NumericColumn("LIMIT_BAL", 10_000, 1_000_000, "log1p"),
+    BinaryColumn("SEX", ("1", "2")),
+    CategoricalColumn("EDUCATION", ("1", "2", "3", "other"), other="other"),
+    CategoricalColumn("MARRIAGE", ("1", "2", "other"), other="other"),
+    NumericColumn("AGE", 18, 80),
+    # Paid in full, the least amount paid, late by one month, by more.
+    *(BinnedColumn(f"PAY_{month}", (0, 1, 2)) for month in (0, 2, 3, 4, 5, 6)),
+    *(NumericColumn(f"BILL_AMT{month}", 0, 1_000_000) for month in range(1, 7)),
+    *(NumericColumn(f"PAY_AMT{month}", 0, 2_000_000, "log1p") for month in range(1, 7)),
+)
+PHISHING_THREE_VALUED = (
+    "URL_Length",
+    "having_Sub_Domain",
+    "SSLfinal_State",
+    "URL_of_Anchor",
+    "Links_in_tags",
+    "SFH",
+    "web_traffic",
+    "Links_pointing_to_page",
+)
+# Major groups of the 2018 Census occupation codes, from management to the armed forces.
+OCCUPATIONS = (
+    *(500, 800, 1000, 1300, 1600, 2000, 2100, 2200, 2600, 3000, 3600, 3700),
+    *(4000, 4200, 4300, 4700, 5000, 6000, 6200, 6800, 7000, 7700, 9000, 9800),
+)
+# States, islands, Europe, Asia, North America and Mexico, Central America, Caribbean, South America, Africa, Oceania.
+BIRTHPLACES = (60, 100, 200, 300, 310, 320, 360, 400, 500)
+ACS_INCOME: tuple[Column, ...] = (
+    NumericColumn("AGEP", 17, 95),
+    CategoricalColumn("SCHL", tuple(str(code) for code in range(1, 25))),
+    CategoricalColumn("MAR", ("1", "2")),
+    CategoricalColumn("RELP", tuple(str(code) for code in range(18))),
+    BinaryColumn("SEX", ("1", "2")),
+    CategoricalColumn("COW", tuple(str(code) for code in range(1, 9))),
+    BinnedColumn("OCCP", OCCUPATIONS),
+    NumericColumn("WKHP", 1, 99),
+    BinnedColumn("POBP", BIRTHPLACES),
+    CategoricalColumn("RAC1P", tuple(str(code) for code in range(1, 6))),
+)
+
 
 Rows = dict[str, np.ndarray[Any, Any]]
 
@@ -100,13 +143,16 @@ class PublicSet:
     rows: Rows
     labels: np.ndarray[Any, Any]
 
-    def split(self, parties: int, seed: int) -> Split:
+    def split(self, parties: int, number: int) -> Split:
         """Tables of as many parties over a random 80 % of the people; the other 20 % are for testing.
 
-        The first party holds the label; columns are dealt out in declaration order, as evenly as they go.
+        Splits 0 to 4 test everybody once, so do 5 to 9, in another order: which people happen to be tested then does
+        not move a mean over ten splits. The first party holds the label; columns are dealt out in declaration order,
+        as evenly as they go.
         """
-        order = public_permutation(len(self.labels), seed)
-        test, train = np.split(order, [len(order) // 5])
+        shuffled = np.array_split(public_permutation(len(self.labels), number // 5), 5)
+        test = shuffled.pop(number % 5)
+        train = np.concatenate(shuffled)
         names = [f"party{number}" for number in range(1, parties + 1)]
         tables = []
         for name, columns in zip(names, np.array_split(np.arange(len(self.columns)), parties), strict=True):
@@ -131,3 +177,60 @@ def adult(folder: Path) -> PublicSet:
     rows = {column.name: np.array(table[column.name].to_pylist()) for column in columns}
     labels = np.array([value.strip().rstrip(".") for value in table["income"].to_pylist()])
     return PublicSet(columns, ClassLabel("income", CLASSES), rows, labels)
+
+
+def credit(folder: Path) -> PublicSet:
+    """Default of credit card clients (UCI): 30,000 people, whether they miss next month's payment."""
+    table = pq.read_table(folder / "uci_default_credit_card.parquet")
+    return _numbered(table, CREDIT, ClassLabel("default_payment_next_month", ("0", "1")))
+
+
+def phishing(folder: Path) -> PublicSet:
+    """Phishing websites (UCI): 11,055 sites, whether they are fraudulent; values as categories."""
+    table = pq.read_table(folder / "phishing_websites.parquet")
+    columns = tuple(
+        CategoricalColumn(name, ("-1", "0", "1"))
+        if name in PHISHING_THREE_VALUED
+        else BinaryColumn(name, ("0", "1") if name == "Redirect" else ("-1", "1"))
+        for name in table.column_names
+        if name != "Result"
+    )
+    return _numbered(table, columns, ClassLabel("Result", ("-1", "1")))
+
+
+def acs_income_texas(folder: Path) -> PublicSet:
+    """ACSIncome 2018 of Texas: 135,924 people, whether they earn more than 50,000 dollars a year."""
+    table = pq.read_table(folder / "acs_income_2018.parquet")
+    table = table.filter(pc.equal(table["ST"].cast(pa.string()), "TX"))
+    income = table["PINCP_gt_50000"].cast(pa.int8())
+    table = table.set_column(table.column_names.index("PINCP_gt_50000"), "PINCP_gt_50000", income)
+    return _numbered(table, ACS_INCOME, ClassLabel("PINCP_gt_50000", ("0", "1")))
+
+
+def mnist(folder: Path) -> Split:
+    """MNIST as four parties that hold a quadrant of every digit each, through gradient histograms; its own test set."""
+    with np.load(folder / "mnist.npz", allow_pickle=False) as archive:
+        images = {part: archive[f"x_{part}"] for part in ("train", "test")}
+        labels = {part: archive[f"y_{part}"].astype(np.int64) for part in ("train", "test")}
+    label = ClassLabel("digit", tuple(str(digit) for digit in range(10)))
+    mapped = FeatureMap(GradientHistogram(rows=14, cols=14))
+    rows: dict[str, Rows] = {"train": {}, "test": {}}
+    tables = []
+    for number, (top, left) in enumerate(((0, 0), (0, 14), (14, 0), (14, 14))):
+        names = [f"{top + row}x{left + col}" for row in range(14) for col in range(14)]
+        for part, found in images.items():
+            pixels = found[:, top : top + 14, left : left + 14].reshape(len(found), -1)
+            rows[part].update(dict(zip(names, np.asfortranarray(pixels).T, strict=True)))
+        columns = tuple(NumericColumn(name, 0, 255) for name in names)
+        schema = Schema("row", columns, None if number else label, map=mapped)
+        arrays = {name: rows["train"][name] for name in names}
+        if not number:
+            arrays[label.column] = labels["train"]
+        tables.append(Table.from_arrays(f"party{number + 1}", arrays, schema))
+    return Split(tables, rows["train"], labels["train"], rows["test"], labels["test"])
+
+
+def _numbered(table: pa.Table, columns: tuple[Column, ...], label: ClassLabel) -> PublicSet:
+    """A set whose values are numbers, also those that are codes of categories."""
+    rows = {column.name: table[column.name].to_numpy() for column in columns}
+    return PublicSet(columns, label, rows, table[label.column].to_numpy())
