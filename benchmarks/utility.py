@@ -4,8 +4,8 @@
 
 FOLDER holds the public files named below. Two parties and a server (MNIST: four parties that hold a quadrant each),
 δ = 1e-5, features scaled by declared bounds only. Prints one JSON object on its last line: mean test accuracy over ten
-80/20 splits, with a few releases each (MNIST: ten releases, its own test set), as ``adult_eps1``, ``credit_eps1`` and so
-on. ``…_spread`` is the standard deviation over releases, ``…_four_parties`` the same for four parties, ``…_nonprivate``
+80/20 splits, with a few releases each (MNIST: ten releases, its own test set), as ``adult_eps1``, ``credit_eps1``,
+… ``…_spread`` is the standard deviation over releases, ``…_four_parties`` the same for four parties, ``…_nonprivate``
 scikit-learn's logistic regression on the same encoded rows in one place. Progress goes to standard error.
 """
 
