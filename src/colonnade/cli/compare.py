@@ -84,7 +84,7 @@ def compare(
         folder.reserve(1 << 21)
         with progress(not as_json) as advance:
             found = (
-                _on_public(agreed, files, wanted, seeds, named, options, paper, advance)
+                _on_public(agreed, files, wanted, seeds, field, advance)
                 if public
                 else _on_private(agreed, files, wanted, field, advance)
             )
@@ -158,9 +158,7 @@ def _on_public(
     files: Mapping[str, PartyFile],
     epsilons: Sequence[float],
     seeds: int,
-    methods: Sequence[str] | None,
-    options: Mapping[str, Mapping[str, Any]],
-    paper: bool,
+    field: Field,
     advance: Advance,
 ) -> Comparison:
     from colonnade.learn.comparing import compare as compare_tables
@@ -169,9 +167,7 @@ def _on_public(
         [file.table() for file in files.values()],
         task=job.task,
         epsilons=epsilons,
-        methods=methods,
-        options=options,
-        paper=paper,
+        field=field,
         delta=job.delta,
         accepted_delta=job.accepted_delta,
         gamma=job.gamma,

@@ -116,6 +116,7 @@ def compare(
     methods: Sequence[str] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     paper: bool = False,
+    field: Field | None = None,
     delta: float | None = None,
     accepted_delta: float | None = None,
     gamma: int = DEFAULT_GAMMA,
@@ -131,11 +132,11 @@ def compare(
     """Compare methods on tables that are public: calling this declares them so, and nothing is charged.
 
     Every method that can do the task takes part, or those named in `methods`; `options` are by method, and `paper`
-    adds the calibrations of papers, which guarantee nothing. Seeds 0, 1, … each give a split of the people that all
+    adds the calibrations of papers, which guarantee nothing. A `field` takes the place of all three. Seeds 0, 1, … each give a split of the people that all
     tables have in common; noise is fresh, unless a study seeds it.
     """
     given = list(tables)
-    chosen = field_of(METHODS.values(), task, named=methods, options=options, paper=paper)
+    chosen = field or field_of(METHODS.values(), task, named=methods, options=options, paper=paper)
     asked_epsilons = checked_epsilons(epsilons)
     if seeds < 1:
         raise InputError(f"seeds = {seeds}; a comparison needs at least one split.")

@@ -18,15 +18,21 @@ WITHOUT_EPSILON = ("non-private",)
 
 @dataclass(frozen=True)
 class Contender:
-    """One method with its options; `paper` marks one that is calibrated as a paper says."""
+    """One method with its options; `paper` marks one that is calibrated as a paper says.
+
+    `label` tells two contenders of one method apart.
+    """
 
     method: Method
     options: Form
     paper: bool = False
+    label: str = ""
 
     @property
     def name(self) -> str:
         """How rows call it."""
+        if self.label:
+            return self.label
         return f"{self.method.name} (paper)" if self.paper else self.method.name
 
     @property
