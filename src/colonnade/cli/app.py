@@ -14,7 +14,20 @@ from typing import Any
 import typer
 
 from colonnade import __version__
-from colonnade.cli import align, compare, demo, ledger, plan, privacy, report, runs, schema, show, train
+from colonnade.cli import (
+    align,
+    attack,
+    compare,
+    demo,
+    ledger,
+    plan,
+    privacy,
+    report,
+    runs,
+    schema,
+    show,
+    train,
+)
 from colonnade.cli.screen import complain, say_json
 from colonnade.errors import ColonnadeError, InputError
 
@@ -45,6 +58,7 @@ app.command("plan")(plan.plan)
 app.command("align")(align.align)
 app.command("train")(train.train)
 app.command("compare")(compare.compare)
+app.command("attack")(attack.attack)
 app.command("runs")(runs.runs)
 app.command("show")(show.show)
 app.command("report")(report.report)

@@ -14,7 +14,7 @@ import typer
 
 WIDEST = 100
 # What people call the steps of a protocol; steps that are not named here go by their own name.
-STEPS = {"columns": "sharing rows"}
+STEPS = {"columns": "sharing rows", "batches": "encrypted batches"}
 
 Advance = Callable[[str, int, int], None]
 

@@ -1,0 +1,160 @@
+"""`colonnade attack`: published attacks on encrypted gradients, on one's own data, with and without a defence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from colonnade.cli.folders import new_folder, uninterrupted
+from colonnade.cli.screen import Advance, plain, progress, say, say_json, width
+from colonnade.errors import InputError, PlanError
+
+if TYPE_CHECKING:
+    from colonnade.data.table import Table
+    from colonnade.learn.jobs import Job
+    from colonnade.learn.party_files import PartyFile
+
+ATTACKS = Path("attacks")
+EXAMPLE = """
+Every party's file must say public = true: the attacks see everybody's rows, to score themselves. Nothing is charged.
+
+The parties of the job train a logistic regression under Paillier encryption, each message recorded, first as such
+protocols are deployed and then with noise on every message before encryption; and once more as in frameworks where an
+arbiter decrypts the gradients. Labels are read from the signs of coefficients (criterion 4.2 of "Is Vertical Logistic
+Regression Privacy-Preserving?"), by solving for them, by packing questions and by averaging; features from how scores
+move. docs/attacks.md says what each attack needs.
+
+Example (`colonnade demo` writes such files):
+
+  colonnade attack demo-run/job.toml --people 200 --epsilon 0.5
+"""
+
+
+def attack(
+    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML): parties and delta."),
+    people: int = typer.Option(
+        200, "--people", "-n", metavar="N", help="How many people take part in encrypted runs."
+    ),
+    epochs: int = typer.Option(3, "--epochs", metavar="N", help="How often everybody is used."),
+    batch: int | None = typer.Option(
+        None,
+        "--batch",
+        metavar="N",
+        help="Records in a batch; as many as the attacker has columns if left out.",
+    ),
+    learning_rate: float = typer.Option(0.01, "--learning-rate", metavar="η", help="The step size."),
+    approximation: str = typer.Option(
+        "taylor", "--approximation", help="taylor, minimax or piecewise; a defence there is for taylor only."
+    ),
+    initialisation: str = typer.Option("zero", "--initialisation", help="zero, xavier, kaiming or large."),
+    epsilon: float | None = typer.Option(
+        None, "--epsilon", metavar="ε", help="The ε of the defence; the job's if left out."
+    ),
+    key_bits: int = typer.Option(
+        2048, "--key-bits", metavar="N", help="The length of the keys: 2048 or 3072."
+    ),
+    party: list[Path] = typer.Option(
+        [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
+    ),
+    output: Path | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="A new folder for facts and picture; attacks/NAME-OF-JOB if left out.",
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+) -> None:
+    """Attack encrypted gradients on data declared public: what an undefended protocol shows, and what noise leaves."""
+    from colonnade.attacks.campaign import Campaign
+    from colonnade.learn.jobs import Job
+    from colonnade.learn.party_files import party_files
+    from colonnade.protocols.encrypted_planning import EncryptedRequest
+    from colonnade.protocols.paillier_plan import PaillierKeys
+    from colonnade.protocols.plans import default_delta
+    from colonnade.report.attacks import attack_facts, attack_text, draw_attacks
+
+    if people < 2:
+        raise InputError(f"--people: found {people}; it must be at least 2.")
+    agreed = Job.load(job)
+    files = party_files(agreed, party)
+    _refuse_private(files)
+    with (
+        new_folder(output or ATTACKS / agreed.path.stem, numbered=output is None) as folder,
+        progress(not as_json) as advance,
+    ):
+        tables = _aligned(agreed, files, advance)
+        rows = min(table.rows for table in tables.values())
+        request = EncryptedRequest(
+            epsilon=agreed.epsilon if epsilon is None else epsilon,
+            delta=agreed.delta or default_delta(rows),
+            accepted_delta=agreed.accepted_delta,
+            approximation=_chosen("--approximation", approximation, ("taylor", "minimax", "piecewise")),
+            initialisation=_chosen(
+                "--initialisation", initialisation, ("zero", "xavier", "kaiming", "large")
+            ),
+            epochs=epochs,
+            batch=batch,
+            learning_rate=learning_rate,
+            keys=PaillierKeys(key_bits),
+            declared_public=agreed.parties,
+            alignment="equal",
+        )
+        found = list(Campaign(tables, request, min(people, rows), advance).findings())
+        facts = attack_facts(
+            found, name=agreed.name, people=rows, epsilon=request.epsilon, delta=request.delta or 0.0
+        )
+        with uninterrupted():
+            text = json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False)
+            (folder.draft / "facts.json").write_text(text, encoding="utf-8")
+            (folder.draft / "attacks.txt").write_text(attack_text(facts) + "\n", encoding="utf-8")
+            drawn = draw_attacks(folder.draft / "attacks.svg", facts)
+            finished = folder.finish()
+    facts["picture"] = str(finished / "attacks.svg") if drawn else None
+    if as_json:
+        say_json(facts)
+        return
+    say(f"{attack_text(facts, width=width())}\n\nPicture: {facts['picture']}")
+
+
+attack.__doc__ = f"{attack.__doc__}\n{EXAMPLE}"
+
+
+def _chosen(option: str, found: str, choices: tuple[str, ...]) -> Any:
+    from colonnade.data.declaring import nearest
+
+    if found not in choices:
+        raise InputError(
+            f"{option}: found {found!r}; it must be one of {', '.join(choices)}.{nearest(found, choices)}"
+        )
+    return found
+
+
+def _refuse_private(files: Mapping[str, PartyFile]) -> None:
+    private = [str(file.path) for file in files.values() if not file.public]
+    if private:
+        raise PlanError(
+            "an attack shows other parties' rows and runs only on data that every party declared public; "
+            f"{', '.join(private)} did not. Nothing was run. Attack a data set that is public."
+        )
+
+
+def _aligned(job: Job, files: Mapping[str, PartyFile], advance: Advance) -> dict[str, Table]:
+    """The people that all parties have, in one order; with ledgers of its own, because nothing is spent."""
+    from colonnade.learn.federation import Federation
+
+    tables = [file.table() for file in files.values()]
+    if job.task != "classification":
+        raise PlanError(
+            f"{job.path}, task: found {job.task!r}; the attacks are on classification of two classes."
+        )
+    federation = Federation(
+        tables, budget=(1.0, 1e-5), alignment=job.alignment, timeout=job.timeout, public=True
+    )
+    federation.progress = advance
+    outcome = federation.align()
+    return {party: outcome.results[party].table for party in federation.group.owners}

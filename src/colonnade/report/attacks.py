@@ -1,0 +1,86 @@
+"""What attacks found, as lines and as one picture over the epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from colonnade.attacks.campaign import Finding
+from colonnade.report.curves import Axes, Line, draw
+from colonnade.report.facts import Facts
+from colonnade.report.text import table_lines, wrapped
+
+DEFENCES = {"none": "without a defence", "sound": "with noise before encryption"}
+
+
+def attack_facts(
+    findings: Iterable[Finding], *, name: str, people: int, epsilon: float, delta: float
+) -> Facts:
+    """Everything that was found, as plain values."""
+    return {
+        "name": name,
+        "people": people,
+        "epsilon": epsilon,
+        "delta": delta,
+        "findings": [finding.to_data() for finding in findings],
+    }
+
+
+def attack_text(facts: Facts, *, width: int | None = None) -> str:
+    """One line an attack, undefended first, with what chance would give and a 95 % interval.
+
+    >>> print(attack_text({"name": "risk", "people": 9, "epsilon": 0.5, "delta": 1e-5, "findings": []}))
+    risk: attacks on 9 people's records, declared public
+    """
+    lines = [f"{facts['name']}: attacks on {facts['people']} people's records, declared public"]
+    for defence, title in DEFENCES.items():
+        found = [finding for finding in facts["findings"] if finding["defence"] == defence]
+        if not found:
+            continue
+        promise = f" (ε = {facts['epsilon']:g}, δ = {facts['delta']:g})" if defence == "sound" else ""
+        lines += ["", f"The encrypted gradient {title}{promise}"]
+        lines += table_lines([(finding["attack"], success_text(finding)) for finding in found])
+        notes = {
+            f"{finding['attack']} ({finding['run']}): {finding['note']}"
+            for finding in found
+            if finding["note"]
+        }
+        lines += wrapped(sorted(notes), width, bullet="- ")
+    return "\n".join(lines)
+
+
+def success_text(finding: dict[str, Any]) -> str:
+    """How one attack ended.
+
+    >>> success_text({"success": None, "refused": "a at step 'x', from b: no", "run": "recorded", "attacker": "b"})
+    "refused: a at step 'x', from b: no"
+    """
+    if finding["success"] is None:
+        return f"refused: {finding['refused']}"
+    found = finding["success"]
+    interval = f"{found['low']:.3f} to {found['high']:.3f}"
+    who = f"{finding['attacker']} about {finding['target']}, {finding['run']}"
+    return f"{found['rate']:.3f} right ({interval}; by chance {found['chance']:.3f}), {who}"
+
+
+def draw_attacks(path: Path, facts: Facts) -> bool:
+    """Success over the epochs of every attack that has them, and chance; False if none has."""
+    lines: list[Line] = []
+    chances: Sequence[float] = ()
+    for finding in facts["findings"]:
+        epochs = finding["by_epoch"]
+        if epochs:
+            xs = tuple(float(number) for number in range(1, len(epochs) + 1))
+            defended = f"ε = {facts['epsilon']:g}" if finding["defence"] == "sound" else "no defence"
+            label = f"{defended}: {finding['attack']} ({finding['run']})"
+            lines.append(Line(label, xs, tuple(item["rate"] for item in epochs)))
+            if len(epochs) > len(chances) and finding["defence"] == "sound":
+                chances = [item["chance"] for item in epochs]
+    if not lines:
+        return False
+    if chances:
+        xs = tuple(float(number) for number in range(1, len(chances) + 1))
+        lines.append(Line("chance", xs, tuple(chances)))
+    draw(path, lines, Axes("epoch", "labels read right", whole_x=True), title=facts["name"])
+    return True
