@@ -1,9 +1,10 @@
 """The whole functional mechanism on Adult's size among four parties, beside its secure products alone in MPyC.
 
-Every party is a process of its own on loopback. Timed at the server, from the order to begin, given to parties that are
-connected and hold their tables, to the model: introductions, alignment, planning with the noise calibrated anew,
-ledgers, rounding, dealing, products, noise, opening, publishing, minimising. MPyC multiplies integers of the same size,
-as many columns as features and label make, and does nothing else; it runs with the same four owners and threshold 1.
+Every party is a process of its own on loopback. Timed at the server, from the order to begin, given to parties that
+have aligned their rows and agreed on the plan, to the model: ledgers, receipts, encoding and rounding, dealing,
+products, noise, opening, publishing, minimising. A first training, which also compiles kernels and makes tables of
+noise, is not counted. MPyC multiplies integers of the same size, as many columns as features and label make, and does
+nothing else; it runs with the same four owners and threshold 1.
 
     python benchmarks/functional.py --json [--data FOLDER]
 
@@ -12,6 +13,8 @@ FOLDER holds adult_train.parquet and adult_test.parquet; without it, columns are
 
 * ``times_faster_than_mpyc``: MPyC's seconds over the median of ours;
 * ``seconds``, ``mpyc_seconds``, ``processor_seconds`` (of all our processes together), ``coefficients``, ``features``;
+* ``session_seconds``: with what comes before, from connected strangers: introductions, alignment of equal ids,
+  calibration of the noise, comparison of plans;
 * ``accuracy``: of the model on its own rows, and ``majority``, what the larger class alone would give.
 """
 
@@ -41,7 +44,8 @@ from colonnade.data.targets import ClassLabel
 from colonnade.learn.functional import minimise, opened_objective
 from colonnade.ledger import Ledger
 from colonnade.protocols import functional_mechanism
-from colonnade.protocols.functional_mechanism import FunctionalRequest, functional_session, integer_rows
+from colonnade.protocols.functional_mechanism import FunctionalRequest, integer_rows, open_objective
+from colonnade.protocols.session import prepare
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_as
@@ -87,25 +91,29 @@ async def play(name: str, ports: dict[str, int], folder: Path | None) -> None:
 
     async def program(party: Party) -> None:
         while await asyncio.to_thread(sys.stdin.readline):
-            functional_mechanism._planned.cache_clear()  # so that calibration is part of what is timed
-            started = time.process_time()
+            functional_mechanism._planned.cache_clear()  # so that calibration is done anew
             once = replace(party, numbers={}, opened=set(), run="", tainted=False)
-            opened = await functional_session(once, table, REQUEST)
+            aligned, plan = await prepare(once, table, REQUEST)
+            print(json.dumps({"done": time.perf_counter()}), flush=True)
+            await asyncio.to_thread(sys.stdin.readline)
+            started = time.process_time()
+            opened = await open_objective(once, aligned, plan)
             answer: dict[str, Any] = {}
             if once.is_server:
                 found = minimise(opened_objective(opened))
                 answer = {"weights": found.weights.tolist(), "intercept": found.intercept}
-                answer["coefficients"] = opened.coefficients.tolist()
             answer |= {"done": time.perf_counter(), "processor": time.process_time() - started}
-            print(json.dumps(answer), flush=True)
+            print(json.dumps(answer | {"coefficients": opened.coefficients.tolist()}), flush=True)
 
     print(json.dumps("ready"), flush=True)
     await run_as(party, program)
     await channel.close()
 
 
-def trained(folder: Path | None, repeats: int) -> tuple[list[float], list[float], dict[str, Any]]:
-    """Seconds and processor seconds of each training after a first, untimed one; and the last model."""
+def trained(
+    folder: Path | None, repeats: int
+) -> tuple[list[float], list[float], list[float], dict[str, Any]]:
+    """Seconds of each training after a first, of what came before it, processor seconds; and the last model."""
     listening = [socket.create_server((LOOPBACK, 0)) for _ in GROUP.members]
     ports = {name: each.getsockname()[1] for name, each in zip(GROUP.members, listening, strict=True)}
     for each in listening:
@@ -122,25 +130,33 @@ def trained(folder: Path | None, repeats: int) -> tuple[list[float], list[float]
         )
         for name in GROUP.members
     }
-    seconds, processor, answers = [], [], {}
-    for name, process in processes.items():
-        if not process.stdout.readline():
-            raise SystemExit(f"{name} could not begin")
-    for _ in range(repeats + 1):
+
+    def all_do(verb: str) -> tuple[float, dict[str, Any]]:
+        """Seconds until the last, or for training until the server, is done; processes read one monotonic clock."""
         start = time.perf_counter()
         for process in processes.values():
-            process.stdin.write("train\n")
+            process.stdin.write(f"{verb}\n")
             process.stdin.flush()
         lines = {name: process.stdout.readline() for name, process in processes.items()}
         if not all(lines.values()):
             raise SystemExit(f"{', '.join(name for name, line in lines.items() if not line)} stopped")
         answers = {name: json.loads(line) for name, line in lines.items()}
-        seconds.append(answers[GROUP.server]["done"] - start)
+        last = max(answer["done"] for answer in answers.values())
+        return (answers[GROUP.server]["done"] if verb == "train" else last) - start, answers
+
+    seconds, before, processor, answers = [], [], [], {}
+    for name, process in processes.items():
+        if not process.stdout.readline():
+            raise SystemExit(f"{name} could not begin")
+    for _ in range(repeats + 1):
+        before.append(all_do("prepare")[0])
+        taken, answers = all_do("train")
+        seconds.append(taken)
         processor.append(sum(answer["processor"] for answer in answers.values()))
     for process in processes.values():
         process.stdin.close()
         process.wait()
-    return seconds[1:], processor[1:], answers[GROUP.server]
+    return seconds[1:], before[1:], processor[1:], answers[GROUP.server]
 
 
 def checked(folder: Path | None, model: dict[str, Any]) -> dict[str, Any]:
@@ -181,9 +197,10 @@ def main() -> None:
     if arguments.play:
         asyncio.run(play(arguments.play[0], json.loads(arguments.play[1]), arguments.data))
         return
-    seconds, processor, model = trained(arguments.data, arguments.repeats)
+    seconds, before, processor, model = trained(arguments.data, arguments.repeats)
     figures = checked(arguments.data, model)
     figures["seconds"] = round(statistics.median(seconds), 4)
+    figures["session_seconds"] = round(statistics.median(map(sum, zip(seconds, before, strict=True))), 4)
     figures["processor_seconds"] = round(statistics.median(processor), 4)
     bits = figures.pop("bits")
     if not arguments.alone:

@@ -122,8 +122,13 @@ class OpenedObjective:
 async def functional_session(
     party: Party, table: Table | None, request: FunctionalRequest
 ) -> OpenedObjective:
-    """Prepare, open the objective once, publish."""
+    """Prepare, then open the objective."""
     aligned, plan = await prepare(party, table, request)
+    return await open_objective(party, aligned, plan)
+
+
+async def open_objective(party: Party, aligned: AlignedTable | None, plan: FunctionalPlan) -> OpenedObjective:
+    """Open the objective of an agreed plan once, and publish it to every owner."""
     opened = await functional_mechanism(party, aligned, plan)
     coefficients = await _publish(party, opened, plan)
     await confirm(party, array_digest(coefficients) if coefficients.size else "")
