@@ -88,7 +88,7 @@ async def intermediate_results(
             residuals = await _answer(party, plan, state, batch=batch, targets=targets[rows])
         else:
             residuals = await _ask(party, plan, state, batch=batch)
-        _update(party, plan, state, batch=batch, residuals=residuals)
+        step_weights(party, plan, state, batch=batch, residuals=residuals)
         state.step += 1
         party.progress("steps", step + 1, total)
     return state
@@ -176,7 +176,9 @@ def _remember(state: Descent, message: Message) -> None:
     state.residuals.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes())
 
 
-def _update(party: Party, plan: IntermediatePlan, state: Descent, *, batch: Array, residuals: Array) -> None:
+def step_weights(
+    party: Party, plan: IntermediatePlan, state: Descent, *, batch: Array, residuals: Array
+) -> None:
     """One gradient step, divided by the nominal batch size, the penalty's step, and the projection."""
     free, rate = int(party.name == plan.active), plan.rate(party.name)
     # An overflow is not hidden: weights that are not finite stop the run.
