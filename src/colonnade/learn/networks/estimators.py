@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,13 +14,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
 from colonnade.data.coding import code
-from colonnade.errors import DataError, InputError
+from colonnade.errors import DataError, InputError, PlanError
 from colonnade.learn.columns import Rows
 from colonnade.learn.fitting import at_least
 from colonnade.learn.frame import Frame
+from colonnade.learn.joint_scoring import JointScores, score_jointly, trained_people
 from colonnade.learn.networks.extra import need_networks
 from colonnade.protocols.embeddings_plan import Mechanism, Regime
 from colonnade.protocols.embeddings_request import EmbeddingsRequest
+from colonnade.protocols.joint_scores import ScoresRequest
 from colonnade.protocols.plans import Task
 
 if TYPE_CHECKING:
@@ -175,12 +178,57 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 f"networks = {type(self.networks).__name__}: a name, or a mapping from parties to torch modules."
             )
 
-    def _scores(self, rows: Rows) -> Array:
-        """Exact sums of all parties' embeddings through the fusion model: a simulation of all parties."""
+    def joint_scores(
+        self, people: Federation, *, epsilon: float | None = None, delta: float | None = None
+    ) -> JointScores:
+        """Scores of people whose columns lie with the same parties; only the label holder sees them.
+
+        Their `sums` are what `decision_function` would give. Exact scores disclose, for each person, the others' sum of
+        embeddings to the label holder, and are refused for people this model was trained on; with ε the sums carry
+        noise and are charged. A model of the paper's regime scores public data only.
+        """
+        self._fitted()
+        from colonnade.learn.networks.training import features_of
+
+        if self.plan_.regime == "paper" and not people.public:
+            raise PlanError(
+                "this model was trained in the paper's regime: its scores would disclose the people it was trained on. "
+                "Train it with 'frozen' or 'private-local' to score people who are not public."
+            )
+        plan = self.plan_
+
+        def terms_of(party: str) -> Any:
+            import torch
+
+            network = self.networks_[party]
+            return lambda aligned: np.asarray(
+                network.embed_features(torch.from_numpy(features_of(aligned, plan.encoders[party], None))),
+                dtype=np.float64,
+            )
+
+        request = ScoresRequest(
+            receiver=plan.receiver,
+            width=plan.embedding,
+            bound=float(plan.bound),
+            weights="private" if plan.regime == "private-local" else "public",
+            epsilon=epsilon,
+            delta=delta,
+            alignment=people.alignment,
+        )
+        terms = {party: terms_of(party) for party in plan.contributors}
+        found = score_jointly(people, request, terms, trained_on=trained_people(self.run_))
+        scores = np.asarray(self.fusion_.scores(found.sums), dtype=np.float64)
+        return replace(found, sums=scores)
+
+    def _fitted(self) -> None:
         if not hasattr(self, "fusion_"):
             raise NotFittedError(
                 f"this {type(self).__name__} is not fitted. Call fit with a federation first."
             )
+
+    def _scores(self, rows: Rows) -> Array:
+        """Exact sums of all parties' embeddings through the fusion model: a simulation of all parties."""
+        self._fitted()
         import torch
 
         # `Frame` divides by √m for the moments family; networks read each column in its own units.

@@ -1,0 +1,108 @@
+"""Scores between parties: each computes its own term, and only the one that asks sees the sums.
+
+For linear models whose weights stay with their parties, and, through `NeuralClassifier.joint_scores`, for networks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.encoding import Encoder
+from colonnade.data.table import Table
+from colonnade.learn.privacy import Privacy
+from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresRequest, Terms, scores_session
+from colonnade.runtime.party import Party
+
+if TYPE_CHECKING:
+    from colonnade.learn.federation import Federation, Run
+    from colonnade.learn.frame import Frame
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class JointScores:
+    """What the receiver got: one row of sums per person, and whose they are. `statement` says what was disclosed."""
+
+    sums: Array
+    ids: tuple[str, ...]
+    statement: str
+    privacy: Privacy
+    run: Run[ScoresPlan]
+
+
+def score_jointly(
+    federation: Federation,
+    request: ScoresRequest,
+    terms: Mapping[str, Terms],
+    *,
+    trained_on: Mapping[str, Container[str]] | None = None,
+) -> JointScores:
+    """Sum the parties' terms for the people of a federation; a party without terms adds nothing."""
+
+    async def session(party: Party, table: Table | None, asked: ScoresRequest) -> Scored:
+        known = (trained_on or {}).get(party.name, frozenset())
+        return await scores_session(party, table, asked, terms.get(party.name), known)
+
+    run = federation.run(session, request)
+    found: Any = run.result(request.receiver)
+    return JointScores(
+        sums=found.sums,
+        ids=tuple(str(person) for person in found.aligned.table.ids()),
+        statement=run.plan.statement,
+        privacy=run.privacy,
+        run=run,
+    )
+
+
+def trained_people(run: Any) -> dict[str, frozenset[str]]:
+    """The ids that each party trained on, as it knows them itself."""
+    return {party: frozenset(map(str, aligned.table.ids())) for party, aligned in run.aligned.items()}
+
+
+def linear_terms(frame: Frame, coefficients: Array) -> dict[str, Terms]:
+    """Each party's part of a linear predictor on `frame.features`: x_q · w_q, one number per row of coefficients.
+
+    >>> from colonnade.data.columns import NumericColumn
+    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.learn.frame import Frame
+    >>> encoders = tuple((name, Encoder((NumericColumn(name, low=0, high=9),), "linear")) for name in ("bank", "shop"))
+    >>> sorted(linear_terms(Frame(encoders, LabelBlock(None)), np.ones((1, 2))))
+    ['bank', 'shop']
+    """
+    scale = math.sqrt(sum(encoder.attributes for _, encoder in frame.encoders))
+    terms: dict[str, Terms] = {}
+    start = 0
+    for party, encoder in frame.encoders:
+        weights = np.asarray(coefficients)[:, start : start + encoder.width] / scale
+        terms[party] = _linear_term(encoder, weights)
+        start += encoder.width
+    return terms
+
+
+def linear_bound(frame: Frame, coefficients: Array) -> float:
+    """No party's term of this linear predictor is larger: a block of an attribute has norm at most 1."""
+    scale = math.sqrt(sum(encoder.attributes for _, encoder in frame.encoders))
+    largest, start = 0.0, 0
+    for _, encoder in frame.encoders:
+        part = np.asarray(coefficients)[:, start : start + encoder.width]
+        reach = sum(np.linalg.norm(part[:, span], axis=1) for span in encoder.spans.values())
+        largest = max(largest, float(np.max(reach)) / scale if encoder.columns else 0.0)
+        start += encoder.width
+    # A little more than any rounding of floats could add.
+    return max(1e-6, largest * (1 + 1e-9))
+
+
+def _linear_term(encoder: Encoder, weights: Array) -> Terms:
+    def term(aligned: AlignedTable) -> Array:
+        blocks = [encoder.encode(block) @ weights.T for block in aligned.blocks()]
+        return np.concatenate(blocks)
+
+    return term

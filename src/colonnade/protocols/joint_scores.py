@@ -1,0 +1,314 @@
+"""Scores of people whose columns lie with several parties: only the one that asks sees them.
+
+Every party turns its part of each person into a few numbers, its term: a partial linear predictor, or an embedding. A
+secure sum shows the receiver the totals and nobody else anything.
+
+An exact total less the receiver's own term is the other parties' term for that person: it is disclosed, to that extent,
+and the statement says so. What must not be disclosed on top is what the weights learnt: they have to be released,
+public, or trained with privacy. And people the weights were trained on are refused, because a guarantee was given for
+them; with ε their totals can be released with noise, calibrated and charged like any other release.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.crypto.masks import SumRing
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.schema import PublicSchema
+from colonnade.data.table import Table
+from colonnade.errors import DataError, PlanError, PrivacyError
+from colonnade.ledger import Release
+from colonnade.noise.poisson_binomial import PoissonBinomialNoise
+from colonnade.privacy.calibrate import calibrate_poisson_binomial
+from colonnade.privacy.events import PoissonBinomial, Repeated, event_to_data
+from colonnade.privacy.guarantee import Guarantee
+from colonnade.privacy.neighbours import OthersPart, PartOf
+from colonnade.privacy.observers import PartyView
+from colonnade.protocols.agreement import digest
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.charging import charge_first
+from colonnade.protocols.plans import View, checked_delta, guarantees_of, lines_about
+from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
+from colonnade.protocols.session import confirm, prepare
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
+
+Weights = Literal["released", "public", "private"]
+Array = NDArray[np.float64]
+Terms = Callable[[AlignedTable], Array]
+# An exact term is rounded to one of 2^24 steps over its range.
+GRID = 1 << 23
+
+
+@dataclass(frozen=True)
+class ScoresPlan:
+    """One sum of `width` numbers per person, each party's within ±bound: exact, or noisy where β is positive."""
+
+    group: Group
+    schemas: tuple[PublicSchema, ...]
+    rows: int
+    receiver: str
+    width: int
+    bound: float
+    weights: Weights
+    delta: float
+    trials: int
+    beta: Fraction
+
+    @cached_property
+    def noise(self) -> PoissonBinomialNoise | None:
+        """The quantiser of a noisy sum."""
+        if not self.beta:
+            return None
+        return PoissonBinomialNoise(self.trials, self.beta, Fraction(str(self.bound)))
+
+    @property
+    def hiding(self) -> int:
+        """How many parties' terms the receiver does not know."""
+        return len(self.group.owners) - 1
+
+    @cached_property
+    def ring(self) -> SumRing:
+        """The integers that the sum is made in."""
+        return SumRing(
+            parties=len(self.group.owners), largest=2 * GRID if self.noise is None else self.trials
+        )
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What a noisy sum is to the receiver, about one party's part of a person and about all others' parts."""
+        if self.noise is None:
+            return ()
+        part = Repeated(PoissonBinomial(self.hiding, self.trials, self.beta), self.width)
+        whole = Repeated(PoissonBinomial(self.hiding, self.trials, self.beta, self.hiding), self.width)
+        alone = "it colludes with nobody (its own term it knows)"
+        observer = PartyView(self.receiver)
+        others = [owner for owner in self.group.owners if owner != self.receiver]
+        return (
+            *(View(observer, PartOf(owner), part, alone) for owner in others),
+            View(observer, OthersPart(), whole, alone),
+        )
+
+    @cached_property
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """One statement per view."""
+        return guarantees_of(self.views, self.delta)
+
+    @property
+    def statement(self) -> str:
+        """What is disclosed, in words."""
+        seen = f"Only {self.receiver} sees the scores."
+        if self.noise is not None:
+            return f"{seen} They carry noise; what they disclose is stated and charged."
+        return (
+            f"{seen} They are exact: a score less {self.receiver}'s own part is the other parties' part of it, so that "
+            f"{self.width} number(s) about each scored person are disclosed to {self.receiver}."
+        )
+
+    def release(self, party: str, *, run: str, reproducible: bool) -> Release:
+        """What an owner records: lines where the scores are noisy, the fact of disclosure where they are exact."""
+        lines = tuple(
+            line
+            for line in (lines_about(party, self.views) if party in self.group.owners else ())
+            if line.unit in (f"own-part:{party}", OthersPart().name)
+        )
+        how = "noisy" if self.noise is not None else "exact"
+        return Release(
+            id=f"{run}/scores",
+            run=run,
+            plan=self.hash,
+            what=f"{how} joint scores of {self.rows} people",
+            receiver=self.receiver,
+            lines=lines,
+            reproducible=reproducible,
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """The whole plan as plain values."""
+        return {
+            "protocol": "joint scores",
+            "format": 1,
+            "owners": list(self.group.owners),
+            "server": self.group.server,
+            "schemas": {schema.party: schema.to_data() for schema in self.schemas},
+            "rows": self.rows,
+            "receiver": self.receiver,
+            "width": self.width,
+            "bound": self.bound,
+            "weights": self.weights,
+            "delta": self.delta,
+            "trials": self.trials,
+            "beta": str(self.beta),
+            "grid": GRID,
+            "views": {view.unit.name: event_to_data(view.event) for view in self.views},
+        }
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the plan."""
+        return digest(self.to_data())
+
+
+@dataclass(frozen=True)
+class ScoresRequest:
+    """Who asks for scores, of what width and within which bound, and why the weights may be used.
+
+    `weights` are "released", "public" (frozen or random) or "private" (trained with differential privacy). ε asks for
+    noisy scores, charged at δ.
+
+    >>> ScoresRequest(receiver="bank", width=1, bound=4.0, weights="released").to_data()["epsilon"] is None
+    True
+    """
+
+    receiver: str
+    width: int
+    bound: float
+    weights: Weights
+    epsilon: float | None = None
+    delta: float | None = None
+    accepted_delta: float | None = None
+    trials: int = 16
+    alignment: Alignment = "auto"
+
+    def to_data(self) -> dict[str, Any]:
+        """The request as plain values, for the parties to compare."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {"method": "joint scores", **fields}
+
+    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> ScoresPlan:
+        """The plan for these people."""
+        return plan_scores(self, group, schemas, rows)
+
+
+@lru_cache(maxsize=32)
+def plan_scores(
+    request: ScoresRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+) -> ScoresPlan:
+    """The plan of one round of scores; parties in one process share the work."""
+    if request.receiver not in group.owners:
+        raise PlanError(
+            f"{request.receiver!r} should receive the scores but is not among the owners ({', '.join(group.owners)})."
+        )
+    if request.weights not in get_args(Weights):
+        raise PlanError(
+            f"weights = {request.weights!r}: joint scores need weights that are released, public or privately trained. "
+            "Scores by other weights disclose the people they were trained on."
+        )
+    if request.width < 1 or request.trials < 1 or not (math.isfinite(request.bound) and request.bound > 0):
+        raise PlanError(
+            f"width = {request.width}, bound = {request.bound:g}, trials = {request.trials}: all of them are positive."
+        )
+    target = 1.0 if request.epsilon is None else request.epsilon
+    delta = checked_delta(target, request.delta, request.accepted_delta, rows)
+    beta = Fraction(0)
+    if request.epsilon is not None:
+        found = calibrate_poisson_binomial(
+            len(group.owners) - 1,
+            trials=(request.trials,),
+            times=request.width,
+            epsilon=request.epsilon,
+            delta=delta,
+        )
+        beta = Fraction(found.beta)
+    return ScoresPlan(
+        group=group,
+        schemas=schemas,
+        rows=rows,
+        receiver=request.receiver,
+        width=request.width,
+        bound=float(request.bound),
+        weights=request.weights,
+        delta=delta,
+        trials=request.trials,
+        beta=beta,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """What a member comes away with: the sums and the people they belong to at the receiver, nothing elsewhere."""
+
+    plan: ScoresPlan
+    run: str
+    reproducible: bool
+    aligned: AlignedTable | None
+    sums: Array | None
+
+
+async def scores_session(
+    party: Party,
+    table: Table | None,
+    request: ScoresRequest,
+    terms: Terms | None,
+    trained_on: Container[str] = frozenset(),
+) -> Scored:
+    """Meet, align, agree, record, sum once. `trained_on` are the ids of this party that the weights learnt from."""
+    aligned, plan = await prepare(party, table, request)
+    mine = None
+    if aligned is not None:
+        _refuse_trained(party, plan, aligned, trained_on)
+        mine = _checked(party, plan, np.zeros((plan.rows, plan.width)) if terms is None else terms(aligned))
+    release = plan.release(party.name, run=party.run, reproducible=party.tainted)
+    await charge_first(party, release)
+    streams = await share_mask_keys(party, party.group.owners)
+    total = await secure_sum(
+        party,
+        None if mine is None else _counts(party, plan, mine),
+        (plan.rows, plan.width),
+        streams=streams,
+        among=party.group.owners,
+        ring=plan.ring,
+        receiver=plan.receiver,
+        release=release,
+        step="scores",
+    )
+    await confirm(party, "")
+    return Scored(plan, party.run, party.tainted, aligned, None if total is None else _read(plan, total))
+
+
+def _counts(party: Party, plan: ScoresPlan, terms: Array) -> NDArray[np.int64]:
+    if plan.noise is not None:
+        return plan.noise.draw(terms, party.randomness)
+    return np.rint(terms * (GRID / plan.bound)).astype(np.int64) + GRID
+
+
+def _read(plan: ScoresPlan, total: NDArray[np.uint64]) -> Array:
+    parties = len(plan.group.owners)
+    if plan.noise is not None:
+        return plan.noise.estimate(total, parties=parties)
+    return (total.astype(np.float64) - parties * GRID) * (plan.bound / GRID)
+
+
+def _checked(party: Party, plan: ScoresPlan, terms: Array) -> Array:
+    if terms.shape != (plan.rows, plan.width):
+        raise DataError(
+            f"{party.name}: the terms of {plan.rows} people have shape {terms.shape}; {plan.width} a person were agreed."
+        )
+    # Written so that what is not a number fails it too.
+    if not (np.abs(terms) <= plan.bound).all():
+        raise DataError(
+            f"{party.name}: some terms lie outside ±{plan.bound:g} or are not numbers. Agree on a larger bound."
+        )
+    return terms
+
+
+def _refuse_trained(
+    party: Party, plan: ScoresPlan, aligned: AlignedTable, trained_on: Container[str]
+) -> None:
+    if plan.noise is not None:
+        return
+    found = sum(str(person) in trained_on for person in aligned.table.ids())
+    if found:
+        raise PrivacyError(
+            f"{party.name}: {found} of the {plan.rows} people to score were trained on, and exact scores would show "
+            "more of them than was promised. Leave them out, or give epsilon: their scores then carry noise and are charged."
+        )
