@@ -13,7 +13,8 @@ from colonnade.errors import PlanError
 from colonnade.protocols.functional_blocks import Block
 from colonnade.protocols.functional_noise import LAWS, BlockNoise, Law, least_noise, truncation_delta
 from colonnade.protocols.functional_plan import Domain, FunctionalPlan
-from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MOST_COLUMNS
+from colonnade.protocols.limits import check_memory, gamma_advice
+from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.plans import Task, check_keepers, check_parties, checked_delta
 from colonnade.runtime.group import Group
 
@@ -63,7 +64,10 @@ def plan_functional(
     try:
         return _calibrated(blank, laws)
     except PlanError as error:
-        raise type(error)(f"{error} {_advice(blank, laws, least)}") from None
+        advice = gamma_advice(
+            lambda grid: _calibrated(replace(blank, gamma=grid), laws), least=least, asked=gamma
+        )
+        raise type(error)(f"{error} {advice}") from None
 
 
 def _check_columns(plan: FunctionalPlan) -> None:
@@ -81,13 +85,7 @@ def _check_columns(plan: FunctionalPlan) -> None:
             f"{mapped[0]} maps its columns, and what a map makes has a bounded norm but no bounds of its own. "
             "Choose domain = 'ball', or leave the map out."
         )
-    columns = plan.dissection.columns
-    if columns > MOST_COLUMNS:
-        memory = columns * columns * 8 / 2**30
-        raise PlanError(
-            f"the declared columns make an objective of {columns} columns, {memory:.0f} GiB at every keeper; "
-            f"{MOST_COLUMNS} columns are the most. Declare fewer of them."
-        )
+    check_memory(plan.dissection.columns, what="an objective")
 
 
 def _chosen(
@@ -144,22 +142,3 @@ def _noises(plan: FunctionalPlan, laws: tuple[Law, ...]) -> tuple[BlockNoise, ..
         least_noise(laws, plan.change(block), plan.group, entries=block.size, epsilon=epsilon, delta=share)
         for block, (_, epsilon) in zip(plan.dissection.blocks, plan.epsilons, strict=True)
     )
-
-
-def _advice(plan: FunctionalPlan, laws: tuple[Law, ...], least: int) -> str:
-    """The largest γ below the one asked for at which this plan can be made."""
-
-    def fits(gamma: int) -> bool:
-        try:
-            _calibrated(replace(plan, gamma=gamma), laws)
-        except PlanError:
-            return False
-        return True
-
-    if plan.gamma <= least or not fits(least):
-        return f"No gamma from {least} up fits: use fewer rows, fewer columns or another noise."
-    low, high = least, plan.gamma
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return f"The largest gamma that fits is {low}."

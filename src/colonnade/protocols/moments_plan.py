@@ -16,7 +16,7 @@ from typing import Any
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Encoder, Mode
 from colonnade.data.label import LabelBlock
-from colonnade.data.quantizer import Quantizer, Rounding
+from colonnade.data.quantizer import LEAST_GAMMA, Quantizer, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
 from colonnade.ledger import Line, Release
@@ -35,6 +35,7 @@ from colonnade.privacy.sensitivity.matrix import (
 )
 from colonnade.protocols.agreement import digest
 from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
+from colonnade.protocols.limits import check_memory, gamma_advice
 from colonnade.protocols.plans import (
     Task,
     View,
@@ -48,8 +49,6 @@ from colonnade.protocols.shared import block_rows
 from colonnade.runtime.group import Group
 
 DEFAULT_GAMMA = 1 << 12
-# A peer's declaration decides how large the matrix is; 2^15 columns are 8 GiB.
-MOST_COLUMNS = 1 << 15
 
 
 @dataclass(frozen=True)
@@ -285,18 +284,24 @@ def plan_moments(
     check_parties(group, schemas, task)
     delta = checked_delta(epsilon, delta, accepted_delta, rows)
 
-    def with_mu(mu: Fraction) -> MomentsPlan:
-        return MomentsPlan(task, group, rows, schemas, float(epsilon), delta, gamma, mu, rounding)
+    def plan_with(mu: Fraction, grid: int) -> MomentsPlan:
+        return MomentsPlan(task, group, rows, schemas, float(epsilon), delta, grid, mu, rounding)
 
-    size = with_mu(Fraction(1)).size
-    if size > MOST_COLUMNS:
-        raise PlanError(
-            f"the declared columns make a matrix of {size} columns; {MOST_COLUMNS} is the most. Declare fewer of them."
-        )
-    server = with_mu(Fraction(1)).views[0].event
-    plan = with_mu(calibrate(lambda mu: _scaled(server, mu), epsilon=epsilon, delta=delta))
-    _ = plan.field  # refuses here, before any data is touched, what could wrap around
-    return plan
+    blank = plan_with(Fraction(1), gamma)
+    check_memory(blank.size)
+    _ = blank.quantizers  # refuses what is no grid at all
+
+    def calibrated(grid: int) -> MomentsPlan:
+        server = plan_with(Fraction(1), grid).views[0].event
+        plan = plan_with(calibrate(lambda mu: _scaled(server, mu), epsilon=epsilon, delta=delta), grid)
+        _ = plan.field  # refuses here, before any data is touched, what could wrap around
+        return plan
+
+    try:
+        return calibrated(gamma)
+    except PlanError as error:
+        advice = gamma_advice(calibrated, least=LEAST_GAMMA[rounding], asked=gamma)
+        raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
 
 
 def _scaled(event: Event, mu: Fraction) -> Event:
