@@ -291,7 +291,7 @@ def _read(plan: ScoresPlan, total: NDArray[np.uint64]) -> Array:
 def _checked(party: Party, plan: ScoresPlan, terms: Array) -> Array:
     if terms.shape != (plan.rows, plan.width):
         raise DataError(
-            f"{party.name}: the terms of {plan.rows} people have shape {terms.shape}; {plan.width} a person were agreed."
+            f"{party.name}: the terms of {plan.rows} people have shape {terms.shape}; agreed were {plan.width} each."
         )
     # Written so that what is not a number fails it too.
     if not (np.abs(terms) <= plan.bound).all():
@@ -310,5 +310,5 @@ def _refuse_trained(
     if found:
         raise PrivacyError(
             f"{party.name}: {found} of the {plan.rows} people to score were trained on, and exact scores would show "
-            "more of them than was promised. Leave them out, or give epsilon: their scores then carry noise and are charged."
+            "more of them than was promised. Leave them out, or give epsilon: scores then carry noise and are charged."
         )
