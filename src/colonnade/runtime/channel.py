@@ -30,3 +30,12 @@ class Channel(Protocol):
     def stop(self, reason: str | None) -> None:
         """Leave. Peers that wait for this party learn the reason; None means it has finished."""
         ...
+
+
+def readable(reason: str) -> str:
+    """A peer's words without what could move a terminal's cursor.
+
+    >>> readable("no" + chr(27) + "budget")
+    'no budget'
+    """
+    return "".join(c if c.isprintable() else " " for c in reason)

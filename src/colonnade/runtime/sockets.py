@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping
 
 from colonnade.errors import LocalProtocolError, PeerTimeout, RemoteProtocolError
-from colonnade.runtime.channel import Frame
+from colonnade.runtime.channel import Frame, readable
 from colonnade.runtime.wire import MAX_FRAME
 
 LOOPBACK = "127.0.0.1"
@@ -98,7 +98,7 @@ class SocketChannel:
                 f"See whether {peer} still runs; a longer timeout goes into the job."
             ) from None
         if kind == _STOP:
-            why = _readable(frame) or "before it sent what was expected"
+            why = readable(frame.decode(errors="replace")) or "before it sent what was expected"
             raise RemoteProtocolError(f"{self.name} waits at step {step!r}, but {peer} stopped: {why}")
         if sent != step:
             raise RemoteProtocolError(f"{self.name} is at step {step!r} but {peer} sent {sent!r}")
@@ -127,11 +127,6 @@ class SocketChannel:
                 f"{self.name} has no connection to {name!r}; its peers are {sorted(self._peers)}"
             )
         return self._peers[name]
-
-
-def _readable(reason: Frame) -> str:
-    """A peer's words without what could move a terminal's cursor."""
-    return "".join(c if c.isprintable() else " " for c in reason.decode(errors="replace"))
 
 
 async def connect(name: str, ports: Mapping[str, int], *, timeout: float = 30.0) -> SocketChannel:

@@ -1,0 +1,145 @@
+"""A member's kit: the folder with its certificate, its key and what its FLARE process may do.
+
+`startup` holds the certificate, the key, the federation's root and the server's address; `local` is the member's own.
+Kits forbid what Colonnade does not need: no code with jobs, no class but the two that run a job, no shell commands from
+administrators, no log streaming to the server.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from colonnade.errors import InputError
+from colonnade.runtime.identity import Identity, Trust
+
+#: The two classes that a job may name; both are part of the installed package.
+COORDINATOR = "colonnade.learn.remote.Coordinator"
+MEMBER = "colonnade.learn.remote.Member"
+
+Kind = Literal["server", "party", "admin"]
+_FILES: Mapping[str, Kind] = {
+    "fed_server.json": "server",
+    "fed_client.json": "party",
+    "fed_admin.json": "admin",
+}
+SITE_FILE = "colonnade.json"
+RUNS = "runs"
+# What an administrator may ask of a site. Shell commands would let whoever administrates the federation read a
+# party's files, and code in a job would run with a party's data.
+_RIGHTS = {
+    "submit_job": "any",
+    "clone_job": "none",
+    "manage_job": "any",
+    "download_job": "any",
+    "view": "any",
+    "operate": "o:site",
+    "shell_commands": "none",
+    "byoc": "none",
+    "server-predeployed-flwr": "none",
+}
+
+
+@dataclass(frozen=True)
+class Kit:
+    """A kit in a folder, as `federation join` or `federation new` made it."""
+
+    path: Path
+    kind: Kind
+    startup: Mapping[str, Any]
+
+    @classmethod
+    def load(cls, path: str | Path) -> Kit:
+        """The kit in this folder."""
+        path = Path(path).resolve()
+        for file, kind in _FILES.items():
+            found = path / "startup" / file
+            if found.exists():
+                try:
+                    return cls(path, kind, json.loads(found.read_text(encoding="utf-8")))
+                except ValueError:
+                    raise InputError(
+                        f"{found} is damaged. Make the kit again with `colonnade federation join`."
+                    ) from None
+        raise InputError(
+            f"{path} is no kit: it has no startup/fed_client.json, fed_server.json or fed_admin.json. Name the folder "
+            "that `colonnade federation new` or `colonnade federation join` made."
+        )
+
+    def identity(self) -> Identity:
+        """Who this kit proves its holder to be."""
+        stem = "server" if self.kind == "server" else "client"
+        return Identity.load(self.path / "startup" / f"{stem}.crt", self.path / "startup" / f"{stem}.key")
+
+    def trust(self) -> Trust:
+        """The root that this kit was issued under, with the pins of its own site file."""
+        return Trust.load(self.path / "startup" / "rootCA.pem", self.site().get("pins"))
+
+    @property
+    def server(self) -> str:
+        """The name in the server's certificate."""
+        if self.kind == "server":
+            return self.identity().name
+        if self.kind == "admin":
+            return str(self.startup["admin"]["server_identity"])
+        return str(self.startup["servers"][0]["identity"])
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the federation's server."""
+        if self.kind == "admin":
+            return str(self.startup["admin"]["host"]), int(self.startup["admin"]["port"])
+        host, _, port = str(self.startup["servers"][0]["service"]["target"]).rpartition(":")
+        return host, int(port)
+
+    def site(self) -> dict[str, Any]:
+        """What the holder of this kit told it: files, pins."""
+        path = self.path / "local" / SITE_FILE
+        if not path.exists():
+            return {}
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            raise InputError(f"{path} is not JSON. `colonnade party start` writes it anew.") from None
+        return found if isinstance(found, dict) else {}
+
+    def tell_site(self, facts: Mapping[str, Any]) -> None:
+        """Write the site file."""
+        text = json.dumps(dict(facts), indent=1, ensure_ascii=False)
+        (self.path / "local" / SITE_FILE).write_text(text + "\n", encoding="utf-8")
+
+    def run_folder(self, job: str) -> Path:
+        """Where this member keeps what came of a job."""
+        return self.path / RUNS / job
+
+    def harden(self) -> None:
+        """Forbid everything that Colonnade does not need, in this kit's own files."""
+        local = self.path / "local"
+        if self.kind == "admin":
+            return
+        resources = json.loads((local / "resources.json.default").read_text(encoding="utf-8"))
+        resources |= {
+            "class_list_enforcement_mode": "enforce",
+            "class_allow_list": [COORDINATOR if self.kind == "server" else MEMBER],
+            "allow_log_streaming": False,
+        }
+        # Logs of a party's process stay with the party.
+        streamers = ("site_log_streamer", "log_receiver")
+        resources["components"] = [item for item in resources["components"] if item["id"] not in streamers]
+        if self.kind == "server":
+            _keep_inside(resources, self.path)
+        rights = dict.fromkeys(("project_admin", "org_admin", "lead"), _RIGHTS)
+        authorization = {"format_version": "1.0", "permissions": {**rights, "member": {"view": "any"}}}
+        for name, content in (("resources", resources), ("authorization", authorization)):
+            (local / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _keep_inside(resources: dict[str, Any], path: Path) -> None:
+    """Keep jobs and snapshots in the kit's own folder instead of a temporary one that everybody may read."""
+    resources["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"] = str(path / "snapshots")
+    for item in resources["components"]:
+        if item["id"] == "job_manager":
+            item["args"]["uri_root"] = str(path / "jobs")

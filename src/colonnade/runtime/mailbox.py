@@ -1,0 +1,117 @@
+"""Frames that arrive on other threads, put in order for one event loop.
+
+An engine delivers on threads of its own, in any order, perhaps twice. Frames are numbered by their sender; here each
+line hands them out once and in order. Nothing in it knows an engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+
+from colonnade.errors import PeerTimeout, RemoteProtocolError
+from colonnade.runtime.wire import MAX_FRAME
+
+#: Frames a sender may be ahead of its receiver.
+AHEAD = 4
+_MOST_PIECES = 1 << 12
+
+
+@dataclass
+class _Line:
+    due: int = 0
+    whole: dict[int, tuple[str, bytes]] = field(default_factory=dict)
+    pieces: dict[int, dict[int, bytes]] = field(default_factory=dict)
+    ended: bool = False
+    reason: str | None = None
+
+
+class Mailbox:
+    """What has arrived for one member of one job and was not asked for yet."""
+
+    def __init__(self, name: str, peers: tuple[str, ...]) -> None:
+        self.name = name
+        self._lines = {peer: _Line() for peer in peers}
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._bell = asyncio.Event()
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wake this loop from now on. Frames may have arrived before it began."""
+        with self._lock:
+            self._loop = loop
+
+    def put(self, peer: str, number: int, step: str, piece: bytes, *, index: int = 0, of: int = 1) -> int:
+        """Keep one piece of a frame and return how many of the peer's frames were taken by now.
+
+        A piece that was there before is dropped, as is everything from strangers and what no sender that keeps to
+        `AHEAD` would send: an engine may repeat, and memory is bounded.
+        """
+        line = self._lines.get(peer)
+        if line is None:
+            return 0
+        with self._lock:
+            fits = line.due <= number < line.due + AHEAD and 0 <= index < of <= _MOST_PIECES
+            if fits and number not in line.whole and not line.ended:
+                held = line.pieces.setdefault(number, {})
+                held.setdefault(index, piece)
+                if sum(map(len, held.values())) > MAX_FRAME:
+                    line.ended, line.reason = True, "it sent a frame over the limit"
+                elif len(held) == of:
+                    line.whole[number] = (step, b"".join(held[at] for at in range(of)) if of > 1 else piece)
+                    del line.pieces[number]
+            taken = line.due
+        self._ring()
+        return taken
+
+    def taken(self, peer: str) -> int:
+        """How many of a peer's frames were asked for by now."""
+        line = self._lines.get(peer)
+        return 0 if line is None else line.due
+
+    def end(self, peer: str, reason: str | None) -> None:
+        """No more comes from this peer than is here already; the first reason counts."""
+        line = self._lines.get(peer)
+        if line is None:
+            return
+        with self._lock:
+            if not line.ended:
+                line.ended, line.reason = True, reason
+        self._ring()
+
+    def ended(self, peer: str) -> bool:
+        """Whether a peer has left, or is known to be gone."""
+        return self._lines[peer].ended
+
+    async def take(self, peer: str, step: str, timeout: float) -> bytes:
+        """The next frame of a peer, which must be for `step`."""
+        line = self._lines[peer]
+        try:
+            async with asyncio.timeout(timeout):
+                while line.due not in line.whole:
+                    if line.ended:
+                        why = f": {line.reason}" if line.reason else " before it sent what was expected"
+                        raise RemoteProtocolError(
+                            f"{self.name} waits at step {step!r}, but {peer} stopped{why}"
+                        )
+                    self._bell.clear()
+                    if line.due in line.whole or line.ended:
+                        continue
+                    await self._bell.wait()
+        except TimeoutError:
+            raise PeerTimeout(
+                f"{self.name} waited {timeout:g} s at step {step!r} for {peer}, which sent nothing. "
+                f"See whether {peer} still runs; a longer timeout goes into the job."
+            ) from None
+        with self._lock:
+            sent, frame = line.whole.pop(line.due)
+            line.due += 1
+        if sent != step:
+            raise RemoteProtocolError(f"{self.name} is at step {step!r} but {peer} sent {sent!r}")
+        return frame
+
+    def _ring(self) -> None:
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._bell.set)

@@ -1,0 +1,43 @@
+"""FLARE's own cells in one process: real messaging and a real relay, without FLARE's processes."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from nvflare.fuel.f3.cellnet.cell import Cell
+from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+from nvflare.fuel.f3.stats_pool import StatsPoolManager
+
+Relay = Callable[[Any], Any]
+
+
+@contextmanager
+def cells(names: tuple[str, ...], *, relay: Relay | None = None) -> Iterator[dict[str, Any]]:
+    """The server's cell and one for each site, which talk through it; `relay` sees the requests that it receives."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"tcp://localhost:{probe.getsockname()[1]}"
+    made: dict[str, Any] = {}
+    try:
+        for name in ("server", *names):
+            made[name] = Cell(
+                name, root_url=url, secure=False, credentials={}, create_internal_listener=False
+            )
+            # Cells of one process would hand messages to each other past the relay, and keep their names for good.
+            CoreCell.ALL_CELLS.clear()
+            StatsPoolManager.pools.clear()
+            made[name].start()
+        if relay is not None:
+            made["server"].core_cell.set_message_interceptor(relay)
+        yield made
+    finally:
+        for cell in made.values():
+            cell.stop()
+
+
+def addresses(made: dict[str, Any]) -> dict[str, str]:
+    """Where each member's cell is reached."""
+    return {name: cell.core_cell.get_fqcn() for name, cell in made.items()}

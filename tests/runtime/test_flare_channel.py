@@ -1,0 +1,178 @@
+"""The contract with FLARE's messaging: what the channel needs of it, on FLARE's own cells."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import nvflare
+import pytest
+from cells import addresses, cells
+from nvflare.fuel.f3.cellnet.defs import ReturnCode
+from nvflare.fuel.f3.cellnet.utils import make_reply
+
+from colonnade.errors import LocalProtocolError, PeerTimeout, RemoteProtocolError
+from colonnade.runtime.flare import FlareChannel, server_address, site_address
+
+NAMES = ("server", "bank", "shop")
+
+
+def talk(
+    program: Callable[[dict[str, FlareChannel], dict[str, Any]], Awaitable[Any]],
+    *,
+    relay: Callable[[Any], Any] | None = None,
+) -> Any:
+    """Run a program over channels between a server and two sites."""
+    with cells(NAMES[1:], relay=relay) as made:
+        channels = {name: FlareChannel(name, made[name], addresses(made)) for name in NAMES}
+
+        async def main() -> Any:
+            await asyncio.gather(*(channel.open(20) for channel in channels.values()))
+            try:
+                return await program(channels, made)
+            finally:
+                await asyncio.gather(*(channel.close() for channel in channels.values()))
+
+        return asyncio.run(main())
+
+
+def frames(message: Any) -> bool:
+    return bool(message.get_header("of"))
+
+
+def test_the_pinned_release_of_flare_is_the_one_that_is_tested() -> None:
+    assert nvflare.__version__ == "2.9.0"
+
+
+def test_members_have_the_addresses_that_flare_gives_them() -> None:
+    assert (server_address("j"), site_address("bank", "j")) == ("server.j", "bank.j")
+
+
+def test_frames_arrive_as_they_were_sent_between_sites_and_with_the_server() -> None:
+    async def program(channels: dict[str, FlareChannel], made: Any) -> None:
+        for one in NAMES:
+            for other in NAMES:
+                if one != other:
+                    for number in range(3):
+                        await channels[one].send(other, f"s{number}", f"{one}{number}".encode())
+        for one in NAMES:
+            for other in NAMES:
+                if one != other:
+                    for number in range(3):
+                        found = await channels[other].receive(one, f"s{number}", 10)
+                        assert found == f"{one}{number}".encode()
+
+    talk(program)
+
+
+def test_large_frames_go_in_pieces_and_a_slow_receiver_slows_the_sender_down() -> None:
+    large = bytes(range(256)) * (36 << 10)
+
+    async def program(channels: dict[str, FlareChannel], made: Any) -> int:
+        async def sender() -> None:
+            for number in range(8):
+                await channels["bank"].send("shop", str(number), large)
+
+        sending = asyncio.create_task(sender())
+        await asyncio.sleep(0.5)
+        ahead = channels["bank"]._sent["shop"]
+        for number in range(8):
+            assert await channels["shop"].receive("bank", str(number), 20) == large
+        await sending
+        return ahead
+
+    assert talk(program) <= 5
+
+
+def test_what_the_relay_loses_or_delays_is_sent_again_and_what_it_repeats_is_dropped() -> None:
+    lost: list[int] = []
+
+    def relay(message: Any) -> Any:
+        if frames(message) and len(lost) < 4:
+            lost.append(1)
+            time.sleep(0.05)
+            return make_reply(ReturnCode.TIMEOUT)
+        return None
+
+    async def program(channels: dict[str, FlareChannel], made: Any) -> list[bytes]:
+        for number in range(4):
+            await channels["bank"].send("shop", "s", bytes([number]))
+        repeated = channels["shop"]._mailbox.put("bank", 0, "s", b"again")
+        assert repeated == 0
+        return [await channels["shop"].receive("bank", "s", 10) for _ in range(4)]
+
+    assert talk(program, relay=relay) == [bytes([number]) for number in range(4)]
+    assert len(lost) == 4
+
+
+def test_a_peer_whose_process_is_gone_is_named_long_before_the_timeout() -> None:
+    async def program(channels: dict[str, FlareChannel], made: Any) -> None:
+        threading.Thread(target=made["shop"].stop, daemon=True).start()
+        with pytest.raises(RemoteProtocolError, match="bank waits at step 'columns 3', but shop stopped"):
+            await channels["bank"].receive("shop", "columns 3", 60)
+        with pytest.raises(RemoteProtocolError, match="bank at step 'noise': shop cannot be reached"):
+            await channels["bank"].send("shop", "noise", b"x")
+
+    talk(program)
+
+
+def test_a_peer_that_stops_says_why_without_moving_the_cursor() -> None:
+    async def program(channels: dict[str, FlareChannel], made: Any) -> None:
+        channels["shop"].stop("no\x1b[2Jbudget")
+        with pytest.raises(RemoteProtocolError, match=r"shop stopped: no \[2Jbudget"):
+            await channels["bank"].receive("shop", "s", 10)
+
+    talk(program)
+
+
+def test_a_slow_peer_is_waited_for_and_then_named() -> None:
+    async def program(channels: dict[str, FlareChannel], made: Any) -> None:
+        with pytest.raises(PeerTimeout, match=r"bank waited 1.5 s at step 's' for shop"):
+            await channels["bank"].receive("shop", "s", 1.5)
+        await channels["shop"].send("bank", "s", b"late")
+        assert await channels["bank"].receive("shop", "s", 10) == b"late"
+
+    talk(program)
+
+
+def test_a_member_that_never_comes_is_named() -> None:
+    with cells(("bank",)) as made:
+        channel = FlareChannel("bank", made["bank"], {**addresses(made), "shop": "shop"})
+        channel._addresses.pop("server")
+        with pytest.raises(PeerTimeout, match=r"bank waited 0.2 s for shop to join"):
+            asyncio.run(channel.open(0.2))
+
+
+def test_strangers_have_no_line() -> None:
+    async def program(channels: dict[str, FlareChannel], made: Any) -> None:
+        with pytest.raises(LocalProtocolError, match="no connection to 'mallory'"):
+            await channels["bank"].send("mallory", "s", b"x")
+        with pytest.raises(LocalProtocolError, match="no connection to 'mallory'"):
+            await channels["bank"].receive("mallory", "s", 1)
+
+    talk(program)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"number": "0", "index": 0, "of": 1, "step": "s"}, {"number": 0, "index": 0, "of": 1, "step": 7}],
+    ids=json.dumps,
+)
+def test_requests_of_another_shape_are_refused(headers: dict[str, Any]) -> None:
+    from nvflare.fuel.f3.cellnet.utils import new_cell_message
+
+    async def program(channels: dict[str, FlareChannel], made: Any) -> str:
+        def ask() -> Any:
+            message = new_cell_message(dict(headers), b"x")
+            return made["shop"].core_cell.send_request(
+                "colonnade", "frame", addresses(made)["bank"], message, 5
+            )
+
+        reply = await asyncio.get_running_loop().run_in_executor(None, ask)
+        return str(reply.get_header("cn__return_code"))
+
+    assert talk(program) == ReturnCode.INVALID_REQUEST
