@@ -16,6 +16,7 @@ from colonnade.learn.glm_options import (
     linear_model,
 )
 from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.intermediate_request import IntermediateRequest
 from colonnade.protocols.intermediate_results import intermediate_session
 from colonnade.protocols.linear_models import Loss
@@ -68,6 +69,23 @@ def request_of(federation: Federation, asked: Asked, loss: Loss) -> Intermediate
             "calibration = 'paper' is HDP-VFL's own formula, which protects nobody: it runs only on data that every "
             "party declared public. Use calibration = 'sound'."
         )
+    return _request(asked, federation.alignment, loss)
+
+
+def request(asked: Asked, alignment: Alignment) -> IntermediateRequest:
+    """What the parties compare. The paper's own mode runs on public data, in one process, and nowhere else."""
+    options = intermediate_options(asked)
+    if options.calibration == "paper":
+        raise PlanError(
+            "calibration = 'paper' runs on public data in one process. Use calibration = 'sound'."
+        )
+    loss = chosen_loss(asked, options)
+    check_identity_link(loss)
+    return _request(asked, alignment, loss)
+
+
+def _request(asked: Asked, alignment: Alignment, loss: Loss) -> IntermediateRequest:
+    options = intermediate_options(asked)
     return IntermediateRequest(
         loss=loss,
         penalty=options.penalties(),
@@ -82,7 +100,7 @@ def request_of(federation: Federation, asked: Asked, loss: Loss) -> Intermediate
         stretch=options.stretch,
         clip=options.clip,
         seed=options.seed,
-        alignment=federation.alignment,
+        alignment=alignment,
     )
 
 
@@ -117,4 +135,5 @@ METHOD = Method(
     ("classification", "regression"),
     IntermediateOptions,
     train,
+    request=request,
 )
