@@ -1,6 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
-BENCHMARKS := field_kernels moments noise gram paillier psi masks accounting
+BENCHMARKS := field_kernels moments noise gram paillier encrypted psi masks accounting
 
 .PHONY: demo test coverage check format bench reproduce clean
 
@@ -32,8 +32,10 @@ bench: .venv/ready .bench-venv/ready
 	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python benchmarks/$$name.py --json || exit 1; done
 	@if [ -n "$(DATA)" ]; then echo utility; $(BIN)/python benchmarks/utility.py --data "$(DATA)" --json; fi
 
-# Studies; DATA=folder adds those that read public data sets.
+# The papers' tables and figures, run again on the public data sets in DATA=folder, into docs/reproduction.md; then the
+# slow tests, of which some read those sets too.
 reproduce: .venv/ready
+	@if [ -n "$(DATA)" ]; then $(BIN)/python -m reproduction --data "$(DATA)"; else echo "DATA=folder runs the studies"; fi
 	COLONNADE_EXAMPLES=new COLONNADE_DATA="$(DATA)" $(BIN)/pytest -n 2 -m slow
 
 .venv/ready: pyproject.toml constraints.txt

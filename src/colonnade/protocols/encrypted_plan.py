@@ -79,7 +79,7 @@ class EncryptedTerms:
     initialisation: Initialisation = "zero"
     epochs: int = 5
     batch: int | None = None
-    learning_rate: float = 0.5
+    learning_rate: float = 2.0
     defence: Defence = "sound"
     radius: float = 2.0
     encoding: Mode = "linear"
