@@ -113,6 +113,11 @@ class FeatureMap:
         if len(set(self.columns)) != len(self.columns):
             raise Misdeclared(("map", "columns"), "map: a column is named twice.")
 
+    @property
+    def name(self) -> str:
+        """How the mapped columns are called together: the kind of the map, or the name of a party's own function."""
+        return (self.rule.name if isinstance(self.rule, Ball) else "") or self.rule.kind
+
     def check(self, declared: tuple[Column, ...]) -> None:
         """Raise `Misdeclared` unless the rule can take these columns."""
         names = [column.name for column in declared]

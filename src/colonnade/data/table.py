@@ -79,6 +79,11 @@ class Table:
         return self
 
     @classmethod
+    def of_rows(cls, party: str, rows: Rows, schema: Schema) -> Table:
+        """A table over rows that are already as declared, wherever they come from."""
+        return cls.__new__(cls)._set(party, schema, rows, ClippingLog())
+
+    @classmethod
     def from_arrays(
         cls,
         party: str,

@@ -43,7 +43,7 @@ class Unit:
 def units(encoders: Encoders) -> tuple[Unit, ...]:
     """The units of a release, in the order of its features.
 
-    A column is called as in `column_names`; a map is called party.kind.
+    A column is called as in `column_names`; a map is called party.kind, or by its own name.
     """
     found: list[Unit] = []
     names = iter(column_names(encoders))
@@ -57,7 +57,7 @@ def units(encoders: Encoders) -> tuple[Unit, ...]:
         if encoder.map is not None:
             width = sum(span.stop - span.start for span in encoder.spans.values())
             place = slice(start + width, start + encoder.width)
-            found.append(Unit(f"{party}.{encoder.map.rule.kind}", party, encoder.mapped, place, True))
+            found.append(Unit(f"{party}.{encoder.map.name}", party, encoder.mapped, place, True))
         start += encoder.width
     return tuple(found)
 

@@ -1,0 +1,187 @@
+"""A party's own function of its columns, with a declared norm: for embeddings, scores or formulas that it trusts.
+
+The function runs at home, on one person at a time; what leaves is a vector of at most the declared norm, like any
+other columns. Peers see its name and the digest of its source in the plan, and never the function. Nothing here comes
+from a file: a function is given in code (`OwnMap`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colonnade.data.block import Block, code_mapping
+from colonnade.data.clipping import ClippingLog
+from colonnade.data.columns import Column, DateColumn, NumericColumn, nearest
+from colonnade.data.declaring import Misdeclared, check_whole
+from colonnade.data.feature_maps import Ball, FeatureMap
+from colonnade.data.random_maps import MOST_FEATURES
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.errors import DataError
+
+Person = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class OwnMap:
+    """A function of one person's columns to so many numbers, whose norm is at most `bound`; longer ones are shortened.
+
+    `function` takes a mapping from column names to values: numbers within their bounds, days for dates, and the names
+    of categories. It is called with one person at a time and sees nobody else, because the price of a release assumes
+    that one person changes one row; for the same reason it must keep nothing in mind from one person to the next. It
+    must give the same numbers each time. `reads` names the columns, none for all; they are replaced by what comes out.
+    `sha256` says which function it is: by default the digest of its source, and of your own making where that does not
+    tell, such as the digest of a model's weights.
+
+    >>> def bmi(person):
+    ...     return [person["weight"] / person["height"] ** 2]
+    >>> own = OwnMap("bmi", bmi, features=1, bound=60.0, sha256=64 * "0")
+    >>> schema = Schema.parse('''id = "patient"
+    ... columns.weight = {kind = "numeric", low = 30, high = 200}
+    ... columns.height = {kind = "numeric", low = 1.2, high = 2.2}''')
+    >>> table = own.on(Table.from_arrays("clinic", {"weight": [81], "height": [1.8]}, schema))
+    >>> [block.columns["bmi0"].round(3).tolist() for block in table.blocks()]
+    [[25.0]]
+    """
+
+    name: str
+    function: Callable[[Person], ArrayLike]
+    features: int
+    bound: float
+    reads: tuple[str, ...] = ()
+    weight: int | None = None
+    sha256: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise Misdeclared(("map", "name"), "map: a function needs a name by which peers know it.")
+        check_whole(("map", "features"), "map: features", self.features, low=1, high=MOST_FEATURES)
+        if not self.sha256:
+            object.__setattr__(self, "sha256", _digest(self.function, self.name))
+        Ball(self.bound, self.name, self.sha256)
+
+    @property
+    def columns(self) -> tuple[NumericColumn, ...]:
+        """What comes out, as declared to peers."""
+        return tuple(
+            NumericColumn(f"{self.name}{number}", -self.bound, self.bound) for number in range(self.features)
+        )
+
+    def schema(self, declared: Schema) -> Schema:
+        """The schema of the mapped table: columns that the function does not read, then what comes out of it."""
+        if declared.map is not None:
+            raise Misdeclared(("map",), f"map: the columns go through {declared.map.rule.kind!r} already.")
+        names = [column.name for column in declared.columns]
+        for name in self.reads:
+            if name not in names:
+                raise Misdeclared(("map",), f"map: column {name!r} is not declared." + nearest(name, names))
+        rest = tuple(column for column in declared.columns if self.reads and column.name not in self.reads)
+        mapped = tuple(column.name for column in self.columns) if rest else ()
+        ball = FeatureMap(Ball(self.bound, self.name, self.sha256), mapped, self.weight)
+        return Schema(declared.id, (*rest, *self.columns), declared.label, declared.id_spelling, ball)
+
+    def on(self, table: Table) -> Table:
+        """The table as its peers will know it; rows stream through the function as they are read."""
+        rows = _MappedRows(table, self)
+        return Table.of_rows(table.party, rows, self.schema(table.schema))
+
+    def rows(self, raw: Mapping[str, ArrayLike], declared: Schema) -> dict[str, Any]:
+        """Raw rows with what comes out beside them: what a model that was fitted on mapped columns predicts from."""
+        read = self._read(declared)
+        vectors, _ = self._apply(code_mapping(raw, read), read, party="these rows")
+        return {**raw, **{column.name: vectors[:, place] for place, column in enumerate(self.columns)}}
+
+    def _read(self, declared: Schema) -> tuple[Column, ...]:
+        return tuple(column for column in declared.columns if not self.reads or column.name in self.reads)
+
+    def _apply(
+        self, block: Block, read: tuple[Column, ...], *, party: str
+    ) -> tuple[NDArray[np.float64], int]:
+        """One vector a row, and how many were shortened."""
+        values = {column.name: _natural(block.columns[column.name], column) for column in read}
+        vectors = np.empty((block.rows, self.features))
+        for row in range(block.rows):
+            vectors[row] = self._vector({name: column[row] for name, column in values.items()}, party)
+        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        long = norms > self.bound
+        vectors[long] *= (self.bound / norms[long])[:, None]
+        return np.clip(vectors, -self.bound, self.bound), int(long.sum())
+
+    def _vector(self, person: Person, party: str) -> NDArray[np.float64]:
+        try:
+            vector = np.asarray(self.function(person), dtype=np.float64)
+        except Exception as error:
+            # Its message could show a value.
+            raise DataError(
+                f"{party}: the function {self.name!r} stopped with {type(error).__name__} on one person. Try it on "
+                "made-up values within the declared bounds."
+            ) from None
+        if vector.shape != (self.features,):
+            raise DataError(
+                f"{party}: the function {self.name!r} gave an array of shape {vector.shape}; {self.features} numbers "
+                "are declared."
+            )
+        if not np.isfinite(vector).all() or not math.isfinite(float(vector @ vector)):
+            raise DataError(f"{party}: the function {self.name!r} gave a number that is not finite.")
+        return vector
+
+
+class _MappedRows:
+    """Rows of a table with some columns replaced by what a function makes of them."""
+
+    def __init__(self, table: Table, own: OwnMap) -> None:
+        self.name = table.name
+        self.count = table.rows
+        self._table, self._own = table, own
+        self._read = own._read(table.schema)
+        self._kept = [
+            column.name for column in own.schema(table.schema).columns if column.name in _names(table)
+        ]
+
+    def ids(self) -> Iterator[list[str]]:
+        """The ids, some at a time."""
+        return self._table.id_batches()
+
+    def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
+        """The rows in order, `size` at a time."""
+        shortened = seen = 0
+        for block in self._table.blocks(size):
+            vectors, long = self._own._apply(block, self._read, party=f"party {self._table.party!r}")
+            shortened, seen = shortened + long, seen + block.rows
+            columns = {name: block.columns[name] for name in self._kept}
+            columns |= {
+                column.name: np.ascontiguousarray(vectors[:, place])
+                for place, column in enumerate(self._own.columns)
+            }
+            yield Block(columns, block.label, block.rows)
+        log.finish({**self._table.clipping.counts, self._own.name: shortened}, rows=seen)
+
+
+def _names(table: Table) -> set[str]:
+    return {column.name for column in table.schema.columns}
+
+
+def _natural(values: NDArray[Any], column: Column) -> NDArray[Any]:
+    if isinstance(column, NumericColumn | DateColumn):
+        return values
+    levels = np.array(column.levels, dtype=object)
+    return np.asarray(levels[values])
+
+
+def _digest(function: Callable[[Person], ArrayLike], name: str) -> str:
+    try:
+        return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()
+    except (OSError, TypeError):
+        raise Misdeclared(
+            ("map", "sha256"),
+            f"map: the source of the function {name!r} is not at hand to be hashed. Give sha256, a digest that says "
+            "which function it is.",
+        ) from None
