@@ -1,0 +1,9 @@
+"""The papers' tables and figures, run again: one module a paper, one page of results (docs/reproduction.md).
+
+    python -m reproduction --data FOLDER            all studies, then the page
+    python -m reproduction --only skellam           some of them
+    python -m reproduction --page                   the page again, from the results that are kept
+
+Quoted numbers are those printed in a paper's text or tables; no curve is estimated. What cannot be run, because data
+or a setting is not available, is said.
+"""

@@ -1,0 +1,127 @@
+"""What a study hands back: sections of the page, kept as JSON so that the page can be made again without a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+FIGURES = Path(__file__).parent.parent / "docs" / "figures" / "reproduction"
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of the page: a caption, a head, and rows of cells that are already text."""
+
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def markdown(self) -> str:
+        """The table, its caption first."""
+
+        def line(cells: Sequence[str]) -> str:
+            return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+        return "\n".join(
+            [f"*{self.caption}*", "", line(self.head), "|" + "---|" * len(self.head), *map(line, self.rows)]
+        )
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One picture of the page: a file in docs/figures/reproduction and what it shows, for those who cannot see it."""
+
+    name: str
+    text: str
+
+    @property
+    def path(self) -> Path:
+        """Where the file lies."""
+        return FIGURES / self.name
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: what was run and found, in words, tables and pictures, and how long it took.
+
+    `text` is Markdown. `command` runs the study that this section comes from; `facts` are numbers for programs.
+    """
+
+    title: str
+    text: str
+    tables: tuple[Table, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    seconds: float = 0.0
+    command: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def markdown(self) -> str:
+        """The section under a heading of the third level."""
+        parts = [f"### {self.title}", self.text.strip()]
+        parts += [table.markdown() for table in self.tables]
+        parts += [f"![{picture.text}](figures/reproduction/{picture.name})" for picture in self.pictures]
+        if self.command:
+            parts.append(f"`{self.command}`, {self.seconds:.0f} s on the machine that wrote this page.")
+        return "\n\n".join(parts)
+
+
+def save(name: str, sections: Sequence[Section], *, folder: Path = RESULTS) -> None:
+    """Keep a study's sections, replacing what was kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(
+        [asdict(section) for section in sections], ensure_ascii=False, indent=1, allow_nan=False
+    )
+    (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def load(name: str, *, folder: Path = RESULTS) -> list[Section] | None:
+    """The sections that were kept of a study, if any."""
+    path = folder / f"{name}.json"
+    if not path.exists():
+        return None
+    return [
+        Section(
+            **{
+                **data,
+                "tables": tuple(
+                    Table(item["caption"], tuple(item["head"]), tuple(map(tuple, item["rows"])))
+                    for item in data["tables"]
+                ),
+                "pictures": tuple(Picture(**item) for item in data["pictures"]),
+            }
+        )
+        for data in json.loads(path.read_text(encoding="utf-8"))
+    ]
+
+
+@dataclass
+class Watch:
+    """How long a block took, once it has ended."""
+
+    seconds: float = 0.0
+
+
+@contextmanager
+def timed() -> Iterator[Watch]:
+    """Measure a block."""
+    watch, start = Watch(), perf_counter()
+    try:
+        yield watch
+    finally:
+        watch.seconds = perf_counter() - start
+
+
+def spread_text(values: Sequence[float], digits: int = 4) -> str:
+    """Mean ± standard deviation, as papers print them."""
+    from statistics import fmean, stdev
+
+    if not values:
+        return "no model"
+    mean = f"{fmean(values):.{digits}f}"
+    return f"{mean} ± {stdev(values):.{digits}f}" if len(values) > 1 else mean

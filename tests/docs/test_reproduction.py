@@ -1,0 +1,72 @@
+"""The frame of the studies: a quick run of one, what is kept of it, and the page that is made of what is kept."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def from_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+def test_a_quick_study_gives_sections_that_survive_being_kept(tmp_path: Path) -> None:
+    from reproduction.functional_synthetic import synthetic_error
+    from reproduction.sections import load, save
+
+    section = synthetic_error(rows=400, features=5, repetitions=2)
+    save("study", [section], folder=tmp_path)
+    assert load("study", folder=tmp_path) == [section]
+    assert load("another", folder=tmp_path) is None
+    text = section.markdown()
+    assert text.startswith("### Table II") and "| 0.1 | printed | 0.0033 ± 0.0101 |" in text
+    errors = {row[0]: row for table in section.tables for row in table.rows if row[1] == "ours"}
+    exact = [float(row[2].split(" ")[0]) for row in errors.values()]
+    assert all(error < 0.006 for error in exact), "least squares without noise finds the line"
+
+
+def test_the_page_names_every_paper_and_says_what_was_not_run() -> None:
+    from reproduction.page import page
+    from reproduction.sections import Section
+    from reproduction.studies import STUDIES
+
+    made = page({STUDIES[0].name: [Section("Table 0", "Words.", seconds=3.0, command="run me")]})
+    assert all(f"## {study.title}" in made for study in STUDIES)
+    assert "### Table 0\n\nWords.\n\n`run me`, 3 s" in made
+    assert made.count("Not run yet") == len(STUDIES) - 1
+
+
+def test_the_page_in_the_documents_is_the_one_that_the_kept_results_make() -> None:
+    from reproduction.page import PAGE, page
+    from reproduction.sections import load
+    from reproduction.studies import STUDIES
+
+    assert PAGE.read_text(encoding="utf-8") == page({study.name: load(study.name) for study in STUDIES}), (
+        "python -m reproduction --page writes it again"
+    )
+
+
+def test_every_picture_of_the_page_is_there() -> None:
+    from reproduction.sections import load
+    from reproduction.studies import STUDIES
+
+    for study in STUDIES:
+        for section in load(study.name) or []:
+            for picture in section.pictures:
+                assert picture.path.is_file() and picture.text, picture.name
+
+
+def test_a_study_that_does_not_exist_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[Any]
+) -> None:
+    from reproduction.__main__ import main
+
+    monkeypatch.setattr(sys, "argv", ["reproduction", "--only", "alchemy"])
+    with pytest.raises(SystemExit, match="no study called alchemy"):
+        main()
