@@ -132,8 +132,8 @@ def compare(
     """Compare methods on tables that are public: calling this declares them so, and nothing is charged.
 
     Every method that can do the task takes part, or those named in `methods`; `options` are by method, and `paper`
-    adds the calibrations of papers, which guarantee nothing. A `field` takes the place of all three. Seeds 0, 1, … each give a split of the people that all
-    tables have in common; noise is fresh, unless a study seeds it.
+    adds the calibrations of papers, which guarantee nothing. A `field` takes the place of all three. Seeds 0, 1, …
+    each give a split of the people that all tables have in common; noise is fresh, unless a study seeds it.
     """
     given = list(tables)
     chosen = field or field_of(METHODS.values(), task, named=methods, options=options, paper=paper)
