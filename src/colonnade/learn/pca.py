@@ -139,6 +139,16 @@ class PCA(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         fitted(self, "components_")
         return np.asarray(np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_)
 
+    def captured_variance(self, X: Rows) -> float:
+        """The share of these people's sum of squares, around `mean_`, that lies along the components: ‖DV‖²/‖D‖².
+
+        Exact figures on people who are not public are themselves a release, and this does not charge for it.
+        """
+        rows = fitted(self, "components_").features(X) - self.mean_
+        whole = float(np.einsum("ij,ij->", rows, rows))
+        along = rows @ self.components_.T
+        return float(np.einsum("ij,ij->", along, along)) / whole if whole > 0 else 0.0
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names for the columns that `transform` returns."""
         fitted(self, "components_")

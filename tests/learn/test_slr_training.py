@@ -1,0 +1,164 @@
+"""Logistic regression by noisy gradients as users meet it: learners, options, notes, the paper's three releases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gradient_tables import tables_of
+
+from colonnade import Federation, LogisticRegression
+from colonnade.errors import InputError, PlanError
+from colonnade.learn.method import Asked
+from colonnade.learn.method_slr import SlrOptions, as_log_odds, request
+from colonnade.learn.methods import train_with
+
+ROWS = 4000
+SHORT = {"epochs": 4.0, "rate": 0.25, "weight_cap": 4.0}
+
+
+def federation(parties=("bank", "shop"), rows=ROWS, **more):
+    return Federation(
+        tables_of(parties, rows), **{"budget": (200.0, 1e-5), "public": True, "noise_seed": 5, **more}
+    )
+
+
+def people(source):
+    """Everybody's raw columns and labels in one place, as only a test may have them."""
+    rows, labels = {}, None
+    for table in source.tables.values():
+        for block in table.blocks(ROWS):
+            rows |= dict(block.columns)
+            labels = block.label if block.label is not None else labels
+    kinds = {name: np.array(list("abc"))[codes] for name, codes in rows.items() if name.endswith("_kind")}
+    return rows | kinds, np.array(["no", "yes"])[labels]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    source = federation()
+    return source, LogisticRegression(epsilon=2.0, method="slr", options=SHORT).fit(source)
+
+
+def test_it_learns_what_the_moments_learn(fitted):
+    source, model = fitted
+    rows, labels = people(source)
+    exact = LogisticRegression(method="non-private").fit(federation())
+    assert model.score(rows, labels) > exact.score(rows, labels) - 0.03 > 0.7
+
+
+def test_its_privacy_and_run_are_there_to_read(fitted):
+    source, model = fitted
+    by_name = {one.observer.name: one for one in model.privacy_}
+    assert by_name["server"].epsilon <= 2.0 < by_name["party:shop"].epsilon
+    assert "who is in a batch" in str(by_name["server"])
+    run = source.runs[-1]
+    assert run.plan.schedule.steps == 16 and run.release is None
+    assert {"batch", "weights", "gradient", "noise"} <= set(run.outcome.bytes_by_step)
+
+
+def test_every_owner_reads_the_same_weights_as_the_server(fitted):
+    source, _ = fitted
+    run = source.runs[-1]
+    for owner in run.plan.group.owners:
+        assert run.result(owner).weights.tolist() == run.result().weights.tolist()
+
+
+def test_log_odds_are_those_of_the_weights_on_the_training_rows(fitted):
+    source, model = fitted
+    run = source.runs[-1]
+    weights, plan = run.result().weights, run.plan
+    rows, _ = people(source)
+    encoded = {
+        party: encoder.encode({c.name: rows[c.name] for c in encoder.columns})
+        for party, encoder in plan.encoders.items()
+    }
+    parts = [
+        np.column_stack([encoded[party], np.ones(ROWS)]) if party == plan.label_holder else encoded[party]
+        for party in plan.group.owners
+    ]
+    scores = np.concatenate(parts, axis=1) @ weights / np.sqrt(plan.attributes)
+    # The constant on the grid is ⌊γ/√(m + 1)⌋, at most one unit short.
+    np.testing.assert_allclose(model.decision_function(rows), scores, atol=4.0 / plan.gamma)
+    assert as_log_odds(weights, plan)[0].shape == model.coef_[0].shape
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_any_optimiser_may_move_the_weights(optimiser):
+    source = federation(rows=2000)
+    rate = 0.5 if optimiser == "adam" else 8.0
+    options = SHORT | {"optimiser": optimiser, "learning_rate": rate}
+    model = LogisticRegression(epsilon=2.0, method="slr", options=options).fit(source)
+    rows, labels = people(source)
+    assert model.score(rows, labels) > 0.7
+
+
+def test_five_parties_train_with_two_colluders_allowed_for():
+    source = federation(("bank", "insurer", "shop", "clinic", "school"), rows=1000)
+    model = LogisticRegression(epsilon=4.0, method="slr", options=SHORT).fit(source)
+    assert source.runs[-1].plan.group.threshold == 2
+    assert model.coef_.shape == (1, 5 * 6)
+
+
+def test_notes_say_how_often_a_person_can_be_used():
+    source = federation(rows=500)
+    learnt = train_with(source, "slr", Asked("classification", 2.0, 1e-5, options=SlrOptions(**SHORT)))
+    assert f"more than {learnt.run.plan.uses} of them" in " ".join(learnt.notes)
+
+
+def test_a_budget_that_does_not_cover_the_whole_schedule_stops_it_before_it_starts():
+    source = federation(rows=500, budget=(1.0, 1e-5))
+    with pytest.raises(Exception, match="costs ε"):
+        LogisticRegression(epsilon=2.0, method="slr", options=SHORT).fit(source)
+    assert source.runs == []
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"epochs": 0.0}, "epochs"),
+        ({"rate": 2.0}, "rate"),
+        ({"optimiser": "newton"}, "optimiser"),
+        ({"weight_cap": -1.0}, "weight_cap"),
+        ({"epoch": 3.0}, "epoch"),
+        ({"learning_rate": float("inf")}, "learning_rate"),
+    ],
+)
+def test_options_that_are_none_are_named(options, part):
+    with pytest.raises(InputError, match=part):
+        LogisticRegression(method="slr", options=options).fit(federation(rows=100))
+
+
+def test_the_grid_of_a_job_is_not_the_grid_of_gradients():
+    asked = Asked("classification", 1.0, gamma=8192, options=SlrOptions())
+    with pytest.raises(PlanError, match=r"under \[options\]"):
+        request(asked, "auto")
+
+
+# --- the paper's own algorithm
+
+
+def test_three_releases_learn_too_and_promise_nothing():
+    source = federation(rows=2000)
+    options = SlrOptions(calibration="paper", gamma=64, **SHORT)
+    learnt = train_with(source, "slr", Asked("classification", 4.0, 1e-5, options=options))
+    assert tuple(learnt.privacy) == () and learnt.run is None
+    assert all("paper formula, not a guarantee" in str(text) for text in (*learnt.figures, *learnt.notes))
+    rows, labels = people(source)
+    assert LogisticRegression().fit(learnt).score(rows, labels) > 0.7
+
+
+def test_three_releases_are_refused_on_private_data():
+    options = SHORT | {"calibration": "paper"}
+    with pytest.raises(PlanError, match="public"):
+        LogisticRegression(method="slr", options=options).fit(federation(rows=100, public=False))
+
+
+def test_three_releases_have_no_plan():
+    with pytest.raises(PlanError, match="there is no plan of it"):
+        request(Asked("classification", 1.0, options=SlrOptions(calibration="paper")), "auto")
+
+
+def test_a_grid_too_fine_for_the_papers_noise_is_refused():
+    options = SHORT | {"calibration": "paper", "gamma": 1 << 16, "epochs": 1.0, "rate": 1.0}
+    with pytest.raises(PlanError, match="Take a smaller gamma"):
+        LogisticRegression(epsilon=1.0, method="slr", options=options).fit(federation(rows=100))

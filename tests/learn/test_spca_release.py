@@ -1,0 +1,200 @@
+"""Components by SPCA: coarse grids, keepers that own nothing, the paper's own algorithm, captured variance."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA as Exact
+
+from colonnade import PCA, Federation, Schema, Table
+from colonnade.errors import InputError, JobError, PlanError
+from colonnade.learn.baselines.gathering import gather
+from colonnade.learn.method import Asked
+from colonnade.learn.method_spca import SpcaOptions, request
+from colonnade.learn.paper_spca import paper_gram, paper_noise
+from colonnade.protocols.moments_session import MomentsRequest, moments_session
+from colonnade.randomness import SeededRandomness
+
+FALSE_ALARM_SIGMAS = 6.2
+ROWS = 4000
+
+
+def rows_of(rows=ROWS, seed=0):
+    """Six columns with one strong and one weaker direction."""
+    rng = np.random.default_rng(seed)
+    strong, weak = rng.uniform(-1, 1, (2, rows))
+    mixed = np.column_stack([strong, strong, 0.5 * weak, strong, 0.5 * weak, np.zeros(rows)])
+    return np.clip(mixed + 0.05 * rng.normal(size=mixed.shape), -1, 1)
+
+
+def tables_of(rows, parties=("bank", "shop", "clinic")):
+    tables = []
+    for party, columns in zip(parties, np.array_split(np.arange(rows.shape[1]), len(parties)), strict=True):
+        text = "id='n'\n" + "".join(f"[columns.c{i}]\nkind='numeric'\nlow=-1\nhigh=1\n" for i in columns)
+        tables.append(Table.from_arrays(party, {f"c{i}": rows[:, i] for i in columns}, Schema.parse(text)))
+    return tables
+
+
+def named(rows):
+    return {f"c{i}": rows[:, i] for i in range(rows.shape[1])}
+
+
+def federation(rows=None, **more):
+    rows = rows_of() if rows is None else rows
+    return Federation(tables_of(rows), budget=(50.0, 1e-5), public=True, noise_seed=7, **more)
+
+
+@pytest.mark.parametrize("gamma", [4, 16, 64, 4096])
+def test_a_coarse_grid_finds_the_same_directions(gamma):
+    rows = rows_of()
+    model = PCA(2, epsilon=1.0, method="spca", options={"gamma": gamma}).fit(federation(rows))
+    best = Exact(2).fit(rows)
+    captured = model.captured_variance(named(rows))
+    assert captured == pytest.approx(best.explained_variance_ratio_.sum(), rel=0.02 if gamma > 4 else 0.1)
+
+
+def test_retry_keeps_the_bound_of_the_paper_in_the_plan():
+    source = federation()
+    plan = request(Asked("pca", 1.0, 1e-5, options=SpcaOptions(gamma=16)), "auto").plan(
+        source.group, tuple(table.public() for table in source.tables.values()), ROWS
+    )
+    assert plan.rounding == "retry" and plan.to_data()["rounding"] == "retry"
+    assert plan.shape_of_all_but(None).norm_squared <= 16**2 + 6
+
+
+def test_rounding_is_part_of_what_parties_compare():
+    plain = MomentsRequest("pca", 1.0, 1e-5)
+    retried = MomentsRequest("pca", 1.0, 1e-5, rounding="retry")
+    assert plain.to_data() != retried.to_data()
+
+
+def test_a_grid_too_coarse_for_nearest_points_to_retry():
+    with pytest.raises(PlanError, match="'retry' takes coarser grids"):
+        PCA(method="spca", options={"gamma": 64, "rounding": "nearest"}).fit(federation())
+
+
+@pytest.mark.parametrize(
+    ("options", "part"), [({"gamma": 2}, "gamma"), ({"rounding": "up"}, "rounding"), ({"gama": 16}, "gama")]
+)
+def test_options_that_are_none_are_refused(options, part):
+    with pytest.raises(InputError, match=part):
+        PCA(method="spca", options=options).fit(federation())
+
+
+def test_components_have_no_label_to_learn():
+    from colonnade import LogisticRegression
+
+    with pytest.raises(JobError, match="cannot do classification"):
+        LogisticRegression(method="spca").fit(federation())
+
+
+def test_the_server_sees_a_record_zeroed_out_and_a_client_sees_one_replaced():
+    model = PCA(2, epsilon=1.0, method="spca").fit(federation())
+    by_name = {one.observer.name: one for one in tuple(model.privacy_)}
+    assert by_name["server"].unit.name == "record" and by_name["server"].epsilon <= 1.0
+    for party in ("bank", "shop", "clinic"):
+        assert by_name[f"party:{party}"].unit.name == "others-part"
+        # √2 more sensitivity, and one of three parts of the noise known: the honest column of the paper's tables.
+        assert 1.0 < by_name[f"party:{party}"].epsilon < 2.0
+
+
+def test_more_colluders_leave_a_party_no_cheaper():
+    wide = np.column_stack([rows_of(), rows_of(seed=1)])
+    names = ("a", "b", "c", "d", "e")
+    epsilons = []
+    for threshold in (1, 2):
+        source = Federation(
+            tables_of(wide, names),
+            budget=(50.0, 1e-5),
+            noise_seed=3,
+            threshold=threshold,
+            keepers=names[: 2 * threshold + 1],
+        )
+        model = PCA(1, epsilon=1.0, method="spca").fit(source)
+        epsilons.append(max(one.epsilon for one in tuple(model.privacy_)))
+    assert epsilons[0] <= epsilons[1]
+
+
+def test_clients_may_hand_their_shares_to_keepers_that_own_nothing():
+    """Federated analytics: the clients deal and leave, three others multiply, the server reads."""
+    source = federation(keepers=("north", "south", "west"))
+    run = source.run(
+        moments_session, MomentsRequest("pca", 1.0, 1e-5, gamma=64, rounding="retry"), record=True
+    )
+    heard = {
+        member: {seen.step.split(" ")[0] for seen in run.outcome.seen[member]} for member in run.outcome.seen
+    }
+    assert {"columns", "noise"} <= heard["north"] and not {"columns", "noise"} & heard["bank"]
+    assert "moments" in heard["server"] and "columns" not in heard["server"]
+    model = PCA(2).fit(run.release)
+    assert model.captured_variance(named(rows_of())) > 0.9
+    assert all("keeper" in str(one) for one in run.plan.guarantees)
+
+
+# --- captured variance
+
+
+def test_captured_variance_is_that_of_scikit_learn_where_there_is_no_noise():
+    rows = rows_of()
+    model = PCA(2, method="non-private").fit(federation(rows))
+    exact = Exact(2).fit(rows)
+    assert model.captured_variance(named(rows)) == pytest.approx(
+        exact.explained_variance_ratio_.sum(), rel=1e-4
+    )
+
+
+def test_all_directions_capture_everything_and_nobody_captures_nothing():
+    rows = rows_of(300)
+    model = PCA(6, method="non-private").fit(federation(rows))
+    assert model.captured_variance(named(rows)) == pytest.approx(1.0)
+    assert model.captured_variance(np.empty((0, 6))) == 0.0
+
+
+# --- the paper's own algorithm
+
+
+def test_paper_mode_promises_nothing():
+    model = PCA(2, epsilon=1.0, method="spca", options={"gamma": 16, "calibration": "paper"}).fit(
+        federation()
+    )
+    assert tuple(model.privacy_) == () and "No guarantee" in str(model.privacy_)
+    assert model.captured_variance(named(rows_of())) > 0.9
+
+
+def test_paper_mode_is_refused_on_private_data():
+    private = Federation(tables_of(rows_of(100)), budget=(50.0, 1e-5))
+    with pytest.raises(PlanError, match="public"):
+        PCA(method="spca", options={"calibration": "paper"}).fit(private)
+    assert private.runs == []
+
+
+def test_paper_mode_has_no_plan():
+    with pytest.raises(PlanError, match="there is no plan of it"):
+        request(Asked("pca", 1.0, options=SpcaOptions(calibration="paper")), "auto")
+
+
+def test_the_papers_gram_is_right_on_average():
+    rows = rows_of(2000)
+    gathered = gather(federation(rows), Asked("pca", 1.0, 1e-5))
+    exact = 64.0**2 * gathered.features.T @ gathered.features
+    found = paper_gram(gathered, 64, SeededRandomness(1))
+    beside = ~np.eye(6, dtype=bool)
+    # Off the diagonal the error has variance at most n(γ²/6 · 2/4 + 1/16) an entry.
+    limit = FALSE_ALARM_SIGMAS * np.sqrt(2000 * (64**2 / 12 + 1 / 16))
+    assert np.abs(found - exact)[beside].max() < limit
+    assert np.all(np.diag(found) - np.diag(exact) < 2000 / 4 + limit)
+
+
+def test_own_pairs_carry_one_noise_of_their_owner_and_cross_pairs_a_part_of_everybody():
+    """Both have variance 2μ: that is the paper's point. 6 standard deviations of a sample variance of 600 entries."""
+    mu = Fraction(5000)
+    noise = np.concatenate([paper_noise([2, 2, 2], mu, SeededRandomness(seed))[None] for seed in range(100)])
+    assert np.array_equal(noise, noise.transpose(0, 2, 1))
+    own = np.stack([noise[:, i, i] for i in range(6)])
+    cross = np.stack([noise[:, i, j] for i in range(2) for j in range(2, 6)])
+    for entries in (own, cross):
+        spread = 6.2 * np.sqrt(2 / entries.size) * 10_000
+        assert abs(entries.astype(float).var() - 10_000) < spread
+        assert abs(entries.astype(float).var() - 15_000) > spread, "half as much again would show"
