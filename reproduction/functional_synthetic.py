@@ -96,7 +96,7 @@ variance drown in that too: with hundreds of them a release of second moments ne
 def _drawn(rows: int, features: int, sparsity: float, *, seed: int) -> Sums:
     """Rows a thousand at a time; only their second moments, label last, are kept."""
     rng = np.random.default_rng(seed)
-    weights = rng.normal(size=features) * (rng.permutation(features) < round(sparsity * features))
+    weights = rng.normal(size=features) * (rng.permutation(features) < max(1, round(sparsity * features)))
     weights /= 3.0 * np.sqrt(sparsity / 3.0 * np.square(weights).sum())
     sums = [np.zeros((features + 1, features + 1)) for _ in range(2)]
     counts = [rows - rows // 5, rows // 5]
