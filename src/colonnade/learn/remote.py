@@ -1,0 +1,128 @@
+"""The two classes that a job on NVIDIA FLARE names. Nothing else of a job runs at a site.
+
+FLARE starts a process for each job at the server and at every site; the server's builds a `Coordinator`, a site's a
+`Member`, both from the job's own text. From there on all members are alike: each takes part over its channel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.controller_spec import Task
+from nvflare.apis.event_type import EventType
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.impl.controller import Controller
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+
+from colonnade.learn.jobs import Job
+from colonnade.learn.taking_part import LOG, OUTCOME, take_part
+from colonnade.runtime.flare import FlareChannel, server_address, site_address
+from colonnade.runtime.kit import Kit
+
+TASK = "take part"
+_LEAVING_SECONDS = 10.0
+
+
+def _kit(context: FLContext) -> Kit:
+    return Kit.load(context.get_engine().get_workspace().get_root_dir())
+
+
+def _channel(member: str, job: Job, context: FLContext) -> FlareChannel:
+    job_id = context.get_job_id()
+    addresses = {party: site_address(party, job_id) for party in job.parties}
+    addresses[job.server] = server_address(job_id)
+    return FlareChannel(member, context.get_engine().get_cell(), addresses)
+
+
+class Coordinator(Controller):  # type: ignore[misc]
+    """The server's part in a job: it asks every party to take part, and takes part itself."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__()
+        self._job = Job.parse(job, name="the submitted job")
+        self._channel: FlareChannel | None = None
+
+    def start_controller(self, fl_ctx: FLContext) -> None:
+        """Listen before any party may speak."""
+        self._channel = _channel(self._job.server, self._job, fl_ctx)
+
+    def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
+        """Ask every party to take part, take part, and wait until all have left."""
+        task = Task(name=TASK, data=Shareable(), timeout=0)
+        parties = list(self._job.parties)
+        self.broadcast(task, fl_ctx, targets=parties, min_responses=len(parties))
+        kit, job_id = _kit(fl_ctx), fl_ctx.get_job_id()
+        outcome = asyncio.run(
+            take_part(
+                _present(self._channel),
+                kit,
+                member=self._job.server,
+                job=self._job,
+                job_id=job_id,
+                stopped=lambda: bool(abort_signal.triggered),
+            )
+        )
+        self._show(kit.run_folder(job_id), Path(fl_ctx.get_engine().get_workspace().get_run_dir(job_id)))
+        deadline = time.monotonic() + _LEAVING_SECONDS
+        while self.get_num_standing_tasks() and time.monotonic() < deadline and not abort_signal.triggered:
+            time.sleep(0.05)
+        if outcome["state"] != "finished":
+            self.system_panic(outcome["told"], fl_ctx)
+
+    def _show(self, kept: Path, downloaded: Path) -> None:
+        """Let whoever submitted the job see how it ended: outcome and steps, no data and no release."""
+        for name in (OUTCOME, LOG):
+            if (kept / name).exists() and downloaded.is_dir():
+                shutil.copy(kept / name, downloaded / name)
+
+    def stop_controller(self, fl_ctx: FLContext) -> None:
+        """Nothing is left to stop."""
+
+    def process_result_of_unknown_task(
+        self, client: Any, task_name: str, client_task_id: str, result: Shareable, fl_ctx: FLContext
+    ) -> None:
+        """Answers that nobody asked for are not read."""
+
+
+class Member(Executor):  # type: ignore[misc]
+    """A party's part in a job."""
+
+    def __init__(self, job: str) -> None:
+        super().__init__()
+        self._job = Job.parse(job, name="the submitted job")
+        self._channel: FlareChannel | None = None
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Listen before any peer may speak."""
+        if event_type == EventType.START_RUN:
+            self._channel = _channel(fl_ctx.get_identity_name(), self._job, fl_ctx)
+
+    def execute(
+        self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
+    ) -> Shareable:
+        """Take part, whatever the task is called."""
+        outcome = asyncio.run(
+            take_part(
+                _present(self._channel),
+                _kit(fl_ctx),
+                member=fl_ctx.get_identity_name(),
+                job=self._job,
+                job_id=fl_ctx.get_job_id(),
+                stopped=lambda: bool(abort_signal.triggered),
+            )
+        )
+        done = outcome["state"] == "finished"
+        return make_reply(ReturnCode.OK if done else ReturnCode.EXECUTION_EXCEPTION)
+
+
+def _present(channel: FlareChannel | None) -> FlareChannel:
+    if channel is None:
+        raise RuntimeError("FLARE asked for a run that it never started")
+    return channel

@@ -1,0 +1,243 @@
+"""One member's part in a job between machines, whatever engine carries its frames.
+
+A member meets its peers, proves who it is, checks the job against its own policy and its own budgets, and runs the
+installed program of the job's method. What came of it, or where it stopped and why, is in the member's own folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from colonnade.data.table import Table
+from colonnade.errors import ColonnadeError, JobError, RemoteProtocolError
+from colonnade.learn.jobs import Job
+from colonnade.learn.party_files import PartyFile
+from colonnade.learn.policy import PolicedLedger, Policy
+from colonnade.learn.programs import program_of
+from colonnade.learn.readiness import read_book, release_before
+from colonnade.learn.training import request_of
+from colonnade.ledger import Ledger
+from colonnade.ledger.admission import admit
+from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
+from colonnade.runtime.channel import Channel
+from colonnade.runtime.kit import Kit
+from colonnade.runtime.logged import LoggedChannel, StepFacts
+from colonnade.runtime.party import Book, Party
+from colonnade.runtime.run import reason_for_peers, run_as
+from colonnade.runtime.sealed import seal
+
+OUTCOME = "outcome.json"
+LOG = "log.jsonl"
+# How long members wait for each other's processes: an engine starts them one after the other.
+JOINING_SECONDS = 120.0
+_GLANCE_SECONDS = 0.2
+
+
+class Meeting(Channel, Protocol):
+    """A channel of an engine, which has to wait until everybody's process is there."""
+
+    async def open(self, timeout: float) -> None:
+        """Return when every peer is there."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is on its way."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class _Desk:
+    """What this member brings: its book, and, if it owns columns, its table and what it asks of a plan first."""
+
+    book: Book
+    table: Table | None = None
+    dataset: str = ""
+    shown_ids: int | None = None
+    ask: Callable[[Any], None] = lambda plan: None
+
+
+class _Asked:
+    """A request whose plan this member has asked its own policy and ledger about.
+
+    Members compare plans after planning and before charging, so whoever must refuse does it while nothing is charged.
+    """
+
+    def __init__(self, request: Any, ask: Callable[[Any], None]) -> None:
+        self._request, self._ask = request, ask
+
+    def plan(self, *facts: Any) -> Any:
+        plan = self._request.plan(*facts)
+        self._ask(plan)
+        return plan
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._request, name)
+
+
+async def take_part(
+    meeting: Meeting,
+    kit: Kit,
+    *,
+    member: str,
+    job: Job,
+    job_id: str,
+    stopped: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Run a member's part and return its outcome, which is also written to its folder. Raises nothing of a run's own.
+
+    `stopped` says whether somebody who may do so has stopped the job.
+    """
+    folder = kit.run_folder(job_id)
+    folder.mkdir(parents=True, exist_ok=True)
+    facts: dict[str, Any] = {"member": member, "job": job.name, "id": job_id, "started": _now()}
+    began = time.perf_counter()
+    with (folder / LOG).open("a", encoding="utf-8") as log:
+        channel = LoggedChannel(meeting, lambda step: _write_line(log, member, job_id, step))
+        work = asyncio.ensure_future(_run(meeting, channel, kit, member, job, job_id, folder))
+        watch = asyncio.create_task(_watched(work, stopped))
+        try:
+            facts |= {"state": "finished", **await work}
+        except asyncio.CancelledError:
+            error = RemoteProtocolError(
+                f"{member} at step {channel.step!r}: the job was stopped from outside"
+            )
+            facts |= _failed(error, channel)
+        except BaseException as error:
+            facts |= _failed(error, channel)
+        finally:
+            watch.cancel()
+            await meeting.close()
+    facts["seconds"] = round(time.perf_counter() - began, 3)
+    _write(folder / OUTCOME, facts)
+    return facts
+
+
+async def _run(
+    meeting: Meeting, channel: LoggedChannel, kit: Kit, member: str, job: Job, job_id: str, folder: Path
+) -> dict[str, Any]:
+    await meeting.open(JOINING_SECONDS)
+    try:
+        desk = _desk(kit, job, member)
+        program = program_of(job)
+        request = _Asked(request_of(job), desk.ask)
+        group = job.group()
+        certified = {job.server: kit.server}
+        async with asyncio.timeout(JOINING_SECONDS):
+            sealed = await seal(
+                channel,
+                member,
+                group.members,
+                job=job_id,
+                identity=kit.identity(),
+                trust=kit.trust(),
+                certified=certified,
+                timeout=JOINING_SECONDS,
+            )
+    except BaseException as error:
+        channel.stop(reason_for_peers(error))
+        raise
+    party = Party(
+        name=member,
+        group=group,
+        channel=sealed,
+        ledger=desk.book,
+        randomness=_coins(kit, member),
+        dataset=desk.dataset,
+        shown_ids=desk.shown_ids,
+        timeout=job.timeout,
+    )
+    result = await run_as(party, program.session, desk.table, request)
+    return {
+        "run": party.run,
+        "reproducible": party.tainted,
+        "plan": result.plan.hash,
+        "rows": result.plan.rows,
+        "guarantees": [str(guarantee) for guarantee in result.plan.guarantees],
+        "bytes_sent": party.traffic.bytes_sent,
+        "rounds": party.traffic.rounds,
+        "learnt": program.keep(job, result, member, folder),
+    }
+
+
+def _desk(kit: Kit, job: Job, member: str) -> _Desk:
+    if member not in job.parties:
+        path = kit.path / f"{member}.ledger"
+        return _Desk(Ledger.open(path) if path.exists() else Ledger.create(path, member))
+    site = kit.site()
+    if "party" not in site or "policy" not in site:
+        raise JobError(
+            f"{kit.path} was not told which party file and policy to use. Start it with `party start`."
+        )
+    file, policy = PartyFile.load(site["party"]), Policy.load(site["policy"])
+    if file.party != member:
+        raise JobError(f"{file.path}, party: found {file.party!r}, but this kit is {member!r}'s.")
+    policy.check_job(job, member)
+    ledger = file.open_ledger()
+
+    def ask(plan: Any) -> None:
+        release = release_before(plan, member)
+        policy.check_release(release)
+        admit(read_book(ledger), release, file.dataset)
+
+    return _Desk(PolicedLedger(ledger, policy), file.table(), file.dataset, file.shown_ids, ask)
+
+
+def _coins(kit: Kit, member: str) -> Randomness:
+    # A seed makes a run repeatable for tests and demonstrations; the run, its ledgers and its release say so.
+    seed = kit.site().get("noise_seed")
+    return SystemRandomness() if seed is None else SeededRandomness(f"{seed}/0/{member}")
+
+
+async def _watched(work: asyncio.Future[Any], stopped: Callable[[], bool]) -> None:
+    while not work.done():
+        if stopped():
+            work.cancel()
+        await asyncio.sleep(_GLANCE_SECONDS)
+
+
+def _failed(error: BaseException, channel: LoggedChannel) -> dict[str, Any]:
+    if isinstance(error, ColonnadeError):
+        message = str(error)
+    else:
+        # Where, but not the message: an unforeseen one may quote data.
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        message = f"a mistake in Colonnade: {type(error).__name__} at {Path(frame.filename).name}, line {frame.lineno}"
+    return {
+        "state": "failed",
+        "step": channel.step,
+        "kind": type(error).__name__,
+        "reason": message,
+        "told": reason_for_peers(error),
+    }
+
+
+def _write_line(log: Any, member: str, job_id: str, facts: StepFacts) -> None:
+    line = {
+        "time": _now(),
+        "member": member,
+        "job": job_id,
+        "step": facts.step,
+        "sent": facts.sent,
+        "received": facts.received,
+        "seconds": round(facts.seconds, 6),
+    }
+    log.write(json.dumps(line) + "\n")
+    log.flush()
+
+
+def _write(path: Path, facts: dict[str, Any]) -> None:
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    draft.replace(path)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,195 @@
+"""Starting members' FLARE processes, and asking a federation's server for jobs, through FLARE's own interfaces."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from colonnade.errors import InputError, PeerTimeout, RemoteProtocolError
+from colonnade.runtime.kit import COORDINATOR, MEMBER, Kit
+
+CONSOLE = "console.txt"
+_GRACE_SECONDS = 10.0
+
+
+def command_for(kit: Kit) -> list[str]:
+    """What runs a server's or a party's FLARE process in the foreground."""
+    if kit.kind == "admin":
+        raise InputError(
+            f"{kit.path} is an administrator's kit, which starts nothing. Name a server's or a party's."
+        )
+    name = kit.identity().name
+    module, file, who = (
+        ("server.server_train", "fed_server.json", [])
+        if kit.kind == "server"
+        else ("client.client_train", "fed_client.json", [f"uid={name}"])
+    )
+    started = [
+        sys.executable,
+        "-u",
+        "-m",
+        f"nvflare.private.fed.app.{module}",
+        "-m",
+        str(kit.path),
+        "-s",
+        file,
+    ]
+    return [*started, "--set", "secure_train=true", "org=colonnade", "config_folder=config", *who]
+
+
+def start(kit: Kit) -> subprocess.Popen[bytes]:
+    """Start a member's FLARE process in a group of its own; what it says goes to the kit's console file."""
+    with (kit.path / CONSOLE).open("ab") as console:
+        return subprocess.Popen(
+            command_for(kit), cwd=kit.path, stdout=console, stderr=subprocess.STDOUT, start_new_session=True
+        )
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that `start` started, and the processes of its jobs."""
+    _signal(process, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE_SECONDS)
+    # Processes of jobs are in the same group and may outlive the one that started them.
+    _signal(process, signal.SIGKILL)
+    process.wait()
+
+
+def _signal(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, how)
+
+
+def answers(address: tuple[str, int], *, timeout: float = 1.0) -> bool:
+    """Whether something listens there."""
+    try:
+        socket.create_connection(address, timeout).close()
+    except OSError:
+        return False
+    return True
+
+
+def wait_for_server(kit: Kit, *, timeout: float = 60.0) -> None:
+    """Return when the federation's server takes connections."""
+    deadline = time.monotonic() + timeout
+    while not answers(kit.address):
+        if time.monotonic() > deadline:
+            host, port = kit.address
+            raise PeerTimeout(
+                f"nothing answers at {host}:{port}, where this federation's server should be. Ask whether it was "
+                "started, and whether a firewall lets you through."
+            )
+        time.sleep(0.2)
+
+
+def write_job(folder: Path, text: str, *, name: str, parties: Sequence[str]) -> None:
+    """A FLARE job: three JSON files that name two installed classes and carry the job's own text. No code."""
+    described = {
+        "name": name,
+        "resource_spec": {},
+        "deploy_map": {"coordinator": ["server"], "member": list(parties)},
+        "min_clients": len(parties),
+        "mandatory_clients": list(parties),
+    }
+    coordinator = {"id": "coordinator", "path": COORDINATOR, "args": {"job": text}}
+    member = {"tasks": ["*"], "executor": {"path": MEMBER, "args": {"job": text}}}
+    for path, content in (
+        ("meta.json", described),
+        ("coordinator/config/config_fed_server.json", {"format_version": 2, "workflows": [coordinator]}),
+        ("member/config/config_fed_client.json", {"format_version": 2, "executors": [member]}),
+    ):
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+class Administration:
+    """A session with a federation's server, with the rights of an administrator's kit. Close it, or use `with`."""
+
+    def __init__(self, kit: Kit, *, timeout: float = 30.0) -> None:
+        if kit.kind != "admin":
+            raise InputError(
+                f"{kit.path} is a {kit.kind}'s kit. Jobs are submitted with the administrator's."
+            )
+        from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+        self._kit = kit
+        wait_for_server(kit, timeout=timeout)
+        with _quietly(f"the federation's server refused {kit.path.name}"):
+            self._session = new_secure_session(kit.identity().name, str(kit.path), timeout=timeout)
+
+    def __enter__(self) -> Administration:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Log out."""
+        with contextlib.suppress(Exception), _quietly("closing the session"):
+            self._session.close()
+
+    def submit(self, text: str, *, name: str, parties: Sequence[str]) -> str:
+        """Submit a job and return the id that FLARE gives it."""
+        with tempfile.TemporaryDirectory() as folder, _quietly("the job was not accepted"):
+            write_job(Path(folder), text, name=name, parties=parties)
+            return str(self._session.submit_job(folder))
+
+    def submit_folder(self, folder: Path) -> str:
+        """Submit a FLARE job folder as it is."""
+        with _quietly("the job was not accepted"):
+            return str(self._session.submit_job(str(folder)))
+
+    def status(self, job: str) -> dict[str, Any]:
+        """What FLARE knows of a job: its status, when it was submitted and by whom."""
+        with _quietly(f"there is no job {job}"):
+            return dict(self._session.get_job_meta(job))
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """All jobs that this administrator may see, the last one first."""
+        with _quietly("the jobs cannot be listed"):
+            return [dict(job) for job in self._session.list_jobs(detailed=True, reverse=True)]
+
+    def parties(self) -> list[str]:
+        """The parties that are connected."""
+        with _quietly("the parties cannot be listed"):
+            return [client.name for client in self._session.get_system_info().client_info]
+
+    def stop(self, job: str) -> None:
+        """Stop a job at every member."""
+        with _quietly(f"job {job} cannot be stopped"):
+            self._session.abort_job(job)
+
+    def download(self, job: str, folder: Path) -> Path:
+        """What the server's process of a finished job left for the administrator."""
+        with _quietly(f"what is left of job {job} cannot be downloaded"):
+            return Path(self._session.download_job_result(job, str(folder)))
+
+
+@contextmanager
+def _quietly(refusal: str) -> Iterator[None]:
+    """FLARE prints and logs while it talks; what goes wrong is said once, in words."""
+    logging.getLogger("nvflare").setLevel(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    except (OSError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        raise RemoteProtocolError(f"{refusal} ({type(error).__name__}: {error}).") from None

@@ -1,0 +1,225 @@
+"""Making kits with FLARE's own tools: a root, requests, approvals, or all kits at once for trying out.
+
+A member's key is made where the member is and never leaves it: what travels is a request, and what comes back is a
+certificate. Only `all_kits` makes every key in one place; it is for one machine, where one person holds them anyway.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from colonnade.errors import InputError
+from colonnade.runtime.kit import Kit
+
+ADMIN = "admin@colonnade.local"
+DEFAULT_PORT = 8002
+INVITATION = "invitation.json"
+# FLARE's quickest transport of those that carry mutual TLS.
+SCHEME = "tcp"
+_VALID_DAYS = 3650
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
+_BUILDERS: tuple[dict[str, Any], ...] = (
+    {
+        "path": "nvflare.lighter.impl.workspace.WorkspaceBuilder",
+        "args": {"template_file": ["master_template.yml"]},
+    },
+    {
+        "path": "nvflare.lighter.impl.static_file.StaticFileBuilder",
+        "args": {"config_folder": "config", "scheme": SCHEME},
+    },
+    {"path": "nvflare.lighter.impl.cert.CertBuilder", "args": {"root_valid_days": _VALID_DAYS}},
+    {"path": "nvflare.lighter.impl.signature.SignatureBuilder"},
+)
+
+
+@dataclass(frozen=True)
+class Invitation:
+    """What a party needs to know to ask for a kit: which federation, where its server is, which root it has.
+
+    Nothing in it is secret. The fingerprint must be right: compare it by another way than the one it came by.
+    """
+
+    federation: str
+    host: str
+    port: int
+    root: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.federation):
+            raise InputError(
+                f"{self.federation!r} is no name for a federation: use a to z, digits and _, a letter first."
+            )
+        if not 0 < self.port < 1 << 16:
+            raise InputError(f"port {self.port} does not exist; ports are 1 to 65535.")
+
+    @classmethod
+    def load(cls, path: Path) -> Invitation:
+        """The invitation in a file."""
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            return cls(found["federation"], found["host"], found["port"], found["root"])
+        except FileNotFoundError:
+            raise InputError(f"{path} does not exist. Ask whoever made the federation for it.") from None
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{path} is no invitation to a federation. Ask for it again.") from None
+
+    def save(self, path: Path) -> None:
+        """Write the invitation."""
+        facts = {"federation": self.federation, "host": self.host, "port": self.port, "root": self.root}
+        path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def found_federation(folder: Path, federation: str, *, host: str, port: int) -> Invitation:
+    """Make the root, the server's kit and the administrator's kit, and return what parties are invited with."""
+    draft = Invitation(federation, host, port, "")
+    root = folder / "root"
+    _documents(folder, draft)
+    _flare(folder, "cert", "init", "--profile", _profile(folder), "-o", root, "--valid-days", _VALID_DAYS)
+    invitation = Invitation(federation, host, port, _fingerprint(root / "rootCA.pem"))
+    invitation.save(folder / INVITATION)
+    for name, described in (
+        ("server", {"name": host, "type": "server", "fed_learn_port": port, "admin_port": port}),
+        ("admin", {"name": ADMIN, "type": "admin", "role": "project_admin"}),
+    ):
+        request = ask_for_kit(folder / "requests", invitation, described | {"org": "organiser"})
+        approve(folder, request, folder / "requests" / f"{name}.signed.zip")
+        make_kit(
+            folder / "requests" / f"{name}.signed.zip", request.parent, folder / name, root=invitation.root
+        )
+    shutil.rmtree(folder / "requests")
+    return invitation
+
+
+def ask_for_kit(folder: Path, invitation: Invitation, described: Mapping[str, Any]) -> Path:
+    """Make a member's key and its request in a folder; returns the request, which is what travels."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = str(described["name"])
+    with tempfile.TemporaryDirectory() as drafts:
+        written = Path(drafts) / "member.yml"
+        # JSON is YAML, and needs no library.
+        written.write_text(json.dumps({"name": invitation.federation, "participants": [dict(described)]}))
+        _flare(folder, "cert", "request", "-p", written, "--out", folder / name)
+    return folder / name / f"{name}.request.zip"
+
+
+def approve(folder: Path, request: Path, signed: Path) -> None:
+    """Issue a certificate for a request, as the holder of the federation's root in `folder`."""
+    if not (folder / "root" / "rootCA.key").exists():
+        raise InputError(f"{folder} has no root/rootCA.key: only whoever made the federation can approve.")
+    _flare(
+        folder,
+        "cert",
+        "approve",
+        request,
+        "-c",
+        folder / "root",
+        "--profile",
+        _profile(folder),
+        "--out",
+        signed,
+    )
+
+
+def make_kit(signed: Path, requested: Path, kit: Path, *, root: str) -> Kit:
+    """Put together the kit of a member whose key is in `requested`, if its certificate is of this root."""
+    with tempfile.TemporaryDirectory() as drafts:
+        _flare(
+            requested,
+            "package",
+            signed,
+            "--request-dir",
+            requested,
+            "-w",
+            Path(drafts),
+            "--fingerprint",
+            root,
+        )
+        (made,) = [path.parent for path in Path(drafts).glob("*/*/*/startup")]
+        shutil.copytree(made, kit)
+    found = Kit.load(kit)
+    found.harden()
+    return found
+
+
+def all_kits(
+    folder: Path, federation: str, parties: Sequence[str], *, host: str, port: int
+) -> tuple[Invitation, dict[str, Kit]]:
+    """Every kit of a federation on one machine: server, admin and parties. All keys are made here."""
+    invitation = Invitation(federation, host, port, "")
+    members: list[dict[str, Any]] = [
+        {"name": host, "type": "server", "org": "organiser", "fed_learn_port": port, "admin_port": port},
+        *({"name": party, "type": "client", "org": party} for party in parties),
+        {"name": ADMIN, "type": "admin", "org": "organiser", "role": "project_admin"},
+    ]
+    project = {"api_version": 3, "name": federation, "participants": members, "builders": list(_BUILDERS)}
+    with tempfile.TemporaryDirectory() as drafts:
+        written = Path(drafts) / "project.yml"
+        written.write_text(json.dumps(project))
+        _flare(folder, "provision", "-p", written, "-w", Path(drafts) / "made")
+        made = Path(drafts) / "made" / federation
+        for name, source in (("server", host), ("admin", ADMIN), *((party, party) for party in parties)):
+            shutil.copytree(made / "prod_00" / source, folder / name)
+        (folder / "root").mkdir()
+        state = json.loads((made / "state" / "cert.json").read_text())
+        (folder / "root" / "rootCA.pem").write_text(state["root_cert"])
+    kits = {name: Kit.load(folder / name) for name in ("server", "admin", *parties)}
+    for kit in kits.values():
+        kit.harden()
+    invitation = Invitation(federation, host, port, _fingerprint(folder / "root" / "rootCA.pem"))
+    invitation.save(folder / INVITATION)
+    return invitation, kits
+
+
+def _documents(folder: Path, invitation: Invitation) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    server = {
+        "host": invitation.host,
+        "fed_learn_port": invitation.port,
+        "admin_port": invitation.port,
+    }
+    profile = {
+        "name": invitation.federation,
+        "scheme": SCHEME,
+        "connection_security": "mtls",
+        "server": server,
+    }
+    _profile(folder).write_text(json.dumps(profile, indent=1) + "\n", encoding="utf-8")
+
+
+def _profile(folder: Path) -> Path:
+    return folder / "profile.yml"
+
+
+def _fingerprint(root: Path) -> str:
+    from cryptography import x509
+
+    from colonnade.runtime.identity import fingerprint
+
+    return fingerprint(x509.load_pem_x509_certificate(root.read_bytes()))
+
+
+def _flare(folder: Path, *arguments: object) -> None:
+    """Run one of FLARE's own commands; what it complains about is told."""
+    # FLARE writes an audit trail to the home of whoever runs it; it belongs to the federation.
+    audit = folder / "audit"
+    audit.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "nvflare.cli", *map(str, arguments)],
+        env={**os.environ, "HOME": str(audit)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        said = (done.stdout + done.stderr).strip().splitlines()
+        raise InputError(f"FLARE refused `nvflare {arguments[0]}`: {' '.join(said[-6:])}")

@@ -1,0 +1,336 @@
+"""Members with their own kits, policies and ledgers over FLARE's own relay: results, refusals, a server that lies."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cells import addresses, cells
+from certificates import DAY, NOW, Root
+from kits import make_kit
+
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.learn.federation import Federation
+from colonnade.learn.jobs import Job
+from colonnade.learn.method import Asked
+from colonnade.learn.methods import train_with
+from colonnade.learn.policy import Policy
+from colonnade.learn.release import MomentRelease
+from colonnade.learn.taking_part import LOG, OUTCOME, take_part
+from colonnade.learn.training import request_of
+from colonnade.ledger import Ledger
+from colonnade.runtime.flare import FlareChannel
+from colonnade.runtime.kit import Kit
+
+ROOT = Root.make()
+PARTIES = ("bank", "shop")
+MEMBERS = (*PARTIES, "server")
+ROWS = 60
+SEED = 7
+MOMENTS = 'task = "classification"\nmethod = "moments"'
+SPLIT = 'task = "classification"\nmethod = "intermediate"\noptions = {epochs = 2}'
+
+
+def job_text(kind: str = MOMENTS, *, epsilon: float = 1.0, timeout: float = 30) -> str:
+    parties = json.dumps(list(PARTIES))
+    return (
+        f'name = "risk"\n{kind}\nparties = {parties}\nactive = "bank"\nepsilon = {epsilon}\ndelta = 1e-5\n'
+        f"timeout = {timeout}\n"
+    )
+
+
+def columns(party: str) -> dict[str, Any]:
+    drawn = np.random.default_rng(len(party))
+    values: dict[str, Any] = {"id": [f"p{row}" for row in range(ROWS)]}
+    values |= {f"{party}_{at}": drawn.uniform(0, 1, ROWS).round(3) for at in range(2)}
+    if party == "bank":
+        values["risk"] = np.where(drawn.uniform(size=ROWS) < 0.5, "low", "high")
+    return values
+
+
+def schema(party: str) -> str:
+    text = 'id = "id"\n'
+    for at in range(2):
+        text += f'columns.{party}_{at} = {{kind = "numeric", low = 0, high = 1}}\n'
+    return text + (
+        'label = {column = "risk", kind = "classes", classes = ["low", "high"]}\n' if party == "bank" else ""
+    )
+
+
+def policy(party: str, *, methods: str = '["moments", "intermediate"]', epsilon: float = 9.0) -> str:
+    others = json.dumps([other for other in PARTIES if other != party])
+    return f'methods = {methods}\nparties = {others}\ndelta = 1e-5\nepsilon = {{"*" = {epsilon}}}\n'
+
+
+def write_party(folder: Path, party: str, *, budget: float = 20.0) -> None:
+    values = columns(party)
+    lines = [",".join(values), *(",".join(str(values[name][row]) for name in values) for row in range(ROWS))]
+    (folder / f"{party}.csv").write_text("\n".join(lines))
+    (folder / f"{party}.schema.toml").write_text(schema(party))
+    (folder / f"{party}.policy.toml").write_text(policy(party))
+    (folder / f"{party}.toml").write_text(
+        f'party = "{party}"\ndata = "{party}.csv"\nschema = "{party}.schema.toml"\ndataset = "d"\n'
+        f'ledger = "{party}.ledger"\nbudget = [{{epsilon = {budget}, delta = 1e-5}}]\n'
+    )
+
+
+@pytest.fixture
+def kits(tmp_path: Path) -> dict[str, Kit]:
+    """Every member's kit, and every party's own files, in one folder."""
+    made = {name: make_kit(tmp_path / "kits", ROOT, name) for name in MEMBERS}
+    for party in PARTIES:
+        write_party(tmp_path, party)
+        files = {"party": str(tmp_path / f"{party}.toml"), "policy": str(tmp_path / f"{party}.policy.toml")}
+        made[party].tell_site({**files, "noise_seed": SEED})
+    made["server"].tell_site({"noise_seed": SEED})
+    return made
+
+
+def run_job(
+    kits: dict[str, Kit],
+    *,
+    texts: dict[str, str] | None = None,
+    relay: Callable[[Any], Any] | None = None,
+    job_id: str = "j1",
+    meddle: Callable[[dict[str, FlareChannel], dict[str, Any]], Any] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """All members of a job at once, each with its own kit; returns every member's outcome."""
+    texts = texts or dict.fromkeys(MEMBERS, job_text())
+    with cells(PARTIES, relay=relay) as made:
+        channels = {name: FlareChannel(name, made[name], addresses(made)) for name in MEMBERS}
+
+        async def main() -> list[dict[str, Any]]:
+            if meddle is not None:
+                meddle(channels, made)
+            return await asyncio.gather(
+                *(
+                    take_part(
+                        channels[name], kits[name], member=name, job=Job.parse(texts[name]), job_id=job_id
+                    )
+                    for name in MEMBERS
+                )
+            )
+
+        outcomes = asyncio.run(main())
+    return dict(zip(MEMBERS, outcomes, strict=True))
+
+
+def entries(tmp_path: Path, party: str) -> list[str]:
+    path = tmp_path / f"{party}.ledger"
+    return [entry.kind for entry in Ledger.open(path).entries()] if path.exists() else []
+
+
+def in_process(kind: str) -> Federation:
+    tables = [Table.from_arrays(party, columns(party), Schema.parse(schema(party))) for party in PARTIES]
+    federation = Federation(tables, budget=(50.0, 1e-5), noise_seed=SEED)
+    job = Job.parse(job_text(kind))
+    asked = Asked(job.task, job.epsilon, job.delta, options=job.asked.options)
+    train_with(federation, job.method, asked)
+    return federation
+
+
+def test_moments_are_bit_for_bit_those_of_one_process(kits: dict[str, Kit], tmp_path: Path) -> None:
+    seen: list[bytes] = []
+
+    def relay(message: Any) -> None:
+        seen.append(bytes(message.payload or b""))
+
+    outcomes = run_job(kits, relay=relay)
+    assert {name: outcome["state"] for name, outcome in outcomes.items()} == dict.fromkeys(
+        MEMBERS, "finished"
+    )
+    run = in_process(MOMENTS).runs[0]
+    for member in MEMBERS:
+        kept = MomentRelease.load(kits[member].run_folder("j1") / "release.npz")
+        assert np.array_equal(kept.matrix, run.result().matrix)
+        assert outcomes[member]["run"] == run.name
+        assert outcomes[member]["reproducible"]
+    assert outcomes["bank"]["guarantees"] == [str(line) for line in run.plan.guarantees]
+    # What the server relayed is all sealed: no frame of ours, no name of a column, is in it.
+    passed = b"".join(seen)
+    assert b"CLSE" in passed
+    assert b"bank_0" not in passed
+    clear = [frame for frame in seen if b"CLND" in frame and b"sealed hello" not in frame]
+    assert not clear
+    for party in PARTIES:
+        assert entries(tmp_path, party).count("charge") == 1
+        lines = [json.loads(line) for line in (kits[party].run_folder("j1") / LOG).read_text().splitlines()]
+        assert [line["step"] for line in lines][:2] == ["sealed hello", "hello"]
+        assert all(set(line) >= {"step", "sent", "received", "seconds"} for line in lines)
+        assert json.loads((kits[party].run_folder("j1") / OUTCOME).read_text())["state"] == "finished"
+
+
+def test_a_split_model_is_bit_for_bit_that_of_one_process_and_stays_split(kits: dict[str, Kit]) -> None:
+    outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(SPLIT)))
+    run = in_process(SPLIT).runs[0]
+    for party in PARTIES:
+        assert outcomes[party]["learnt"]["weights"] == run.result(party).weights.tolist()
+    assert outcomes["server"]["learnt"] == {}
+    assert not (kits["server"].run_folder("j1") / "weights.json").exists()
+
+
+def failed(outcomes: dict[str, dict[str, Any]], tmp_path: Path, *, charged: bool = False) -> dict[str, str]:
+    """Everybody failed, by name, and ledgers say what happened; returns the reasons."""
+    assert {outcome["state"] for outcome in outcomes.values()} == {"failed"}
+    if not charged:
+        assert not [party for party in PARTIES if "charge" in entries(tmp_path, party)]
+    return {name: outcome["reason"] for name, outcome in outcomes.items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"methods": '["slr"]'}, "methods: the job asks for 'moments'"),
+        ({"epsilon": 0.5}, "the job asks for ε = 1"),
+        ({"epsilon": 1.2}, r"would cost ε = 1.\d+ towards party:shop"),
+    ],
+    ids=["method", "epsilon of the job", "epsilon of an observer"],
+)
+def test_what_a_policy_does_not_accept_is_refused_while_nothing_is_charged(
+    kits: dict[str, Kit], tmp_path: Path, change: dict[str, Any], found: str
+) -> None:
+    import re
+
+    (tmp_path / "bank.policy.toml").write_text(policy("bank", **change))
+    reasons = failed(run_job(kits), tmp_path)
+    assert re.search(found, reasons["bank"])
+    assert "bank stopped: it cannot take part (PrivacyError)" in reasons["shop"]
+    assert "bank stopped" in reasons["server"]
+
+
+def test_a_budget_that_is_too_small_stops_everybody_before_anybody_is_charged(
+    kits: dict[str, Kit], tmp_path: Path
+) -> None:
+    write_party(tmp_path, "shop", budget=0.5)
+    reasons = failed(run_job(kits), tmp_path)
+    assert "costs ε" in reasons["shop"]
+    assert "shop stopped: it cannot take part (BudgetExceeded)" in reasons["bank"]
+
+
+def test_a_server_that_hands_out_two_jobs_is_caught_by_name_of_the_field(
+    kits: dict[str, Kit], tmp_path: Path
+) -> None:
+    texts = {**dict.fromkeys(MEMBERS, job_text()), "shop": job_text(epsilon=2.0)}
+    reasons = failed(run_job(kits, texts=texts), tmp_path)
+    assert "do not agree on 'epsilon'" in reasons["bank"]
+
+
+def test_a_server_that_alters_a_frame_is_caught(kits: dict[str, Kit], tmp_path: Path) -> None:
+    def relay(message: Any) -> None:
+        if message.get_header("step") == "introduction":
+            changed = bytearray(message.payload)
+            changed[-1] ^= 1
+            message.payload = bytes(changed)
+
+    reasons = failed(run_job(kits, relay=relay), tmp_path)
+    assert any("is not what" in reason and "'introduction'" in reason for reason in reasons.values())
+
+
+def test_a_server_that_exchanges_two_frames_is_caught(kits: dict[str, Kit], tmp_path: Path) -> None:
+    def relay(message: Any) -> None:
+        if message.get_header("step") == "job" and message.get_header("of"):
+            message.set_header("step", "introduction")
+
+    reasons = failed(run_job(kits, relay=relay), tmp_path)
+    assert any("at step 'job' but" in reason for reason in reasons.values())
+
+
+def test_a_server_that_says_it_delivered_and_did_not_is_noticed_at_the_timeout(
+    kits: dict[str, Kit], tmp_path: Path
+) -> None:
+    from nvflare.fuel.f3.cellnet.defs import ReturnCode
+    from nvflare.fuel.f3.cellnet.utils import make_reply
+
+    def relay(message: Any) -> Any:
+        dropped = message.get_header("step") == "id rules" and message.get_header("of")
+        return make_reply(ReturnCode.OK) if dropped else None
+
+    texts = dict.fromkeys(MEMBERS, job_text(timeout=1.5))
+    reasons = failed(run_job(kits, texts=texts, relay=relay), tmp_path)
+    assert any("waited 1.5 s at step 'id rules'" in reason for reason in reasons.values())
+
+
+@pytest.mark.parametrize(
+    ("identity", "found"),
+    [
+        (Root.make().issue("shop"), "not issued by this federation's root"),
+        (ROOT.issue("shop", start=NOW - 9 * DAY, days=8), "is valid from"),
+        (ROOT.issue("somebody"), "certificate of 'somebody'"),
+    ],
+    ids=["a foreign root", "expired", "another name"],
+)
+def test_a_party_with_a_bad_certificate_is_refused_by_name(
+    kits: dict[str, Kit], tmp_path: Path, identity: Any, found: str
+) -> None:
+    wrong = make_kit(tmp_path / "wrong", ROOT, "shop", identity=identity)
+    wrong.tell_site(kits["shop"].site())
+    reasons = failed(run_job({**kits, "shop": wrong}), tmp_path)
+    assert found in reasons["bank"] or found in reasons["shop"]
+
+
+def test_a_pinned_party_cannot_be_replaced_by_the_holder_of_the_root(
+    kits: dict[str, Kit], tmp_path: Path
+) -> None:
+    from colonnade.runtime.identity import fingerprint
+
+    pin = fingerprint(kits["shop"].identity().certificate)
+    kits["bank"].tell_site({**kits["bank"].site(), "pins": {"shop": pin}})
+    assert run_job(kits)["bank"]["state"] == "finished"
+    second = make_kit(tmp_path / "second", ROOT, "shop")
+    second.tell_site(kits["shop"].site())
+    outcomes = run_job({**kits, "shop": second}, job_id="j2")
+    assert "pinned for 'shop'" in outcomes["bank"]["reason"]
+
+
+def test_a_party_that_was_not_told_its_files_says_so(kits: dict[str, Kit], tmp_path: Path) -> None:
+    kits["bank"].tell_site({})
+    reasons = failed(run_job(kits), tmp_path)
+    assert "party start" in reasons["bank"]
+
+
+def test_kits_forbid_code_foreign_classes_and_shells(kits: dict[str, Kit]) -> None:
+    for member, wanted in (("server", "Coordinator"), ("bank", "Member")):
+        kits[member].harden()
+        local = kits[member].path / "local"
+        resources = json.loads((local / "resources.json").read_text())
+        assert resources["class_allow_list"] == [f"colonnade.learn.remote.{wanted}"]
+        assert resources["class_list_enforcement_mode"] == "enforce"
+        assert resources["allow_log_streaming"] is False
+        assert [item["id"] for item in resources["components"]] == ["job_manager"]
+        rights = json.loads((local / "authorization.json").read_text())["permissions"]
+        for role in ("project_admin", "org_admin", "lead"):
+            assert rights[role]["byoc"] == rights[role]["shell_commands"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('methods = ["moments"]\nparties = []\ndelta = 2.0\nepsilon = {}', "between 0 and 1"),
+        ("methods = []\nparties = []\ndelta = 1e-5\nepsilon = {server = -1.0}", "greater than 0"),
+        ("methods = []\nparties = []\ndelta = 1e-5\nepsilon = {nobody = 1.0}", "no observer is called"),
+        ('methods = []\nparties = []\ndelta = 1e-5\nepsilon = {"par*" = 1.0}', "patterns are"),
+    ],
+)
+def test_a_policy_that_says_nothing_is_refused_with_its_line(text: str, found: str) -> None:
+    from colonnade.errors import JobError
+
+    with pytest.raises(JobError, match=found):
+        Policy.parse(text)
+
+
+def test_a_method_that_does_not_run_between_machines_is_refused() -> None:
+    from colonnade.errors import JobError
+    from colonnade.learn.programs import PROGRAMS, program_of
+
+    text = job_text('task = "classification"\nmethod = "functional"')
+    with pytest.raises(JobError, match="does not run between machines"):
+        program_of(Job.parse(text))
+    for name in PROGRAMS:
+        job = Job.parse(job_text(f'task = "classification"\nmethod = "{name}"'))
+        assert request_of(job).to_data()
