@@ -49,7 +49,7 @@ def shifts(plan, *, cap, runs, seed):
     noise = plan.noise["clinic"]
     found = []
     for _ in range(runs):
-        here, there = Descent(np.array([plan.radius])), Descent(np.array([plan.radius]))
+        here, there = (Descent(np.array([plan.radius]), rate=plan.rate("bank")) for _ in range(2))
         square = 0.0
         drawn = noise.draw((EPOCHS * ROWS // BATCH, BATCH), coins) * float(GRID)
         for step, numbers in enumerate(drawn):

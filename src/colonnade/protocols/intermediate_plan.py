@@ -114,9 +114,14 @@ class IntermediatePlan:
         """How each owner's columns become rows of bounded norm."""
         return ClippedRows(self.schemas, self.active, self.stretch)
 
+    @cached_property
+    def caps(self) -> dict[str, float]:
+        """c_q of each owner: no row of it is longer."""
+        return {owner: self.clipped.cap(owner) for owner in self.group.owners}
+
     def cap(self, owner: str) -> float:
         """c_q: no row of this owner is longer."""
-        return self.clipped.cap(owner)
+        return self.caps[owner]
 
     @property
     def passive_cap(self) -> float:
@@ -155,7 +160,7 @@ class IntermediatePlan:
         clip = self.bounds.size if self.clip is None else self.clip
         return passive_messages(self.schedule, cap=self.cap(owner), clip=clip, **shared)
 
-    @property
+    @cached_property
     def noise(self) -> dict[str, DiscreteGaussianNoise]:
         """The noise of each owner's messages, in grid units; none without protection."""
         return {

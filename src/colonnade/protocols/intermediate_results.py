@@ -18,17 +18,22 @@ from numpy.typing import NDArray
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.clipped_rows import CONSTANT
 from colonnade.protocols.intermediate_plan import GRID_BITS, IntermediatePlan
 from colonnade.protocols.intermediate_request import IntermediateRequest
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import confirm, prepare
-from colonnade.randomness import public_permutation
+from colonnade.randomness import Randomness, public_permutation
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
 Array = NDArray[np.float64]
+# Noise drawn at a time.
+_DRAWN = 1 << 16
+# Messages that nobody clips still fit 64 bits with their noise.
+_REACH = 2.0**40
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +57,7 @@ class Descent:
     """Where an owner stands between two steps: all that a run would need to go on from here."""
 
     weights: Array
+    rate: float
     step: int = 0
     # Of the active party's messages, which every owner sent or received: all must come to the same.
     residuals: Any = field(default_factory=hashlib.sha256)
@@ -80,14 +86,22 @@ async def intermediate_results(
     if table is None:
         raise LocalProtocolError(f"{party.name} owns columns but has no aligned rows")
     features, targets = batch_order(table, plan)
-    state = Descent(np.zeros(features.shape[1]))
+    return await descend(party, plan, features, targets=targets)
+
+
+async def descend(party: Party, plan: IntermediatePlan, features: Array, *, targets: Array | None) -> Descent:
+    """The steps of one owner, whose rows stand in the order of the batches; only the active one has targets."""
+    state = Descent(np.zeros(features.shape[1]), rate=plan.rate(party.name))
+    noise = None
+    if plan.variances:
+        noise = NoiseStream(plan.noise[party.name], party.randomness, total=plan.epochs * plan.rows)
     total = plan.schedule.steps
     for step, rows in plan.batches():
         batch = features[rows]
         if targets is not None:
-            residuals = await _answer(party, plan, state, batch=batch, targets=targets[rows])
+            residuals = await _answer(party, plan, state, noise, batch=batch, targets=targets[rows])
         else:
-            residuals = await _ask(party, plan, state, batch=batch)
+            residuals = await _ask(party, plan, state, noise, batch=batch)
         step_weights(party, plan, state, batch=batch, residuals=residuals)
         state.step += 1
         party.progress("steps", step + 1, total)
@@ -115,10 +129,18 @@ def batch_order(table: AlignedTable, plan: IntermediatePlan) -> tuple[Array, Arr
     return features, targets
 
 
-async def _ask(party: Party, plan: IntermediatePlan, state: Descent, *, batch: Array) -> Array:
+async def _ask(
+    party: Party, plan: IntermediatePlan, state: Descent, noise: NoiseStream | None, *, batch: Array
+) -> Array:
     """A passive party's step: send noisy scores, receive noisy residuals, clip them."""
     scores = batch @ state.weights
-    message = _noisy(party, plan, scores, limit=plan.radius * plan.cap(party.name))
+    message = _noisy(
+        party,
+        plan,
+        scores,
+        noise,
+        limit=plan.radius * plan.cap(party.name) if plan.calibration == "sound" else None,
+    )
     await tell(party, plan.active, f"scores {state.step}", message)
     heard = await hear(party, plan.active, f"residuals {state.step}")
     received = _received(heard, plan, len(batch), state=state)
@@ -126,7 +148,13 @@ async def _ask(party: Party, plan: IntermediatePlan, state: Descent, *, batch: A
 
 
 async def _answer(
-    party: Party, plan: IntermediatePlan, state: Descent, *, batch: Array, targets: Array
+    party: Party,
+    plan: IntermediatePlan,
+    state: Descent,
+    noise: NoiseStream | None,
+    *,
+    batch: Array,
+    targets: Array,
 ) -> Array:
     """The active party's step: receive and clip noisy scores, send everybody the same noisy residuals."""
     scores = batch @ state.weights
@@ -137,25 +165,45 @@ async def _answer(
             received = np.clip(plan.weight(passive) * received, -limit, limit)
         scores = scores + received
     residuals = plan.loss.residual(scores, targets)
-    message = _noisy(party, plan, residuals, limit=plan.bounds.size if plan.calibration == "sound" else None)
+    message = _noisy(
+        party, plan, residuals, noise, limit=plan.bounds.size if plan.calibration == "sound" else None
+    )
     _remember(state, message)
     for passive in plan.passive:
         await tell(party, passive, f"residuals {state.step}", message)
     return residuals
 
 
-def _noisy(party: Party, plan: IntermediatePlan, values: Array, *, limit: float | None) -> Message:
+class NoiseStream:
+    """Fresh noise for so many values in all, drawn many at a time and handed out once each, in order."""
+
+    def __init__(self, noise: DiscreteGaussianNoise, randomness: Randomness, *, total: int) -> None:
+        self._noise, self._randomness, self._left = noise, randomness, total
+        self._drawn: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+    def take(self, count: int) -> NDArray[np.int64]:
+        """The next values, in an array of their own."""
+        if count > len(self._drawn):
+            size = max(count - len(self._drawn), min(_DRAWN, self._left))
+            self._left -= size
+            self._drawn = np.concatenate((self._drawn, self._noise.draw(size, self._randomness)))
+        taken, self._drawn = self._drawn[:count].copy(), self._drawn[count:]
+        return taken
+
+
+def _noisy(
+    party: Party, plan: IntermediatePlan, values: Array, noise: NoiseStream | None, *, limit: float | None
+) -> Message:
     """Values on the grid with fresh noise; as they are where the plan has none."""
-    if not plan.variances:
+    if noise is None:
         return Message(arrays={"values": values})
-    if limit is not None and plan.calibration == "sound":
-        # They are within the limit but for rounding; clipping moves no two values apart.
-        values = np.clip(values, -limit, limit)
     if not np.isfinite(values).all():
         raise _not_finite(party, plan, "messages")
-    noise = plan.noise[party.name].draw(len(values), party.randomness)
-    noise += np.rint(np.clip(values, -(2.0**40), 2.0**40) * (1 << GRID_BITS)).astype(np.int64)
-    return Message(arrays={"values": noise})
+    # In a sound plan they are within the limit but for rounding; clipping moves no two values apart.
+    reach = _REACH if limit is None else limit
+    noisy = noise.take(len(values))
+    noisy += np.rint(np.clip(values, -reach, reach) * (1 << GRID_BITS)).astype(np.int64)
+    return Message(arrays={"values": noisy})
 
 
 def _received(message: Message, plan: IntermediatePlan, rows: int, *, state: Descent | None = None) -> Array:
@@ -180,7 +228,7 @@ def step_weights(
     party: Party, plan: IntermediatePlan, state: Descent, *, batch: Array, residuals: Array
 ) -> None:
     """One gradient step, divided by the nominal batch size, the penalty's step, and the projection."""
-    free, rate = int(party.name == plan.active), plan.rate(party.name)
+    free, rate = int(party.name == plan.active), state.rate
     # An overflow is not hidden: weights that are not finite stop the run.
     with np.errstate(over="ignore", invalid="ignore"):
         stepped = state.weights - rate / plan.batch * (residuals @ batch)

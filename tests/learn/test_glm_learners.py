@@ -1,0 +1,221 @@
+"""Models trained by messages: what they learn without noise, what they cost, and what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import PoissonRegressor
+
+from colonnade import (
+    Federation,
+    GammaRegression,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegression,
+    SupportVectorClassifier,
+    Table,
+)
+from colonnade.data.columns import NumericColumn
+from colonnade.data.schema import Schema
+from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
+from colonnade.errors import BudgetExceeded, DataError, InputError, PlanError
+from colonnade.learn.glm_options import GlmOptions, chosen_loss
+from colonnade.learn.losses import LOSSES
+from colonnade.learn.method import Asked, NoOptions
+from colonnade.learn.method_intermediate import METHOD as MESSAGES
+from colonnade.learn.method_intermediate import PAPER, SPLIT
+from colonnade.learn.method_one_shot import METHOD as ONE_SHOT
+from colonnade.learn.method_one_shot import calibrated
+from colonnade.learn.method_vfl_baselines import IDEAL, SINGLE, IdealOptions, exactly, ideal_messages
+
+ROWS = 3000
+generator = np.random.default_rng(5)
+RAW = {name: generator.uniform(-1, 1, ROWS) for name in ("a", "b", "c", "d")}
+SCORE = 1.5 * RAW["a"] - RAW["b"] + 2 * RAW["c"] + 0.3
+LABELS = {
+    "classes": (
+        ClassLabel("y", ("no", "yes")),
+        np.where(SCORE + generator.logistic(size=ROWS) > 0, "yes", "no"),
+    ),
+    "number": (RealLabel("y", low=-5, high=5), SCORE + generator.normal(size=ROWS) / 2),
+    "count": (
+        CountLabel("y", low=0, high=9),
+        np.minimum(generator.poisson(np.exp(SCORE / 2 - 0.5)), 9).astype(float),
+    ),
+    "cost": (RealLabel("y", low=0.1, high=10), np.clip(generator.gamma(3, np.exp(SCORE / 3) / 3), 0.1, 10)),
+}
+
+
+def federation(kind, *, owners=(("a", "b"), ("c", "d")), public=False, **changes):
+    label, given = LABELS[kind]
+    made = []
+    for number, names in enumerate(owners):
+        columns = tuple(NumericColumn(name, low=-1, high=1) for name in names)
+        arrays = {name: RAW[name] for name in names}
+        if number == 0:
+            arrays["y"] = given
+        made.append(
+            Table.from_arrays(
+                f"party{number}", arrays, Schema("row", columns, label if number == 0 else None)
+            )
+        )
+    return Federation(made, **{"budget": (60.0, 1e-4), "noise_seed": 2, "public": public, **changes})
+
+
+def asked(method, task, epsilon=1.0, **options):
+    return Asked(task, epsilon, options=method.options(**options))
+
+
+def scores(learnt):
+    return (learnt.frame.features(RAW) @ learnt.coefficients.T + learnt.intercepts)[:, 0]
+
+
+def test_at_a_generous_epsilon_every_model_learns():
+    yes = LABELS["classes"][1]
+    for model in (
+        LogisticRegression(method="intermediate", epsilon=20.0, delta=1e-6),
+        LogisticRegression(method="one-shot", epsilon=20.0, delta=1e-6),
+        SupportVectorClassifier(epsilon=20.0),
+    ):
+        model.fit(federation("classes"))
+        assert model.score(RAW, yes) > 0.72
+        assert max(guarantee.epsilon for guarantee in model.privacy_) <= 20.0
+    line = LinearRegression(method="intermediate", epsilon=20.0, delta=1e-6).fit(federation("number"))
+    assert np.corrcoef(line.predict(RAW), SCORE)[0, 1] > 0.6
+    counts = PoissonRegression(epsilon=20.0).fit(federation("count"))
+    assert np.corrcoef(counts.predict(RAW), np.exp(SCORE / 2))[0, 1] > 0.8
+    costs = GammaRegression(epsilon=30.0, options={"epochs": 20}).fit(federation("cost"))
+    assert np.corrcoef(costs.predict(RAW), np.exp(SCORE / 3))[0, 1] > 0.7
+    assert costs.deviance(RAW, LABELS["cost"][1]) > 0
+
+
+def test_three_owners_learn_together():
+    model = LogisticRegression(method="intermediate", epsilon=20.0, delta=1e-6)
+    model.fit(federation("classes", owners=(("a",), ("b",), ("c", "d"))))
+    assert model.score(RAW, LABELS["classes"][1]) > 0.7
+    assert len(model.privacy_) == 6
+
+
+def test_training_without_noise_is_what_scikit_learn_finds():
+    label, counts = LABELS["count"]
+    public = federation("count", public=True)
+    peer = PoissonRegressor(alpha=0, tol=1e-9, max_iter=2000).fit(np.column_stack(list(RAW.values())), counts)
+    wanted = np.log(peer.predict(np.column_stack(list(RAW.values()))))
+    options = IdealOptions(strength=0.0, epochs=400, learning_rate=2.0)
+    messages = ideal_messages(public, Asked("regression", 1.0), LOSSES["poisson"], options)
+    assert np.abs(scores(messages) - wanted).max() < 0.01
+    central = exactly(
+        public, Asked("regression", 1.0), LOSSES["poisson"], GlmOptions(strength=0.0), alone=False
+    )
+    assert np.abs(scores(central) - wanted).max() < 1e-3
+    assert label.high == 9
+
+
+def test_one_party_alone_learns_from_its_own_columns_and_says_nothing():
+    parties = federation("classes")
+    learnt = SINGLE.train(parties, asked(SINGLE, "classification"))
+    assert learnt.coefficients[0, 2:].tolist() == [0.0, 0.0]
+    assert learnt.coefficients[0, 0] > 0 > learnt.coefficients[0, 1]
+    assert not learnt.privacy
+    assert all(not ledger.totals() for ledger in parties.ledgers.values())
+
+
+def test_baselines_without_privacy_run_on_public_data_only():
+    for train in (
+        lambda parties: IDEAL.train(parties, asked(IDEAL, "classification")),
+        lambda parties: exactly(
+            parties, Asked("classification", 1.0), LOSSES["logistic"], GlmOptions(), alone=False
+        ),
+        lambda parties: MESSAGES.train(parties, asked(MESSAGES, "classification", calibration="paper")),
+    ):
+        with pytest.raises(PlanError, match="public"):
+            train(federation("classes"))
+
+
+def test_paper_mode_says_what_it_is():
+    learnt = MESSAGES.train(
+        federation("classes", public=True), asked(MESSAGES, "classification", calibration="paper", radius=1.0)
+    )
+    assert PAPER in learnt.notes
+    assert not learnt.privacy
+    assert len(learnt.figures) == 4
+    assert "not a guarantee" in str(learnt.figures[0])
+
+
+def test_weights_stay_with_their_parties_and_the_model_says_so():
+    model = LogisticRegression(method="intermediate", epsilon=1.0, delta=1e-6).fit(federation("classes"))
+    assert model.run_.plan.epsilon == 1.0
+    parts = [model.run_.result(owner) for owner in ("party0", "party1")]
+    assert [part.weights.shape for part in parts] == [(3,), (2,)]
+    assert model.run_.result("server").weights is None
+    machine = SupportVectorClassifier(epsilon=1.0).fit(federation("classes"))
+    assert machine.notes_ == (SPLIT,)
+
+
+def test_the_same_seed_gives_the_same_model_and_scikit_learn_can_clone_it():
+    model = SupportVectorClassifier(epsilon=2.0, options={"epochs": 3})
+    first, second = (clone(model).fit(federation("classes")) for _ in range(2))
+    assert np.array_equal(first.coef_, second.coef_)
+    assert first.get_params()["options"] == {"epochs": 3}
+
+
+@pytest.mark.parametrize("penalty", ["none", "l1", "l2", "elastic_net"])
+def test_stronger_penalties_give_shorter_weights(penalty):
+    lengths = [
+        np.abs(
+            IDEAL.train(
+                federation("classes", public=True),
+                asked(IDEAL, "classification", penalty=penalty, strength=strength, epochs=100),
+            ).coefficients
+        ).sum()
+        for strength in (0.0, 0.1)
+    ]
+    assert lengths[0] == lengths[1] if penalty == "none" else lengths[0] > 1.2 * lengths[1]
+
+
+def test_mistakes_are_told_before_anything_is_charged():
+    parties = federation("classes")
+    for options, error, message in (
+        ({"learning_rate": 1e9}, PlanError, "largest allowed"),
+        ({"batch": ROWS + 1}, PlanError, f"batch = {ROWS + 1} for {ROWS} rows"),
+        ({"loss": "logistic"}, InputError, "has its own loss"),
+        ({"epoch": 3}, InputError, "epoch"),
+        ({"penalty": "l3"}, InputError, "penalty"),
+    ):
+        with pytest.raises(error, match=message):
+            SupportVectorClassifier(options=options).fit(parties)
+    for loss, message in (
+        ("poisson", "PoissonRegression"),
+        ("least_squares", "for classification there are"),
+    ):
+        with pytest.raises(PlanError, match=message):
+            MESSAGES.train(
+                federation("count") if loss == "poisson" else parties,
+                asked(MESSAGES, "regression" if loss == "poisson" else "classification", loss=loss),
+            )
+    with pytest.raises(PlanError, match="not 'pca'"):
+        chosen_loss(Asked("pca", 1.0), GlmOptions())
+    with pytest.raises(PlanError, match="needs a label of kind"):
+        PoissonRegression().fit(parties)
+    with pytest.raises(TypeError, match="fit takes a Federation"):
+        PoissonRegression().fit(np.zeros((3, 3)))
+    with pytest.raises(InputError, match="epsilon"):
+        PoissonRegression(epsilon=-1.0).fit(parties)
+    assert all(not ledger.totals() for ledger in parties.ledgers.values())
+    with pytest.raises(BudgetExceeded):
+        SupportVectorClassifier(epsilon=2.0).fit(federation("classes", budget=(1.0, 1e-5)))
+    for method in (MESSAGES, ONE_SHOT, IDEAL, SINGLE):
+        with pytest.raises(TypeError, match="Options"):
+            method.train(parties, Asked("classification", 1.0, options=NoOptions()))
+    with pytest.raises(DataError, match="label 'y'"):
+        SupportVectorClassifier(epsilon=1.0).fit(federation("classes")).score(RAW, ["maybe"] * ROWS)
+
+
+def test_one_shot_guesses_are_nearer_to_the_truth_than_what_arrived():
+    rows = np.random.default_rng(1)
+    own = rows.normal(size=(5000, 2))
+    truth = own @ [[1.0], [0.5]] + rows.normal(size=(5000, 1)) / 2
+    noisy = truth + rows.normal(size=(5000, 1)) * 3
+    guess = calibrated(own, noisy, np.array([3.0]))
+    assert np.std(guess - truth) < 0.25 * np.std(noisy - truth)
