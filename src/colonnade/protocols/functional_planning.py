@@ -9,7 +9,7 @@ from typing import Literal
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel
-from colonnade.errors import PlanError
+from colonnade.errors import PlanError, PrivacyError
 from colonnade.protocols.functional_blocks import Block
 from colonnade.protocols.functional_noise import LAWS, BlockNoise, Law, least_noise, truncation_delta
 from colonnade.protocols.functional_plan import Domain, FunctionalPlan
@@ -62,12 +62,17 @@ def plan_functional(
     chosen = _chosen(blank.dissection.blocks, epsilons, epsilon) if epsilons is not None else ()
     blank = replace(blank, epsilons=chosen)
     try:
-        return _calibrated(blank, laws)
+        plan = _calibrated(blank, laws)
     except PlanError as error:
         advice = gamma_advice(
             lambda grid: _calibrated(replace(blank, gamma=grid), laws), least=least, asked=gamma
         )
-        raise type(error)(f"{error} {advice}") from None
+        raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
+    try:
+        _ = plan.guarantees, plan.part_guarantees
+    except PrivacyError as error:
+        raise PlanError(f"{error} Or lower epsilon, or choose noise = 'skellam'.") from None
+    return plan
 
 
 def _check_columns(plan: FunctionalPlan) -> None:
@@ -77,8 +82,6 @@ def _check_columns(plan: FunctionalPlan) -> None:
             f"the logistic objective tells two classes apart; {plan.label_holder} declares {len(label.classes)}. "
             "Use method = 'moments', which takes any number of classes, or merge classes."
         )
-    if not plan.attributes:
-        raise PlanError("no party declares a column to learn from.")
     mapped = [party for party, encoder in plan.encoders.items() if encoder.map is not None]
     if plan.domain == "box" and mapped:
         raise PlanError(

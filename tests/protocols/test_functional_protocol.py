@@ -1,0 +1,301 @@
+"""The functional mechanism against its ideal twin, its door, its noise and its refusals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from functional_parties import (
+    NAMES,
+    group_of,
+    ledgers_for,
+    plan_for,
+    run_plan,
+    tables_of,
+    with_noise,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from colonnade.errors import (
+    BudgetExceeded,
+    DataError,
+    LedgerError,
+    LocalProtocolError,
+    PlansDiffer,
+    RemoteProtocolError,
+)
+from colonnade.learn.federation import Federation
+from colonnade.protocols.agreement import meet
+from colonnade.protocols.alignment import align
+from colonnade.protocols.functional_mechanism import (
+    FunctionalRequest,
+    functional_mechanism,
+    functional_session,
+    integer_rows,
+)
+from colonnade.protocols.ideal import ideal_objective
+from colonnade.randomness import SeededRandomness
+from colonnade.runtime.run import Desk, run_here
+
+FALSE_ALARM = 1e-9
+
+
+@settings(max_examples=14, deadline=None)
+@given(
+    st.sampled_from(["classification", "regression"]),
+    st.sampled_from(["ball", "box"]),
+    st.integers(2, 5),
+    st.integers(1, 200),
+    st.integers(0, 4),
+    st.booleans(),
+    st.booleans(),
+)
+def test_without_noise_the_protocol_is_the_ideal(task, domain, count, rows, active, intercept, bare):
+    parties = NAMES[:count]
+    holder = parties[active % count]
+    tables = tables_of(parties, rows, task=task, active=holder, empty=(holder,) if bare else ())
+    plan = plan_for(tables, task=task, domain=domain, intercept=intercept, delta=1e-6)
+    plan = with_noise(plan, silent=True)
+    outcome = run_plan(plan, tables)
+    opened, _ = outcome.results["server"]
+    aligned = {name: outcome.results[name][1] for name in parties}
+    assert opened.tolist() == ideal_objective(aligned, plan).tolist()
+    assert all(outcome.results[name][0] is None for name in parties), "only the server opens"
+
+
+@pytest.mark.parametrize("noise", ["laplace", "skellam"])
+@pytest.mark.parametrize("bottom_up", [False, True])
+def test_what_is_opened_is_the_ideal_plus_every_owners_noise(noise, bottom_up):
+    parties = NAMES[: 2 if bottom_up else 3]
+    tables = tables_of(parties, 60)
+    plan = plan_for(tables, noise=noise, domain="box", gamma=64)
+    if bottom_up:
+        epsilons = {block.name: 0.1 for block in plan.dissection.blocks}
+        plan = plan_for(tables, noise=noise, domain="box", gamma=64, epsilons=epsilons)
+    plan = with_noise(plan, silent=False)
+    outcome = run_plan(plan, tables)
+    ideal = ideal_objective({name: outcome.results[name][1] for name in plan.group.owners}, plan)
+    noises = [plan.noise_of(block) for block in plan.dissection.blocks]
+    if bottom_up:
+        drawn = np.concatenate([sum(each.drawn) for each in noises])
+        assert all(len(each.drawn) == 2 for each in noises)
+    else:
+        parts, size = plan.noises[0].drawn, len(noises)
+        # Owners draw in turn, block by block.
+        drawn = sum(np.concatenate(parts[start : start + size]) for start in range(0, len(parts), size))
+        assert len(parts) == 3 * size
+    assert (outcome.results["server"][0] - ideal.astype(np.int64)).tolist() == drawn.tolist()
+    assert np.count_nonzero(drawn) > len(drawn) // 2
+
+
+def test_keepers_that_own_nothing_can_keep_the_shares():
+    tables = tables_of(("bank", "insurer"), 40)
+    group = group_of(tables, keepers=("one", "two", "three"))
+    plan = with_noise(plan_for(tables, group=group), silent=True)
+    outcome = run_plan(plan, tables)
+    aligned = {name: outcome.results[name][1] for name in group.owners}
+    assert outcome.results["server"][0].tolist() == ideal_objective(aligned, plan).tolist()
+
+
+def test_the_blocks_have_every_product_once_and_no_square_of_label_or_constant():
+    tables = tables_of(NAMES[:4], 10, active="shop")
+    plan = plan_for(tables, domain="box")
+    found = plan.dissection
+    seen = [(int(i), int(j)) for b in found.blocks for i, j in zip(b.left, b.right, strict=True)]
+    assert len(seen) == len(set(seen)) == found.coefficients
+    everything = {(i, j) for i in range(found.columns) for j in range(i, found.columns)}
+    assert everything - set(seen) == {(found.label, found.label), (found.constant, found.constant)}
+    owner = {int(place): name for name, places in found.features_of.items() for place in places}
+    owner[found.label] = "shop"
+    for block in found.blocks:
+        for i, j in zip(block.left.tolist(), block.right.tolist(), strict=True):
+            involved = {owner[place] for place in (i, j) if place != found.constant}
+            assert involved == set(block.owners), "a block needs the columns of its owners and of nobody else"
+    matrix = found.matrix(np.arange(1, found.coefficients + 1))
+    assert np.array_equal(matrix, matrix.T) and matrix[found.label, found.label] == 0
+    assert matrix[np.triu_indices(found.columns)][found.opened].tolist() == list(
+        range(1, found.coefficients + 1)
+    )
+
+
+@given(
+    st.sampled_from(["ball", "box"]), st.sampled_from(["classification", "regression"]), st.integers(0, 99)
+)
+@settings(max_examples=20, deadline=None)
+def test_no_row_passes_the_bounds_that_the_noise_was_calibrated_to(domain, task, seed):
+    tables = tables_of(("bank", "insurer"), 50, task=task, seed=seed)
+    plan = plan_for(tables, task=task, domain=domain)
+    for table, bounds in zip(tables, plan.row.parts, strict=True):
+        (rows,) = table.blocks(50)
+        dealt = integer_rows(plan, table.party, rows)
+        features = dealt[:, : bounds.features]
+        assert (np.square(features).sum(axis=1) <= bounds.square).all()
+        assert np.abs(features).max() <= bounds.largest
+        if table.party == plan.label_holder:
+            assert np.abs(dealt[:, -1]).max() <= plan.label_size
+            assert set(dealt[:, -2]) == {plan.constant_size}
+
+
+def drawn_noise(plan, owners, seed):
+    """All owners' parts of a plan's noise, from seeded coins."""
+    total = 0
+    for owner in owners:
+        coins = SeededRandomness(f"{seed}/{owner}")
+        total = total + np.concatenate(
+            [plan.noise_of(b).part(plan.group).draw(b.size, coins) for b in plan.dissection.blocks]
+        )
+    return total
+
+
+def chi_square(values, law):
+    """p of the law's fit over twenty bins of equal probability."""
+    edges = law.ppf(np.linspace(0, 1, 21)[1:-1])
+    counts = np.bincount(np.searchsorted(edges, values, side="left"), minlength=20)
+    # Probabilities of the bins as the discrete law has them.
+    cumulative = np.concatenate([[0.0], law.cdf(edges), [1.0]])
+    return stats.chisquare(counts, np.diff(cumulative) * len(values)).pvalue
+
+
+@pytest.mark.parametrize(("noise", "parties"), [("laplace", 2), ("laplace", 3), ("skellam", 3)])
+def test_the_parts_of_k_minus_t_owners_make_the_noise_that_was_calibrated(noise, parties):
+    tables = tables_of(NAMES[:parties], 20, width=8)
+    plan = plan_for(tables, noise=noise, domain="box", gamma=16, epsilon=2.0)
+    honest = plan.group.owners[: plan.group.honest_owners]
+    values = np.concatenate([drawn_noise(plan, honest, seed) for seed in range(40)])
+    parameter = float(plan.noises[0].parameter)
+    if noise == "laplace":
+        law, worse = stats.dlaplace(1 / parameter), stats.dlaplace(1 / (1.15 * parameter))
+    else:
+        deviation = math.sqrt(2 * parameter)
+        law, worse = stats.norm(0, deviation), stats.norm(0, 1.15 * deviation)
+    assert chi_square(values, law) > FALSE_ALARM
+    assert chi_square(values, worse) < FALSE_ALARM, "this test would notice fifteen percent"
+
+
+def test_what_the_opened_noise_deviates_by_is_what_the_plan_says():
+    tables = tables_of(NAMES[:3], 20, width=8)
+    for noise in ("laplace", "skellam"):
+        plan = plan_for(tables, noise=noise, domain="box", gamma=16)
+        values = np.concatenate([drawn_noise(plan, plan.group.owners, seed) for seed in range(20)])
+        ratio = float(values.var()) / plan.noises[0].variance(plan.group)
+        spread = math.sqrt(5.0 / len(values))  # of a sample variance, kurtosis at most 6
+        assert abs(ratio - 1) < 6.1 * spread  # false alarm 1e-9
+        assert 6.1 * spread < 0.33, "owners' parts left out, two of three, would be noticed"
+
+
+def test_a_refused_release_leaves_no_column_on_the_wire():
+    tables = tables_of(("bank", "insurer"), 30)
+    plan = plan_for(tables)
+    ledgers = ledgers_for(plan.group) | {"bank": ledgers_for(plan.group, epsilon=0.5)["bank"]}
+    steps = []
+
+    async def program(party, table):
+        try:
+            await meet(party)
+            await functional_mechanism(party, await align(party, table, "equal"), plan)
+        finally:
+            steps.extend(step for _, step in party.traffic.sent)
+
+    by_name = {table.party: table for table in tables}
+    desks = {n: Desk(ledgers[n], by_name.get(n), dataset=n) for n in plan.group.members}
+    with pytest.raises(BudgetExceeded, match="bank"):
+        run_here(program, plan.group, desks)
+    assert "hello" in steps and not {"columns", "noise", "objective"} & set(steps)
+
+
+def test_a_second_draw_under_the_same_charge_is_refused():
+    tables = tables_of(("bank", "insurer"), 30)
+    plan = plan_for(tables)
+
+    async def twice(party, table):
+        await meet(party)
+        aligned = await align(party, table, "equal")
+        await functional_mechanism(party, aligned, plan)
+        await functional_mechanism(party, aligned, plan)
+
+    by_name = {table.party: table for table in tables}
+    books = ledgers_for(plan.group)
+    with pytest.raises(LedgerError, match="was charged before"):
+        run_here(
+            twice, plan.group, {n: Desk(books[n], by_name.get(n), dataset=n) for n in plan.group.members}
+        )
+
+
+@pytest.mark.parametrize(
+    ("field", "other"),
+    [("epsilon", 2.0), ("domain", "box"), ("noise", "skellam"), ("intercept", False), ("gamma", 8192)],
+)
+def test_different_jobs_stop_the_run_and_name_the_field(field, other):
+    request = FunctionalRequest("classification", 1.0, 1e-5)
+    theirs = replace(request, **{field: other})
+    tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
+    group = group_of(list(tables.values()))
+
+    async def program(party, table):
+        return await functional_session(party, table, theirs if party.name == "insurer" else request)
+
+    books = ledgers_for(group)
+    with pytest.raises(PlansDiffer, match=f"do not agree on '{field}'"):
+        run_here(program, group, {n: Desk(books[n], tables.get(n), dataset=n) for n in group.members})
+
+
+def test_rows_that_are_not_those_of_the_plan_are_refused():
+    tables = tables_of(("bank", "insurer"), 30)
+    plan = plan_for(tables, rows=31)
+    with pytest.raises(LocalProtocolError, match="should bring 31 aligned rows, brought 30 rows"):
+        run_plan(plan, tables)
+
+
+def test_every_owner_reads_the_same_objective_and_a_mere_keeper_none():
+    tables = tables_of(("bank", "insurer"), 30)
+    federation = Federation(tables, budget=(20.0, 1e-5), keepers=("one", "two", "three"))
+    run = federation.run(functional_session, FunctionalRequest("classification", 1.0, 1e-5))
+    read = [run.result(name).coefficients for name in ("server", "bank", "insurer")]
+    assert (
+        all(np.array_equal(each, read[0]) for each in read)
+        and read[0].size == run.plan.dissection.coefficients
+    )
+    assert run.result("one").coefficients.size == 0 and run.result("one").aligned is None
+    spent = {total.observer: total.epsilon for total in federation.ledgers["bank"].totals()}
+    assert 0.99 < spent["server"] <= 1.0
+
+
+def test_a_server_that_publishes_what_no_objective_is_stops_the_run():
+    request = FunctionalRequest("regression", 1.0, 1e-5)
+    tables = tables_of(("bank", "insurer"), 30, task="regression")
+    by_name = {table.party: table for table in tables}
+    group = group_of(tables)
+    from colonnade.protocols import functional_mechanism as module
+
+    real = module.functional_mechanism
+
+    async def lying(party, aligned, plan):
+        opened = await real(party, aligned, plan)
+        return None if opened is None else np.full_like(opened, 2**62 + 2**61)
+
+    books = ledgers_for(group)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "functional_mechanism", lying)
+        with pytest.raises(RemoteProtocolError, match="larger than any of this plan"):
+            run_here(
+                functional_session,
+                group,
+                {n: Desk(books[n], by_name.get(n), dataset=n) for n in group.members},
+                request,
+            )
+
+
+def test_a_row_without_a_number_is_refused_before_it_is_dealt():
+    tables = tables_of(("bank", "insurer"), 5)
+    plan = plan_for(tables, domain="box")
+    (rows,) = tables[1].blocks(5)
+    broken = replace(rows, columns={**rows.columns, "insurer0": np.full(5, np.nan)})
+    with pytest.raises(DataError, match="not a finite number"):
+        integer_rows(plan, "insurer", broken)
+    (rows,) = tables[0].blocks(5)
+    with pytest.raises(LocalProtocolError, match="should bring a label"):
+        integer_rows(plan, "bank", replace(rows, label=None))
