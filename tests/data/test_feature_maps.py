@@ -1,0 +1,366 @@
+"""Public maps: norms for any values, the same features everywhere, and what each kind promises."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import subprocess
+import sys
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from colonnade.data.block import Block
+from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.encoding import MODES, Encoder, Mode
+from colonnade.data.feature_maps import (
+    Ball,
+    FeatureMap,
+    GradientHistogram,
+    RandomFourier,
+    RandomRelu,
+    Rule,
+)
+from colonnade.data.name_ranges import expand_name
+from colonnade.data.quantizer import Quantizer
+from colonnade.data.random_maps import public_normals
+from colonnade.data.schema import PublicSchema, Schema
+from colonnade.errors import SchemaError
+
+PIXELS = tuple(NumericColumn(f"p{place}", 0, 255) for place in range(20))
+BALL = tuple(NumericColumn(f"e{place}", -3, 3) for place in range(4))
+AGE, SEX = NumericColumn("age", 17, 90), BinaryColumn("sex", ("F", "M"))
+JOB = CategoricalColumn("job", tuple("abcde"))
+TABLE: tuple[Column, ...] = (AGE, SEX, JOB)
+RULES: dict[str, tuple[Rule, tuple[Column, ...]]] = {
+    "relu": (RandomRelu(features=24, seed=7), TABLE),
+    "fourier": (RandomFourier(features=24, seed=7, scale=0.5), TABLE),
+    "gradients": (GradientHistogram(rows=4, cols=5, cells=2, orientations=6), PIXELS),
+    "ball": (Ball(bound=3.0), BALL),
+}
+every = pytest.mark.parametrize("name", RULES)
+anything = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def encoder_of(name: str, mode: Mode = "circle", **options: object) -> Encoder:
+    rule, columns = RULES[name]
+    return Encoder(columns, mode, FeatureMap(rule, **options))  # type: ignore[arg-type]
+
+
+def block_of(columns: tuple[Column, ...], numbers: np.ndarray) -> Block:
+    """Numbers for numeric columns, level numbers made of them for the others."""
+    return Block(
+        {
+            column.name: values
+            if isinstance(column, NumericColumn)
+            else np.abs(np.nan_to_num(values, posinf=0)).astype(np.int64).astype(np.int32)
+            % len(column.levels)
+            for column, values in zip(columns, numbers, strict=True)
+        },
+        None,
+        numbers.shape[1],
+    )
+
+
+def within(columns: tuple[Column, ...], rows: int, seed: int = 0) -> Block:
+    rng = np.random.default_rng(seed)
+    return Block(
+        {
+            column.name: rng.uniform(column.low, column.high, rows)
+            if isinstance(column, NumericColumn)
+            else rng.integers(0, len(column.levels), rows).astype(np.int32)
+            for column in columns
+        },
+        None,
+        rows,
+    )
+
+
+@every
+@settings(max_examples=40)
+@given(data=st.data(), mode=st.sampled_from(MODES))
+def test_a_mapped_row_is_never_longer_than_its_attributes_allow(
+    name: str, data: st.DataObject, mode: Mode
+) -> None:
+    encoder = encoder_of(name, mode)
+    numbers = data.draw(hnp.arrays(np.float64, (len(encoder.columns), 3), elements=anything))
+    with np.errstate(all="ignore"):
+        features = encoder.encode(block_of(encoder.columns, numbers))
+    norms = np.linalg.norm(features[np.isfinite(features).all(axis=1)], axis=1)
+    assert norms.max(initial=0.0) <= math.sqrt(encoder.attributes) * (1 + 1e-12)
+
+
+@every
+@settings(max_examples=40)
+@given(data=st.data(), weight=st.none() | st.integers(1, 9), cap=st.none() | st.fractions("1/1000", 1))
+def test_what_is_quantized_of_a_map_keeps_the_integer_bound(
+    name: str, data: st.DataObject, weight: int | None, cap: Fraction | None
+) -> None:
+    encoder = encoder_of(name, weight=weight)
+    quantizer = Quantizer(encoder, attributes_total=20, gamma=4096, cap_squared=cap)
+    numbers = data.draw(
+        hnp.arrays(np.float64, (len(encoder.columns), 3), elements=st.floats(-1e6, 1e6, allow_nan=False))
+    )
+    integers = quantizer.quantize(block_of(encoder.columns, numbers))
+    assert max(sum(int(value) ** 2 for value in row) for row in integers) <= quantizer.norm_squared_bound
+
+
+@every
+def test_rows_that_use_their_norm_are_nearly_as_long_as_allowed(name: str) -> None:
+    # A control for the two laws above: maps do not keep their bound by returning nothing.
+    encoder = encoder_of(name)
+    features = encoder.encode(within(encoder.columns, 200))
+    assert np.median(np.linalg.norm(features, axis=1)) > 0.7 * math.sqrt(encoder.attributes)
+
+
+@every
+@pytest.mark.parametrize("mode", MODES)
+def test_features_of_a_person_do_not_depend_on_who_is_encoded_beside_them(name: str, mode: Mode) -> None:
+    encoder = encoder_of(name, mode)
+    block = within(encoder.columns, 5000)
+    whole = encoder.encode(block)
+    for part in (slice(0, 1), slice(17, 400), slice(4090, 5000)):
+        some = Block(
+            {key: values[part] for key, values in block.columns.items()}, None, part.stop - part.start
+        )
+        np.testing.assert_allclose(encoder.encode(some), whole[part], atol=1e-12)
+
+
+PROGRAM = """
+import hashlib, json, sys
+import numpy as np
+from colonnade.data.encoding import Encoder
+encoder = Encoder.from_data(json.loads(sys.argv[1]))
+rng = np.random.default_rng(1)
+draw = lambda c: rng.uniform(c.low, c.high, 50) if hasattr(c, "low") else rng.choice(c.levels, 50)
+rows = {c.name: draw(c) for c in encoder.columns}
+print(hashlib.sha256(encoder.encode(rows).tobytes()).hexdigest())
+"""
+
+
+def test_another_process_makes_the_same_features_to_the_last_bit() -> None:
+    rule, columns = RULES["relu"]
+    encoder = Encoder(columns, "circle", FeatureMap(rule))
+    rng = np.random.default_rng(1)
+    rows = {
+        column.name: rng.uniform(column.low, column.high, 50)
+        if isinstance(column, NumericColumn)
+        else rng.choice(column.levels, 50)
+        for column in columns
+    }
+    here = hashlib.sha256(encoder.encode(rows).tobytes()).hexdigest()
+    there = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps(encoder.to_data())],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert there.stdout.strip() == here
+
+
+def test_random_weights_are_those_that_their_key_has_always_had() -> None:
+    # Written down once: a release that was saved must be read with the same weights for ever.
+    weights = public_normals(64, 16, key="relu 7")
+    assert hashlib.sha256(weights.tobytes()).hexdigest()[:16] == WEIGHTS_DIGEST
+    assert not np.array_equal(weights, public_normals(64, 16, key="relu 8"))
+
+
+WEIGHTS_DIGEST = "7e06b8a2675ee214"
+
+
+def test_random_weights_have_mean_0_and_variance_1() -> None:
+    # 2^18 draws: a mean within 6.1 of its standard deviations fails by chance about once in 1e9.
+    weights = public_normals(512, 512, key="moments")
+    assert abs(weights.mean()) < 6.1 / 512
+    assert abs((weights**2).mean() - 1) < 6.1 * math.sqrt(2) / 512
+    assert np.abs(weights).max() <= 8
+
+
+def test_fourier_features_have_the_inner_products_of_a_gaussian_kernel() -> None:
+    # 16,384 features: the error of an inner product has a standard deviation below 0.012.
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(5, 6))
+    inputs /= np.linalg.norm(inputs, axis=0)
+    features = RandomFourier(features=1 << 14, seed=1, scale=0.8).apply(inputs, 1)
+    apart = ((inputs[:, :, None] - inputs[:, None, :]) ** 2).sum(axis=0)
+    np.testing.assert_allclose(features.T @ features, np.exp(-apart / (2 * 0.8**2)), atol=0.07)
+
+
+def test_rectified_features_have_the_inner_products_of_the_arc_cosine_kernel_without_its_constant() -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(4, 5))
+    inputs /= np.linalg.norm(inputs, axis=0)
+    features = RandomRelu(features=1 << 14, seed=1).apply(inputs, 1)
+    angle = np.arccos(np.clip(inputs.T @ inputs, -1, 1))
+    # E[max(0, w·x) max(0, w·y)] for normal w (Cho and Saul 2009), less the squared mean 1/(2π).
+    kernel = (np.sin(angle) + (math.pi - angle) * np.cos(angle)) / (2 * math.pi) - 1 / (2 * math.pi)
+    np.testing.assert_allclose(features.T @ features, kernel * 2 * math.pi / (math.pi - 1), atol=0.07)
+
+
+def slow_histogram(image: np.ndarray, cells: int, orientations: int) -> np.ndarray:
+    """The histogram pixel by pixel, as its description says."""
+    rows, cols = image.shape
+    histogram = np.zeros((cells, cells, orientations))
+    for row in range(rows):
+        for col in range(cols):
+            across = image[row, min(col + 1, cols - 1)] - image[row, max(col - 1, 0)]
+            down = image[min(row + 1, rows - 1), col] - image[max(row - 1, 0), col]
+            length, turn = math.hypot(across, down), math.atan2(down, across) / (2 * math.pi) * orientations
+            for cell_row in range(cells):
+                for cell_col in range(cells):
+                    tall = max(0.0, 1 - abs((row + 0.5) * cells / rows - 0.5 - cell_row))
+                    wide = max(0.0, 1 - abs((col + 0.5) * cells / cols - 0.5 - cell_col))
+                    for place in range(orientations):
+                        apart = (turn - place) % orientations
+                        share = max(0.0, 1 - min(apart, orientations - apart))
+                        histogram[cell_row, cell_col, place] += length * share * tall * wide
+    flat = np.sqrt(histogram.ravel())
+    flat -= flat.mean()
+    return flat / np.linalg.norm(flat)
+
+
+def test_a_histogram_of_gradients_is_what_its_description_says() -> None:
+    rng = np.random.default_rng(3)
+    images = rng.uniform(-1, 1, (4, 5, 3))
+    features = GradientHistogram(rows=4, cols=5, cells=2, orientations=6).apply(images.reshape(20, 3), 20)
+    for person in range(3):
+        np.testing.assert_allclose(
+            features[:, person], slow_histogram(images[:, :, person], 2, 6), atol=1e-12
+        )
+
+
+def test_brightness_and_contrast_drop_out_of_a_histogram_of_gradients() -> None:
+    image = np.random.default_rng(3).uniform(-0.2, 0.2, (20, 1))
+    rule = GradientHistogram(rows=4, cols=5, cells=2)
+    np.testing.assert_allclose(rule.apply(image, 20), rule.apply(3 * image + 0.3, 20), atol=1e-9)
+    assert not rule.apply(np.full((20, 1), 0.4), 20).any()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_columns_beside_a_map_are_encoded_as_without_it(mode: Mode) -> None:
+    mapped = Encoder((AGE, *BALL, SEX), mode, FeatureMap(Ball(3.0), tuple(column.name for column in BALL)))
+    plain = Encoder((AGE, SEX), mode)
+    block = within((AGE, SEX, *BALL), 50)
+    assert mapped.attributes == 6
+    assert mapped.feature_names[: plain.width] == plain.feature_names
+    np.testing.assert_array_equal(mapped.encode(block)[:, : plain.width], plain.encode(block))
+
+
+def test_the_weight_of_a_map_is_its_share_of_the_norm() -> None:
+    light, heavy = (
+        Encoder((AGE, *BALL), "circle", FeatureMap(Ball(3.0), tuple(c.name for c in BALL), weight=weight))
+        for weight in (1, 4)
+    )
+    block = within((AGE, *BALL), 9)
+    np.testing.assert_allclose(2 * light.encode(block)[:, 2:], heavy.encode(block)[:, 2:])
+    assert (light.attributes, heavy.attributes) == (2, 5)
+
+
+@every
+def test_an_encoder_with_a_map_is_its_description(name: str) -> None:
+    encoder = encoder_of(name, weight=3)
+    assert Encoder.from_data(json.loads(json.dumps(encoder.to_data()))) == encoder
+    with pytest.raises(SchemaError, match="cannot be turned back"):
+        encoder.decode(np.zeros((1, encoder.width)))
+
+
+SCHEMA = """
+id = "person"
+columns."pixel{0..195}" = {kind = "numeric", low = 0, high = 255}
+
+[map]
+"""
+
+
+def test_a_schema_of_two_hundred_pixels_is_six_lines() -> None:
+    schema = Schema.parse(SCHEMA + 'kind = "gradient-histogram"\nrows = 14\ncols = 14')
+    assert len(schema.columns) == 196
+    assert schema.encoder("circle").width == 128
+    assert Schema.from_data(schema.to_data()) == schema
+    public = schema.public("eye")
+    assert PublicSchema.from_data(json.loads(json.dumps(public.to_data()))) == public
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            'kind = "gradient-histogram"\nrows = 13\ncols = 14',
+            r"line 7, map.rows: .*182 pixels, but 196 columns",
+        ),
+        (
+            'kind = "gradient-histogram"\nrows = 14\ncols = 14\ncells = 15',
+            "map: cells = 15 is not .* 1 to 14",
+        ),
+        ('kind = "gradient-histogram"\nrows = 14\ncols = 14\norientations = 1', "orientations = 1"),
+        ('kind = "random-rely"\nfeatures = 3\nseed = 1', "Did you mean 'random-relu'"),
+        ('kind = "random-relu"\nfeatures = 3\nseed = 1\nscale = 2', "unknown key 'scale'"),
+        ('kind = "random-relu"\nfeatures = 0\nseed = 1', "features = 0 is not a whole number"),
+        ('kind = "random-relu"\nfeatures = 3.5\nseed = 1', "features"),
+        ('kind = "random-relu"\nfeatures = 3\nseed = -1', "seed = -1"),
+        ('kind = "random-relu"\nfeatures = 3', "seed: this field is missing"),
+        ('kind = "random-fourier"\nfeatures = 3\nseed = 1', "come in pairs"),
+        (
+            'kind = "random-fourier"\nfeatures = 4\nseed = 1\nscale = 0',
+            "scale = 0.0 is not a finite number above 0",
+        ),
+        ('kind = "random-relu"\nfeatures = 4\nseed = 1\nweight = 0', "weight = 0"),
+        (
+            'kind = "random-relu"\nfeatures = 4\nseed = 1\ncolumns = ["pixel7", "pixel196"]',
+            "'pixel196' is not declared",
+        ),
+        ('kind = "random-relu"\nfeatures = 4\nseed = 1\ncolumns = ["pixel{0..3}", "pixel2"]', "named twice"),
+        ('kind = "ball"\nbound = 3', "low = -3 and high = 3"),
+        ('kind = "ball"\nbound = 255\nname = "mine"', "Write both, or neither"),
+        ('kind = "ball"\nbound = 255\nname = "mine"\nsha256 = "abc"', "64 hexadecimal digits"),
+        ("features = 2", "the field 'kind' is missing"),
+    ],
+)
+def test_a_corrupt_map_is_pointed_at(table: str, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        Schema.parse(SCHEMA + table, name="eye.toml")
+
+
+def test_maps_of_numbers_refuse_other_columns_and_transforms() -> None:
+    logarithmic = NumericColumn("income", 0, 100, "log1p")
+    for columns, rule, message in (
+        ((SEX, *PIXELS[1:]), GradientHistogram(4, 5, 2), "column 'sex' is declared otherwise"),
+        ((logarithmic,), Ball(100.0), "has a transform"),
+    ):
+        with pytest.raises(SchemaError, match=message):
+            Schema("id", columns, map=FeatureMap(rule))
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 3), st.integers(0, 3))
+def test_a_name_with_ranges_stands_for_every_combination_once(
+    low: int, more: int, first: int, then: int
+) -> None:
+    names = expand_name(f"a{{{low}..{low + more}}}b{{{first}..{first + then}}}", ("columns",))
+    assert len(set(names)) == len(names) == (more + 1) * (then + 1)
+    assert names[0] == f"a{low}b{first}" and names[-1] == f"a{low + more}b{first + then}"
+    assert expand_name("a{x..y}", ("columns",)) == ("a{x..y}",)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x{5..1}", "runs backwards"),
+        ("x{0..99999}", "stands for 100000 columns"),
+        ("{0..999}x{0..999}", "1000000"),
+    ],
+)
+def test_ranges_that_cannot_be_meant_are_refused_where_they_stand(name: str, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        Schema.parse(f'id = "n"\ncolumns."{name}" = {{kind = "numeric", low = 0, high = 1}}')
+
+
+def test_a_column_that_can_have_one_value_only_is_refused() -> None:
+    with pytest.raises(
+        SchemaError, match=r"line 2, columns.a.low: .* one value only and says nothing. Leave it out"
+    ):
+        Schema.parse('id = "n"\ncolumns.a = {kind = "numeric", low = 3, high = 3}')
