@@ -13,6 +13,7 @@ import tracemalloc
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from colonnade.data.feature_maps import RandomFourier, RandomRelu
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import ColonnadeError, JobError, LedgerError
 from colonnade.learn.jobs import Job
@@ -29,6 +30,7 @@ from colonnade.runtime.group import Group
 
 FEW_ROWS = 1000
 SMALL_EPSILON = 0.5
+RANDOM_MAPS_PAY = 1000
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,23 @@ def warnings_for(plan: Plan, *, epsilon: float, features: int) -> tuple[str, ...
             f"δ = {plan.delta:g} is not below 1/(10n) = {1 / (10 * rows):.2g}: that much may go wrong for some "
             f"person. Use {default_delta(rows):g}."
         )
-    return tuple(found)
+    return (*found, *map_warnings(plan)) if isinstance(plan, MomentsPlan) else tuple(found)
+
+
+def map_warnings(plan: MomentsPlan) -> tuple[str, ...]:
+    """Whether random features cost more than they bring: the rule of docs/feature-maps.md, n/s against 1,000."""
+    mapped = [
+        party
+        for party, encoder in plan.encoders.items()
+        if encoder.map is not None and isinstance(encoder.map.rule, RandomRelu | RandomFourier)
+    ]
+    seen = plan.rows / noise_of(plan)
+    if not mapped or seen >= RANDOM_MAPS_PAY:
+        return ()
+    return (
+        f"Random features of {' and '.join(mapped)} will cost accuracy: {plan.rows} rows are {seen:.0f} times the noise, "
+        f"and they pay from about {RANDOM_MAPS_PAY} times. Leave the map out, or use more rows or a larger ε.",
+    )
 
 
 def noise_of(plan: MomentsPlan) -> float:
