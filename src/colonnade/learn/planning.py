@@ -162,8 +162,8 @@ def map_warnings(plan: MomentsPlan) -> tuple[str, ...]:
     if not mapped or seen >= RANDOM_MAPS_PAY:
         return ()
     return (
-        f"Random features of {' and '.join(mapped)} will cost accuracy: {plan.rows} rows are {seen:.0f} times the noise, "
-        f"and they pay from about {RANDOM_MAPS_PAY} times. Leave the map out, or use more rows or a larger ε.",
+        f"Random features of {' and '.join(mapped)} will cost accuracy: {plan.rows} rows are {seen:.0f} times the "
+        f"noise, and they pay from about {RANDOM_MAPS_PAY} times. Leave the map out, or use more rows or a larger ε.",
     )
 
 
