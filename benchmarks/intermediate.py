@@ -67,6 +67,7 @@ def plan_of(made: list[Table], calibration: str, *, epochs: int) -> Intermediate
         calibration=calibration,  # type: ignore[arg-type]
         epochs=epochs,
         batch=min(BATCH, made[0].rows),
+        declared_public=("active", "passive"),
     )
     group = Group.of(("active", "passive"), active="active")
     return request.plan(group, tuple(table.public() for table in made), made[0].rows)

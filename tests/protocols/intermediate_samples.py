@@ -57,6 +57,8 @@ def tables(rows, *, loss="logistic", widths=(2, 3), seed=0):
 
 def request(loss="logistic", **changes):
     settings = {"epsilon": 1.0, "delta": 1e-6, "penalty": Penalty(l2=0.01), **changes}
+    if changes.get("calibration", "sound") != "sound":
+        settings.setdefault("declared_public", NAMES)
     return IntermediateRequest(loss=LOSSES[loss], **settings)
 
 

@@ -198,6 +198,12 @@ def test_paper_mode_has_the_papers_noise_its_figures_and_no_guarantee():
     assert plan.clip is None
 
 
+@pytest.mark.parametrize("calibration", ["paper", "none"])
+def test_what_protects_nobody_runs_only_where_every_owner_declared_its_data_public(calibration):
+    with pytest.raises(PlanError, match="bank did not"):
+        plan_of(calibration=calibration, declared_public=("clinic",))
+
+
 def test_every_field_of_a_plan_is_in_its_hash():
     plan = plan_of()
     others = [

@@ -13,7 +13,7 @@ from colonnade.learn.method import Method
 from colonnade.protocols.plans import Task
 
 PAPER = "paper formula, not a guarantee"
-WITHOUT_EPSILON = ("non-private",)
+WITHOUT_EPSILON = ("non-private", "vfl-non-private", "single-party")
 
 
 @dataclass(frozen=True)

@@ -61,30 +61,20 @@ def intermediate_options(asked: Asked) -> IntermediateOptions:
     return asked.options
 
 
-def request_of(federation: Federation, asked: Asked, loss: Loss) -> IntermediateRequest:
-    """What the parties are asked to run; paper mode only where all data is public."""
-    options = intermediate_options(asked)
-    if options.calibration == "paper" and not federation.public:
-        raise PlanError(
-            "calibration = 'paper' is HDP-VFL's own formula, which protects nobody: it runs only on data that every "
-            "party declared public. Use calibration = 'sound'."
-        )
-    return _request(asked, federation.alignment, loss)
-
-
 def request(asked: Asked, alignment: Alignment) -> IntermediateRequest:
-    """What the parties compare. The paper's own mode runs on public data, in one process, and nowhere else."""
+    """What the parties compare. Paper mode is of public data, in one process, and nowhere else."""
     options = intermediate_options(asked)
-    if options.calibration == "paper":
+    if options.calibration != "sound":
         raise PlanError(
-            "calibration = 'paper' runs on public data in one process. Use calibration = 'sound'."
+            "calibration = 'paper' is HDP-VFL's own formula, which protects nobody: it runs on public data in one "
+            "process. Use calibration = 'sound'."
         )
     loss = chosen_loss(asked, options)
     check_identity_link(loss)
-    return _request(asked, alignment, loss)
+    return _request(asked, loss, alignment, ())
 
 
-def _request(asked: Asked, alignment: Alignment, loss: Loss) -> IntermediateRequest:
+def _request(asked: Asked, loss: Loss, alignment: Alignment, public: tuple[str, ...]) -> IntermediateRequest:
     options = intermediate_options(asked)
     return IntermediateRequest(
         loss=loss,
@@ -100,13 +90,15 @@ def _request(asked: Asked, alignment: Alignment, loss: Loss) -> IntermediateRequ
         stretch=options.stretch,
         clip=options.clip,
         seed=options.seed,
+        declared_public=public,
         alignment=alignment,
     )
 
 
 def train_by_messages(federation: Federation, asked: Asked, loss: Loss) -> Learnt:
     """The model of any loss, its weights beside each other as only a simulation in one process can see them."""
-    run = federation.run(intermediate_session, request_of(federation, asked, loss))
+    public = federation.group.owners if federation.public else ()
+    run = federation.run(intermediate_session, _request(asked, loss, federation.alignment, public))
     plan = run.plan
     parts = {owner: run.result(owner) for owner in plan.group.owners}
     frame, coefficients, intercepts = linear_model(

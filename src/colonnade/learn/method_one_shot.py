@@ -20,6 +20,7 @@ from colonnade.learn.glm_options import (
 )
 from colonnade.learn.glm_solver import solve
 from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.clipped_rows import CONSTANT
 from colonnade.protocols.linear_models import Loss
 from colonnade.protocols.noisy_columns import NoisyColumns, NoisyColumnsRequest, noisy_columns_session
@@ -40,29 +41,44 @@ class OneShotOptions(GlmOptions):
 
 def train(federation: Federation, asked: Asked) -> Learnt:
     """A model with log-odds, margins or numbers as scores."""
-    options = asked.options
-    if not isinstance(options, OneShotOptions):
-        raise TypeError(f"the one-shot baseline takes OneShotOptions, not {type(options).__name__}")
+    options = one_shot_options(asked)
     loss = chosen_loss(asked, options)
     check_identity_link(loss)
     return train_once(federation, asked, loss, options)
 
 
-def train_once(federation: Federation, asked: Asked, loss: Loss, options: OneShotOptions) -> Learnt:
-    """The model of any loss."""
-    request = NoisyColumnsRequest(
+def one_shot_options(asked: Asked) -> OneShotOptions:
+    """The options of this method, which other methods' are not."""
+    if not isinstance(asked.options, OneShotOptions):
+        raise TypeError(f"the one-shot baseline takes OneShotOptions, not {type(asked.options).__name__}")
+    return asked.options
+
+
+def request(asked: Asked, alignment: Alignment) -> NoisyColumnsRequest:
+    """What the parties compare."""
+    options = one_shot_options(asked)
+    check_identity_link(chosen_loss(asked, options))
+    return _request(asked, options, alignment)
+
+
+def _request(asked: Asked, options: OneShotOptions, alignment: Alignment) -> NoisyColumnsRequest:
+    return NoisyColumnsRequest(
         task=asked.task,
         epsilon=asked.epsilon,
         delta=asked.delta,
         accepted_delta=asked.accepted_delta,
         stretch=options.stretch,
-        alignment=federation.alignment,
+        alignment=alignment,
     )
+
+
+def train_once(federation: Federation, asked: Asked, loss: Loss, options: OneShotOptions) -> Learnt:
+    """The model of any loss."""
     # A label that does not fit is found before anything is sent.
     for table in federation.tables.values():
         if table.schema.label is not None:
             loss.check(table.schema.label)
-    run = federation.run(noisy_columns_session, request)
+    run = federation.run(noisy_columns_session, _request(asked, options, federation.alignment))
     plan = run.plan
     weights, label = _fitted(run.result(plan.active), loss, options)
     kept = {owner: run.result(owner).kept for owner in plan.group.owners}
@@ -124,4 +140,5 @@ METHOD = Method(
     ("classification", "regression"),
     OneShotOptions,
     train,
+    request=request,
 )

@@ -73,6 +73,7 @@ def ideal_messages(federation: Federation, asked: Asked, loss: Loss, options: Id
         radius=_FAR,
         stretch=1.0,
         seed=options.seed,
+        declared_public=federation.group.owners,
         alignment=federation.alignment,
     )
     run = federation.run(intermediate_session, request)

@@ -37,7 +37,8 @@ class IntermediateRequest:
     """What the parties want, before anybody has said how many rows or which columns there are.
 
     None leaves a number to a rule that looks at no data: all rows in one batch, the loss's own radius, half the longest
-    step that is proved, messages clipped to the largest residual.
+    step that is proved, messages clipped to the largest residual. `declared_public` names owners whose data is declared
+    public: where the calibration protects nobody, all of them.
     """
 
     loss: Loss
@@ -53,6 +54,7 @@ class IntermediateRequest:
     stretch: float = 3.0
     clip: float | None = None
     seed: int = 0
+    declared_public: tuple[str, ...] = ()
     alignment: Alignment = "auto"
 
     def to_data(self) -> dict[str, Any]:
@@ -72,6 +74,7 @@ class IntermediateRequest:
             "stretch": self.stretch,
             "clip": self.clip,
             "seed": self.seed,
+            "declared_public": list(self.declared_public),
             "alignment": self.alignment,
         }
 
@@ -173,6 +176,12 @@ def _four_digits_below(value: float) -> str:
 
 
 def _check(request: IntermediateRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> None:
+    private = [owner for owner in group.owners if owner not in request.declared_public]
+    if request.calibration != "sound" and private:
+        raise PlanError(
+            f"calibration = {request.calibration!r} protects nobody, so it runs only on data that every party declared "
+            f"public; {', '.join(private)} did not. Use calibration = 'sound'."
+        )
     check_parties(group, schemas, request.loss.task)
     for schema in schemas:
         if schema.label is not None:
