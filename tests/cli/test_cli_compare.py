@@ -122,3 +122,16 @@ def test_a_folder_that_exists_is_not_written_over(
     public.path("out").mkdir()
     assert compare(public, *FEW, "--output", "out") == INPUT
     assert "out exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("method", ["central", "dp-sgd-laplace", "functional"])
+def test_training_by_a_simulation_points_to_the_comparison(
+    public: Project, method: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There is no run between parties to report on."""
+    paper = '\n[options]\ncalibration = "paper"' if method == "functional" else ""
+    public.edit("job.toml", 'method = "moments"', f'method = "{method}"')
+    public.path("job.toml").write_text(public.path("job.toml").read_text() + paper)
+    assert run(["train", str(public.path("job.toml"))]) == INPUT
+    assert f"--methods {method}" in capsys.readouterr().err
+    assert not public.path("runs").exists()

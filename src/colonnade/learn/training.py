@@ -76,7 +76,13 @@ def found_for(job: Job, federation: Federation) -> MomentRelease | Learnt:
             "together. Ask for at most as many components."
         )
     with told_of(job):
-        return train_with(federation, job.method, job.asked)
+        found = train_with(federation, job.method, job.asked)
+    if not federation.runs:
+        raise JobError(
+            f"{job.path}, method: {job.method!r}, as asked here, is a simulation on public data, with no run between "
+            f"parties to report on. `colonnade compare {job.path} --methods {job.method}` shows what it does."
+        )
+    return found
 
 
 def train_on(found: MomentRelease | Learnt, job: Job, federation: Federation) -> Trained:
