@@ -90,7 +90,13 @@ def test_without_noise_every_step_is_the_ideal(count, rows, active, seed, block)
     holder = parties[active % count]
     tables = tables_of(parties, rows, active=holder, seed=seed)
     plan = plan_for(
-        tables, Group.of(parties, active=holder), gamma=4096, rounding="nearest", epochs=1, rate=0.25
+        tables,
+        Group.of(parties, active=holder),
+        gamma=4096,
+        rounding="nearest",
+        epochs=1,
+        rate=0.25,
+        weight_cap=1,
     )
     plan.__dict__["noise"] = Silence()
     with pytest.MonkeyPatch.context() as patch:
