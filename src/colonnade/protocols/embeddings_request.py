@@ -173,17 +173,25 @@ def _with_noise(blank: EmbeddingsPlan, request: EmbeddingsRequest, hiding: list[
         lambda value: Composed((embeddings, update_event(replace(blank, update_variance=value)))),
         epsilon=plan.epsilon,
         delta=plan.delta,
+        digits=4,
     )
-    labels = calibrate_poisson_binomial(
-        1,
-        trials=(1,) if plan.label.classes else (1, 4, 16),
-        times=plan.label_coordinates,
-        epsilon=plan.epsilon if request.label_epsilon is None else request.label_epsilon,
-        delta=plan.delta,
-    )
+    labels = plan.epsilon if request.label_epsilon is None else request.label_epsilon
     return replace(
-        plan, update_variance=variance, label_trials=labels.trials, label_beta=Fraction(labels.beta)
+        plan,
+        update_variance=variance,
+        label_trials=1,
+        label_beta=_coin_beta(labels / plan.label_coordinates),
     )
+
+
+def _coin_beta(epsilon: float) -> Fraction:
+    """β of one coin whose faces differ by at most e^ε between any two values: tanh(ε/2)/2, rounded down.
+
+    One coin is also the best count for one number at the ε that labels are given: more trials at the same ε have a
+    smaller bβ².
+    """
+    grid = 10**6
+    return Fraction(max(1, min(math.floor(grid * math.tanh(epsilon / 2) / 2), grid // 2 - 1)), grid)
 
 
 def _check(request: EmbeddingsRequest, group: Group, schemas: tuple[PublicSchema, ...]) -> None:

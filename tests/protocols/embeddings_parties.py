@@ -1,0 +1,173 @@
+"""Parties for the tests of embeddings: networks without PyTorch, whose numbers can be worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.ledger import Ledger
+from colonnade.protocols.embeddings import embeddings_session
+from colonnade.protocols.embeddings_parts import Brought
+from colonnade.runtime.group import Group
+from colonnade.runtime.run import Desk, run_here
+
+LABEL = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["0", "1"]\n'
+
+
+def numeric(*names):
+    return 'id = "n"\n' + "".join(
+        f'columns.{name} = {{kind = "numeric", low = -1, high = 1}}\n' for name in names
+    )
+
+
+def tables_for(rows=24, parties=3, *, holder_has_columns=True, label=LABEL, seed=0):
+    """One column each; the label holder is "h"."""
+    generator = np.random.default_rng(seed)
+    values = {f"p{party}": generator.uniform(-1, 1, rows) for party in range(parties - holder_has_columns)}
+    labels = generator.integers(0, 2, rows)
+    columns = numeric("x") if holder_has_columns else 'id = "n"\n'
+    arrays = {"y": labels} | ({"x": generator.uniform(-1, 1, rows)} if holder_has_columns else {})
+    tables = [Table.from_arrays("h", arrays, Schema.parse(columns + label))]
+    tables += [Table.from_arrays(party, {"x": x}, Schema.parse(numeric("x"))) for party, x in values.items()]
+    return tables
+
+
+def group_of(tables):
+    return Group.of(tuple(table.party for table in tables), active="h")
+
+
+def schemas_of(tables):
+    return tuple(table.public() for table in tables)
+
+
+@dataclass
+class Line:
+    """h(x) = clip(w·x) in every coordinate: a network with one weight for each of P coordinates."""
+
+    features: np.ndarray
+    embedding: int
+    weights: np.ndarray = None
+    fails_at: int = -1
+    embedded: list = field(default_factory=list)
+    kept: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        if self.weights is None:
+            self.weights = np.linspace(0.5, 1.0, self.embedding)
+
+    @property
+    def parameters(self):
+        return self.embedding
+
+    def embed(self, rows):
+        if len(self.embedded) == self.fails_at:
+            raise ConnectionError("the machine of this party lost its power")
+        self.embedded.append(np.array(rows))
+        return np.clip(self.features[rows, :1] * self.weights, -1, 1)
+
+    def clipped_sum(self, rows, gradient, *, clip, grid):
+        per_row = self.features[rows, :1] * gradient
+        norms = np.linalg.norm(per_row, axis=1, keepdims=True)
+        clipped = per_row * np.minimum(1, clip / np.maximum(norms, 1e-12))
+        return (clipped * (grid * 0.999 / clip)).astype(np.int64).sum(axis=0)
+
+    def plain_sum(self, rows, gradient):
+        return (self.features[rows, :1] * gradient).sum(axis=0)
+
+    def step(self, direction):
+        self.weights = self.weights - 0.1 * np.asarray(direction, dtype=np.float64)
+
+    def save(self, epoch):
+        self.kept[epoch] = self.weights.copy()
+
+    def load(self, epoch):
+        self.weights = self.kept[epoch].copy()
+
+    def saved(self):
+        return tuple(self.kept)
+
+
+@dataclass
+class Recorder:
+    """A fusion model that writes down what it is given and returns a gradient that can be told apart."""
+
+    targets: np.ndarray
+    seen: list = field(default_factory=list)
+    looked: list = field(default_factory=list)
+    stops_after: int = 10**9
+    kept: dict = field(default_factory=dict)
+
+    def labels(self):
+        return self.targets
+
+    def learn(self, rows, sums, targets):
+        self.seen.append((np.array(rows), np.array(sums), np.array(targets)))
+        return np.asarray(sums) * 0.01 - targets[:, :1]
+
+    def look(self, rows, sums, targets):
+        self.looked.append((np.array(rows), np.array(sums), np.array(targets)))
+
+    def goes_on(self, epoch):
+        return epoch + 1 < self.stops_after
+
+    def save(self, epoch):
+        self.kept[epoch] = True
+
+    def load(self, epoch):
+        pass
+
+    def saved(self):
+        return tuple(self.kept)
+
+
+def brings(request, *, fails=(), width=None, fusion=None, networks=None):
+    """What each party brings; `fails` are (party, step) at which it stops."""
+    stops = dict(fails)
+
+    def for_party(name):
+        def bring(aligned, plan, order):
+            if aligned is None:
+                return Brought()
+            blocks = list(aligned.blocks())
+            contributor = None
+            if name in plan.contributors:
+                x = np.concatenate([plan.encoders[name].encode(block) for block in blocks])
+                x = x if order is None else x[order]
+                contributor = Line(x, width or plan.embedding, fails_at=stops.get(name, -1))
+                if networks is not None:
+                    contributor.kept = networks.setdefault(name, {})
+            mine = None
+            if name == plan.receiver:
+                y = np.concatenate([block.label for block in blocks])
+                y = y if order is None else y[order]
+                mine = fusion or Recorder(np.where(y == 1, 1.0, -1.0)[:, None])
+                if networks is not None:
+                    mine.kept = networks.setdefault("fusion", {})
+            return Brought(contributor, mine)
+
+        return bring
+
+    return for_party
+
+
+def desks_for(tables, *, epsilon=1e6, ledgers=None):
+    desks = {}
+    for table in tables:
+        ledger = (ledgers or {}).get(table.party) or Ledger.in_memory(table.party)
+        ledger.set_budget(table.party, "*", "*", epsilon=epsilon, delta=1e-5)
+        desks[table.party] = Desk(ledger, table, dataset=table.party)
+    desks["server"] = Desk(Ledger.in_memory("server"))
+    return desks
+
+
+def run(tables, request, *, bring=None, logs=None, epsilon=1e6, ledgers=None, record=False, timeout=20.0):
+    bring = bring or brings(request)
+
+    async def session(party, table, asked):
+        return await embeddings_session(party, table, asked, bring(party.name), (logs or {}).get(party.name))
+
+    desks = desks_for(tables, epsilon=epsilon, ledgers=ledgers)
+    return run_here(session, group_of(tables), desks, request, record=record, timeout=timeout)

@@ -1,0 +1,383 @@
+"""Training on sums of embeddings: what is sent, what is learnt, what is refused, and how a run goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from embeddings_parties import Line, Recorder, brings, run, tables_for
+from scipy.stats import norm
+
+from colonnade.crypto.bit_packing import packed_size
+from colonnade.errors import BudgetExceeded, DataError, InputError, PlanError, RemoteProtocolError
+from colonnade.ledger import Ledger
+from colonnade.protocols.embeddings_parts import Brought
+from colonnade.protocols.embeddings_request import EmbeddingsRequest
+from colonnade.protocols.run_log import Begun, RunCoins, RunLog
+from colonnade.runtime.wire import decode
+
+FALSE_ALARM = 1e-9
+PAPER = EmbeddingsRequest(
+    task="classification",
+    epsilon=None,
+    delta=1e-5,
+    regime="paper",
+    beta=0.25,
+    trials=4,
+    embedding=3,
+    batch=10,
+    epochs=2,
+)
+PLAIN = replace(PAPER, mechanism="none", beta=None)
+FROZEN = EmbeddingsRequest(
+    task="classification", epsilon=4.0, delta=1e-5, trials=2, embedding=2, batch=10, epochs=1
+)
+LOCAL = replace(FROZEN, regime="private-local", epochs=2, label_epsilon=1.0, parameters=10)
+
+
+def fusion_of(outcome):
+    return outcome.results["h"].brought.fusion
+
+
+def logs_in(folder, tables):
+    return {table.party: RunLog(folder / table.party) for table in tables}
+
+
+def test_without_noise_the_label_holder_reads_the_exact_sums_and_everybody_learns_from_its_gradient():
+    tables = tables_for(24)
+    outcome = run(tables, PLAIN)
+    x = {table.party: next(table.blocks()).columns["x"] for table in tables}
+    plan = outcome.results["h"].plan
+    weights = {party: np.linspace(0.5, 1.0, 3) for party in x}
+    for rows, sums, targets in fusion_of(outcome).seen:
+        expected = sum(np.clip(x[party][rows, None] * weights[party], -1, 1) for party in x)
+        assert np.allclose(sums, expected, atol=1e-6)
+        gradient = sums * 0.01 - targets
+        for party in x:
+            weights[party] = weights[party] - 0.1 * (x[party][rows, None] * gradient).mean(axis=0)
+    assert len(fusion_of(outcome).seen) == plan.steps
+    for party, expected in weights.items():
+        assert np.allclose(outcome.results[party].brought.contributor.weights, expected, atol=1e-5)
+
+
+def test_with_noise_the_sums_are_the_estimate_of_everybodys_counts(tmp_path):
+    tables, keys = tables_for(24), {}
+    bring = brings(PAPER)
+
+    def spying(name):
+        def inner(aligned, plan, order):
+            if aligned is not None:
+                keys[name] = bytes.fromhex(json.loads((tmp_path / name / "run.json").read_text())["key"])
+            return bring(name)(aligned, plan, order)
+
+        return inner
+
+    outcome = run(tables, PAPER, bring=spying, logs=logs_in(tmp_path, tables))
+    plan = outcome.results["h"].plan
+    x = {table.party: next(table.blocks()).columns["x"] for table in tables}
+    rows, sums, _ = fusion_of(outcome).seen[0]
+    first = {party: np.clip(x[party][rows, None] * np.linspace(0.5, 1.0, 3), -1, 1) for party in x}
+    counts = [plan.noise.draw(first[party], RunCoins(keys[party]).stream("counts 0")) for party in x]
+    assert np.array_equal(sums, plan.noise.estimate(sum(counts), parties=3))
+
+
+def test_a_frozen_label_holder_uses_its_own_embedding_as_it_is_and_sends_nothing_back():
+    tables = tables_for(30, seed=3)
+    outcome = run(tables, replace(FROZEN, trials=2), record=True)
+    sums = outcome.results["h"].sums
+    plan = outcome.results["h"].plan
+    own = next(tables[0].blocks()).columns["x"][:, None] * np.linspace(0.5, 1.0, 2)
+    others = (sums - own) * float(plan.beta * plan.trials) + 2 * plan.trials / 2
+    assert np.allclose(others, np.rint(others), atol=1e-6) and others.min() > -0.5 and others.max() < 4.5
+    steps = {seen.step.split()[0] for party in ("p0", "p1") for seen in outcome.seen[party]}
+    assert "back" not in steps and "sum" not in steps
+
+
+def test_the_estimate_of_the_sums_is_unbiased():
+    bias, spread = _estimate_errors(shift=0.0)
+    assert abs(bias) < norm.isf(FALSE_ALARM / 2) * spread
+
+
+def test_this_would_notice_a_bias_of_three_tenths():
+    bias, spread = _estimate_errors(shift=0.3)
+    assert abs(bias) > norm.isf(FALSE_ALARM / 2) * spread
+
+
+def _estimate_errors(*, shift):
+    tables = tables_for(4000, seed=5)
+    outcome = run(tables, replace(PAPER, batch=4000, epochs=1, embedding=2))
+    rows, sums, _ = fusion_of(outcome).seen[0]
+    x = {table.party: next(table.blocks()).columns["x"] for table in tables}
+    exact = sum(np.clip(x[party][rows, None] * np.linspace(0.5, 1.0, 2), -1, 1) for party in x)
+    variance = 3 / (4 * 4 * 0.25**2)
+    return float((sums + shift - exact).mean()), math.sqrt(variance / exact.size)
+
+
+def test_held_out_rows_are_looked_at_and_never_learnt_from_and_the_label_holder_may_stop():
+    fusion = Recorder(np.ones((24, 1)), stops_after=1)
+    request = replace(PAPER, held_out=0.5, epochs=5)
+    outcome = run(tables_for(24), request, bring=brings(request, fusion=fusion))
+    learnt = np.concatenate([rows for rows, _, _ in fusion.seen])
+    looked = np.concatenate([rows for rows, _, _ in fusion.looked])
+    assert sorted([*learnt, *looked]) == list(range(24)) and len(looked) == 12
+    assert {result.epochs for result in outcome.results.values()} == {1}
+
+
+def test_a_private_local_run_learns_from_randomised_labels_and_noisy_integer_sums():
+    outcome = run(tables_for(40), LOCAL)
+    plan = outcome.results["h"].plan
+    targets = np.concatenate([targets for _, _, targets in fusion_of(outcome).seen])
+    assert set(np.round(np.unique(np.abs(targets)), 6)) == {round(float(1 / (2 * plan.label_beta)), 6)}
+    moved = outcome.results["p0"].brought.contributor.weights - np.linspace(0.5, 1.0, 2)
+    assert np.abs(moved).max() > 0
+
+
+def test_a_record_has_the_same_randomised_label_in_every_epoch():
+    outcome = run(tables_for(40), LOCAL)
+    labels = {}
+    for rows, _, targets in fusion_of(outcome).seen:
+        for row, target in zip(rows.tolist(), targets[:, 0].tolist(), strict=True):
+            assert labels.setdefault(row, target) == target
+    assert len(labels) == 40 and len(set(labels.values())) == 2
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_what_travels_is_k_bits_a_count_and_as_many_a_gradient_as_agreed(bits):
+    tables = tables_for(20)
+    outcome = run(tables, replace(PAPER, gradient_bits=bits, epochs=1), record=True)
+    plan = outcome.results["h"].plan
+    assert plan.ring.bits == 4
+    sums = [
+        decode(seen.frame)[1].arrays["words"] for seen in outcome.seen["h"] if seen.step.startswith("sum")
+    ]
+    back = [
+        decode(seen.frame)[1].arrays["gradient"]
+        for seen in outcome.seen["p0"]
+        if seen.step.startswith("back")
+    ]
+    assert {words.nbytes for words in sums} == {packed_size(30, 4)}
+    assert {gradient.nbytes for gradient in back} == {30 * bits // 8}
+    assert outcome.bytes_by_step["sum"] > 4 * packed_size(30, 4)
+
+
+def test_a_gradient_in_sixteen_bits_is_the_one_in_thirty_two_rounded():
+    learnt = {}
+    for bits in (16, 32):
+        outcome = run(tables_for(20), replace(PLAIN, gradient_bits=bits, epochs=1))
+        learnt[bits] = outcome.results["p0"].brought.contributor.weights
+    assert not np.array_equal(learnt[16], learnt[32])
+    assert np.allclose(learnt[16], learnt[32], rtol=1e-3)
+
+
+def test_a_refused_charge_leaves_nothing_of_the_data_on_the_wire():
+    tables, seen = tables_for(20), []
+    bring = brings(FROZEN)
+
+    def watching(name):
+        def inner(aligned, plan, order):
+            brought = bring(name)(aligned, plan, order)
+            if brought.contributor is not None:
+                seen.append(brought.contributor)
+            return brought
+
+        return inner
+
+    with pytest.raises(BudgetExceeded, match="embedding coordinates"):
+        run(tables, FROZEN, bring=watching, epsilon=1.0)
+    assert seen and not any(contributor.embedded for contributor in seen)
+
+
+class Bent(Line):
+    """A network whose embeddings are wrong in one way."""
+
+    wrong = None
+
+    def embed(self, rows):
+        return self.wrong(super().embed(rows))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda out: out * 0 + 1.0001, r"p0: the network gave embeddings outside \[−1, 1\]"),
+        (lambda out: out * np.nan, "not numbers"),
+        (lambda out: out[:, :1], r"embedded into shape \(10, 3\); the network gave \(10, 1\)"),
+    ],
+)
+def test_an_embedding_that_is_not_as_agreed_is_refused_by_its_own_party(wrong, says):
+    bring = brings(PAPER)
+
+    def bent(name):
+        def inner(aligned, plan, order):
+            brought = bring(name)(aligned, plan, order)
+            if name != "p0":
+                return brought
+            contributor = Bent(brought.contributor.features, 3)
+            contributor.wrong = wrong
+            return Brought(contributor, None)
+
+        return inner
+
+    with pytest.raises(DataError, match=says):
+        run(tables_for(20), PAPER, bring=bent)
+
+
+def test_a_network_of_another_width_is_refused_before_anything_is_charged():
+    tables = tables_for(20)
+    ledgers = {table.party: Ledger.in_memory(table.party) for table in tables}
+    with pytest.raises(PlanError, match="embeddings of 5 numbers, but all parties agreed on 3"):
+        run(tables, PAPER, bring=brings(PAPER, width=5), ledgers=ledgers)
+    assert all(entry.kind != "charge" for ledger in ledgers.values() for entry in ledger.entries())
+
+
+def test_a_network_larger_than_its_noise_was_accounted_for_is_refused():
+    request = replace(LOCAL, parameters=1)
+    with pytest.raises(PlanError, match="2 parameters; this plan accounts for noise on 1"):
+        run(tables_for(20), request)
+
+
+def test_a_gradient_that_is_no_number_stops_the_run():
+    class Broken(Recorder):
+        def learn(self, rows, sums, targets):
+            return np.full(sums.shape, np.inf)
+
+    fusion = Broken(np.ones((20, 1)))
+    with pytest.raises(DataError, match="no finite gradient"):
+        run(tables_for(20), PAPER, bring=brings(PAPER, fusion=fusion))
+
+
+def charges(ledgers):
+    return {
+        party: [entry for entry in ledger.entries() if entry.kind == "charge"]
+        for party, ledger in ledgers.items()
+    }
+
+
+@pytest.mark.parametrize("request_", [PAPER, LOCAL], ids=["paper", "private-local"])
+@pytest.mark.parametrize("stopped", ["p0", "h"])
+def test_a_run_that_stopped_goes_on_with_the_same_bytes_and_no_second_charge(tmp_path, request_, stopped):
+    tables, kept = tables_for(40), {}
+    ledgers = {table.party: Ledger.in_memory(table.party) for table in tables}
+    # The sixth batch is in the second epoch; parties before the failing one have sent it already.
+    failing = brings(request_, fails=[(stopped, 5)], networks=kept)
+    with pytest.raises(ConnectionError):
+        run(tables, request_, bring=failing, logs=logs_in(tmp_path, tables), ledgers=ledgers)
+    written = {table.party: dict(RunLog(tmp_path / table.party)._journal(1)) for table in tables}
+    assert any(kind == "words" for journal in written.values() for kind, _ in journal)
+    before = charges(ledgers)
+
+    going_on = brings(request_, networks=kept)
+    outcome = run(
+        tables, request_, bring=going_on, logs=logs_in(tmp_path, tables), ledgers=ledgers, record=True
+    )
+    assert charges(ledgers) == before and all(len(each) == 1 for each in before.values())
+    assert outcome.results["h"].resumed
+    for seen in outcome.seen["h"]:
+        if seen.step.startswith("sum"):
+            sent = written[seen.sender].get(("words", int(seen.step.split()[1])))
+            words = decode(seen.frame)[1].arrays["words"].tobytes()
+            assert sent is None or words == sent
+    whole = run(tables, request_)
+    steps = [len(fusion_of(each).seen) for each in (outcome, whole)]
+    assert steps[0] == whole.results["h"].plan.steps_in_epoch and steps[1] == whole.results["h"].plan.steps
+
+
+def test_a_run_that_stopped_ends_where_it_would_have_ended(tmp_path):
+    tables, kept = tables_for(40), {}
+    with pytest.raises(ConnectionError):
+        run(
+            tables,
+            LOCAL,
+            bring=brings(LOCAL, fails=[("p1", 6)], networks=kept),
+            logs=logs_in(tmp_path, tables),
+        )
+    keys = {table.party: RunLog(tmp_path / table.party).begun.key for table in tables}
+    outcome = run(tables, LOCAL, bring=brings(LOCAL, networks=kept), logs=logs_in(tmp_path, tables))
+
+    for table in tables:
+        folder = tmp_path / "again" / table.party
+        log = RunLog(folder)
+        begun = RunLog(tmp_path / table.party)
+        assert (
+            not list(begun.folder.glob("*.journal"))
+            and not json.loads((begun.folder / "run.json").read_text())["key"]
+        )
+        log.begin(replace_key(outcome, keys[table.party]), [str(person) for person in table.ids()])
+    again = run(
+        tables,
+        LOCAL,
+        bring=with_first_epoch(brings(LOCAL, networks={})),
+        logs=logs_in(tmp_path / "again", tables),
+    )
+    for party in ("h", "p0", "p1"):
+        ended = [each.results[party].brought.contributor.weights for each in (outcome, again)]
+        assert np.array_equal(*ended)
+
+
+def replace_key(outcome, key):
+    result = outcome.results["h"]
+    return Begun(result.run, result.plan.hash, key, result.reproducible)
+
+
+def with_first_epoch(bring):
+    """Parties that kept the beginning of the first epoch, as a run that stopped at once would have."""
+
+    def for_party(name):
+        def inner(aligned, plan, order):
+            brought = bring(name)(aligned, plan, order)
+            for each in (brought.contributor, brought.fusion):
+                if each is not None:
+                    each.save(0)
+            return brought
+
+        return inner
+
+    return for_party
+
+
+def test_going_on_needs_every_owners_record_and_the_same_plan(tmp_path):
+    tables, kept = tables_for(20), {}
+    with pytest.raises(ConnectionError):
+        run(
+            tables,
+            PAPER,
+            bring=brings(PAPER, fails=[("p0", 1)], networks=kept),
+            logs=logs_in(tmp_path, tables),
+        )
+    lost = logs_in(tmp_path, tables) | {"p1": RunLog(tmp_path / "elsewhere")}
+    with pytest.raises(RemoteProtocolError, match="records of different runs"):
+        run(tables, PAPER, bring=brings(PAPER, networks=kept), logs=lost)
+    other = replace(PAPER, trials=5)
+    with pytest.raises(PlanError, match="made for another plan"):
+        run(tables, other, bring=brings(other, networks=kept), logs=logs_in(tmp_path, tables))
+    fewer = tables_for(20, parties=2)
+    with pytest.raises(PlanError, match="A run without a party"):
+        run(fewer, PAPER, bring=brings(PAPER, networks=kept), logs=logs_in(tmp_path, fewer))
+
+
+def test_a_torn_record_at_the_end_of_a_journal_was_not_sent(tmp_path):
+    log = RunLog(tmp_path / "bank")
+    log.folder.mkdir()
+    log.keep(0, 0, kind="words", content=b"abc")
+    log.keep(0, 1, kind="words", content=b"defg")
+    path = log.folder / "epoch-00000.journal"
+    path.write_bytes(path.read_bytes()[:-2])
+    again = RunLog(log.folder)
+    assert again.kept(0, 0, kind="words") == b"abc" and again.kept(0, 1, kind="words") is None
+    again.keep(0, 1, kind="words", content=b"hi")
+    assert RunLog(log.folder).kept(0, 1, kind="words") == b"hi"
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_damaged_or_finished_record_is_refused_in_words(tmp_path):
+    log = RunLog(tmp_path)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(DataError, match="not a record of a run"):
+        _ = log.begun
+    tables = tables_for(20)
+    run(tables, PAPER, logs=logs_in(tmp_path, tables))
+    with pytest.raises(InputError, match="holds a finished run"):
+        run(tables, PAPER, logs=logs_in(tmp_path, tables))

@@ -1,0 +1,138 @@
+"""Joint scores: exact sums for one reader, refused where a promise was made, noisy and charged where ε is given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from embeddings_parties import LABEL, desks_for, group_of, numeric, schemas_of, tables_for
+
+from colonnade.data.encoding import Encoder
+from colonnade.data.label import LabelBlock
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.errors import BudgetExceeded, DataError, PlanError, PrivacyError
+from colonnade.learn.federation import Federation
+from colonnade.learn.frame import Frame
+from colonnade.learn.joint_scoring import linear_bound, linear_terms, score_jointly, trained_people
+from colonnade.privacy.events import PoissonBinomial, Repeated
+from colonnade.protocols.joint_scores import ScoresRequest, scores_session
+from colonnade.runtime.run import run_here
+
+EXACT = ScoresRequest(receiver="h", width=2, bound=3.0, weights="released")
+
+
+def terms_of(table):
+    return lambda aligned: np.outer(next(aligned.blocks()).columns["x"], [1.0, -2.0])
+
+
+def scored(tables, request, *, trained=(), epsilon=1e6, record=False, terms=terms_of):
+    async def session(party, table, asked):
+        mine = terms(table) if table is not None and table.schema.columns else None
+        return await scores_session(party, table, asked, mine, frozenset(trained))
+
+    return run_here(session, group_of(tables), desks_for(tables, epsilon=epsilon), request, record=record)
+
+
+def exact_sums(tables):
+    return sum(np.outer(next(table.blocks()).columns["x"], [1.0, -2.0]) for table in tables)
+
+
+def test_the_receiver_reads_the_exact_sums_up_to_their_grid_and_nobody_else_anything():
+    tables = tables_for(15)
+    outcome = scored(tables, EXACT, record=True)
+    assert np.allclose(outcome.results["h"].sums, exact_sums(tables), atol=3 * 3.0 / 2**23)
+    for member in ("p0", "p1", "server"):
+        assert outcome.results[member].sums is None
+        assert all(seen.step != "scores" for seen in outcome.seen[member])
+
+
+def test_a_receiver_without_columns_hides_nobody_but_reads_the_sum():
+    tables = tables_for(15, parties=2, holder_has_columns=False)
+    outcome = scored(tables, EXACT)
+    assert np.allclose(outcome.results["h"].sums, exact_sums(tables[1:]), atol=1e-5)
+    assert "disclosed to h" in outcome.results["h"].plan.statement
+
+
+def test_people_who_were_trained_on_are_refused_without_noise_and_nothing_of_them_is_sent():
+    tables = tables_for(15)
+    with pytest.raises(PrivacyError, match="2 of the 15 people to score were trained on") as refused:
+        scored(tables, EXACT, trained=("3", "7", "99"))
+    assert "give epsilon" in str(refused.value)
+
+
+def test_with_epsilon_the_scores_are_noisy_accounted_for_and_charged():
+    tables = tables_for(15)
+    request = replace(EXACT, epsilon=4.0, delta=1e-5, trials=4)
+    outcome = scored(tables, request, trained=("3", "7"))
+    plan = outcome.results["h"].plan
+    assert plan.views[0].event == Repeated(PoissonBinomial(2, 4, plan.beta), 2)
+    assert 3.9 < plan.guarantees[0].epsilon <= 4.0
+    grid = outcome.results["h"].sums * float(plan.beta) * 4 / 3.0
+    assert np.allclose(grid, np.rint(grid), atol=1e-6)
+    lines = {(line.observer, line.unit) for line in plan.release("p0", run="r", reproducible=False).lines}
+    assert lines == {("party:h", "own-part:p0"), ("party:h", "others-part")}
+    with pytest.raises(BudgetExceeded):
+        scored(tables, request, epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"weights": "paper"}, "released, public or privately trained"),
+        ({"receiver": "zoe"}, "not among the owners"),
+        ({"width": 0}, "all of them are positive"),
+        ({"bound": float("inf")}, "all of them are positive"),
+        ({"epsilon": 0.0}, "positive number"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(change, says):
+    tables = tables_for(15)
+    with pytest.raises(PlanError) as refused:
+        replace(EXACT, **change).plan(group_of(tables), schemas_of(tables), 15)
+    assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("terms", "says"),
+    [
+        (lambda table: lambda aligned: np.full((15, 2), 3.1), "outside ±3"),
+        (lambda table: lambda aligned: np.full((15, 2), np.nan), "not numbers"),
+        (lambda table: lambda aligned: np.zeros((15, 1)), "agreed were 2 each"),
+    ],
+)
+def test_terms_that_are_not_as_agreed_are_refused_by_their_own_party(terms, says):
+    with pytest.raises(DataError, match=says):
+        scored(tables_for(15), EXACT, terms=terms)
+
+
+def people(rows, *, first=0, seed=1):
+    generator = np.random.default_rng(seed)
+    ids = np.arange(first, first + rows)
+    arrays = {"x": generator.uniform(-1, 1, rows), "y": generator.integers(0, 2, rows)}
+    bank = Table.from_arrays("h", arrays, Schema.parse(numeric("x") + LABEL), ids=ids)
+    shop = Table.from_arrays("p0", {"z": generator.uniform(-1, 1, rows)}, Schema.parse(numeric("z")), ids=ids)
+    return Federation([bank, shop], budget=(10.0, 1e-5))
+
+
+def test_a_linear_model_whose_weights_stay_apart_is_scored_as_if_they_were_together():
+    federation = people(30)
+    plan = ScoresRequest("h", 1, 1.0, "private").plan(
+        federation.group, schemas_of(federation.tables.values()), 30
+    )
+    encoders = tuple((schema.party, Encoder(schema.columns, "linear")) for schema in plan.schemas)
+    frame = Frame(encoders, LabelBlock(plan.schemas[0].label))
+    coefficients = np.array([[1.5, -0.5]])
+    request = ScoresRequest("h", 1, linear_bound(frame, coefficients), "private")
+    found = score_jointly(federation, request, linear_terms(frame, coefficients))
+    raw = {
+        "x": next(federation.tables["h"].blocks()).columns["x"],
+        "z": next(federation.tables["p0"].blocks()).columns["z"],
+    }
+    assert np.allclose(found.sums, frame.features(raw) @ coefficients.T, atol=1e-5)
+    assert found.ids[:2] == ("0", "1") and "exact" in found.statement
+    known = trained_people(found.run)
+    assert known["h"] == frozenset(str(number) for number in range(30))
+    with pytest.raises(PrivacyError, match="30 of the 30"):
+        score_jointly(federation, request, linear_terms(frame, coefficients), trained_on=known)
