@@ -119,6 +119,7 @@ def _effects(
     return [
         {"row": row, "columns": sorted(found_columns, key=lambda item: -item["range"])}
         for row, found_columns in zip(rows, columns, strict=True)
+        if found_columns
     ]
 
 
