@@ -76,8 +76,11 @@ class Campaign:
 
     def findings(self) -> Iterator[Finding]:
         """The attacks, one after another."""
-        for defence in ("none", "sound"):
-            request = replace(self.request, defence=defence)
+        # The defence is worked out for the Taylor coefficient, whatever is attacked without it.
+        for request in (
+            replace(self.request, defence="none"),
+            replace(self.request, defence="sound", approximation="taylor"),
+        ):
             yield from self._labels(request)
             yield from self._arbiter(request)
             yield from self._packed(request)
@@ -94,7 +97,7 @@ class Campaign:
     @property
     def _attacker(self) -> str:
         """The party without the label that has the most columns: it has the most equations."""
-        plan = planned(self.tables, replace(self.request, batch=None))
+        plan = planned(self.tables, replace(self.request, defence="none", batch=None))
         passives = [owner for owner in plan.group.owners if owner != plan.active]
         return max(passives, key=plan.width)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal
 
 import numpy as np
@@ -11,9 +10,11 @@ from pydantic import Field
 from colonnade.crypto.paillier_keys import KEY_BITS
 from colonnade.data.documents import Form
 from colonnade.data.encoding import Mode
+from colonnade.errors import PlanError
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
 from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.encrypted_gradient import encrypted_session
 from colonnade.protocols.encrypted_plan import Defence, EncryptedPlan, Initialisation
 from colonnade.protocols.encrypted_planning import EncryptedRequest
@@ -27,7 +28,7 @@ SPLIT = (
 NOTES: dict[Defence, str] = {
     "sound": "Noise is on every message before it is encrypted; ε does not rest on the encryption.",
     "paper": "Noise of the size of equations (71) and (72): paper formula, not a guarantee. Public data only.",
-    "none": "No defence: labels and columns can be read from the gradients (colonnade attack). Public data only.",
+    "none": "No defence, no ε: labels and columns can be read from the gradients. Public data only.",
 }
 
 Positive = Annotated[float, Field(gt=0)]
@@ -55,22 +56,42 @@ def train(federation: Federation, asked: Asked) -> Learnt:
     defence = plan.request.defence
     return Learnt(
         frame_of(plan),
-        # Rows are divided by √m before they are descended on.
-        (weights / math.sqrt(plan.attributes))[None, :],
+        weights[None, :],
         np.zeros(1),
         run.privacy,
         run=run,
         split=True,
-        notes=(NOTES[defence], SPLIT),
+        notes=(NOTES[defence], SPLIT) if defence == "sound" else (NOTES[defence],),
         figures=plan.figures,
     )
 
 
 def request_of(federation: Federation, asked: Asked) -> EncryptedRequest:
-    """What the parties are asked to run."""
-    options = asked.options
-    if not isinstance(options, EncryptedOptions):
-        raise TypeError(f"the encrypted gradient takes EncryptedOptions, not {type(options).__name__}")
+    """What the parties are asked to run here; without a sound defence only where all data is public."""
+    public = federation.group.owners if federation.public else ()
+    return _request(asked, federation.alignment, public)
+
+
+def request(asked: Asked, alignment: Alignment) -> EncryptedRequest:
+    """What the parties compare. Without a sound defence a run is of public data, in one process, and nowhere else."""
+    options = encrypted_options(asked)
+    if options.defence != "sound":
+        raise PlanError(
+            f"defence = {options.defence!r} runs on public data in one process and promises nothing. "
+            "Use defence = 'sound'."
+        )
+    return _request(asked, alignment, ())
+
+
+def encrypted_options(asked: Asked) -> EncryptedOptions:
+    """The options of this method, which other methods' are not."""
+    if not isinstance(asked.options, EncryptedOptions):
+        raise TypeError(f"the encrypted gradient takes EncryptedOptions, not {type(asked.options).__name__}")
+    return asked.options
+
+
+def _request(asked: Asked, alignment: Alignment, public: tuple[str, ...]) -> EncryptedRequest:
+    options = encrypted_options(asked)
     encoding: Mode = options.encoding
     return EncryptedRequest(
         epsilon=asked.epsilon,
@@ -86,14 +107,14 @@ def request_of(federation: Federation, asked: Asked) -> EncryptedRequest:
         encoding=encoding,
         gamma=asked.gamma,
         keys=PaillierKeys(options.key_bits),
-        declared_public=federation.group.owners if federation.public else (),
-        alignment=federation.alignment,
+        declared_public=public,
+        alignment=alignment,
     )
 
 
 def frame_of(plan: EncryptedPlan) -> Frame:
     """What the model reads people with."""
-    return Frame(tuple(plan.encoders.items()), plan.label)
+    return Frame(tuple(plan.encoders.items()), plan.label, plan.attributes)
 
 
 METHOD = Method(
@@ -102,4 +123,5 @@ METHOD = Method(
     ("classification",),
     EncryptedOptions,
     train,
+    request=request,
 )

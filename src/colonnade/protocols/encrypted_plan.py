@@ -348,6 +348,7 @@ class EncryptedPlan:
         return {
             "protocol": "encrypted gradient",
             "format": 1,
+            "task": "classification",
             "request": self.request.to_data(),
             "owners": list(owners),
             "active": self.active,

@@ -1,0 +1,104 @@
+"""The encrypted gradient as a method: what it trains, what it promises, and on which data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from encrypted_runs import SMALL, WIDER, tables_of
+
+from colonnade.errors import InputError, PlanError
+from colonnade.learn import method_encrypted
+from colonnade.learn.federation import Federation
+from colonnade.learn.method import Asked, NoOptions
+from colonnade.learn.method_encrypted import METHOD, EncryptedOptions, train
+from colonnade.learn.methods import METHODS, checked_options
+from colonnade.privacy.paper.figure import LABEL
+from colonnade.protocols.encrypted_holding import Holding
+from colonnade.randomness import SystemRandomness
+
+WIDTHS = {"a": 2, "b": 3}
+
+
+def asked(epsilon=1.0, **options):
+    return Asked("classification", epsilon, 1e-5, options=EncryptedOptions(epochs=2, batch=20, **options))
+
+
+@pytest.fixture(autouse=True)
+def short_keys(monkeypatch):
+    keys = {"none": SMALL}
+    monkeypatch.setattr(method_encrypted, "PaillierKeys", lambda bits: keys.get(bits, WIDER))
+
+
+def federation(*, public=True, rows=60):
+    return Federation(tables_of(WIDTHS, rows), budget=(20.0, 1e-5), public=public)
+
+
+def raw_rows(tables):
+    return {
+        name: np.concatenate([block.columns[name] for block in table.blocks()])
+        for table in tables
+        for name in (column.name for column in table.schema.columns)
+    }
+
+
+def test_the_method_is_in_the_table():
+    assert METHODS["encrypted"] is METHOD and METHOD.tasks == ("classification",)
+
+
+def test_scores_of_the_model_are_those_of_the_parties_together():
+    parties = federation()
+    learnt = train(parties, asked(defence="none"))
+    run = learnt.run
+    together = sum(
+        Holding(o, run.aligned[o], run.plan, SystemRandomness()).features @ run.result(o).weights
+        for o in WIDTHS
+    )
+    scores = learnt.frame.features(raw_rows(parties.tables.values())) @ learnt.coefficients[0]
+    # Rows of the run are rounded to the grid 1/γ.
+    assert np.allclose(scores, together, atol=1e-3 * np.abs(learnt.coefficients).sum())
+    assert learnt.split and learnt.intercepts.tolist() == [0.0]
+
+
+def test_without_a_defence_it_learns_as_well_as_least_squares():
+    parties = federation(rows=200)
+    options = EncryptedOptions(epochs=60, batch=200, learning_rate=7.0, defence="none")
+    learnt = train(parties, Asked("classification", 1.0, 1e-5, options=options))
+    features = learnt.frame.features(raw_rows(parties.tables.values()))
+    run = learnt.run
+    labels = Holding("a", run.aligned["a"], run.plan, SystemRandomness()).labels
+    fitted, *_ = np.linalg.lstsq(features, 2 * labels, rcond=None)
+    # The Taylor coefficient is the gradient of ‖Xθ − 2y‖²/8.
+    assert np.allclose(learnt.coefficients[0], fitted, rtol=0.05, atol=0.05)
+
+
+def test_each_defence_says_what_it_is():
+    sound = train(federation(public=False), asked(defence="sound"))
+    assert [item.epsilon <= 1.0 for item in sound.privacy] == [True, True] and sound.figures == ()
+    none = train(federation(), asked(defence="none"))
+    assert tuple(none.privacy) == () and "no ε" in none.notes[0]
+    paper = train(federation(), asked(epsilon=0.5, defence="paper", learning_rate=0.5))
+    assert tuple(paper.privacy) == () and LABEL in paper.notes[0]
+    assert len(paper.figures) == 2 and all(LABEL in str(figure) for figure in paper.figures)
+
+
+@pytest.mark.parametrize("defence", ["none", "paper"])
+def test_private_data_is_refused_without_a_sound_defence(defence):
+    parties = federation(public=False)
+    with pytest.raises(PlanError, match=r"declared public; a, b did not"):
+        train(parties, asked(defence=defence, learning_rate=0.5))
+    assert all(not list(parties.ledgers[owner].totals()) for owner in WIDTHS)
+
+
+def test_a_plan_without_a_run_is_of_the_sound_defence_only():
+    assert METHOD.request(asked(), "equal").declared_public == ()
+    with pytest.raises(PlanError, match="in one process"):
+        METHOD.request(asked(defence="none"), "equal")
+
+
+def test_options_that_are_none_are_told_by_name():
+    with pytest.raises(InputError, match="approximation"):
+        checked_options(METHOD, {"approximation": "tailor"})
+    with pytest.raises(InputError, match="epochs"):
+        checked_options(METHOD, {"epochs": 0})
+    with pytest.raises(TypeError, match="EncryptedOptions"):
+        train(federation(), Asked("classification", 1.0, options=NoOptions()))
