@@ -11,6 +11,7 @@ from functional_parties import LABELS, NAMES, group_of, plan_for, tables_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from colonnade.data.columns import NumericColumn
 from colonnade.data.feature_maps import Ball, FeatureMap
 from colonnade.data.schema import Schema
 from colonnade.errors import FieldTooSmall, PlanError
@@ -294,13 +295,13 @@ def test_laplace_noise_past_what_can_be_drawn_names_the_largest_grid():
 
 
 def test_a_map_has_no_box():
-    columns, label = schema_with("").columns, schema_with(LABELS["classification"]).label
+    columns, label = (NumericColumn("x", low=-1, high=1),), schema_with(LABELS["classification"]).label
     bank = Schema("n", columns, label, map=FeatureMap(Ball(bound=1.0)))
     group = Group.of(("bank", "insurer"), active="bank")
     schemas = (bank.public("bank"), schema_with("").public("insurer"))
     asked = {"task": "classification", "rows": 100, "epsilon": 1.0, "delta": 1e-5}
     assert plan_functional(group, schemas, domain="ball", **asked).domain == "ball"
-    with pytest.raises(PlanError, match="bank maps its columns.*domain = 'ball'"):
+    with pytest.raises(PlanError, match=r"bank maps its columns.*domain = 'ball'"):
         plan_functional(group, schemas, domain="box", **asked)
 
 

@@ -1,0 +1,311 @@
+"""Models from a noisy quadratic objective: scikit-learn's without noise, what noise does, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from functional_parties import NAMES, tables_of
+from sklearn.linear_model import LinearRegression as Squares
+from sklearn.linear_model import LogisticRegression as Logistic
+
+from colonnade import Federation, LinearRegression, LogisticRegression
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.errors import DataError, InputError, PlanError
+from colonnade.learn.frame import Frame
+from colonnade.learn.functional import Objective, minimise, opened_objective, paper_objective
+from colonnade.learn.method import Asked, NoOptions
+from colonnade.learn.method_functional import METHOD, FunctionalOptions, notes_on, paper_figures, train
+from colonnade.learn.methods import METHODS, train_with
+from colonnade.learn.spectral import floor_of
+from colonnade.privacy.paper.figure import LABEL
+from colonnade.protocols.functional_mechanism import FunctionalRequest, functional_session
+from colonnade.protocols.functional_noise import BlockNoise
+from colonnade.randomness import SeededRandomness
+
+
+class Silent:
+    """No noise at all."""
+
+    support = 0
+
+    def draw(self, shape, randomness):
+        return np.zeros(shape, dtype=np.int64)
+
+
+def opened_without_noise(tables, task, **more):
+    federation = Federation(tables, budget=(100.0, 1e-5))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BlockNoise, "part", lambda self, group: Silent())
+        # An ε that no other test asks for, so that no plan with silent noise is remembered.
+        request = FunctionalRequest(task, 0.987, 1e-5, gamma=2**16, **more)
+        run = federation.run(functional_session, request)
+    return run.result()
+
+
+def rows_of(tables, opened):
+    """Features as `frame.features` has them, and the label, in the clear."""
+    raw = {}
+    for table in tables:
+        (block,) = table.blocks(table.rows)
+        for column in table.schema.columns:
+            values = block.columns[column.name]
+            raw[column.name] = values if values.dtype == float else np.array(column.levels)[values]
+        if table.schema.label is not None:
+            labels = block.label
+    return Frame(tuple(opened.plan.encoders.items()), opened.plan.label).features(raw), labels
+
+
+def exact_minimum(opened, **more):
+    objective = replace(opened_objective(opened), noise=0.0, border_noise=0.0)
+    return minimise(objective, **more)
+
+
+@pytest.mark.parametrize("domain", ["ball", "box"])
+@pytest.mark.parametrize("parties", [2, 4])
+def test_without_noise_the_linear_objective_has_its_minimum_at_least_squares(domain, parties):
+    tables = tables_of(NAMES[:parties], 400, task="regression", active=NAMES[1])
+    opened = opened_without_noise(tables, "regression", domain=domain)
+    features, labels = rows_of(tables, opened)
+    found = exact_minimum(opened)
+    scale = math.sqrt(opened.plan.attributes) if domain == "box" else 1.0
+    model = Squares().fit(features, opened.plan.label.to_unit(labels))
+    assert found.weights * scale == pytest.approx(model.coef_, abs=2e-3)
+    assert found.intercept == pytest.approx(model.intercept_, abs=1e-3)
+
+
+@pytest.mark.parametrize("domain", ["ball", "box"])
+def test_without_an_intercept_too(domain):
+    tables = tables_of(NAMES[:3], 400, task="regression")
+    opened = opened_without_noise(tables, "regression", domain=domain, intercept=False)
+    features, labels = rows_of(tables, opened)
+    found = exact_minimum(opened, ridge=0.0)
+    scale = math.sqrt(opened.plan.attributes) if domain == "box" else 1.0
+    model = Squares(fit_intercept=False).fit(features, opened.plan.label.to_unit(labels))
+    assert found.weights * scale == pytest.approx(model.coef_, abs=2e-3)
+    assert found.intercept == 0.0
+
+
+@pytest.mark.parametrize("domain", ["ball", "box"])
+def test_without_noise_the_logistic_objective_has_its_minimum_where_its_second_order_has(domain):
+    tables = tables_of(NAMES[:2], 500)
+    opened = opened_without_noise(tables, "classification", domain=domain)
+    features, labels = rows_of(tables, opened)
+    found = exact_minimum(opened)
+    scale = math.sqrt(opened.plan.attributes) if domain == "box" else 1.0
+    # log(1 + e^s) − ys to second order is (s/2 − v)²/2 up to a constant, v = 2y − 1: least squares of s/2 on v.
+    model = Squares().fit(features, 2.0 * labels - 1.0)
+    assert found.weights * scale == pytest.approx(2 * model.coef_, abs=5e-3)
+    assert found.intercept == pytest.approx(2 * model.intercept_, abs=2e-3)
+    theirs = Logistic(C=1e6, max_iter=1000).fit(features, labels)
+    scores = features @ (found.weights * scale) + found.intercept
+    agree = ((scores > 0) == (theirs.decision_function(features) > 0)).mean()
+    assert agree > 0.97
+
+
+def test_for_a_weak_signal_the_log_odds_are_scikit_learns():
+    draw = np.random.default_rng(5)
+    rows = 20_000
+    x, z = draw.uniform(-1, 1, (2, rows))
+    label = np.where(0.3 * x - 0.2 * z + 0.1 + draw.logistic(size=rows) > 0, "yes", "no")
+    text = "id='n'\n[columns.{0}]\nkind='numeric'\nlow=-1\nhigh=1\n"
+    tail = "[label]\ncolumn='y'\nkind='classes'\nclasses=['no','yes']\n"
+    tables = [
+        Table.from_arrays("bank", {"x": x, "y": label}, Schema.parse(text.format("x") + tail)),
+        Table.from_arrays("shop", {"z": z}, Schema.parse(text.format("z"))),
+    ]
+    opened = opened_without_noise(tables, "classification", domain="box")
+    found = exact_minimum(opened)
+    model = Logistic(C=1e6).fit(np.column_stack([x, z]), label)
+    assert found.weights == pytest.approx(model.coef_[0], rel=0.03)
+    assert found.intercept == pytest.approx(model.intercept_[0], rel=0.03)
+
+
+@pytest.mark.parametrize("options", [{}, {"domain": "box"}, {"noise": "laplace"}, {"ridge": 2.0}])
+def test_the_learners_train_by_this_method(options):
+    tables = tables_of(NAMES[:3], 3000, task="regression")
+    federation = Federation(tables, budget=(100.0, 1e-5), noise_seed=1)
+    model = LinearRegression(epsilon=20.0, delta=1e-5, method="functional", options=options).fit(federation)
+    opened = federation.runs[0].result()
+    features, labels = rows_of(tables, opened)
+    predicted = features @ model.coef_ + model.intercept_
+    assert np.corrcoef(predicted, labels)[0, 1] > 0.9
+    assert np.abs(predicted - labels).mean() < 1.0, "in the label's own units"
+    server = model.privacy_[0]
+    assert 19.0 < server.epsilon <= 20.0
+
+
+def test_a_classifier_too_and_its_bill_names_every_block():
+    tables = tables_of(NAMES[:2], 4000)
+    federation = Federation(tables, budget=(100.0, 1e-5), public=True, noise_seed=2)
+    model = LogisticRegression(epsilon=10.0, delta=1e-5, method="functional").fit(federation)
+    features, labels = rows_of(tables, federation.runs[0].result())
+    scores = features @ model.coef_[0] + model.intercept_[0]
+    assert ((scores > 0) == (labels > 0)).mean() > 0.75
+    notes = notes_on(federation.runs[0].plan)
+    assert [note.split(":")[0] for note in notes[:3]] == [
+        "Block bank (single-party)",
+        "Block insurer (single-party)",
+        "Block bank+insurer (cross-party)",
+    ]
+    assert notes[3].startswith("bank's part of any one record") and "to the server" in notes[3]
+
+
+def test_bottom_up_blocks_have_their_own_noise_and_the_sum_is_said():
+    federation = Federation(tables_of(NAMES[:2], 500), budget=(100.0, 1e-5), noise_seed=3)
+    options = FunctionalOptions(
+        budget="bottom-up", epsilons={"bank": 4.0, "insurer": 1.0, "insurer+bank": 3.0}
+    )
+    learnt = train(federation, Asked("classification", 8.0, 1e-5, options=options))
+    assert any("sum to 8" in note for note in learnt.notes)
+    plan = federation.runs[0].plan
+    assert len({noise.parameter for noise in plan.noises}) == 3
+    assert learnt.privacy[0].epsilon <= 8.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget": "bottom-up"}, "needs an ε for every block"),
+        ({"epsilons": {"bank": 1.0}}, "epsilons are for budget = 'bottom-up'"),
+        ({"budget": "bottom-up", "epsilons": {"bank": 0.1}}, "has none for insurer"),
+    ],
+)
+def test_budgets_that_make_no_sense_are_refused_before_anything_is_charged(options, message):
+    federation = Federation(tables_of(NAMES[:2], 50), budget=(100.0, 1e-5))
+    with pytest.raises(PlanError, match=message):
+        train(federation, Asked("classification", 1.0, 1e-5, options=FunctionalOptions(**options)))
+    assert not federation.ledgers["bank"].totals() and not federation.runs
+
+
+def test_options_that_do_not_exist_are_told_apart():
+    federation = Federation(tables_of(NAMES[:2], 50), budget=(100.0, 1e-5))
+    for options in ({"domain": "cube"}, {"ridge": -1.0}, {"epsilons": {"bank": 0.0}}, {"trim": 1}):
+        with pytest.raises(InputError, match="functional"):
+            LogisticRegression(method="functional", options=options).fit(federation)
+    with pytest.raises(TypeError, match="FunctionalOptions"):
+        train(federation, Asked("classification", 1.0, 1e-5, options=NoOptions()))
+    assert METHODS["functional"] is METHOD
+
+
+def test_a_single_class_is_told_from_its_noisy_count():
+    draw = np.random.default_rng(3)
+    text = "id='n'\n[columns.{0}]\nkind='numeric'\nlow=-1\nhigh=1\n"
+    tail = "[label]\ncolumn='y'\nkind='classes'\nclasses=['no','yes']\n"
+    bank = {"x": draw.uniform(-1, 1, 300), "y": np.full(300, "no")}
+    shop = {"z": draw.uniform(-1, 1, 300)}
+    found = []
+    for seed in range(8):
+        tables = [
+            Table.from_arrays("bank", bank, Schema.parse(text.format("x") + tail)),
+            Table.from_arrays("shop", shop, Schema.parse(text.format("z"))),
+        ]
+        federation = Federation(tables, budget=(100.0, 1e-5), noise_seed=seed)
+        try:
+            train(federation, Asked("classification", 5.0, 1e-5, options=FunctionalOptions()))
+        except DataError as error:
+            found.append(str(error))
+    assert found and all("class 'yes' has a noisy count of" in message for message in found)
+
+
+def test_paper_mode_is_for_public_data_and_promises_nothing():
+    tables = tables_of(NAMES[:2], 2000)
+    options = FunctionalOptions(calibration="paper")
+    asked = Asked("classification", 100.0, 1e-5, options=options)
+    with pytest.raises(PlanError, match="declared public"):
+        train(Federation(tables, budget=(1.0, 1e-5)), asked)
+    federation = Federation(tables, budget=(1.0, 1e-5), public=True, noise_seed=4)
+    learnt = train_with(federation, "functional", asked)
+    assert len(learnt.privacy) == 0 and learnt.run is None
+    assert all(LABEL in str(figure) for figure in learnt.figures) and any(LABEL in n for n in learnt.notes)
+    d = learnt.coefficients.shape[1]
+    assert learnt.figures[0].value == d**2 / 4 + d
+    own = [f.value for f in learnt.figures if f.formula.startswith("ε^(k)")]
+    assert len(own) == 2 and all(0 < value < 100.0 for value in own)
+    assert not federation.ledgers["bank"].totals(), "nothing is released, so nothing is charged"
+    raw = rows_of(tables, opened_without_noise(tables, "classification", domain="box"))[0]
+    scores = raw @ learnt.coefficients[0]
+    (block,) = tables[0].blocks(2000)
+    assert ((scores > 0) == (block.label > 0)).mean() > 0.7
+
+
+def test_paper_mode_of_regression_and_of_corollary_1():
+    tables = tables_of(NAMES[:2], 2000, task="regression")
+    federation = Federation(tables, budget=(1.0, 1e-5), public=True, noise_seed=4)
+    shares = {"bank": 1.0, "insurer": 2.0, "insurer+bank": 3.0}
+    options = FunctionalOptions(calibration="paper", budget="bottom-up", epsilons=shares)
+    learnt = train(federation, Asked("regression", 1000.0, 1e-5, options=options))
+    corollary = learnt.figures[-1]
+    # Four features a party: Δ_f = 2·81, Δ_g = 2·25 with the label and 2·16 without, Δ_h = 2(2·16 + 2·4).
+    assert corollary.value == pytest.approx(162 / 50 * 1 + 162 / 32 * 2 + 162 / 80 * 3)
+    with pytest.raises(PlanError, match=r"none for bank\+insurer"):
+        paper_figures(
+            Asked("regression", 1.0), {"bank": 1, "insurer": 1}, "bank", {"bank": 1.0, "insurer": 1.0}
+        )
+
+
+def test_paper_mode_tells_two_classes_apart():
+    text = "id='n'\n[columns.{0}]\nkind='numeric'\nlow=-1\nhigh=1\n"
+    tail = "[label]\ncolumn='y'\nkind='classes'\nclasses=['a','b','c']\n"
+    tables = [
+        Table.from_arrays("bank", {"x": [0, 1], "y": ["a", "b"]}, Schema.parse(text.format("x") + tail)),
+        Table.from_arrays("shop", {"z": [0, 1]}, Schema.parse(text.format("z"))),
+    ]
+    federation = Federation(tables, budget=(1.0, 1e-5), public=True)
+    with pytest.raises(PlanError, match="3 are declared"):
+        train(federation, Asked("classification", 1.0, 1e-5, options=FunctionalOptions(calibration="paper")))
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_the_papers_noise_has_the_papers_scale(task):
+    x = np.zeros((1, 30))
+    objective = paper_objective(x, np.zeros(1), task=task, epsilon=2.0, randomness=SeededRandomness(1))
+    delta = 30**2 / 4 + 30 if task == "classification" else 2 * 31**2
+    assert objective.noise == delta / 2.0
+    diagonal = np.abs(np.diag(objective.quadratic)).mean()
+    assert diagonal == pytest.approx(delta / 2.0, rel=0.6)
+    off = objective.quadratic[np.triu_indices(30, 1)]
+    # The mean of two Laplace draws: standard deviation b, where one draw has √2·b.
+    assert off.std() == pytest.approx(delta / 2.0, rel=0.25)
+    assert np.array_equal(objective.quadratic, objective.quadratic.T)
+
+
+def test_an_indefinite_objective_is_trimmed_or_raised_and_never_drawn_again():
+    matrix = np.diag([50.0, -3.0, 0.1])
+    objective = Objective(matrix, np.array([-100.0, -6.0, -0.2]), noise=1.0)
+    trimmed = minimise(objective, ridge=0.0)
+    assert trimmed.weights.tolist() == pytest.approx([1.0, 0.0, 1.0]) and trimmed.dropped == 1
+    ridged = minimise(objective, ridge=4.0)
+    assert ridged.dropped == 0 and ridged.weights.tolist() == pytest.approx([50 / 54, 3.0, 0.1 / 4.1])
+    raised = minimise(objective)
+    floor = floor_of(None, 1.0, 3)
+    assert raised.weights.tolist() == pytest.approx([1.0, 3 / floor, 0.1 / floor])
+    lengths = [np.linalg.norm(minimise(objective, ridge=r).weights) for r in (4.0, 20.0, 100.0)]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_the_intercept_is_not_shifted_by_the_noise_it_shares_with_the_weights():
+    """Thousands of noisy objectives: left in, the shift would be many of the mean's standard errors."""
+    draw = np.random.default_rng(7)
+    rows, d, s = 2000, 6, 25.0
+    x = draw.uniform(-1, 1, (rows, d)) + 0.2
+    v = np.clip(x @ np.full(d, 0.1) + 0.6, -1, 1)
+    joint = np.column_stack([x, np.ones(rows)])
+    matrix, linear = joint.T @ joint, -2 * joint.T @ v
+    exact = minimise(Objective(matrix, linear, noise=0.0, intercept=True)).intercept
+    taken, left = [], []
+    for _ in range(3000):
+        noisy = matrix.copy()
+        row = s * draw.normal(size=d)
+        noisy[:-1, -1] += row
+        noisy[-1, :-1] += row
+        objective = Objective(noisy, linear, noise=0.0, border_noise=s, intercept=True)
+        taken.append(minimise(objective).intercept)
+        left.append(minimise(replace(objective, border_noise=0.0)).intercept)
+    error = np.std(left) / math.sqrt(len(left))
+    # What is left comes from the scatter matrix, which has the row's noise in it as well.
+    assert abs(np.mean(taken) - exact) < 0.5 * abs(np.mean(left) - exact)
+    assert abs(np.mean(left) - exact) > 6.1 * error, "this test would notice the shift"
