@@ -45,8 +45,7 @@ Calibration = Literal["sound", "paper", "none"]
 GRID_BITS = 20
 """Messages are multiples of 2^-GRID_BITS."""
 GRID = Fraction(1, 1 << GRID_BITS)
-# What rounding may move, with room for the floating-point error of T steps (docs/proofs/message-sensitivity.md).
-_CHARGED_GRID = float(GRID) * (1 + 2.0**-5)
+_ULP = 2.0**-53
 # Three times the part of Σ Δ² that moved weights may add to records' own entries.
 _TENTH = 0.3
 
@@ -152,9 +151,23 @@ class IntermediatePlan:
         # Four digits, so that two machines come to the same number.
         return float(f"{longest:.4g}")
 
+    def charged_grid(self, owner: str) -> float:
+        """How far rounding can move two runs apart in one entry: the grid, and what doubles lose over all steps.
+
+        Weights are sums of as many products as records are used, each with its rounding; no step expands what an
+        earlier one lost (docs/proofs/message-sensitivity.md).
+        """
+        pull = self.bounds.size if owner == self.active or self.clip is None else self.clip
+        cap, width = self.cap(owner), self.clipped.encoders[owner].width + 1
+        stride = self.rate(owner) * pull * cap
+        lost = self.rows * self.epochs * stride + self.schedule.steps * (width + 16) * (self.radius + stride)
+        reach = self.radius * (cap + self.passive_cap) + self.bounds.size + 1
+        steep = max(1.0, self.bounds.slope)
+        return float(GRID) + 2 * steep * _ULP * (cap * lost + (width + 16) * reach)
+
     def sensitivity(self, owner: str) -> StepSensitivities:
         """How far one record of this owner moves each of its messages, given the transcript."""
-        shared = {"radius": self.radius, "step_size": self.rate(owner), "grid": _CHARGED_GRID}
+        shared = {"radius": self.radius, "step_size": self.rate(owner), "grid": self.charged_grid(owner)}
         if owner == self.active:
             return active_messages(self.schedule, self.bounds, cap=self.cap(owner), **shared)
         clip = self.bounds.size if self.clip is None else self.clip
