@@ -90,7 +90,7 @@ def labels_without_other_columns(view: PartyView, integers: Integers) -> Array:
 def signs_that_sum_to(vectors: Integers, target: Integers) -> Array:
     """The signs ±1 with Σ yᵢvᵢ = target, 0 where solutions differ; all 0 if there is none.
 
-    >>> signs_that_sum_to(np.array([[1, 5], [2, -3], [4, 1]]), np.array([-1, 3])).tolist()
+    >>> signs_that_sum_to(np.array([[1, 5], [2, -3], [4, 1]]), np.array([-1, 1])).tolist()
     [1.0, 1.0, -1.0]
     """
     count = len(vectors)
