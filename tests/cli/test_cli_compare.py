@@ -45,7 +45,7 @@ def test_public_data_gives_a_table_a_picture_and_a_page_and_charges_nothing(
         ("dp-sgd-laplace", 4.0),
     ]
     assert all(len(row["scores"]) == 2 for row in facts["rows"])
-    assert "ε = 2" in out and "everything: no privacy" in out and "out/comparison.html" in out
+    assert "ε = 2" in out and "without any privacy" in out and "out/comparison.html" in out
     assert public.charges("bank") == public.charges("insurer") == 0
 
 

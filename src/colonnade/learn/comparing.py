@@ -18,6 +18,7 @@ from typing import Any
 
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, InputError
+from colonnade.learn.baselines.gathering import TRUST
 from colonnade.learn.contenders import Contender, Field, field_of
 from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import NoiseWarning
@@ -312,7 +313,7 @@ def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Row:
         method=entry.name,
         title=entry.title,
         paper=entry.paper,
-        trusted=entry.method.public_only,
+        trusted=any(item.assumption == TRUST for run in runs for item in run.guarantees),
         split=any(run.split for run in runs),
         epsilon=epsilon,
         scores=tuple(run.score for run in runs if run.score is not None),

@@ -65,7 +65,7 @@ def field_of(
     """Every method that can do the task, or those named; each with its options, else with its defaults.
 
     `paper` adds, to each method that has a paper's calibration, a second contender with it, on public data only.
-    A method that was named and cannot take part is an error; one that was not is left out with its reason.
+    A method that was named and cannot do the task is an error; one that could and may not is left out with its reason.
     """
     table = {method.name: method for method in methods}
     for name in (*(named or ()), *(options or {})):
@@ -80,6 +80,8 @@ def field_of(
     for name in dict.fromkeys(named if named is not None else table):
         method = table[name]
         given = dict((options or {}).get(name, {}))
+        if named is None and task not in method.tasks:
+            continue
         reason = _reason(method, task, given, public=public)
         if reason and named is not None and method.public_only <= public:
             raise InputError(f"method {name!r} cannot take part: {reason}")

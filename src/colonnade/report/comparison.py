@@ -117,7 +117,8 @@ def _promise(row: Facts) -> str:
     if row["paper"]:
         return PAPER
     if not row["guarantees"]:
-        return "-" if row["failures"] else "everything: no privacy"
+        # What is not promised is told by the method itself, if it has something to say.
+        return "-" if row["failures"] else next(iter(row["notes"]), "No privacy.")
     said = [
         f"{item['observer'].removeprefix('party:')} {spent_text(item['epsilon'])}"
         for item in row["guarantees"]
@@ -141,7 +142,7 @@ def remarks_on(facts: Facts) -> list[str]:
             f"{', '.join(trusted)}: simulations of a trusted place that holds all rows, which a federation does not "
             "have; their ε is for readers of the model and nobody else."
         )
-    split = list(dict.fromkeys(row["method"] for row in facts["rows"] if row["split"]))
+    split = list(dict.fromkeys(row["method"] for row in facts["rows"] if row["split"] and row["guarantees"]))
     if split:
         said.append(
             f"{', '.join(split)}: the weights stay with their parties. ε is about the messages; the score, which "
