@@ -166,9 +166,7 @@ class LocalNetwork:
             norms = np.linalg.norm(per_row, axis=1)
             with np.errstate(divide="ignore", invalid="ignore"):
                 scale = np.minimum(1.0, clip / norms) * (grid * _SHRINK / clip)
-            scaled = np.where(
-                np.isfinite(norms)[:, None], per_row * np.where(norms > 0, scale, 0.0)[:, None], 0.0
-            )
+                scaled = np.where((np.isfinite(norms) & (norms > 0))[:, None], per_row * scale[:, None], 0.0)
             integers = scaled.astype(np.int64)
             past = np.square(integers).sum(axis=1) > grid * grid
             integers[past] = 0

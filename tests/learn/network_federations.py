@@ -1,0 +1,56 @@
+"""Small federations that a network can learn something from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.learn.federation import Federation
+
+CLASSES = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["no", "yes"]\n'
+THREE = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["a", "b", "c"]\n'
+REAL = '[label]\ncolumn = "y"\nkind = "real"\nlow = -1\nhigh = 1\n'
+
+
+def declared(names):
+    return 'id = "n"\n' + "".join(
+        f'columns.{name} = {{kind = "numeric", low = -1, high = 1}}\n' for name in names
+    )
+
+
+def rows_of(rows, *, parties=3, label=CLASSES, seed=0):
+    """Two columns at each party and a label that leans on all of them, by name, and the label."""
+    generator = np.random.default_rng(seed)
+    columns = {f"x{number}": generator.uniform(-1, 1, rows) for number in range(2 * parties)}
+    score = sum(columns.values()) / np.sqrt(2 * parties)
+    if label == REAL:
+        return columns, np.clip(score, -1, 1)
+    if label == THREE:
+        return columns, np.array(["a", "b", "c"])[np.digitize(score, [-0.3, 0.3])]
+    return columns, np.where(score > 0, "yes", "no")
+
+
+def federation_of(
+    rows=300,
+    *,
+    parties=3,
+    label=CLASSES,
+    seed=0,
+    holder_has_columns=True,
+    budget=(1e6, 1e-5),
+    first=0,
+    **more,
+):
+    columns, y = rows_of(rows, parties=parties, label=label, seed=seed)
+    ids = np.arange(first, first + rows)
+    tables = []
+    for party in range(parties):
+        names = [f"x{2 * party}", f"x{2 * party + 1}"]
+        arrays = {name: columns[name] for name in names}
+        holds = party == 0 and holder_has_columns
+        schema = Schema.parse(declared(names) + (label if holds else ""))
+        tables.append(Table.from_arrays(f"p{party}", arrays | ({"y": y} if holds else {}), schema, ids=ids))
+    if not holder_has_columns:
+        tables.insert(0, Table.from_arrays("h", {"y": y}, Schema.parse('id = "n"\n' + label), ids=ids))
+    return Federation(tables, budget=budget, **more)

@@ -1,0 +1,217 @@
+"""Networks over several parties: as one network where nothing is private, and what users meet otherwise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from network_federations import REAL, THREE, federation_of, rows_of
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from torch import nn
+
+from colonnade.errors import BudgetExceeded, InputError, PlanError, PrivacyError
+from colonnade.learn.networks import estimators
+from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
+from colonnade.learn.networks.modules import DenseNet, from_seed
+from colonnade.learn.networks.parts import LocalNetwork
+
+PLAIN = {"regime": "paper", "mechanism": "none", "embedding": 4, "batch": 20, "delta": 1e-5}
+# One small plan for all tests that need a private one: calibrating is what takes time.
+PRIVATE = {"epsilon": 6.0, "delta": 1e-5, "embedding": 2, "trials": 2, "batch": 50}
+
+
+def test_without_noise_the_parts_learn_what_one_network_would():
+    federation = federation_of(80, public=True)
+    modules = {f"p{party}": from_seed(party, lambda: DenseNet(2, 4, width=6)) for party in range(3)}
+    fusion = from_seed(9, lambda: nn.Linear(4, 1))
+    model = NeuralClassifier(
+        **PLAIN, networks=modules, fusion=fusion, epochs=2, learning_rate=0.5, momentum=0.5
+    ).fit(federation)
+
+    columns, y = rows_of(80)
+    inputs = {
+        f"p{party}": torch.tensor(
+            np.column_stack([columns[f"x{2 * party}"], columns[f"x{2 * party + 1}"]]), dtype=torch.float32
+        )
+        for party in range(3)
+    }
+    targets = torch.tensor((y == "yes").astype(np.float32))[:, None]
+    whole = nn.ModuleDict({**{party: modules[party] for party in inputs}, "fusion": fusion})
+    optimiser = torch.optim.SGD(whole.parameters(), lr=0.5, momentum=0.5)
+    for epoch in range(2):
+        for batch in model.plan_.batches(epoch):
+            rows = torch.from_numpy(batch.rows)
+            total = sum(torch.tanh(modules[party](inputs[party][rows])) for party in inputs)
+            optimiser.zero_grad()
+            nn.functional.binary_cross_entropy_with_logits(fusion(total), targets[rows]).backward()
+            optimiser.step()
+    for party in inputs:
+        for mine, theirs in zip(
+            model.networks_[party].weights.parameters.values(), modules[party].parameters(), strict=True
+        ):
+            assert torch.allclose(mine, theirs, atol=1e-4)
+    assert len(model.history_) == 2
+    assert model.history_[1].loss < model.history_[0].loss
+
+
+def test_a_fit_leaves_the_modules_it_was_given_as_they_were():
+    modules = {f"p{party}": from_seed(party, lambda: DenseNet(2, 4, width=6)) for party in range(3)}
+    before = [value.clone() for value in modules["p0"].parameters()]
+    NeuralClassifier(**PLAIN, networks=modules, epochs=1, learning_rate=0.5).fit(
+        federation_of(40, public=True)
+    )
+    assert all(torch.equal(*pair) for pair in zip(before, modules["p0"].parameters(), strict=True))
+
+
+def test_a_frozen_classifier_states_what_it_protects_and_scores_jointly():
+    federation = federation_of(400)
+    model = NeuralClassifier(**PRIVATE).fit(federation)
+    assert "end to end" in model.statement_ and len(model.history_) == 1
+    assert model.plan_.guarantees[0].epsilon <= 6.0
+    assert model.communication_.gradients == 0 and model.communication_.sums > 0
+
+    new = federation_of(40, seed=8, first=1000)
+    found = model.joint_scores(new)
+    columns, _ = rows_of(40, seed=8)
+    expected = model.decision_function(columns)
+    assert np.allclose(found.sums[:, 0], expected, atol=1e-3 * max(1.0, np.abs(expected).max()))
+    assert "disclosed to p0" in found.statement
+    with pytest.raises(PrivacyError, match="400 of the 400 people to score were trained on"):
+        model.joint_scores(federation)
+
+
+def test_a_private_local_classifier_is_trained_end_to_end_and_only_paid_for_once(tmp_path):
+    federation = federation_of(200)
+    model = NeuralClassifier(
+        **PRIVATE, regime="private-local", epochs=2, held_out=0.25, checkpoint=tmp_path
+    ).fit(federation)
+    assert "randomised labels" in model.statement_
+    assert {guarantee.observer.name for guarantee in model.plan_.guarantees} == {
+        "server",
+        "party:p0",
+        "party:p1",
+        "party:p2",
+    }
+    assert model.history_[0].held_out_loss is not None
+    with pytest.raises(InputError, match="holds a finished run"):
+        NeuralClassifier(**PRIVATE, regime="private-local", epochs=2, held_out=0.25, checkpoint=tmp_path).fit(
+            federation
+        )
+
+
+def test_a_fit_that_stopped_goes_on_from_its_folder_and_is_charged_once(tmp_path, monkeypatch):
+    settings = {**PLAIN, "mechanism": "poisson-binomial", "beta": 0.2, "epochs": 3, "checkpoint": tmp_path}
+    federation = federation_of(80, public=True)
+    embed, calls = LocalNetwork.embed, []
+
+    def failing(self, rows):
+        calls.append(self.party)
+        if len(calls) == 22:  # in the second of three epochs of four batches at three parties
+            raise OSError("out of memory")
+        return embed(self, rows)
+
+    monkeypatch.setattr(LocalNetwork, "embed", failing)
+    with pytest.raises(OSError):
+        NeuralClassifier(**settings).fit(federation)
+    monkeypatch.setattr(LocalNetwork, "embed", embed)
+    entries = len(federation.ledgers["p1"].entries())
+    model = NeuralClassifier(**settings).fit(federation)
+    assert len(federation.ledgers["p1"].entries()) == entries
+    assert [point.epoch for point in model.history_] == [1, 2, 3]
+    assert model.run_.result("p0").resumed
+
+
+def test_early_stopping_ends_all_parties_and_keeps_the_curve():
+    federation = federation_of(80, public=True)
+    model = NeuralClassifier(
+        **{**PLAIN, "learning_rate": 2.0, "momentum": 0.9}, epochs=40, held_out=0.5, patience=1
+    ).fit(federation)
+    held_out = [point.held_out_loss for point in model.history_]
+    assert model.n_epochs_ == len(held_out) < 40
+    assert np.argmin(held_out) == len(held_out) - 2
+
+
+def test_three_classes_and_a_number_are_learnt_too():
+    columns, y = rows_of(200, label=THREE)
+    model = NeuralClassifier(**PLAIN, epochs=20, learning_rate=0.3).fit(
+        federation_of(200, label=THREE, public=True)
+    )
+    assert model.predict_proba(columns).shape == (200, 3) and model.score(columns, y) > 0.6
+    assert np.allclose(model.predict_proba(columns).sum(axis=1), 1)
+    columns, y = rows_of(200, label=REAL)
+    model = NeuralRegressor(**PLAIN, epochs=20, learning_rate=0.1).fit(
+        federation_of(200, label=REAL, public=True)
+    )
+    assert model.score(columns, y) > 0.9
+
+
+def test_a_solved_fusion_of_three_classes_and_of_a_number_predicts_within_bounds():
+    columns, _ = rows_of(20, label=THREE)
+    model = NeuralClassifier(**PRIVATE).fit(federation_of(200, label=THREE))
+    assert set(model.predict(columns)) <= {"a", "b", "c"}
+    model = NeuralRegressor(**PRIVATE).fit(federation_of(200, label=REAL))
+    assert np.abs(model.predict(columns)).max() <= 1
+
+
+def test_a_label_holder_without_columns_only_listens():
+    model = NeuralClassifier(**PLAIN, epochs=1).fit(federation_of(60, holder_has_columns=False, public=True))
+    assert model.plan_.contributors == ("p0", "p1", "p2") and model.plan_.receiver == "h"
+
+
+def test_another_fusion_model_learns_from_frozen_sums_at_home():
+    fusion = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
+    model = NeuralClassifier(**PRIVATE, fusion=fusion, epochs=3).fit(federation_of(400))
+    assert len(model.history_) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"regime": "paper", "beta": 0.1}, PlanError, "declared public"),
+        ({"networks": {"p0": nn.Linear(2, 2)}}, InputError, "none for 'p1'"),
+        ({"networks": 3}, InputError, "a name, or a mapping"),
+        ({"networks": "convolutional"}, InputError, "needs image"),
+        ({"networks": {f"p{n}": nn.Linear(2, 3) for n in range(3)}}, PlanError, "embeddings of 3 numbers"),
+        ({"learning_rate": 0.0}, InputError, "learning_rate"),
+        ({"momentum": 1.0}, InputError, "momentum"),
+        ({"seed": -1}, InputError, "It is public"),
+        ({"patience": 0}, InputError, "patience"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_anything_is_charged(change, error, says):
+    federation = federation_of(60)
+    with pytest.raises(error) as refused:
+        NeuralClassifier(**{**PRIVATE, **change}).fit(federation)
+    assert says in str(refused.value)
+    assert all(entry.kind != "charge" for entry in federation.ledgers["p1"].entries())
+
+
+def test_a_budget_that_is_too_small_is_named_before_the_run():
+    with pytest.raises(BudgetExceeded, match="embedding coordinates"):
+        NeuralClassifier(**PRIVATE).fit(federation_of(60, budget=(1.0, 1e-5)))
+
+
+def test_without_pytorch_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(InputError, match=r"colonnade\[networks\]"):
+        NeuralClassifier().fit(federation_of(20))
+
+
+def test_the_core_does_not_import_pytorch():
+    code = (
+        "import sys, colonnade; colonnade.Federation, colonnade.LogisticRegression\n"
+        f"import {estimators.__name__}\n"
+        "assert 'torch' not in sys.modules and 'safetensors' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_estimators_are_scikit_learn_shaped():
+    model = NeuralClassifier(epsilon=2.0, embedding=8)
+    assert clone(model).get_params() == model.get_params()
+    with pytest.raises(NotFittedError):
+        model.predict({"x0": [1]})
