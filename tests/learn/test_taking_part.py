@@ -98,7 +98,7 @@ def run_job(
     texts: dict[str, str] | None = None,
     relay: Callable[[Any], Any] | None = None,
     job_id: str = "j1",
-    meddle: Callable[[dict[str, FlareChannel], dict[str, Any]], Any] | None = None,
+    resumes: str = "",
 ) -> dict[str, dict[str, Any]]:
     """All members of a job at once, each with its own kit; returns every member's outcome."""
     texts = texts or dict.fromkeys(MEMBERS, job_text())
@@ -106,12 +106,15 @@ def run_job(
         channels = {name: FlareChannel(name, made[name], addresses(made)) for name in MEMBERS}
 
         async def main() -> list[dict[str, Any]]:
-            if meddle is not None:
-                meddle(channels, made)
             return await asyncio.gather(
                 *(
                     take_part(
-                        channels[name], kits[name], member=name, job=Job.parse(texts[name]), job_id=job_id
+                        channels[name],
+                        kits[name],
+                        member=name,
+                        job=Job.parse(texts[name]),
+                        job_id=job_id,
+                        resumes=resumes,
                     )
                     for name in MEMBERS
                 )
@@ -292,6 +295,47 @@ def test_a_party_that_was_not_told_its_files_says_so(kits: dict[str, Kit], tmp_p
     kits["bank"].tell_site({})
     reasons = failed(run_job(kits), tmp_path)
     assert "party start" in reasons["bank"]
+
+
+def breaking(step: str) -> Callable[[Any], Any]:
+    """A relay that loses its connections when a step comes by."""
+    from nvflare.fuel.f3.cellnet.defs import ReturnCode
+    from nvflare.fuel.f3.cellnet.utils import make_reply
+
+    def relay(message: Any) -> Any:
+        return make_reply(ReturnCode.COMM_ERROR) if message.get_header("step") == step else None
+
+    return relay
+
+
+@pytest.mark.parametrize("seeded", [True, False])
+@pytest.mark.parametrize("step", ["job", "receipts", "scores 0", "residuals 1", "closing"])
+def test_a_split_model_goes_on_where_it_stopped_and_is_charged_once(
+    kits: dict[str, Kit], tmp_path: Path, step: str, seeded: bool
+) -> None:
+    if not seeded:
+        for kit in kits.values():
+            kit.tell_site({key: value for key, value in kit.site().items() if key != "noise_seed"})
+    texts = dict.fromkeys(MEMBERS, job_text(SPLIT))
+    stopped = run_job(kits, texts=texts, relay=breaking(step))
+    assert {outcome["state"] for outcome in stopped.values()} == {"failed"}
+    assert any(f"'{step}'" in outcome["reason"] for outcome in stopped.values())
+    ended = run_job(kits, texts=texts, job_id="j2", resumes="j1")
+    assert {outcome["state"] for outcome in ended.values()} == {"finished"}, ended
+    for party in PARTIES:
+        assert entries(tmp_path, party).count("charge") == 1
+        assert ended[party]["reproducible"] is seeded
+        assert not (kits[party].run_folder("j1") / "journal").exists()
+        if seeded:
+            run = in_process(SPLIT).runs[0]
+            assert ended[party]["learnt"]["weights"] == run.result(party).weights.tolist()
+    again = run_job(kits, texts=texts, job_id="j3", resumes="j1")
+    assert "no record of a run that stopped" in again["bank"]["reason"]
+
+
+def test_a_short_run_is_not_resumed(kits: dict[str, Kit], tmp_path: Path) -> None:
+    reasons = failed(run_job(kits, resumes="j0"), tmp_path)
+    assert "too short to resume" in reasons["bank"]
 
 
 def test_kits_forbid_code_foreign_classes_and_shells(kits: dict[str, Kit]) -> None:

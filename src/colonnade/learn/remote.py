@@ -44,8 +44,9 @@ def _channel(member: str, job: Job, context: FLContext) -> FlareChannel:
 class Coordinator(Controller):  # type: ignore[misc]
     """The server's part in a job: it asks every party to take part, and takes part itself."""
 
-    def __init__(self, job: str) -> None:
+    def __init__(self, job: str, resumes: str = "") -> None:
         super().__init__()
+        self._resumes = resumes
         self._job = Job.parse(job, name="the submitted job")
         self._channel: FlareChannel | None = None
 
@@ -66,6 +67,7 @@ class Coordinator(Controller):  # type: ignore[misc]
                 member=self._job.server,
                 job=self._job,
                 job_id=job_id,
+                resumes=self._resumes,
                 stopped=lambda: bool(abort_signal.triggered),
             )
         )
@@ -94,8 +96,9 @@ class Coordinator(Controller):  # type: ignore[misc]
 class Member(Executor):  # type: ignore[misc]
     """A party's part in a job."""
 
-    def __init__(self, job: str) -> None:
+    def __init__(self, job: str, resumes: str = "") -> None:
         super().__init__()
+        self._resumes = resumes
         self._job = Job.parse(job, name="the submitted job")
         self._channel: FlareChannel | None = None
 
@@ -115,6 +118,7 @@ class Member(Executor):  # type: ignore[misc]
                 member=fl_ctx.get_identity_name(),
                 job=self._job,
                 job_id=fl_ctx.get_job_id(),
+                resumes=self._resumes,
                 stopped=lambda: bool(abort_signal.triggered),
             )
         )

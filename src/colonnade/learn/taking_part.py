@@ -28,6 +28,7 @@ from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel
+from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.logged import LoggedChannel, StepFacts
 from colonnade.runtime.party import Book, Party
@@ -36,6 +37,7 @@ from colonnade.runtime.sealed import seal
 
 OUTCOME = "outcome.json"
 LOG = "log.jsonl"
+JOURNAL = "journal"
 # How long members wait for each other's processes: an engine starts them one after the other.
 JOINING_SECONDS = 120.0
 _GLANCE_SECONDS = 0.2
@@ -89,19 +91,27 @@ async def take_part(
     member: str,
     job: Job,
     job_id: str,
+    resumes: str = "",
     stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Run a member's part and return its outcome, which is also written to its folder. Raises nothing of a run's own.
 
-    `stopped` says whether somebody who may do so has stopped the job.
+    `resumes` is the id of an earlier job that this one goes on with. `stopped` says whether somebody who may do so has
+    stopped the job.
     """
     folder = kit.run_folder(job_id)
     folder.mkdir(parents=True, exist_ok=True)
-    facts: dict[str, Any] = {"member": member, "job": job.name, "id": job_id, "started": _now()}
+    facts: dict[str, Any] = {
+        "member": member,
+        "job": job.name,
+        "id": job_id,
+        "resumes": resumes,
+        "started": _now(),
+    }
     began = time.perf_counter()
     with (folder / LOG).open("a", encoding="utf-8") as log:
         channel = LoggedChannel(meeting, lambda step: _write_line(log, member, job_id, step))
-        work = asyncio.ensure_future(_run(meeting, channel, kit, member, job, job_id, folder))
+        work = asyncio.ensure_future(_run(meeting, channel, kit, member, job, job_id, resumes, folder))
         watch = asyncio.create_task(_watched(work, stopped))
         try:
             facts |= {"state": "finished", **await work}
@@ -121,27 +131,46 @@ async def take_part(
 
 
 async def _run(
-    meeting: Meeting, channel: LoggedChannel, kit: Kit, member: str, job: Job, job_id: str, folder: Path
+    meeting: Meeting,
+    channel: LoggedChannel,
+    kit: Kit,
+    member: str,
+    job: Job,
+    job_id: str,
+    resumes: str,
+    folder: Path,
 ) -> dict[str, Any]:
     await meeting.open(JOINING_SECONDS)
+    group = job.group()
+    journal = None
     try:
-        desk = _desk(kit, job, member)
+        desk = _desk(kit, job, member, resumed=bool(resumes))
         program = program_of(job)
         request = _Asked(request_of(job), desk.ask)
-        group = job.group()
-        certified = {job.server: kit.server}
+        if program.resumable:
+            record = kit.run_folder(resumes or job_id) / JOURNAL
+            journal = Journal.resume(record) if resumes else Journal.begin(record)
+        elif resumes:
+            raise JobError(f"{job.path}, method: {job.method!r} is too short to resume. Submit the job anew.")
         async with asyncio.timeout(JOINING_SECONDS):
-            sealed = await seal(
+            sealed: Channel = await seal(
                 channel,
                 member,
                 group.members,
-                job=job_id,
+                # Members that mean to go on with different runs have no common name for this one.
+                job=f"{job_id} goes on with {resumes}" if resumes else job_id,
                 identity=kit.identity(),
                 trust=kit.trust(),
-                certified=certified,
+                certified={job.server: kit.server},
                 timeout=JOINING_SECONDS,
             )
+            if journal is not None:
+                sealed = recorded = JournalChannel(member, sealed, journal)
+                if resumes:
+                    await recorded.compare(group.others(member), timeout=JOINING_SECONDS)
     except BaseException as error:
+        if journal is not None:
+            journal.close()
         channel.stop(reason_for_peers(error))
         raise
     party = Party(
@@ -149,13 +178,18 @@ async def _run(
         group=group,
         channel=sealed,
         ledger=desk.book,
-        randomness=_coins(kit, member),
+        randomness=_coins(kit, member, journal),
         dataset=desk.dataset,
         shown_ids=desk.shown_ids,
         timeout=job.timeout,
     )
-    result = await run_as(party, program.session, desk.table, request)
-    return {
+    try:
+        result = await run_as(party, program.session, desk.table, request)
+    except BaseException:
+        if journal is not None:
+            journal.close()
+        raise
+    facts = {
         "run": party.run,
         "reproducible": party.tainted,
         "plan": result.plan.hash,
@@ -165,12 +199,16 @@ async def _run(
         "rounds": party.traffic.rounds,
         "learnt": program.keep(job, result, member, folder),
     }
+    if journal is not None:
+        journal.forget()
+    return facts
 
 
-def _desk(kit: Kit, job: Job, member: str) -> _Desk:
+def _desk(kit: Kit, job: Job, member: str, *, resumed: bool) -> _Desk:
     if member not in job.parties:
         path = kit.path / f"{member}.ledger"
-        return _Desk(Ledger.open(path) if path.exists() else Ledger.create(path, member))
+        own = Ledger.open(path) if path.exists() else Ledger.create(path, member)
+        return _Desk(ResumedLedger(own) if resumed else own)
     site = kit.site()
     if "party" not in site or "policy" not in site:
         raise JobError(
@@ -182,18 +220,41 @@ def _desk(kit: Kit, job: Job, member: str) -> _Desk:
     policy.check_job(job, member)
     ledger = file.open_ledger()
 
+    policed = PolicedLedger(ledger, policy)
+
     def ask(plan: Any) -> None:
         release = release_before(plan, member)
         policy.check_release(release)
-        admit(read_book(ledger), release, file.dataset)
+        if not resumed:
+            # A run that goes on may have been charged before, which its ledger will find.
+            admit(read_book(ledger), release, file.dataset)
 
-    return _Desk(PolicedLedger(ledger, policy), file.table(), file.dataset, file.shown_ids, ask)
+    book = ResumedLedger(policed) if resumed else policed
+    return _Desk(book, file.table(), file.dataset, file.shown_ids, ask)
 
 
-def _coins(kit: Kit, member: str) -> Randomness:
+@dataclass(frozen=True, eq=False)
+class ResumedLedger:
+    """A book that is asked again for a charge that it may have made: the same noise for the same release, once."""
+
+    book: Book
+
+    def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
+        """The receipt of the charge, which is made if it was not."""
+        # The run's name and its noise come from the record, so this id stands for one draw whoever asks again.
+        return self.book.charge(release, dataset, fresh=False)
+
+    def keep_receipt(self, receipt: Any) -> None:
+        """Remember the head of a peer's ledger."""
+        self.book.keep_receipt(receipt)
+
+
+def _coins(kit: Kit, member: str, journal: Journal | None) -> Randomness:
     # A seed makes a run repeatable for tests and demonstrations; the run, its ledgers and its release say so.
     seed = kit.site().get("noise_seed")
-    return SystemRandomness() if seed is None else SeededRandomness(f"{seed}/0/{member}")
+    if seed is not None:
+        return SeededRandomness(f"{seed}/0/{member}")
+    return SystemRandomness() if journal is None else OwnCoins(journal.key)
 
 
 async def _watched(work: asyncio.Future[Any], stopped: Callable[[], bool]) -> None:

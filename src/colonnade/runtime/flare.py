@@ -112,7 +112,6 @@ class FlareChannel:
         self._farewells += [
             asyncio.create_task(self._ask(peer, _STOP, headers, None, _FAREWELL_SECONDS))
             for peer in self._addresses
-            if not self._mailbox.ended(peer)
         ]
 
     async def close(self) -> None:

@@ -96,7 +96,7 @@ def wait_for_server(kit: Kit, *, timeout: float = 60.0) -> None:
         time.sleep(0.2)
 
 
-def write_job(folder: Path, text: str, *, name: str, parties: Sequence[str]) -> None:
+def write_job(folder: Path, text: str, *, name: str, parties: Sequence[str], resumes: str = "") -> None:
     """A FLARE job: three JSON files that name two installed classes and carry the job's own text. No code."""
     described = {
         "name": name,
@@ -105,8 +105,9 @@ def write_job(folder: Path, text: str, *, name: str, parties: Sequence[str]) -> 
         "min_clients": len(parties),
         "mandatory_clients": list(parties),
     }
-    coordinator = {"id": "coordinator", "path": COORDINATOR, "args": {"job": text}}
-    member = {"tasks": ["*"], "executor": {"path": MEMBER, "args": {"job": text}}}
+    arguments = {"job": text, "resumes": resumes}
+    coordinator = {"id": "coordinator", "path": COORDINATOR, "args": arguments}
+    member = {"tasks": ["*"], "executor": {"path": MEMBER, "args": arguments}}
     for path, content in (
         ("meta.json", described),
         ("coordinator/config/config_fed_server.json", {"format_version": 2, "workflows": [coordinator]}),
@@ -145,10 +146,10 @@ class Administration:
         with contextlib.suppress(Exception), _quietly("closing the session"):
             self._session.close()
 
-    def submit(self, text: str, *, name: str, parties: Sequence[str]) -> str:
-        """Submit a job and return the id that FLARE gives it."""
+    def submit(self, text: str, *, name: str, parties: Sequence[str], resumes: str = "") -> str:
+        """Submit a job, or what goes on with an earlier one, and return the id that FLARE gives it."""
         with tempfile.TemporaryDirectory() as folder, _quietly("the job was not accepted"):
-            write_job(Path(folder), text, name=name, parties=parties)
+            write_job(Path(folder), text, name=name, parties=parties, resumes=resumes)
             return str(self._session.submit_job(folder))
 
     def submit_folder(self, folder: Path) -> str:

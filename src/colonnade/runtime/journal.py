@@ -1,0 +1,187 @@
+"""One member's record of one run, so that the run can go on after a crash without anything happening twice.
+
+A member that goes on runs its program again from the beginning: with the same coins, which come from a key in the
+record, and with the frames that it had received, which are in the record. So it comes to the frames that it had sent,
+and each must be the one in the record, byte for byte; it is sent again only to a peer that did not receive it. Where
+the record ends the run goes on.
+
+Every frame is in the record, on the disk, before it leaves. What was received is written before it is used, and so is
+on the disk before anything that was made from it leaves: no noise is ever drawn twice for different messages. The
+folder is as private as the member's data, and is deleted when the run has ended.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import zlib
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import InputError, LocalProtocolError, RemoteProtocolError
+from colonnade.randomness import KeyedRandomness, SystemRandomness
+from colonnade.runtime.channel import Channel, Frame
+from colonnade.runtime.wire import Envelope, Message, decode, encode
+
+RESUMED = "resumed"
+_KEY, _FRAMES = "key", "frames"
+_HEAD = struct.Struct("<BHHQI")
+_SENT, _RECEIVED = 0, 1
+
+
+class OwnCoins:
+    """A member's coins for one run, from a key that only the member has: nobody else can repeat them."""
+
+    reproducible = False
+
+    def __init__(self, key: bytes) -> None:
+        self._stream = KeyedRandomness(key)
+
+    def bytes(self, count: int) -> bytes:
+        return self._stream.bytes(count)
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        return self._stream.words(count)
+
+
+class Journal:
+    """The record in a folder. Make it with `begin` or `resume`."""
+
+    def __init__(self, folder: Path, key: bytes) -> None:
+        self._folder = folder
+        self.key = key
+        self.sent: dict[str, list[tuple[str, bytes]]] = defaultdict(list)
+        self.received: dict[str, list[tuple[str, bytes]]] = defaultdict(list)
+        self._file = (folder / _FRAMES).open("ab")
+
+    @classmethod
+    def begin(cls, folder: Path) -> Journal:
+        """A new record, with a key of its own."""
+        folder.mkdir(mode=0o700, parents=True)
+        key = SystemRandomness().bytes(32)
+        with (folder / _KEY).open("xb") as file:
+            file.write(key)
+            os.fsync(file.fileno())
+        return cls(folder, key)
+
+    @classmethod
+    def resume(cls, folder: Path) -> Journal:
+        """The record of a run that stopped. A last entry that was not written whole had not left, and is dropped."""
+        try:
+            key, data = (folder / _KEY).read_bytes(), (folder / _FRAMES).read_bytes()
+        except OSError:
+            raise InputError(
+                f"{folder} holds no record of a run that stopped: it has ended, or never began here. Submit the job "
+                "anew; it is charged anew."
+            ) from None
+        whole = _entries(data)
+        os.truncate(folder / _FRAMES, sum(size for *_, size in whole))
+        journal = cls(folder, key)
+        for kind, peer, step, frame, _ in whole:
+            (journal.sent if kind == _SENT else journal.received)[peer].append((step, frame))
+        return journal
+
+    def note_sent(self, peer: str, step: str, frame: bytes) -> None:
+        """Keep a frame, on the disk, before it leaves."""
+        self._append(_SENT, peer, step, frame)
+        self.sent[peer].append((step, frame))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def note_received(self, peer: str, step: str, frame: bytes) -> None:
+        """Keep a frame before it is used; the next one that leaves puts it on the disk first."""
+        self._append(_RECEIVED, peer, step, frame)
+        self.received[peer].append((step, frame))
+
+    def close(self) -> None:
+        """Put the record aside, to go on later."""
+        self._file.close()
+
+    def forget(self) -> None:
+        """Delete the record: the run has ended."""
+        self.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _append(self, kind: int, peer: str, step: str, frame: bytes) -> None:
+        names = peer.encode(), step.encode()
+        head = _HEAD.pack(kind, len(names[0]), len(names[1]), len(frame), zlib.crc32(frame))
+        self._file.write(b"".join((head, *names, frame)))
+
+
+class JournalChannel:
+    """A channel that keeps the record, and goes through it first where there is one."""
+
+    def __init__(self, name: str, inner: Channel, journal: Journal) -> None:
+        self.name = name
+        self._inner = inner
+        self._journal = journal
+        self._at: dict[tuple[int, str], int] = defaultdict(int)
+        self._has: dict[str, int] = defaultdict(int)
+
+    async def compare(self, peers: tuple[str, ...], *, timeout: float) -> None:
+        """Tell every peer how many of its frames are in this record, and learn the same."""
+        for peer in peers:
+            had = Message({"frames": len(self._journal.received[peer])})
+            await self._inner.send(peer, RESUMED, encode(Envelope("", self.name, peer, RESUMED, 0), had))
+        for peer in peers:
+            _, said = decode(await self._inner.receive(peer, RESUMED, timeout))
+            self._has[peer] = said.integer("frames")
+            if not 0 <= self._has[peer] <= len(self._journal.sent[peer]):
+                raise RemoteProtocolError(
+                    f"{self.name} at step {RESUMED!r}: {peer} has {self._has[peer]} frames of {self.name}, whose "
+                    f"record has {len(self._journal.sent[peer])}: one is not of this run. Submit the job anew."
+                )
+
+    async def send(self, to: str, step: str, frame: bytes) -> None:
+        number, recorded = self._next(_SENT, to), self._journal.sent[to]
+        if number >= len(recorded):
+            self._journal.note_sent(to, step, frame)
+        elif recorded[number] != (step, bytes(frame)):
+            raise LocalProtocolError(
+                f"{self.name} at step {step!r}: going on would send {to} something else than the record says was sent, "
+                "so it stops. Data, job or program changed since. Submit the job anew; it is charged anew."
+            )
+        if number >= self._has[to]:
+            await self._inner.send(to, step, frame)
+
+    async def receive(self, peer: str, step: str, timeout: float) -> Frame:
+        number, recorded = self._next(_RECEIVED, peer), self._journal.received[peer]
+        if number >= len(recorded):
+            frame = await self._inner.receive(peer, step, timeout)
+            self._journal.note_received(peer, step, bytes(frame))
+            return frame
+        then, kept = recorded[number]
+        if then != step:
+            raise LocalProtocolError(
+                f"{self.name} is at step {step!r}, where its record is at {then!r}. Submit the job anew."
+            )
+        return kept
+
+    def stop(self, reason: str | None) -> None:
+        self._inner.stop(reason)
+
+    def _next(self, kind: int, peer: str) -> int:
+        number = self._at[kind, peer]
+        self._at[kind, peer] = number + 1
+        return number
+
+
+def _entries(data: bytes) -> list[tuple[int, str, str, bytes, int]]:
+    """The whole entries at the beginning of a record, each with its size."""
+    found: list[tuple[int, str, str, bytes, int]] = []
+    at = 0
+    while at + _HEAD.size <= len(data):
+        kind, peer_size, step_size, size, check = _HEAD.unpack_from(data, at)
+        names = at + _HEAD.size
+        body = names + peer_size + step_size
+        frame = data[body : body + size]
+        if len(frame) != size or zlib.crc32(frame) != check:
+            break
+        peer, step = data[names : names + peer_size], data[names + peer_size : body]
+        found.append((kind, peer.decode(), step.decode(), frame, body + size - at))
+        at = body + size
+    return found
