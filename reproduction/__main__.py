@@ -43,7 +43,10 @@ def main() -> None:
         _say(f"{study.name} …")
         with timed() as watch:
             sections = study.run(arguments.data, quick=arguments.quick)
-        sections = [replace(section, command=section.command or study.command) for section in sections]
+        sections = [
+            replace(section, command=section.command or (study.command if section.seconds else ""))
+            for section in sections
+        ]
         _say(f"{study.name}: {len(sections)} sections in {watch.seconds:.0f} s")
         if not arguments.quick:
             save(study.name, sections)
