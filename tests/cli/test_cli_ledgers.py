@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 
 import pytest
 from cli_project import Project, one_object, train
@@ -43,7 +44,45 @@ def test_the_ledger_as_json_is_one_object_with_the_same_totals(
     assert run(["ledger", "bank.ledger", "--json"]) == 0
     shown = one_object(capsys.readouterr().out)
     assert shown.pop("verified") == {"entries": 5, "receipts": 0}
+    assert shown.pop("written") == {}
+    for total in shown["totals"]:
+        assert total.pop("fits") >= total["left"] - 0.02
     assert shown == of_run
+
+
+def test_a_signed_export_is_checked_without_the_ledger_and_a_changed_one_is_refused(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project) == 0
+    assert run(["ledger", "bank.toml", "--export", "bank.json", "--key", "officer.key"]) == 0
+    signer = capsys.readouterr().out.split("Signed by: ")[1].strip()
+    assert Path("officer.key").stat().st_mode & 0o077 == 0
+    Path("bank.ledger").unlink()
+    assert run(["ledger", "bank.json", "--signer", signer, "--witness", "insurer.ledger"]) == 0
+    out = capsys.readouterr().out
+    assert f"signed by {signer}" in out and "agrees with 1 receipt kept by insurer" in out
+    assert run(["ledger", "bank.json", "--signer", "00" * 32]) == 6
+    assert "signed by another key" in capsys.readouterr().err
+    text = Path("bank.json").read_text()
+    Path("changed.json").write_text(text.replace("server", "nobody"))
+    assert run(["ledger", "changed.json"]) == 6
+    assert "does not match its signature" in capsys.readouterr().err
+
+
+def test_the_history_is_written_as_a_table_and_a_picture_and_never_over_a_file(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project) == 0
+    assert run(["ledger", "bank.toml", "--csv", "bank.history.csv", "--picture", "bank.svg"]) == 0
+    header, *rows = Path("bank.history.csv").read_text().splitlines()
+    assert header.startswith("entry,time,kind") and len(rows) == 4
+    assert "share of the budget spent" in Path("bank.svg").read_text()
+    capsys.readouterr()
+    assert run(["ledger", "bank.toml", "--csv", "bank.history.csv"]) == 3
+    assert "exists already" in capsys.readouterr().err
+    Path("odd.key").write_text("no key")
+    assert run(["ledger", "bank.toml", "--export", "again.json", "--key", "odd.key"]) == 3
+    assert "holds no signing key" in capsys.readouterr().err and not Path("again.json").exists()
 
 
 def test_a_ledger_that_was_altered_stops_the_run_and_the_showing(

@@ -7,7 +7,7 @@ measured on data declared public, which say so.
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -132,9 +132,16 @@ def collusion_text(group: Group) -> str:
 
 def ledger_facts(ledger: Ledger) -> Facts:
     """Totals and history of one ledger."""
-    entries = ledger.entries()
-    return {
-        "party": ledger.party,
+    return entries_facts(ledger.entries())[0]
+
+
+def entries_facts(entries: Sequence[Entry]) -> tuple[Facts, Book]:
+    """Totals and history of a ledger's entries, whose chain was checked, and the book that they make."""
+    book = Book("the ledger")
+    for entry in entries:
+        book.read(entry)
+    facts = {
+        "party": book.party,
         "head": entries[-1].hash,
         "totals": [
             {
@@ -148,7 +155,7 @@ def ledger_facts(ledger: Ledger) -> Facts:
                 "entries": total.entries,
                 "private": not total.reproducible,
             }
-            for total in ledger.totals()
+            for total in book.totals()
         ],
         "entries": [
             {
@@ -161,6 +168,7 @@ def ledger_facts(ledger: Ledger) -> Facts:
             for entry in entries
         ],
     }
+    return facts, book
 
 
 def before_facts(ledger: Ledger, run: str) -> list[Facts]:

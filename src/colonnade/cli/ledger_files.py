@@ -1,0 +1,91 @@
+"""Files that `colonnade ledger` writes: a table, a picture, an export with its signature."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from colonnade.errors import InputError
+
+if TYPE_CHECKING:
+    from colonnade.crypto.signatures import SigningKey
+    from colonnade.ledger import Ledger
+    from colonnade.ledger.chain import Entry
+
+_HEADER = "colonnade signing key 1"
+
+
+def write_files(
+    entries: tuple[Entry, ...],
+    ledger: Ledger | None,
+    party: str,
+    *,
+    table: Path | None,
+    picture: Path | None,
+    export: Path | None,
+    key: Path | None,
+) -> dict[str, str]:
+    """Write what was asked for; returns what each file is and where it lies. No file is written over another."""
+    from colonnade.ledger.export import export as exported
+    from colonnade.report.curves import check_plot_path
+    from colonnade.report.timeline import draw_timeline, history_csv
+
+    for path in (table, picture, export):
+        if path is not None and path.exists():
+            raise InputError(f"{path} exists already. Name another file, or remove it first.")
+    if picture is not None:
+        check_plot_path(picture)
+    if export is not None and ledger is None:
+        raise InputError("--export: PARTY is an export already. Give the party's own file or its ledger.")
+    written: dict[str, str] = {}
+    if table is not None:
+        _write(table, history_csv(entries))
+        written["Table"] = str(table)
+    if picture is not None:
+        draw_timeline(picture, entries, party=party)
+        written["Picture"] = str(picture)
+    if export is not None and ledger is not None:
+        signing = None if key is None else signing_key(key)
+        _write(export, exported(ledger, signing))
+        written["Export"] = str(export)
+        if signing is not None:
+            written["Signed by"] = signing.public.hex()
+    return written
+
+
+def signing_key(path: Path) -> SigningKey:
+    """The key in a file; a new one, readable by its owner alone, if there is no such file."""
+    from colonnade.crypto.signatures import SigningKey
+    from colonnade.randomness import SystemRandomness
+
+    if not path.exists():
+        made = SigningKey.generate(SystemRandomness())
+        try:
+            opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            raise InputError(f"--key: {path} cannot be made ({error.strerror}).") from None
+        with os.fdopen(opened, "w", encoding="ascii") as file:
+            file.write(f"{_HEADER}\n{made.secret.hex()}\n")
+        return made
+    try:
+        header, secret = path.read_text(encoding="ascii").split("\n")[:2]
+        if header != _HEADER:
+            raise ValueError
+        return SigningKey(bytes.fromhex(secret))
+    except OSError as error:
+        raise InputError(f"--key: {path} cannot be read ({error.strerror}).") from None
+    except ValueError:
+        raise InputError(
+            f"--key: {path} holds no signing key. Name another file; a new one is made."
+        ) from None
+
+
+def _write(path: Path, text: str) -> None:
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise InputError(f"{path} cannot be written ({error.strerror}).") from None

@@ -1,0 +1,138 @@
+"""A ledger as one JSON file for somebody without the ledger: every entry, chained as it was, and signed if wanted.
+
+Whoever has the file can check the chain, what it adds up to and who signed it, offline. That entries are missing at its
+end shows only against peers' receipts, as with the ledger itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from colonnade.crypto.signatures import SigningKey, signed_by
+from colonnade.errors import LedgerAltered, LedgerError
+from colonnade.ledger.admission import check_witness
+from colonnade.ledger.book import Book, Total
+from colonnade.ledger.chain import GENESIS, Entry, Row, canonical, follow
+from colonnade.ledger.ledger import Ledger
+from colonnade.ledger.release import Receipt
+
+FORMAT = "colonnade ledger 1"
+_PURPOSE = "colonnade ledger export"
+
+
+@dataclass(frozen=True, eq=False)
+class Exported:
+    """What an export holds, after its chain and its signature were checked.
+
+    `signer` is the public key under which it was signed, in hexadecimal digits; None if it was not.
+    """
+
+    party: str
+    entries: tuple[Entry, ...]
+    totals: tuple[Total, ...]
+    signer: str | None
+
+    @property
+    def head(self) -> str:
+        """The hash that commits to all of it."""
+        return self.entries[-1].hash
+
+
+def export(ledger: Ledger, key: SigningKey | None = None) -> str:
+    """The text of an export, signed with `key` if one is given.
+
+    >>> exported = read_export(export(Ledger.in_memory("bank")), where="bank.json")
+    >>> exported.party, [entry.kind for entry in exported.entries], exported.signer
+    ('bank', ['opened'], None)
+    """
+    entries = ledger.entries()
+    data: dict[str, Any] = {
+        "format": FORMAT,
+        "party": ledger.party,
+        "head": entries[-1].hash,
+        "entries": [{"seq": entry.seq, "text": entry.text, "hash": entry.hash} for entry in entries],
+    }
+    if key is not None:
+        signature = key.sign(canonical(data).encode(), purpose=_PURPOSE)
+        data["signature"] = {"scheme": "ed25519", "public": key.public.hex(), "value": signature.hex()}
+    return json.dumps(data, ensure_ascii=False, indent=1)
+
+
+def read_export(
+    text: str, *, where: str, signer: bytes | None = None, receipts: Iterable[Receipt] = ()
+) -> Exported:
+    """The ledger in an export, or a `LedgerAltered` that names what does not fit.
+
+    With `signer`, only that key's signature will do.
+    """
+    data = _parsed(text, where)
+    try:
+        party, stated = str(data["party"]), str(data["head"])
+        rows = [
+            Row(item["seq"], str(item["text"]).encode(), str(item["hash"]).encode())
+            for item in data["entries"]
+        ]
+    except (KeyError, TypeError):
+        raise LedgerAltered(f"{where} lacks what an export has: party, head and entries.") from None
+    found = _signer(data, where, signer)
+    book, heads, entries = Book(where), [GENESIS], []
+    for entry in follow(rows, seq=0, head=GENESIS, where=where):
+        book.read(entry)
+        heads.append(entry.hash)
+        entries.append(entry)
+    if not entries or entries[-1].hash != stated or book.party != party:
+        raise LedgerAltered(
+            f"{where}: its head or its party is not that of its entries. Ask {party} for it anew."
+        )
+    for receipt in receipts:
+        check_witness(receipt, heads, where=where)
+    return Exported(party, tuple(entries), book.totals(), found)
+
+
+def load_export(path: Path, *, signer: bytes | None = None, receipts: Iterable[Receipt] = ()) -> Exported:
+    """The ledger in a file that `export` made the text of."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be read ({error.strerror}).") from None
+    except UnicodeDecodeError:
+        raise LedgerError(f"{path} is no export of a ledger: it is not text.") from None
+    return read_export(text, where=str(path), signer=signer, receipts=receipts)
+
+
+def _parsed(text: str, where: str) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except ValueError:
+        raise LedgerAltered(f"{where} is not JSON: it was cut off or changed on its way.") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        found = data.get("format") if isinstance(data, dict) else None
+        newer = isinstance(found, str) and found.startswith("colonnade ledger ")
+        why = (
+            f"its format is {found!r}, and this version reads {FORMAT!r}"
+            if newer
+            else "its format says otherwise"
+        )
+        raise LedgerError(f"{where} is no export of a ledger that can be read here: {why}.")
+    return data
+
+
+def _signer(data: dict[str, Any], where: str, wanted: bytes | None) -> str | None:
+    signature = data.pop("signature", None)
+    if signature is None:
+        if wanted is not None:
+            raise LedgerAltered(f"{where} is not signed, and a signature was asked for.")
+        return None
+    try:
+        public, value = bytes.fromhex(signature["public"]), bytes.fromhex(signature["value"])
+    except (KeyError, TypeError, ValueError):
+        raise LedgerAltered(f"{where}: its signature cannot be read.") from None
+    if wanted is not None and public != wanted:
+        raise LedgerAltered(f"{where} is signed by another key than the one given.")
+    if not signed_by(public, value, canonical(data).encode(), purpose=_PURPOSE):
+        raise LedgerAltered(f"{where} does not match its signature, so it was changed after it was signed.")
+    return public.hex()

@@ -1,0 +1,42 @@
+"""What would still fit into a budget: costs do not simply add, so that is more than what is left."""
+
+from __future__ import annotations
+
+import math
+
+from colonnade.ledger.book import Book
+from colonnade.ledger.budget import Account
+from colonnade.privacy.events import Gaussian
+from colonnade.privacy.gdp import gaussian_epsilon
+
+# ε is found to this many halvings of the budget.
+_HALVINGS = 10
+
+
+def room(book: Book, account: Account) -> float:
+    """The largest ε, rounded down, of one further release of normal noise that this account's budgets admit.
+
+    A release with other noise composes a little differently; `charge` decides. 0 without a budget.
+
+    >>> room(Book("bank.ledger"), Account("adult", "record", "server"))
+    0.0
+    """
+    budgets = book.governing(account)
+    if not budgets:
+        return 0.0
+    spent = book.lost(account)
+
+    def admitted(mu: float) -> bool:
+        event = Gaussian(sensitivity=1.0, sigma=1.0 / mu)
+        return all(spent.epsilon(budget.delta, event) <= budget.epsilon for budget in budgets)
+
+    def cost(mu: float) -> float:
+        return max(gaussian_epsilon(mu, budget.delta) for budget in budgets)
+
+    low, high = 0.0, 1.0
+    while cost(high) < min(budget.epsilon for budget in budgets) and high < 1e3:
+        high *= 2.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if admitted(middle) else (low, middle)
+    return math.floor(100.0 * cost(low)) / 100.0 if low else 0.0

@@ -1,0 +1,139 @@
+"""How a ledger came to where it stands: each account's ε after each charge, as rows and as a picture."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from colonnade.ledger.book import Book
+from colonnade.ledger.chain import Entry
+from colonnade.report.curves import Axes, Line, draw
+from colonnade.report.facts import entry_text
+
+COLUMNS = (
+    "entry",
+    "time",
+    "kind",
+    "what",
+    "run",
+    "receiver",
+    "dataset",
+    "unit",
+    "observer",
+    "epsilon_total",
+    "delta",
+    "budget_epsilon",
+    "left",
+    "private",
+    "hash",
+)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One account after one entry: what it has lost by then, and of which budget."""
+
+    entry: Entry
+    dataset: str
+    unit: str
+    observer: str
+    epsilon: float
+    delta: float
+    budget: float
+    left: float
+    private: bool
+
+    @property
+    def account(self) -> str:
+        """How the picture names it."""
+        return f"{self.observer}, {self.unit} of {self.dataset}"
+
+
+def history(entries: Sequence[Entry]) -> tuple[Standing, ...]:
+    """Every account's standing after each charge and each budget that changed it, in order.
+
+    >>> from colonnade.ledger import Ledger
+    >>> ledger = Ledger.in_memory("bank")
+    >>> ledger.set_budget("adult", "record", "server", epsilon=2.0, delta=1e-5)
+    >>> [(item.observer, item.epsilon, item.budget) for item in history(ledger.entries())]
+    [('server', 0.0, 2.0)]
+    """
+    book, found = Book("the history"), []
+    last: dict[tuple[str, str, str], tuple[float, float, float, int]] = {}
+    for entry in entries:
+        book.read(entry)
+        if entry.kind not in ("charge", "budget"):
+            continue
+        for total in book.totals():
+            account = (total.dataset, total.unit, total.observer)
+            state = (total.epsilon, total.delta, total.budget_epsilon, total.entries)
+            if last.get(account) == state:
+                continue
+            last[account] = state
+            found.append(
+                Standing(
+                    entry,
+                    *account,
+                    epsilon=total.epsilon,
+                    delta=total.delta,
+                    budget=total.budget_epsilon,
+                    left=total.left,
+                    private=not total.reproducible,
+                )
+            )
+    return tuple(found)
+
+
+def history_csv(entries: Sequence[Entry]) -> str:
+    """The history as a table for a spreadsheet: one line for each account that an entry changed.
+
+    >>> from colonnade.ledger import Ledger
+    >>> history_csv(Ledger.in_memory("bank").entries()).startswith("entry,time,kind,what")
+    True
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for item in history(entries):
+        entry = item.entry
+        release = entry.body["release"] if entry.kind == "charge" else {}
+        writer.writerow(
+            [
+                entry.seq,
+                entry.time,
+                entry.kind,
+                entry_text(entry),
+                release.get("run", ""),
+                release.get("receiver", ""),
+                item.dataset,
+                item.unit,
+                item.observer,
+                item.epsilon,
+                item.delta,
+                item.budget,
+                item.left,
+                "yes" if item.private else "no",
+                entry.hash,
+            ]
+        )
+    return text.getvalue()
+
+
+def draw_timeline(path: Path, entries: Sequence[Entry], *, party: str) -> None:
+    """A picture of how much of each budget was spent after each entry; 1 is all of it."""
+    lines: dict[str, tuple[list[float], list[float]]] = {}
+    for item in history(entries):
+        xs, ys = lines.setdefault(item.account, ([], []))
+        share = item.epsilon / item.budget
+        if ys:  # a step, not a slope: nothing was spent in between
+            xs.append(float(item.entry.seq))
+            ys.append(ys[-1])
+        xs.append(float(item.entry.seq))
+        ys.append(share)
+    end = float(entries[-1].seq)
+    drawn = [Line(name, (*xs, end), (*ys, ys[-1])) for name, (xs, ys) in lines.items()]
+    axes = Axes("entry of the ledger", "share of the budget spent", whole_x=True)
+    draw(path, drawn, axes, title=f"What has left {party}")

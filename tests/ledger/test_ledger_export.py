@@ -1,0 +1,159 @@
+"""An export is the whole ledger: it can be checked without it, and any change to it is noticed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colonnade.crypto.signatures import SigningKey, signed_by
+from colonnade.errors import LedgerAltered, LedgerError
+from colonnade.ledger import Ledger, Line, Receipt, Release
+from colonnade.ledger.budget import Account
+from colonnade.ledger.export import export, load_export, read_export
+from colonnade.ledger.room import room
+from colonnade.privacy.events import Gaussian
+from colonnade.randomness import SystemRandomness
+from colonnade.report.timeline import history, history_csv
+
+KEY = SigningKey.generate(SystemRandomness())
+
+
+def book(charges: int = 2, *, budget: float = 3.0) -> Ledger:
+    ledger = Ledger.in_memory("bank")
+    ledger.set_budget("adult", "record", "server", epsilon=budget, delta=1e-5)
+    for number in range(charges):
+        line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=8.0))
+        ledger.charge(
+            Release(f"r{number}", f"run{number}", "plan", "a count", "server", (line,), False), "adult"
+        )
+    return ledger
+
+
+def test_an_export_has_every_entry_and_the_same_totals() -> None:
+    ledger = book()
+    found = read_export(export(ledger), where="bank.json")
+    assert found.entries == ledger.entries()
+    assert found.totals == ledger.totals()
+    assert found.head == ledger.receipt().head
+    assert found.signer is None
+
+
+def test_an_export_names_the_key_that_signed_it() -> None:
+    text = export(book(), KEY)
+    assert read_export(text, where="bank.json").signer == KEY.public.hex()
+    assert read_export(text, where="bank.json", signer=KEY.public).party == "bank"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "why"),
+    [
+        (export(book()), KEY.public, "is not signed"),
+        (export(book(), KEY), bytes(32), "signed by another key"),
+        (export(book())[:-40], None, "cut off"),
+        ('{"format": "colonnade ledger 1"}', None, "lacks what an export has"),
+    ],
+)
+def test_an_export_that_is_not_what_was_asked_for_is_refused(
+    text: str, wanted: bytes | None, why: str
+) -> None:
+    with pytest.raises(LedgerAltered, match=why):
+        read_export(text, where="bank.json", signer=wanted)
+
+
+def test_a_newer_export_is_refused_by_its_format() -> None:
+    with pytest.raises(LedgerError, match="its format is 'colonnade ledger 7'"):
+        read_export('{"format": "colonnade ledger 7"}', where="bank.json")
+
+
+def _with(change) -> str:
+    data = json.loads(export(book(), KEY))
+    change(data)
+    return json.dumps(data)
+
+
+CHANGES = (
+    lambda data: data["entries"].pop(2),
+    lambda data: data["entries"].pop(),
+    lambda data: data.update(party="shop"),
+    lambda data: data.update(head="0" * 64),
+    lambda data: data["entries"][2].update(text=data["entries"][2]["text"].replace("8.0", "9.0")),
+)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_changed_export_is_noticed_with_and_without_a_signature(change, signed: bool) -> None:
+    def changed(data) -> None:
+        change(data)
+        if not signed:
+            data.pop("signature")
+
+    with pytest.raises(LedgerAltered):
+        read_export(_with(changed), where="bank.json")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data["signature"].update(value="00" * 64),
+        lambda data: data["signature"].pop("value"),
+    ],
+)
+def test_a_changed_signature_is_noticed(change) -> None:
+    with pytest.raises(LedgerAltered, match="signature"):
+        read_export(_with(change), where="bank.json")
+
+
+def test_an_export_cut_short_is_noticed_by_a_peers_receipt() -> None:
+    ledger = book()
+    late = ledger.receipt()
+    short = book(1)
+    with pytest.raises(LedgerAltered, match="cut off"):
+        read_export(export(short), where="bank.json", receipts=[Receipt("bank", late.entry, late.head)])
+
+
+def test_a_file_that_is_no_export_is_told_as_that(tmp_path) -> None:
+    with pytest.raises(LedgerError, match="cannot be read"):
+        load_export(tmp_path / "none.json")
+    path = tmp_path / "odd.json"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(LedgerError, match="not text"):
+        load_export(path)
+
+
+@given(message=st.binary(max_size=50), purpose=st.text(max_size=10), other=st.text(max_size=10))
+def test_a_signature_is_for_one_message_and_one_purpose(message: bytes, purpose: str, other: str) -> None:
+    signature = KEY.sign(message, purpose=purpose)
+    assert signed_by(KEY.public, signature, message, purpose=purpose)
+    assert not signed_by(KEY.public, signature, message + b"x", purpose=purpose)
+    assert signed_by(KEY.public, signature, message, purpose=other) == (other == purpose)
+
+
+@pytest.mark.parametrize("charges", [0, 3])
+def test_what_fits_is_admitted_and_a_little_more_is_not(charges: int) -> None:
+    from colonnade.ledger.book import Book
+    from colonnade.privacy.gdp import gaussian_mu
+
+    ledger = book(charges)
+    known = Book("bank")
+    for entry in ledger.entries():
+        known.read(entry)
+    fits = room(known, Account("adult", "record", "server"))
+    spent = known.lost(Account("adult", "record", "server"))
+
+    def after(epsilon: float) -> float:
+        return spent.epsilon(1e-5, Gaussian(1.0, 1.0 / gaussian_mu(epsilon, 1e-5)))
+
+    assert after(fits) <= 3.0 < after(fits + 0.1)
+
+
+def test_the_history_ends_where_the_ledger_stands() -> None:
+    ledger = book()
+    found = history(ledger.entries())
+    assert [item.entry.kind for item in found] == ["budget", "charge", "charge"]
+    (total,) = ledger.totals()
+    assert (found[-1].epsilon, found[-1].left) == (total.epsilon, total.left)
+    assert history_csv(ledger.entries()).count("\n") == 4
