@@ -13,13 +13,14 @@ from colonnade.crypto.paillier_keys import PrivateKey
 from colonnade.errors import BudgetExceeded, LocalProtocolError, PlansDiffer, RemoteProtocolError
 from colonnade.learn.federation import Federation
 from colonnade.ledger import Ledger
-from colonnade.protocols import encrypted_holding
+from colonnade.protocols import encrypted_exchange, encrypted_holding, paillier_messages
 from colonnade.protocols.encrypted_gradient import encrypted_session
 from colonnade.protocols.encrypted_holding import Holding, initial_weights
 from colonnade.protocols.encrypted_ideal import ideal_descent
 from colonnade.protocols.paillier_plan import PaillierKeys
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.wire import Message
 
 PARTIES = ({"a": 3, "b": 4}, {"a": 0, "b": 3}, {"a": 2, "b": 1, "c": 3}, {"a": 1, "b": 2, "c": 1, "d": 2})
 APPROXIMATIONS = ("taylor", "minimax", "piecewise")
@@ -208,3 +209,72 @@ def test_owners_learn_of_each_batch_how_far_the_run_is():
     federation.progress = lambda step, done, total: told.append((step, done, total))
     federation.run(encrypted_session, request_of({"a": 2, "b": 2}))
     assert [entry for entry in told if entry[0] == "batches"][-1] == ("batches", 4, 4)
+
+
+def test_the_owner_of_the_label_may_stand_anywhere_in_the_group():
+    widths = {"a": 2, "b": 2, "c": 1}
+    tables = tables_of(widths, 20)
+    for order in ((1, 0, 2), (2, 1, 0)):
+        federation = Federation([tables[i] for i in order], budget=(5.0, 1e-4), public=True)
+        run = federation.run(encrypted_session, request_of(widths))
+        assert run.plan.active == "a" and run.plan.group.owners[0] != "a"
+        for owner in widths:
+            assert run.result(owner).weights.tolist() == ideal_of(run).weights[owner].tolist()
+
+
+def altered(array, change):
+    """The message with one array changed."""
+
+    def alter(message):
+        values = message.arrays[array].copy()
+        return Message(message.fields, {**message.arrays, array: change(values)})
+
+    return alter
+
+
+def first_is(value):
+    def change(values):
+        values[0] = np.frombuffer(int(value).to_bytes(values.shape[1], "little"), dtype=np.uint8)
+        return values
+
+    return change
+
+
+def hostile(monkeypatch, owner, step, change, **terms):
+    """A run in which one owner sends something else at one step."""
+    real = encrypted_exchange.tell
+
+    async def told(party, to, at, message):
+        return await real(party, to, at, change(message) if (party.name, at) == (owner, step) else message)
+
+    for module in (encrypted_exchange, paillier_messages):
+        monkeypatch.setattr(module, "tell", told)
+    return run_of({"a": 2, "b": 2}, 12, **terms)
+
+
+@pytest.mark.parametrize(
+    ("owner", "step", "change", "why"),
+    [
+        ("a", "batch 0 for b", altered("ciphertexts", first_is(0)), "outside"),
+        ("a", "batch 0 for b", altered("ciphertexts", lambda values: values[1:]), "expected an array"),
+        ("b", "batch 0 asked", altered("ciphertexts", first_is(0)), "outside"),
+        ("b", "batch 1 asked", altered("ciphertexts", lambda values: values[:, 1:]), "expected an array"),
+        ("a", "batch 0 answered", altered("answers", lambda values: values[:, 1:]), "expected an array"),
+        ("a", "batch 0 answered", altered("answers", lambda values: values ^ 255), "answer|packed|bits"),
+        ("a", "batch 0 answered", lambda message: Message(), "expected an array"),
+        ("b", "key", lambda message: Message(), "neither a modulus nor a proof"),
+        ("b", "key", lambda message: Message({**message.fields, "proof": b"none"}), "proof"),
+    ],
+)
+@pytest.mark.parametrize("defence", ["none", "sound"])
+def test_what_a_peer_gets_wrong_ends_the_run_by_name(monkeypatch, owner, step, change, why, defence):
+    with pytest.raises(RemoteProtocolError, match=f"at step '{step}', from {owner}: .*({why})"):
+        hostile(monkeypatch, owner, step, change, defence=defence)
+
+
+def test_scores_that_are_too_large_are_not_read(monkeypatch):
+    """Where the owner of the label reads the others' scores, it reads none beyond what was agreed."""
+    far = 1 << 80
+    monkeypatch.setattr(Holding, "on_grid", lambda self, values: np.full(len(values), far, dtype=object))
+    with pytest.raises(RemoteProtocolError, match=r"has more than the .* bits agreed"):
+        run_of({"a": 2, "b": 2}, 12, approximation="minimax")

@@ -113,16 +113,23 @@ class Exchange:
 
     async def collect(self, count: int, step: str) -> Ciphertexts:
         """What everybody added up for this owner, encrypted."""
+        return (await self._collected(count, step))[1]
+
+    async def read_sums(self, count: int, step: str) -> tuple[int, ...]:
+        """What everybody added up under this owner's own key, each number within what was agreed."""
+        if self._private is None:
+            raise ValueError(f"{self._party.name} holds no key and reads nothing")
+        said, numbers = await self._collected(count, step)
+        most = sum(self._plan.reach(owner) for owner in self._plan.relay(self._party.name))
+        try:
+            return await asyncio.to_thread(decrypt, self._private, numbers, at_most=most)
+        except InvalidCiphertext as error:
+            raise said.wrong(error) from None
+
+    async def _collected(self, count: int, step: str) -> tuple[Message, Ciphertexts]:
         name = self._party.name
         said = await hear(self._party, self._plan.relay(name)[-1], f"{step} for {name}")
-        return await heard_ciphertexts(said, self._keys[self._holder(name)], count)
-
-    async def open_own(self, numbers: Ciphertexts) -> tuple[int, ...]:
-        """Numbers under this owner's own key, each within what was agreed: the others' scores, summed."""
-        if self._private is None:
-            raise ValueError("these numbers are under another owner's key")
-        most = sum(self._plan.reach(owner) for owner in self._plan.relay(self._party.name))
-        return await asyncio.to_thread(decrypt, self._private, numbers, at_most=most)
+        return said, await heard_ciphertexts(said, self._keys[self._holder(name)], count)
 
     async def ask(self, numbers: Ciphertexts, integers: Integers, step: str) -> list[int]:
         """Multiply, mask, make fresh, send to the key's owner; returns the masks."""

@@ -129,7 +129,7 @@ async def _coefficient_batch(
         numbers = await exchange.collect(len(rows), step)
         masks = await exchange.ask(numbers, holding.integers[rows], step)
         return holding.descend(holding.real(await exchange.read(masks, len(rows), step))), np.zeros(0)
-    summed = await exchange.open_own(await exchange.collect(len(rows), step))
+    summed = await exchange.read_sums(len(rows), step)
     others = from_fixed(summed, plan.fraction_bits)
     found = holding.coefficients(rows, others)
     for passive in passives:
