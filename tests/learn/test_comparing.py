@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade import Federation, Schema, Table
-from colonnade.errors import InputError
+from colonnade.errors import InputError, PlanError
 from colonnade.learn.comparing import Comparison, checked_epsilons, compare, compare_charged, planned_sums
 from colonnade.learn.contenders import PAPER, field_of
 from colonnade.learn.held_out import HeldOut, split
@@ -232,6 +232,14 @@ def test_a_budget_that_runs_out_stops_the_charging_and_says_so() -> None:
 def test_a_comparison_needs_a_seed() -> None:
     with pytest.raises(InputError, match="at least one split"):
         compare(tables(40), task="classification", seeds=0)
+
+
+def test_a_label_that_is_missing_or_of_the_wrong_kind_is_refused_before_anything_runs() -> None:
+    bank, shop = tables(40)
+    with pytest.raises(PlanError, match="no party declares one"):
+        compare([shop, Table.from_arrays("club", {"spent": [1.0] * 40}, shop.schema)], task="classification")
+    with pytest.raises(PlanError, match="kind real or count"):
+        compare([bank, shop], task="regression")
 
 
 def test_the_constant_of_a_regression_is_the_variance() -> None:

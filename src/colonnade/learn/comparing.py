@@ -29,7 +29,7 @@ from colonnade.learn.readiness import check_plan
 from colonnade.learn.release import MomentRelease
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
-from colonnade.protocols.plans import Task
+from colonnade.protocols.plans import Task, check_parties
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import silent
 
@@ -141,6 +141,15 @@ def compare(
     asked_epsilons = checked_epsilons(epsilons)
     if seeds < 1:
         raise InputError(f"seeds = {seeds}; a comparison needs at least one split.")
+    holders = [table.party for table in given if table.schema.label is not None]
+    group = Group.of(
+        tuple(table.party for table in given),
+        active=holders[0] if holders else None,
+        server=server,
+        threshold=threshold,
+        keepers=keepers,
+    )
+    check_parties(group, tuple(table.public() for table in given), task)
     runs = [(entry, epsilon) for entry in chosen.contenders for epsilon in entry.at(asked_epsilons)]
     found: dict[tuple[str, float | None], list[_Run]] = {(entry.name, epsilon): [] for entry, epsilon in runs}
     constants, trained_on, tested_on = [], 0, 0
