@@ -138,6 +138,12 @@ def test_a_private_local_run_pays_for_embeddings_updates_and_labels_within_its_t
     assert account(PoissonBinomial(1, 1, plan.label_beta), 0.0).epsilon <= 1.0
 
 
+def test_a_private_local_run_whose_cost_for_whole_records_cannot_be_stated_is_refused():
+    request = replace(LOCAL, epsilon=60.0, local_share=0.9, parameters=1000)
+    with pytest.raises(PlanError, match="nothing can be stated about them"):
+        plan_of(request, parties=6)
+
+
 def test_labels_of_more_classes_are_two_coins_and_a_number_is_one_count():
     many = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["0", "1", "2"]\n'
     assert plan_of(PAPER, label=many).label_coordinates == 2

@@ -12,10 +12,11 @@ from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
 from colonnade.privacy.calibrate import calibrate, calibrate_poisson_binomial
 from colonnade.privacy.events import Composed
+from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.paper.pbm_vfl import local_variance
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.embeddings_plan import EmbeddingsPlan, Mechanism, Regime
-from colonnade.protocols.embeddings_views import EMBEDDING_GRID, embedding_event, update_event
+from colonnade.protocols.embeddings_views import EMBEDDING_GRID, cost_of, embedding_event, update_event
 from colonnade.protocols.plans import Task, check_parties, checked_delta
 from colonnade.runtime.group import Group
 
@@ -176,12 +177,20 @@ def _with_noise(blank: EmbeddingsPlan, request: EmbeddingsRequest, hiding: list[
         digits=4,
     )
     labels = plan.epsilon if request.label_epsilon is None else request.label_epsilon
-    return replace(
+    plan = replace(
         plan,
         update_variance=variance,
         label_trials=1,
         label_beta=_coin_beta(labels / plan.label_coordinates),
     )
+    for view in plan.views:
+        if view.unit == OthersPart() and math.isinf(cost_of(view.event, plan.delta).epsilon):
+            raise PlanError(
+                f"at ε = {plan.epsilon:g} for one party's part, {view.observer.name} would learn so much about whole "
+                "records that nothing can be stated about them. Choose a smaller ε, fewer coordinates or epochs, or a smaller "
+                "local_share."
+            )
+    return plan
 
 
 def _coin_beta(epsilon: float) -> Fraction:

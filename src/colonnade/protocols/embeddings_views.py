@@ -156,7 +156,7 @@ def costs_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
     statements = []
     for view in views:
         check_claim(view.event, observer=view.observer, unit=view.unit)
-        cost = _cost(view.event, delta)
+        cost = cost_of(view.event, delta)
         statements.append(
             Guarantee(view.observer, view.unit, cost.epsilon, cost.delta, view.assumption, cost.method)
         )
@@ -164,7 +164,8 @@ def costs_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
 
 
 @lru_cache(maxsize=256)
-def _cost(event: Event, delta: float) -> Cost:
+def cost_of(event: Event, delta: float) -> Cost:
+    """ε of an event at δ; infinite where it is so large that nothing can be stated."""
     try:
         return account(event, delta)
     except PrivacyError:
