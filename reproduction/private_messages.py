@@ -1,0 +1,269 @@
+"""HDP-VFL's experiments again: accuracy over ε, its two hyper-parameters, running time; and Poisson regression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.public_data import adult
+from colonnade.data.table import Table as Columns
+from colonnade.learn.comparing import Comparison, compare
+from colonnade.learn.contenders import PAPER, Contender, Field
+from colonnade.learn.method_intermediate import IntermediateOptions
+from colonnade.learn.methods import METHODS
+from colonnade.report.comparison import comparison_facts, comparison_picture
+from reproduction.message_costs import BATCH, poisson_regression, running_time
+from reproduction.message_data import hetero, made_up, made_up_counts, visits
+from reproduction.sections import FIGURES, Picture, Section, Table, spread_text, timed
+from reproduction.vertical import vertical
+
+EPSILONS = (0.1, 1.0, 10.0)
+RANGE = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+PAPER_DELTA, DELTA = 0.01, 1e-5
+# Section 6 of the paper: batches, epochs, radius and penalty. It prints no learning rate.
+EPOCHS, RADIUS, STRENGTH = 10, 1.0, 0.001
+RUNS = 10
+
+
+def study(data: Path, quick: bool) -> list[Section]:
+    """All sections of this paper; on made-up data where `quick`."""
+    runs = 2 if quick else RUNS
+    if quick:
+        sets = {"made up": made_up(200)}
+        return [
+            _over_range(sets, epsilons=(0.1, 10.0), runs=runs, drawn=False),
+            _hyper_parameters(sets["made up"], runs=runs),
+            _methods("made up", sets["made up"], runs=runs, drawn=False),
+            running_time(sizes=(200,), epochs=(1,), encrypted_most=0),
+            poisson_regression(*made_up_counts(300), runs=runs),
+        ]
+    people = adult(data)
+    sets = {
+        "Breast": hetero(data, "breast"),
+        "Credit": hetero(data, "default_credit"),
+        "Adult": vertical(people.columns, people.label, people.rows, people.labels, parties=2),
+    }
+    return [
+        _over_range(sets, epsilons=RANGE, runs=runs, drawn=True),
+        _hyper_parameters(sets["Breast"], runs=runs),
+        _methods("Breast", sets["Breast"], runs=runs, drawn=True),
+        _methods("Credit", sets["Credit"], runs=runs, drawn=True),
+        running_time(sizes=(10_000, 20_000, 40_000, 100_000), epochs=(1, 2, 4, 10), encrypted_most=40_000),
+        poisson_regression(*visits(data), runs=runs),
+    ]
+
+
+def _messages(label: str, *, paper: bool = False, rows: int, **options: Any) -> Contender:
+    """Private messages with the paper's settings, unless others are given."""
+    given = {
+        "epochs": EPOCHS,
+        "batch": min(BATCH, rows),
+        "radius": RADIUS,
+        "strength": STRENGTH,
+        "calibration": "paper" if paper else "sound",
+        **options,
+    }
+    return Contender(METHODS["intermediate"], IntermediateOptions(**given), paper=paper, label=label)
+
+
+def _plain(name: str) -> Contender:
+    return Contender(METHODS[name], METHODS[name].options(), label=name)
+
+
+def _training_rows(tables: Sequence[Columns]) -> int:
+    return tables[0].rows - round(0.2 * tables[0].rows)
+
+
+def _scores(found: Comparison, method: str, epsilon: float) -> tuple[float, ...]:
+    rows = {row.epsilon: row for row in found.rows if row.method == method}
+    return (rows[epsilon] if epsilon in rows else rows[None]).scores
+
+
+def _over_range(
+    sets: Mapping[str, list[Columns]], *, epsilons: Sequence[float], runs: int, drawn: bool
+) -> Section:
+    """Figures 1 and 4: accuracy over ε, in paper mode and soundly, beside what needs no privacy."""
+    tables, pictures, facts = [], [], {}
+    with timed() as watch:
+        for name, given in sets.items():
+            rows = _training_rows(given)
+            field = Field(
+                (
+                    _plain("non-private"),
+                    _plain("vfl-non-private"),
+                    _plain("single-party"),
+                    _messages("messages, paper mode", paper=True, rows=rows),
+                    _messages("messages, sound, the paper's settings", rows=rows),
+                    _messages("messages, sound, our defaults", rows=rows, batch=None, radius=None),
+                ),
+                (),
+            )
+            found = compare(
+                given,
+                task="classification",
+                epsilons=epsilons,
+                field=field,
+                delta=PAPER_DELTA,
+                accepted_delta=PAPER_DELTA,
+                seeds=runs,
+            )
+            strict = compare(
+                given,
+                task="classification",
+                epsilons=epsilons,
+                field=Field((field.contenders[-1],), ()),
+                delta=None,
+                seeds=runs,
+            )
+            lines = [(row.label, found) for row in field.contenders]
+            cells = [
+                (label, *(spread_text(_scores(result, label, epsilon), 3) for epsilon in epsilons))
+                for label, result in lines
+            ]
+            last = field.contenders[-1].label
+            cells.append(("the same at our δ", *(spread_text(_scores(strict, last, e), 3) for e in epsilons)))
+            cells.append(("always the commonest class", *(f"{found.constant:.3f}",) * len(epsilons)))
+            tables.append(
+                Table(
+                    f"{name}, {found.trained_on:,} people train: accuracy on {found.held_out:,} others",
+                    ("method", *(f"ε = {epsilon:g}" for epsilon in epsilons)),
+                    tuple(cells),
+                )
+            )
+            facts[name] = [
+                {"method": row.method, "epsilon": row.epsilon, "scores": list(row.scores)}
+                for row in found.rows
+            ]
+            if drawn:
+                pictures.append(_drawn(f"private-messages-{name.lower()}.svg", found, name))
+    text = f"""
+The paper's setting: two parties, batches of {BATCH:,} (all rows where there are fewer), {EPOCHS} epochs, k =
+{RADIUS:g}, λ = {STRENGTH:g}, δ = {PAPER_DELTA:g}, {runs} runs; here each run has its own split of 80 % and 20
+%. Breast and Credit are the pairs that FATE publishes, standardised by their source and declared from −3 to 3;
+Adult is the 45,222 complete rows, where the paper has 32,561. The paper prints no learning rate: ours is half
+the longest for which a bound is proved. δ = {PAPER_DELTA:g} would allow publishing one person in a hundred
+outright; the row "at our δ" has 1e-5, or less for many rows.
+
+The paper prints of its curves: accuracy is comparable to methods without noise where the budget is sufficient,
+"e.g. above 10" (Section 6.3), "e.g., above 1" (Appendix C), and only half of it below 0.1. Paper mode ({PAPER})
+does as it says. The sound form does much better below 1, for four reasons that have nothing to do with luck:
+the exact sensitivity and curve need half the noise there; the active party clips and weighs the noisy scores it
+receives, so that it never learns less than it would alone; passive weights cannot be thrown about by one
+unclipped message; and rows are stretched to use the norm. Above ε = 7 the paper's noise is smaller because its
+formula no longer holds. Beyond ε of about 40 the sound noise stops shrinking: the distance of the samplers from
+their law, times e^ε, uses up δ.
+
+On Credit the classes are 78 to 22, and no linear model without noise beats naming the larger one by more than a
+few points: a flat curve there says nothing about privacy.
+"""
+    return Section(
+        "Figures 1 and 4: accuracy over ε",
+        text,
+        tuple(tables),
+        tuple(pictures),
+        watch.seconds,
+        facts=facts,
+    )
+
+
+def _drawn(name: str, found: Comparison, title: str) -> Picture:
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    facts = comparison_facts(found, name=f"{title}: accuracy on held-out people")
+    (FIGURES / name).write_bytes(comparison_picture(facts))
+    return Picture(name, f"{title}: accuracy on held-out people against ε for each method")
+
+
+def _hyper_parameters(given: list[Columns], *, runs: int) -> Section:
+    """Figure 2: epochs and radius at ε = 1."""
+    rows = _training_rows(given)
+    settings: list[tuple[str, dict[str, Any]]] = [
+        *((f"e = {epochs}, k = {RADIUS:g}", {"epochs": epochs}) for epochs in (5, 10, 15)),
+        *((f"e = {EPOCHS}, k = {radius:g}", {"radius": radius}) for radius in (0.1, 0.5, 1.0)),
+    ]
+    with timed() as watch:
+        field = Field(
+            tuple(
+                _messages(f"{name} {'paper' if paper else 'sound'}", paper=paper, rows=rows, **options)
+                for name, options in dict(settings).items()
+                for paper in (True, False)
+            ),
+            (),
+        )
+        found = compare(
+            given,
+            task="classification",
+            epsilons=(1.0,),
+            field=field,
+            delta=PAPER_DELTA,
+            accepted_delta=PAPER_DELTA,
+            seeds=runs,
+        )
+    cells = tuple(
+        (name, *(spread_text(_scores(found, f"{name} {mode}", 1.0), 3) for mode in ("paper", "sound")))
+        for name in dict(settings)
+    )
+    text = f"""
+Breast at ε = 1, δ = {PAPER_DELTA:g}, {runs} runs. The paper prints: "by changing e from 5 to 15 under ε = 1,
+HDP-VFL's accuracy drops from 0.9 to around 0.6", and "by changing k from 0.1 to 0.5, the accuracy increases
+from 0.5 to around 0.9". It chose e and k by cross-validation on the training data, and no budget pays for that.
+In the sound form neither matters as much: the active party's own descent does not drown.
+"""
+    return Section(
+        "Figure 2: epochs and radius",
+        text,
+        (Table("Accuracy on held-out people", ("setting", f"paper mode: {PAPER}", "sound"), cells),),
+        (),
+        watch.seconds,
+    )
+
+
+def _methods(name: str, given: list[Columns], *, runs: int, drawn: bool) -> Section:
+    """Every way to a linear classifier at ε = 0.1, 1 and 10."""
+    rows = _training_rows(given)
+    names = ("non-private", "vfl-non-private", "single-party", "moments", "functional", "one-shot")
+    field = Field(
+        (
+            *(_plain(method) for method in names),
+            Contender(METHODS["intermediate"], IntermediateOptions(), label="messages, logistic"),
+            Contender(METHODS["intermediate"], IntermediateOptions(loss="svm"), label="messages, SVM"),
+            _messages("messages, paper mode", paper=True, rows=rows),
+        ),
+        (),
+    )
+    with timed() as watch:
+        found = compare(given, task="classification", epsilons=EPSILONS, field=field, seeds=runs)
+    order = [entry.label for entry in field.contenders]
+    cells = [
+        (label, *(spread_text(_scores(found, label, epsilon), 3) for epsilon in EPSILONS)) for label in order
+    ]
+    cells.append(("always the commonest class", *(f"{found.constant:.3f}",) * 3))
+    promised = {row.method: row for row in found.rows if row.epsilon == 1.0}
+    promises = tuple(
+        (
+            label,
+            "; ".join(f"{item.observer.name}: {item.epsilon:.2f}" for item in promised[label].guarantees)
+            or f"nothing ({PAPER})",
+        )
+        for label in order
+        if label in promised
+    )
+    picture = (_drawn(f"private-messages-methods-{name.lower()}.svg", found, name),) if drawn else ()
+    text = f"""
+{found.trained_on:,} people train, {found.held_out:,} are held out, {runs} splits; δ = 1e-5, or less for many
+rows; our defaults, and for paper mode the paper's settings. What the methods promise differs: moments and the
+functional mechanism open a model that anybody may read, ε being for the server and for readers; messages and
+the one-shot release keep weights with their parties, ε being for the other party. "single-party" needs nobody's
+permission, and what does not beat it is not worth its privacy. The one-shot release, a few lines of code, is
+the rival to look at: with e epochs of messages a record is shown e times, with one-shot once.
+"""
+    return Section(
+        f"{name}: every method at three ε",
+        text,
+        (
+            Table("Accuracy on held-out people", ("method", *(f"ε = {e:g}" for e in EPSILONS)), tuple(cells)),
+            Table("What was promised at ε = 1", ("method", "ε by observer"), promises),
+        ),
+        picture,
+        watch.seconds,
+    )
