@@ -7,6 +7,7 @@ that is already public, so it spends no privacy. Derivation: docs/proofs/moment-
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -102,19 +103,20 @@ def rank_columns(release: MomentRelease) -> Ranking:
 
     With T the scatter of the features, floored as for a model, H the label's contrasts and V the label's scatter,
     a block b adds tr(H_bᵀT_bb⁻¹H_b)/V after what it shares with the blocks before it is taken out of T and H. The noise
-    of H has variance ν² in every entry of each of r independent contrasts, so it adds ν²r·tr(M) on average with
-    M = T_bb⁻¹B_bB_bᵀ, where B is what taking out did to H; that is subtracted. The chance comes from the χ² law with
-    the same mean and variance, times the number of columns that were to choose from.
+    of each of r independent contrasts is ν(I, aμ) times standard normal numbers: ν from the sums, and along the mean aν
+    from the counts. With N the rows of (I, aμ) in b after the same taking out, noise adds ν²r·tr(M), M = T_bb⁻¹NNᵀ, on
+    average; that is subtracted. The chance comes from the χ² law with the same mean and variance, times the number of
+    columns that were to choose from.
     """
     label = _contrasts(release)
     scatter, blocks = label.scatter, list(units(release.encoders))
     remaining = _floored(scatter)
     contrasts = label.contrasts.copy()
-    taken_out = np.eye(len(remaining))
+    noise = np.column_stack([np.eye(len(remaining)), label.along_mean * scatter.mean])
     found: list[Ranked] = []
     while blocks:
         offers = [
-            _gain(remaining[unit.span, unit.span], contrasts[unit.span], taken_out[unit.span], label)
+            _gain(remaining[unit.span, unit.span], contrasts[unit.span], noise[unit.span], label)
             for unit in blocks
         ]
         place = max(range(len(blocks)), key=lambda index: offers[index][0])
@@ -123,7 +125,7 @@ def rank_columns(release: MomentRelease) -> Ranking:
         found.append(_ranked(unit, gain, min(1.0, chance * (len(blocks) + 1))))
         shared = np.linalg.solve(remaining[unit.span, unit.span], remaining[unit.span]).T
         contrasts -= shared @ contrasts[unit.span]
-        taken_out -= shared @ taken_out[unit.span]
+        noise -= shared @ noise[unit.span]
         remaining = remaining - shared @ remaining[unit.span]
     return Ranking(tuple(found))
 
@@ -137,6 +139,7 @@ class _Label:
     total: float
     variance: float
     independent: int
+    along_mean: float
 
 
 def _contrasts(release: MomentRelease) -> _Label:
@@ -149,7 +152,8 @@ def _contrasts(release: MomentRelease) -> _Label:
         noise = float(np.sum((1.0 - shares) ** 2 + (len(shares) - 1) * shares**2)) * classes.sum_noise**2
         total = float(np.sum(classes.counts * (1.0 - shares)))
         independent = len(shares) - 1
-        return _Label(scatter, contrasts, total, noise / independent, independent)
+        along_mean = classes.count_noise / classes.sum_noise if noise else 0.0
+        return _Label(scatter, contrasts, total, noise / independent, independent, along_mean)
     if release.label.kind == "none":
         raise DataError(
             "this release has no label that its columns could tell. Make one for classification or regression."
@@ -157,8 +161,10 @@ def _contrasts(release: MomentRelease) -> _Label:
     values = release.value_moments()
     scatter = values.scatter()
     contrasts = (values.cross - values.value_mean * values.total)[:, None]
-    noise = values.sum_noise**2 * (1.0 + values.value_mean**2)
-    return _Label(scatter, contrasts, max(values.value_scatter, 0.0), noise, 1)
+    square = values.value_mean**2
+    noise = values.sum_noise**2 * (1.0 + square)
+    along_mean = math.sqrt((1.0 + 2.0 * square) / (1.0 + square)) / values.border
+    return _Label(scatter, contrasts, max(values.value_scatter, 0.0), noise, 1, along_mean)
 
 
 def _floored(scatter: Scatter) -> Array:
@@ -169,12 +175,12 @@ def _floored(scatter: Scatter) -> Array:
     return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
 
 
-def _gain(block: Array, contrasts: Array, taken_out: Array, label: _Label) -> tuple[float, float]:
+def _gain(block: Array, contrasts: Array, noise: Array, label: _Label) -> tuple[float, float]:
     """The share that a block adds, noise taken out, and how often noise alone would add as much."""
     if not label.total > 0:
         return 0.0, 1.0
     seen = float(np.sum(contrasts * np.linalg.solve(block, contrasts)))
-    through = np.linalg.eigvals(np.linalg.solve(block, taken_out @ taken_out.T)).real
+    through = np.linalg.eigvals(np.linalg.solve(block, noise @ noise.T)).real
     mean = label.variance * label.independent * float(through.sum())
     gain = (seen - mean) / label.total
     if not mean > 0:

@@ -126,14 +126,15 @@ def _of_columns(held: tuple[Unit, ...], columns: list[str]) -> tuple[Unit, ...]:
             left -= inside
     for name in columns:
         if name in left:
-            known = [one for unit in held for one in unit.names]
-            known += [column.name for unit in held if unit.mapped for column in unit.columns]
-            raise DataError(
-                f"this release holds no column {name!r}." + (nearest(name, known) or _some(known))
-            )
+            raise DataError(_not_held(name, held))
     return tuple(unit for unit in held if unit.name in chosen)
 
 
-def _some(known: list[str]) -> str:
-    shown = ", ".join(known[:8])
-    return f" It holds {shown}{' and others' if len(known) > 8 else ''}."
+def _not_held(name: str, held: tuple[Unit, ...]) -> str:
+    shared = [unit.name for unit in held if unit.name == f"{unit.party}.{name}"]
+    if shared:
+        return f"more than one party has a column {name!r}. Say which: {', '.join(shared)}."
+    known = [unit.name for unit in held]
+    also = [column.name for unit in held if unit.mapped for column in unit.columns]
+    shown = f" It holds {', '.join(known[:8])}{' and others' if len(known) > 8 else ''}."
+    return f"this release holds no column {name!r}." + (nearest(name, known + also) or shown)
