@@ -9,10 +9,13 @@ from encrypted_runs import SMALL, WIDER, tables_of
 from colonnade.errors import InputError, PlanError
 from colonnade.learn import method_encrypted
 from colonnade.learn.federation import Federation
+from colonnade.learn.jobs import Job
 from colonnade.learn.method import Asked, NoOptions
 from colonnade.learn.method_encrypted import METHOD, EncryptedOptions, train
 from colonnade.learn.methods import METHODS, checked_options
+from colonnade.learn.programs import program_of
 from colonnade.privacy.paper.figure import LABEL
+from colonnade.protocols.encrypted_gradient import encrypted_session
 from colonnade.protocols.encrypted_holding import Holding
 from colonnade.randomness import SystemRandomness
 
@@ -102,3 +105,16 @@ def test_options_that_are_none_are_told_by_name():
         checked_options(METHOD, {"epochs": 0})
     with pytest.raises(TypeError, match="EncryptedOptions"):
         train(federation(), Asked("classification", 1.0, options=NoOptions()))
+
+
+def test_between_machines_every_owner_keeps_its_own_weights(tmp_path):
+    parties = federation(public=False)
+    run = train(parties, asked()).run
+    job = Job.parse(
+        'name = "n"\ntask = "classification"\nmethod = "encrypted"\nparties = ["a", "b"]\nactive = "a"\nepsilon = 1.0'
+    )
+    program = program_of(job)
+    kept = program.keep(job, run.result("b"), "b", tmp_path)
+    assert kept["features"] == ["b0", "b1", "b2"] and kept["weights"] == run.result("b").weights.tolist()
+    assert program.keep(job, run.result("server"), "server", tmp_path) == {}
+    assert not program.resumable and program.session is encrypted_session

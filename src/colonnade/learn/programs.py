@@ -20,6 +20,7 @@ from colonnade.learn.fitting import NoiseWarning
 from colonnade.learn.jobs import Job
 from colonnade.learn.method_slr import as_log_odds
 from colonnade.learn.training import learnt_facts, model_for
+from colonnade.protocols.encrypted_gradient import Descended, encrypted_session
 from colonnade.protocols.gradient_session import TrainedWeights, gradient_session
 from colonnade.protocols.intermediate_results import TrainedPart, intermediate_session
 from colonnade.protocols.moments_session import OpenedMoments, moments_session
@@ -75,6 +76,14 @@ def _keep_part(job: Job, trained: TrainedPart, member: str, folder: Path) -> dic
     )
 
 
+def _keep_own_weights(job: Job, trained: Descended, member: str, folder: Path) -> dict[str, Any]:
+    """This owner's own weights, which nobody else has."""
+    if not trained.weights.size:
+        return {}
+    names = list(trained.plan.encoders[member].feature_names)
+    return _written(folder, {"features": names, "weights": trained.weights, "split": True})
+
+
 def _written(folder: Path, facts: dict[str, Any]) -> dict[str, Any]:
     plain = {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in facts.items()}
     (folder / "weights.json").write_text(json.dumps(plain, indent=1, ensure_ascii=False), encoding="utf-8")
@@ -85,6 +94,7 @@ PROGRAMS: Mapping[str, Installed] = {
     "moments": Installed(moments_session, _keep_moments, resumable=False),
     "slr": Installed(gradient_session, _keep_weights, resumable=True),
     "intermediate": Installed(intermediate_session, _keep_part, resumable=True),
+    "encrypted": Installed(encrypted_session, _keep_own_weights, resumable=False),
 }
 
 
