@@ -60,8 +60,12 @@ class FunctionalOptions(Form):
 
 
 def request_of(asked: Asked, alignment: Alignment = "auto") -> FunctionalRequest:
-    """What the parties compare before they begin."""
+    """What the parties compare before they begin; the paper's own mode asks them for nothing."""
     options = _options(asked)
+    if options.calibration == "paper":
+        raise PlanError(
+            "calibration = 'paper' simulates the paper's formulas on public data; there is no plan of it."
+        )
     if options.budget == "bottom-up" and not options.epsilons:
         raise PlanError(
             "budget = 'bottom-up' needs an ε for every block: write them as [options.epsilons], "
@@ -207,4 +211,5 @@ METHOD = Method(
     tasks=("classification", "regression"),
     options=FunctionalOptions,
     train=train,
+    request=request_of,
 )

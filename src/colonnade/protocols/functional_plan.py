@@ -36,7 +36,7 @@ from colonnade.privacy.sensitivity.functional import CoefficientChange
 from colonnade.protocols.agreement import digest
 from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
 from colonnade.protocols.functional_blocks import Block, Dissection
-from colonnade.protocols.functional_noise import BlockNoise
+from colonnade.protocols.functional_noise import BlockNoise, truncation_delta
 from colonnade.protocols.plans import Task, View, guarantees_of, lines_about
 from colonnade.protocols.shared import block_rows
 from colonnade.runtime.group import Group
@@ -252,24 +252,29 @@ class FunctionalPlan:
 
     @cached_property
     def bill(self) -> tuple[BlockCost, ...]:
-        """Block by block: whose, how many, how sensitive in units of γ², at which ε, under which noise."""
-        unit = float(self.gamma) ** 2
+        """Block by block: whose, how many, how sensitive in units of γ², at which ε, under which noise.
+
+        Bottom-up the ε is the one that was chosen, at the block's own δ, and all of them add up.
+        """
+        unit, blocks = float(self.gamma) ** 2, self.dissection.blocks
         lines = []
-        for block in self.dissection.blocks:
+        for block in blocks:
             change, noise = self.change(block), self.noise_of(block)
-            epsilon = account(noise.event(change, self.group, entries=block.size), self.delta).epsilon
-            deviation = noise.variance(self.group) ** 0.5 / unit
+            event, delta = noise.event(change, self.group, entries=block.size), self.delta
+            if self.budget == "bottom-up":
+                pure = noise.law == "laplace"
+                delta = truncation_delta((event,), delta) if pure else delta / len(blocks)
             lines.append(
                 BlockCost(
-                    block.name,
-                    block.kind,
-                    block.size,
-                    float(change.l1) / unit,
-                    change.l2 / unit,
-                    epsilon,
-                    self.delta,
-                    str(noise),
-                    deviation,
+                    name=block.name,
+                    kind=block.kind,
+                    coefficients=block.size,
+                    l1=float(change.l1) / unit,
+                    l2=change.l2 / unit,
+                    epsilon=account(event, delta).epsilon,
+                    delta=delta,
+                    noise=str(noise),
+                    deviation=noise.variance(self.group) ** 0.5 / unit,
                 )
             )
         return tuple(lines)
