@@ -139,7 +139,7 @@ def test_a_private_local_run_pays_for_embeddings_updates_and_labels_within_its_t
 
 
 def test_a_private_local_run_whose_cost_for_whole_records_cannot_be_stated_is_refused():
-    request = replace(LOCAL, epsilon=60.0, local_share=0.9, parameters=1000)
+    request = replace(LOCAL, epsilon=20.0, local_share=0.9, parameters=1000)
     with pytest.raises(PlanError, match="nothing can be stated about them"):
         plan_of(request, parties=6)
 

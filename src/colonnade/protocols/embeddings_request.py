@@ -187,8 +187,8 @@ def _with_noise(blank: EmbeddingsPlan, request: EmbeddingsRequest, hiding: list[
         if view.unit == OthersPart() and math.isinf(cost_of(view.event, plan.delta).epsilon):
             raise PlanError(
                 f"at ε = {plan.epsilon:g} for one party's part, {view.observer.name} would learn so much about whole "
-                "records that nothing can be stated about them. Choose a smaller ε, fewer coordinates or epochs, or a smaller "
-                "local_share."
+                "records that nothing can be stated about them. Choose a smaller ε, fewer coordinates or epochs, or "
+                "a smaller local_share."
             )
     return plan
 
