@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +27,7 @@ from colonnade.data.table import Table
 from colonnade.errors import DataError
 
 Person = Mapping[str, Any]
+_LARGEST = 1e150
 
 
 @dataclass(frozen=True)
@@ -129,8 +129,11 @@ class OwnMap:
                 f"{party}: the function {self.name!r} gave an array of shape {vector.shape}; {self.features} numbers "
                 "are declared."
             )
-        if not np.isfinite(vector).all() or not math.isfinite(float(vector @ vector)):
-            raise DataError(f"{party}: the function {self.name!r} gave a number that is not finite.")
+        # Squares of entries beyond this could overflow.
+        if not np.abs(vector).max(initial=0.0) < _LARGEST:
+            raise DataError(
+                f"{party}: the function {self.name!r} gave a number that is not finite, or too large to square."
+            )
         return vector
 
 
