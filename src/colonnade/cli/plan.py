@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from colonnade.learn.jobs import Job
     from colonnade.learn.party_files import PartyFile
     from colonnade.learn.planning import Answer
+    from colonnade.protocols.functional_plan import FunctionalPlan
     from colonnade.protocols.moments_plan import MomentsPlan
     from colonnade.protocols.plans import Plan
 
@@ -96,6 +97,7 @@ def _facts(
     job: Job, schemas: Mapping[str, PublicSchema], plan: Plan, answers: tuple[Answer, ...]
 ) -> dict[str, Any]:
     from colonnade.learn.planning import features_of, warnings_for
+    from colonnade.protocols.functional_plan import FunctionalPlan
     from colonnade.protocols.moments_plan import MomentsPlan
     from colonnade.report.facts import guarantee_facts
 
@@ -111,6 +113,7 @@ def _facts(
         "plan": {"hash": plan.hash, **plan.to_data()},
         "guarantees": [guarantee_facts(item) for item in plan.guarantees],
         **(_moments_facts(plan) if isinstance(plan, MomentsPlan) else {}),
+        **(_blocks_facts(plan) if isinstance(plan, FunctionalPlan) else {}),
         "budgets": [
             {"party": answer.party, "admits": answer.admits, "reason": answer.reason} for answer in answers
         ],
@@ -131,6 +134,15 @@ def _moments_facts(plan: MomentsPlan) -> dict[str, Any]:
     }
 
 
+def _blocks_facts(plan: FunctionalPlan) -> dict[str, Any]:
+    """Whose coefficients an objective has, and what each block and each party's part costs."""
+    from dataclasses import asdict
+
+    from colonnade.learn.method_functional import notes_on
+
+    return {"blocks": [asdict(line) for line in plan.bill], "block_lines": list(notes_on(plan))}
+
+
 def _text(facts: dict[str, Any], columns: int | None) -> str:
     from colonnade.report.text import table_lines
 
@@ -145,6 +157,8 @@ def _text(facts: dict[str, Any], columns: int | None) -> str:
     lines += _wrapped([item["sentence"] for item in facts["guarantees"]], columns)
     if "noise" in facts:
         lines += _cost_lines(facts, columns)
+    if "blocks" in facts:
+        lines += ["", "Blocks of the objective", *_wrapped(facts["block_lines"], columns)]
     lines += ["", "Budgets"]
     words = {True: "yes", False: "no", None: "not known"}
     lines += table_lines(
