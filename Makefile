@@ -2,10 +2,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 BENCHMARKS := field_kernels moments noise gram paillier encrypted intermediate psi masks accounting
 
-.PHONY: demo test coverage check format bench reproduce clean
+.PHONY: demo demo-federation test coverage check format bench reproduce clean
 
 demo: .venv/ready
 	$(BIN)/colonnade demo
+
+# Three organisations and a server as processes of their own with kits of their own; see docs/two-organisations.md.
+demo-federation: .venv/ready
+	$(BIN)/colonnade federation demo --output federation-demo-$$(date +%Y%m%d-%H%M%S)
 
 test: .venv/ready
 	$(BIN)/pytest -n 2 -m "not slow"

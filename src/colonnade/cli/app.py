@@ -19,7 +19,11 @@ from colonnade.cli import (
     attack,
     compare,
     demo,
+    doctor,
+    federation,
+    job,
     ledger,
+    party,
     plan,
     privacy,
     report,
@@ -64,6 +68,10 @@ app.command("show")(show.show)
 app.command("report")(report.report)
 app.command("ledger")(ledger.ledger)
 app.add_typer(privacy.app, name="privacy")
+app.add_typer(federation.app, name="federation")
+app.add_typer(party.app, name="party")
+app.add_typer(job.app, name="job")
+app.command("doctor")(doctor.doctor)
 
 
 def _version(shown: bool) -> None:

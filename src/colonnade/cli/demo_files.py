@@ -76,16 +76,17 @@ def write_demo(folder: Path, *, epsilon: float) -> Demo:
     held_out, kept = np.split(order, [round(TEST_SHARE * len(order))])
     for party, columns, label in (("clinic", CLINIC, True), ("laboratory", LABORATORY, False)):
         names = [name for name, _, _ in columns] + (["diagnosis"] if label else [])
-        _write_csv(folder / f"{party}.csv", names, values, kept)
-        (folder / f"{party}.schema.toml").write_text(_schema(columns, label=label), encoding="utf-8")
-        (folder / f"{party}.toml").write_text(_party(party, RUNS_GRANTED * epsilon), encoding="utf-8")
+        write_csv(folder / f"{party}.csv", names, values, kept)
+        (folder / f"{party}.schema.toml").write_text(schema_text(columns, label=label), encoding="utf-8")
+        (folder / f"{party}.toml").write_text(party_text(party, RUNS_GRANTED * epsilon), encoding="utf-8")
     job = folder / "job.toml"
     job.write_text(_job(epsilon), encoding="utf-8")
     test_rows = {name: values[name][held_out] for name, _, _ in (*CLINIC, *LABORATORY)}
     return Demo(job, test_rows, values["diagnosis"][held_out])
 
 
-def _write_csv(path: Path, names: list[str], values: dict[str, Any], rows: Any) -> None:
+def write_csv(path: Path, names: list[str], values: dict[str, Any], rows: Any) -> None:
+    """These columns of these people, with an id for each."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["patient", *names])
@@ -93,7 +94,8 @@ def _write_csv(path: Path, names: list[str], values: dict[str, Any], rows: Any) 
             writer.writerow([f"P{row:04d}", *(values[name][row] for name in names)])
 
 
-def _schema(columns: tuple[tuple[str, float, float], ...], *, label: bool) -> str:
+def schema_text(columns: tuple[tuple[str, float, float], ...], *, label: bool) -> str:
+    """The schema of numeric columns with these bounds."""
     lines = [
         "# Bounds are declared, never measured: published mean ± 1.5 standard deviations.",
         'id = "patient"',
@@ -106,7 +108,8 @@ def _schema(columns: tuple[tuple[str, float, float], ...], *, label: bool) -> st
     return "\n".join(lines).replace("'", '"')
 
 
-def _party(party: str, budget: float) -> str:
+def party_text(party: str, budget: float) -> str:
+    """A party's own file."""
     return f"""# {party}'s own file: it never leaves {party}.
 party = "{party}"
 data = "{party}.csv"

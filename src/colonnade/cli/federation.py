@@ -1,0 +1,214 @@
+"""`colonnade federation`: make a federation between machines, and join one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from colonnade.cli.federation_demo import demo
+from colonnade.cli.screen import say, say_json
+from colonnade.errors import InputError
+
+if TYPE_CHECKING:
+    from colonnade.runtime.provision import Invitation
+
+POLICY = """# What {party} ever agrees to, whoever submits the job. What is not named is refused.
+methods = []              # such as ["moments"]
+parties = []              # the other organisations, by the names of their kits
+delta = 1e-5
+
+[epsilon]                 # by observer, the most that one job may tell it
+# server = 1.0
+# reader = 1.0
+# "party:*" = 2.0
+"""
+
+app = typer.Typer(
+    help="""Make a federation of organisations on their own machines, and join one.
+
+Keys are made where their owners are. What travels: an invitation, a request, a certificate; none of them is secret.
+docs/two-organisations.md goes through it step by step.
+""",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo)
+
+
+@app.command("new")
+def new(
+    folder: Path = typer.Argument(..., metavar="FOLDER", help="A new folder for root, kits and invitation."),
+    host: str = typer.Option("localhost", "--host", help="The name under which parties reach the server."),
+    port: int = typer.Option(8002, "--port", help="The one port that the server listens on."),
+    name: str = typer.Option("colonnade", "--name", help="The federation's name."),
+    party: list[str] = typer.Option(
+        [], "--party", "-p", metavar="NAME", help="For trying out: make this party's kit here too; repeat."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+) -> None:
+    """Make a federation: its root, the server's kit, the administrator's kit and an invitation for parties.
+
+    With --party all keys are made in one place, which is for trying out on one machine.
+
+    Examples:
+
+      colonnade federation new ours --host server.example.org
+
+      colonnade federation new trial --party bank --party insurer
+    """
+    from colonnade.runtime.provision import INVITATION, all_kits, found_federation
+
+    if folder.exists():
+        raise InputError(f"{folder} exists already. Name a new folder.")
+    folder.mkdir(parents=True)
+    if party:
+        invitation, _ = all_kits(folder, name, party, host=host, port=port)
+    else:
+        invitation = found_federation(folder, name, host=host, port=port)
+    facts = {
+        "folder": str(folder),
+        "invitation": str(folder / INVITATION),
+        "fingerprint": invitation.root,
+        "kits": sorted(str(path.parent) for path in folder.glob("*/startup")),
+    }
+    if as_json:
+        say_json(facts)
+        return
+    say(f"Federation {name!r} in {folder}, whose server is {host}:{port}.")
+    say(f"  server's kit        {folder / 'server'}   start it: colonnade party start {folder / 'server'}")
+    say(
+        f"  administrator's kit {folder / 'admin'}    submit with it: colonnade job submit JOB --kit {folder / 'admin'}"
+    )
+    for member in party:
+        say(f"  {member}'s kit, for trying out: {folder / member}")
+    if not party:
+        say(
+            f"  the root's key      {folder / 'root'}     it issues certificates in any name: keep it offline"
+        )
+        say(
+            f"\nSend {folder / INVITATION} to every party, and tell them the root's fingerprint by telephone:"
+        )
+    say(f"  {_spaced(invitation.root)}")
+
+
+@app.command("join")
+def join(
+    file: Path = typer.Argument(
+        ..., metavar="FILE", help="The invitation, or the signed answer to a request."
+    ),
+    party: str = typer.Option(..., "--as", metavar="NAME", help="This party's name in jobs."),
+    folder: Path | None = typer.Option(None, "--folder", help="This party's folder; NAME if left out."),
+    fingerprint: str = typer.Option(
+        "",
+        "--fingerprint",
+        help="The root's fingerprint, as it was told by another way than the invitation came by.",
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+) -> None:
+    """Join a federation: first with its invitation, then with the signed answer to the request that made.
+
+    The first call makes this party's key and a request to send back. The second makes the kit.
+
+    Examples:
+
+      colonnade federation join invitation.json --as bank
+
+      colonnade federation join bank.signed.zip --as bank --fingerprint "AB 12 ..."
+    """
+    if not party.isidentifier():
+        raise InputError(
+            f"--as: {party!r} is no name for a party: use letters, digits and _, a letter first."
+        )
+    home = folder or Path(party)
+    if file.suffix == ".json":
+        facts = _ask(file, party, home)
+        text = (
+            f"{party}'s key is in {facts['key']} and stays there.\nSend {facts['request']} to whoever made the "
+            "federation. When the signed answer comes:\n"
+            f"  colonnade federation join {party}.signed.zip --as {party} --fingerprint FINGERPRINT"
+        )
+    else:
+        facts = _receive(file, party, home, fingerprint)
+        text = (
+            f"{party}'s kit is in {facts['kit']}. Its certificate's fingerprint, for peers who pin it:\n"
+            f"  {_spaced(facts['fingerprint'])}\nSay in {facts['policy']} what {party} agrees to, then start it:\n"
+            f"  colonnade party start {facts['kit']} --party {party}.toml --policy {facts['policy']}"
+        )
+    say_json(facts) if as_json else say(text)
+
+
+@app.command("approve")
+def approve(
+    folder: Path = typer.Argument(
+        ..., metavar="FOLDER", help="The federation's folder, with the root's key."
+    ),
+    request: Path = typer.Argument(..., metavar="REQUEST", help="A party's request."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+) -> None:
+    """Issue a party's certificate, as the holder of the federation's root. Ask the party whether it asked for one.
+
+    Example:
+
+      colonnade federation approve ours bank.request.zip
+    """
+    from colonnade.runtime import provision
+
+    if not request.exists():
+        raise InputError(f"{request} does not exist. Ask the party for its request.")
+    signed = request.with_name(request.name.replace(".request", ".signed"))
+    if signed.exists():
+        raise InputError(f"{signed} exists already. Remove it to approve again.")
+    provision.approve(folder, request, signed)
+    say_json({"signed": str(signed)}) if as_json else say(f"Send {signed} back to the party.")
+
+
+def _ask(file: Path, party: str, home: Path) -> dict[str, str]:
+    from colonnade.runtime.provision import INVITATION, Invitation, ask_for_kit
+
+    invitation = Invitation.load(file)
+    if (home / "request").exists():
+        raise InputError(f"{home / 'request'} exists already. Remove it to ask again with a new key.")
+    home.mkdir(parents=True, exist_ok=True)
+    request = ask_for_kit(home / "request", invitation, {"name": party, "type": "client", "org": party})
+    invitation.save(home / INVITATION)
+    return {"key": str(request.parent / f"{party}.key"), "request": str(request)}
+
+
+def _receive(file: Path, party: str, home: Path, told: str) -> dict[str, str]:
+    from colonnade.runtime import identity
+    from colonnade.runtime.provision import INVITATION, Invitation, make_kit
+
+    if not file.exists():
+        raise InputError(f"{file} does not exist. Name the invitation (.json) or the signed answer (.zip).")
+    kit, policy = home / "kit", home / f"{party}.policy.toml"
+    if kit.exists():
+        raise InputError(f"{kit} exists already. Remove it, or name another --folder.")
+    invitation = Invitation.load(home / INVITATION)
+    _check_told(told, invitation)
+    made = make_kit(file, home / "request" / party, kit, root=invitation.root)
+    if not policy.exists():
+        policy.write_text(POLICY.format(party=party), encoding="utf-8")
+    found = identity.fingerprint(made.identity().certificate)
+    return {"kit": str(kit), "policy": str(policy), "fingerprint": found}
+
+
+def _check_told(told: str, invitation: Invitation) -> None:
+    from colonnade.runtime.identity import plain_fingerprint
+
+    if not told:
+        raise InputError(
+            "--fingerprint: whoever can change the invitation on its way could be in the middle of this federation. "
+            f"Ask by telephone whether the root's fingerprint is {_spaced(invitation.root)}, and give it here."
+        )
+    if plain_fingerprint(told) != invitation.root:
+        raise InputError(
+            "--fingerprint: what you were told is not the fingerprint in the invitation, so one of them is forged or "
+            "of another federation. Stop, and ask again."
+        )
+
+
+def _spaced(fingerprint: str) -> str:
+    return " ".join(fingerprint[at : at + 4].upper() for at in range(0, len(fingerprint), 4))

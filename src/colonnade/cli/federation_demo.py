@@ -1,0 +1,189 @@
+"""`colonnade federation demo`: three organisations and a server, each a process with its own kit, on this machine.
+
+The noise comes from seeds, so that the same jobs can be run in one process and compared number by number; every ledger
+and release of the demonstration says so. The data is the public breast cancer set, split between three houses.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from colonnade.cli.screen import say, say_json
+from colonnade.errors import InputError, PeerTimeout, ProtocolError
+
+if TYPE_CHECKING:
+    from colonnade.learn.jobs import Job
+    from colonnade.runtime.kit import Kit
+
+FOLDER = Path("federation-demo")
+PARTIES = ("clinic", "laboratory", "imaging")
+SEED = 1
+BUDGET = 30.0
+JOBS = {"moments": 'method = "moments"', "intermediate": 'method = "intermediate"\noptions = {epochs = 3}'}
+
+
+def demo(
+    output: Path = typer.Option(
+        FOLDER, "--output", "-o", metavar="FOLDER", help="A new folder for everything."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+) -> None:
+    """Run three organisations and a server as separate processes, train two models, compare them with one process.
+
+    Example:
+
+      colonnade federation demo --output trial
+    """
+    if output.exists():
+        raise InputError(f"--output: {output} exists already. Name a new folder.")
+    tell = (lambda text: None) if as_json else say
+    began = time.monotonic()
+    facts = _run(output.resolve(), lambda text: tell(f"{time.monotonic() - began:6.1f} s  {text}"))
+    facts["seconds"] = round(time.monotonic() - began, 1)
+    if as_json:
+        say_json(facts)
+    if not all(job["same"] for job in facts["jobs"].values()):
+        raise ProtocolError(
+            "between processes and in one process the numbers differ. Report this as a mistake."
+        )
+    if as_json:
+        return
+    from colonnade.report.text import budget_lines
+
+    say("\nLedgers, each with its own party")
+    for line in budget_lines(facts["ledgers"]):
+        say(line)
+    say(
+        f"\nKits, logs and ledgers are in {output}. Noise came from a seed: these runs protect nobody, and say so."
+    )
+
+
+def _run(folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
+    from colonnade.runtime.operations import Administration, end, start, wait_for_server
+    from colonnade.runtime.provision import all_kits
+
+    folder.mkdir(parents=True)
+    write_houses(folder)
+    _, kits = all_kits(folder / "kits", "demo", PARTIES, host="localhost", port=_free_port())
+    for name in PARTIES:
+        files = {"party": str(folder / f"{name}.toml"), "policy": str(folder / f"{name}.policy.toml")}
+        kits[name].tell_site({**files, "noise_seed": SEED})
+    kits["server"].tell_site({"noise_seed": SEED})
+    tell(f"kits made: server, {', '.join(PARTIES)} and an administrator, mutual TLS between all")
+    processes = []
+    try:
+        processes.append(start(kits["server"]))
+        wait_for_server(kits["clinic"])
+        processes += [start(kits[name]) for name in PARTIES]
+        with Administration(kits["admin"]) as session:
+            _gather(session)
+            tell(f"{len(processes)} processes run and know each other")
+            jobs = {name: _train(folder, name, session, kits, tell) for name in JOBS}
+    finally:
+        for process in processes:
+            end(process)
+    tell("processes ended")
+    return {"folder": str(folder), "jobs": jobs, "ledgers": _ledgers(folder)}
+
+
+def write_houses(folder: Path) -> None:
+    """Three parties' tables, schemas, party files and policies, and a job file for each method."""
+    import numpy as np
+    from sklearn.datasets import load_breast_cancer
+
+    from colonnade.cli.demo_files import CLASSES, CLINIC, LABORATORY, party_text, schema_text, write_csv
+
+    data = load_breast_cancer()
+    values = {str(name): data.data[:, column] for column, name in enumerate(data.feature_names)}
+    values["diagnosis"] = np.array(CLASSES, dtype=object)[data.target]
+    houses = zip(PARTIES, (CLINIC, LABORATORY[:10], LABORATORY[10:]), strict=True)
+    for party, columns in houses:
+        label = party == PARTIES[0]
+        names = [name for name, _, _ in columns] + (["diagnosis"] if label else [])
+        write_csv(folder / f"{party}.csv", names, values, range(len(data.target)))
+        (folder / f"{party}.schema.toml").write_text(schema_text(columns, label=label), encoding="utf-8")
+        (folder / f"{party}.toml").write_text(party_text(party, BUDGET), encoding="utf-8")
+        others = json.dumps([other for other in PARTIES if other != party])
+        policy = f'methods = {json.dumps(list(JOBS))}\nparties = {others}\ndelta = 1e-5\n\n[epsilon]\n"*" = {BUDGET}\n'
+        (folder / f"{party}.policy.toml").write_text(policy, encoding="utf-8")
+    for name, method in JOBS.items():
+        text = (
+            f'name = "diagnosis, {name}"\ntask = "classification"\n{method}\nparties = {json.dumps(list(PARTIES))}\n'
+            f'active = "{PARTIES[0]}"\nepsilon = 1.0\ndelta = 1e-5\n'
+        )
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+
+
+def _train(
+    folder: Path, name: str, session: Any, kits: dict[str, Kit], tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Run one job between the processes and once more in this one, and compare what every party came away with."""
+    from colonnade.cli.job import wait_for
+    from colonnade.learn.jobs import Job
+    from colonnade.learn.taking_part import OUTCOME
+
+    job = Job.load(folder / f"{name}.toml")
+    job_id = session.submit((folder / f"{name}.toml").read_text("utf-8"), name=job.name, parties=job.parties)
+    ended = wait_for(session, job_id)
+    if ended["state"] != "finished":
+        raise ProtocolError(f"job {name}: {ended.get('reason', ended['state'])}")
+    found = {party: json.loads((kits[party].run_folder(job_id) / OUTCOME).read_text()) for party in PARTIES}
+    same = all(_numbers(found[party]["learnt"]) == numbers for party, numbers in _alone(folder, job).items())
+    tell(
+        f"{name}: trained in {ended['seconds']:.1f} s, {sum(f['bytes_sent'] for f in found.values())} bytes sealed; "
+        f"{'the same numbers' if same else 'OTHER NUMBERS'} as in one process"
+    )
+    return {"id": job_id, "same": same, "seconds": ended["seconds"], "run": ended["run"]}
+
+
+def _alone(folder: Path, job: Job) -> dict[str, list[Any]]:
+    """What each party has of the same job in one process, with the same seeds and ledgers that end with it."""
+    from colonnade.learn.federation import Federation
+    from colonnade.learn.methods import train_with
+    from colonnade.learn.party_files import PartyFile
+    from colonnade.learn.training import learnt_facts, model_for
+
+    files = [PartyFile.load(folder / f"{party}.toml") for party in PARTIES]
+    federation = Federation([file.table() for file in files], budget=(BUDGET, 1e-5), noise_seed=SEED)
+    found = train_with(federation, job.method, job.asked)
+    if job.method == "moments":
+        facts = learnt_facts(model_for(job, found).fit(found), found)
+        return dict.fromkeys(PARTIES, _numbers(facts))
+    return {
+        party: _numbers({"weights": federation.runs[0].result(party).weights.tolist()}) for party in PARTIES
+    }
+
+
+def _numbers(learnt: dict[str, Any]) -> list[Any]:
+    return [learnt[key] for key in ("coefficients", "intercept", "weights") if key in learnt]
+
+
+def _gather(session: Any, *, timeout: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout
+    while set(session.parties()) < set(PARTIES):
+        if time.monotonic() > deadline:
+            absent = ", ".join(sorted(set(PARTIES) - set(session.parties())))
+            raise PeerTimeout(
+                f"{absent} did not come within {timeout:g} s; the console.txt of the kit says why."
+            )
+        time.sleep(0.3)
+
+
+def _ledgers(folder: Path) -> list[dict[str, Any]]:
+    from colonnade.ledger import Ledger
+    from colonnade.report.facts import ledger_facts
+
+    return [ledger_facts(Ledger.open(folder / f"{party}.ledger")) for party in PARTIES]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,116 @@
+"""`colonnade party`: run this organisation's part of a federation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from colonnade.cli.screen import say, say_json
+from colonnade.errors import InputError
+
+app = typer.Typer(
+    help="Run this organisation's part of a federation on this machine.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _verbs() -> None:
+    """Run this organisation's part of a federation on this machine."""
+
+
+@app.command("start")
+def start(
+    kit: Path = typer.Argument(..., metavar="KIT", help="A party's or the server's kit."),
+    party: Path | None = typer.Option(None, "--party", metavar="FILE", help="The party's own file (TOML)."),
+    policy: Path | None = typer.Option(
+        None, "--policy", metavar="FILE", help="What this party agrees to (TOML)."
+    ),
+    pin: list[str] = typer.Option(
+        [], "--pin", metavar="NAME=FINGERPRINT", help="Accept only this certificate of a peer; repeat."
+    ),
+    noise_seed: int | None = typer.Option(
+        None, "--noise-seed", help="For trying out: repeatable noise, which protects nobody and says so."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+) -> None:
+    """Start a party or the server and keep it running until Ctrl-C.
+
+    Files given once are remembered in the kit. They are checked before anything is started.
+
+    Examples:
+
+      colonnade party start ours/server
+
+      colonnade party start bank/kit --party bank.toml --policy bank/bank.policy.toml
+    """
+    from colonnade.runtime.kit import Kit
+    from colonnade.runtime.operations import end, start, wait_for_server
+
+    found = Kit.load(kit)
+    if found.kind == "admin":
+        raise InputError(
+            f"{kit} is an administrator's kit, which starts nothing. Name a party's or the server's."
+        )
+    site = site_facts(found, party=party, policy=policy, pins=pin, noise_seed=noise_seed)
+    found.tell_site(site)
+    if found.kind == "party":
+        check_site(found)
+        wait_for_server(found)
+    process = start(found)
+    facts = {"kit": str(found.path), "name": found.identity().name, "process": process.pid}
+    say_json(facts) if as_json else say(f"{facts['name']} runs (process {process.pid}). Ctrl-C ends it.")
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        return
+    finally:
+        end(process)
+    if code:
+        raise InputError(
+            f"{found.path}: FLARE's process ended with code {code}. {found.path / 'console.txt'} and "
+            f"`colonnade doctor {kit}` say more."
+        )
+
+
+def site_facts(
+    kit: Any, *, party: Path | None, policy: Path | None, pins: list[str], noise_seed: int | None
+) -> dict[str, Any]:
+    """What the kit is told: what was given now, and of what was given before the rest."""
+    from colonnade.runtime.identity import plain_fingerprint
+
+    site = {key: value for key, value in kit.site().items() if key != "noise_seed"}
+    for name, path in (("party", party), ("policy", policy)):
+        if path is not None:
+            site[name] = str(path.resolve())
+    for text in pins:
+        peer, equals, fingerprint = text.partition("=")
+        if not equals:
+            raise InputError(f"--pin: found {text!r}; write NAME=FINGERPRINT.")
+        site.setdefault("pins", {})[peer] = plain_fingerprint(fingerprint)
+    if noise_seed is not None:
+        site["noise_seed"] = noise_seed
+    return site
+
+
+def check_site(kit: Any) -> None:
+    """Find what is wrong with a party's files before a job does."""
+    from colonnade.learn.party_files import PartyFile
+    from colonnade.learn.policy import Policy
+
+    site = kit.site()
+    for name in ("party", "policy"):
+        if name not in site:
+            raise InputError(f"{kit.path} does not know the {name} file yet. Give it with --{name}.")
+    file = PartyFile.load(site["party"])
+    Policy.load(site["policy"])
+    if file.party != kit.identity().name:
+        raise InputError(
+            f"{file.path}, party: found {file.party!r}, but this kit is {kit.identity().name!r}'s. Give the party's "
+            "own file and kit."
+        )
+    file.table()
