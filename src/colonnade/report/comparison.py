@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ _METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
+# Without ε there is no line to follow but a level.
+_LEVELS: tuple[Any, ...] = ("-", (0, (7, 2)), (0, (7, 2, 1, 2)))
+_HAIR, _APART = 0.025, 9
 # Errors that differ by more than this are drawn on a logarithmic scale.
 _WIDE = 30.0
 
@@ -205,10 +209,16 @@ def _draw_method(frame: Any, place: int, method: str, rows: list[Facts]) -> None
         return
     colour, mark = _COLOURS[place % len(_COLOURS)], _MARKS[place % len(_MARKS)]
     if rows[0]["epsilon"] is None:
-        frame.axhline(rows[0]["mean"], color="0.25", linewidth=1.2, label=method)
+        frame.axhline(
+            rows[0]["mean"],
+            color=colour,
+            linewidth=1.1,
+            linestyle=_LEVELS[place % len(_LEVELS)],
+            label=method,
+        )
         return
-    # Lines that lie on each other stay apart by a hair.
-    shift = 1.0 + 0.02 * (place % 5 - 2)
+    # Bars that would lie on each other stay apart by a hair.
+    shift = math.exp(_HAIR * (place % _APART - _APART // 2))
     frame.errorbar(
         [row["epsilon"] * shift for row in rows],
         [row["mean"] for row in rows],
@@ -278,7 +288,9 @@ def _cell(row: Facts | None, facts: Facts) -> str:
         return "-" if most is None else spent_text(most)
     if row["mean"] is None:
         return "no model"
-    return f"{row['mean']:.4f}" + (f" ± {row['spread']:.4f}" if row["spread"] is not None else "")
+    spread = f" ± {row['spread']:.4f}" if row["spread"] is not None else ""
+    of = f" ({len(row['scores'])} of {facts['seeds']})" if row["failures"] else ""
+    return f"{row['mean']:.4f}{spread}{of}"
 
 
 def _by_method(facts: Facts) -> dict[str, dict[float | None, Facts]]:
