@@ -23,7 +23,7 @@ from colonnade.data.schema import PublicSchema
 from colonnade.ledger import Line, Release
 from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.events import Composed, Event, event_to_data
-from colonnade.privacy.guarantee import Guarantee, account
+from colonnade.privacy.guarantee import Guarantee, account, delta_text, epsilon_text
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart, PartOf
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.coefficients import (
@@ -62,7 +62,7 @@ class BlockCost:
     def __str__(self) -> str:
         return (
             f"{self.name} ({self.kind}): {self.coefficients} coefficients, sensitivity L1 = {self.l1:.4g}, "
-            f"L2 = {self.l2:.4g}; ε = {self.epsilon:.4g} at δ = {self.delta:.2g}; {self.noise}, "
+            f"L2 = {self.l2:.4g}; ε = {epsilon_text(self.epsilon)} at δ = {delta_text(self.delta)}; {self.noise}, "
             f"standard deviation {self.deviation:.4g}"
         )
 
