@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from encrypted_runs import WIDER, aligned_of, run_of
+from encrypted_runs import WIDER, aligned_of, request_of, run_of, tables_of
 
 from colonnade.attacks.active import PackedQuestion, WideQuestion
 from colonnade.attacks.averaging import average_signs, predicted_success
@@ -15,6 +15,7 @@ from colonnade.attacks.labels import (
     signs_that_sum_to,
 )
 from colonnade.attacks.success import Success, label_success, value_success
+from colonnade.attacks.transcripts import arbiters
 from colonnade.attacks.views import PartyView
 from colonnade.errors import RemoteProtocolError
 from colonnade.protocols.encrypted_gradient import encrypted_session
@@ -64,12 +65,20 @@ def test_the_same_attack_reads_a_transcript_in_which_an_arbiter_tells_every_part
 
 @pytest.mark.parametrize("initialisation", ["xavier", "kaiming"])
 def test_small_random_starting_weights_do_not_save_the_labels(initialisation):
-    run = run_of({"a": 40, "b": 8}, 64, initialisation=initialisation)
-    assert recover_labels(view_of(run, "b"), labels_of(run)).by_epoch[0].rate == 1.0
+    tables = {table.party: table for table in tables_of({"a": 40, "b": 8}, 64)}
+    transcript, _ = arbiters(tables, request_of(tables, initialisation=initialisation))
+    score = transcript.largest_starting_score
+    attack = recover_labels(transcript.view("b"), transcript.labels, largest_score=score)
+    assert 0 < score < 2 and attack.by_epoch[0].rate == 1.0
+    assert 0 < attack.safe_steps.value < 29, "fewer steps than from zero"
+
+
+def test_starting_weights_that_are_large_leave_no_safe_step():
+    run = run_of({"a": 3, "b": 8}, 16)
+    assert recover_labels(view_of(run, "b"), labels_of(run), largest_score=2.5).safe_steps is None
 
 
 def test_the_criterion_holds_for_as_many_steps_as_it_says():
-    """η = 2: T₀ = 2 steps, after which signs begin to fail on rows that all point one way."""
     run = run_of({"a": 1, "b": 8}, 64, learning_rate=0.5, epochs=1)
     attack = recover_labels(view_of(run, "b"), labels_of(run))
     safe = int(attack.safe_steps.value)
@@ -148,8 +157,6 @@ def run_asking(question, **changes):
         plan = request.plan(party.group, (tables["a"], tables["b"]), 60)
         asked.append(question(plan, "b"))
         return await encrypted_session(party, table, request, asked[-1])
-
-    from encrypted_runs import tables_of
 
     tables = {table.party: table.public() for table in tables_of({"a": 3, "b": 4}, 60)}
     return run_of({"a": 3, "b": 4}, 60, session=session, batch=20, epochs=1, **changes), asked[-1]

@@ -218,7 +218,9 @@ class Campaign:
 
 
 def _label_finding(transcript: Transcript, attacker: str, run: str) -> Finding:
-    attack = recover_labels(transcript.view(attacker), transcript.labels)
+    attack = recover_labels(
+        transcript.view(attacker), transcript.labels, largest_score=transcript.largest_starting_score
+    )
     solved = f"{attack.determined:.0%} of the batches determine every coefficient"
     safe = (
         "" if attack.safe_steps is None else f"; cannot fail in the first {attack.safe_steps.value:.0f} steps"

@@ -35,11 +35,11 @@ class LabelAttack:
     determined: float
 
 
-def recover_labels(view: PartyView, labels: Array) -> LabelAttack:
+def recover_labels(view: PartyView, labels: Array, *, largest_score: float = 0.0) -> LabelAttack:
     """Criterion 4.2 on every batch; `labels` are the true ones, ±1, to score it with.
 
-    In the piecewise approximation a coefficient of 0 says nothing, and nothing is guessed. `safe_steps` is T_ε for
-    zero initialisation, the number of steps for which the criterion cannot fail.
+    In the piecewise approximation a coefficient of 0 says nothing, and nothing is guessed. `safe_steps` is T_ε, the
+    number of steps for which the criterion cannot fail if no score is larger than `largest_score` at the start.
     """
     by_epoch = np.zeros((view.epochs, view.plan.rows))
     for look in view.looks:
@@ -53,18 +53,18 @@ def recover_labels(view: PartyView, labels: Array) -> LabelAttack:
         tuple(label_success(verdicts, labels) for verdicts in by_epoch),
         label_success(guesses, labels),
         guesses,
-        safe_steps(view),
+        safe_steps(view, largest_score),
         view.determined,
     )
 
 
-def safe_steps(view: PartyView) -> PaperFigure | None:
-    """T_ε of the run, where the paper has one: zero initialisation with the Taylor or minimax approximation."""
+def safe_steps(view: PartyView, largest_score: float) -> PaperFigure | None:
+    """T_ε of the run, where the paper has one: Taylor or minimax coefficients, and scores below 2 at the start."""
     request = view.plan.request
-    if request.initialisation != "zero" or request.approximation == "piecewise":
+    if request.approximation == "piecewise" or largest_score >= 2:
         return None
     known = label_attack_steps if request.approximation == "taylor" else label_attack_steps_minimax
-    return known(request.learning_rate)
+    return known(request.learning_rate, largest_score=largest_score)
 
 
 def labels_without_other_columns(view: PartyView, integers: Integers) -> Array:

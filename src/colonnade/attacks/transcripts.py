@@ -45,6 +45,15 @@ class Transcript:
             raise ValueError("the active party brought no labels")
         return found
 
+    @property
+    def largest_starting_score(self) -> float:
+        """ε of corollary 4.5: the largest |θ₀ᵀx|, which the attacker knows from how weights are initialised."""
+        scores = sum(
+            (self.holdings[owner].features @ diary.weights[0] for owner, diary in self.diaries.items()),
+            np.zeros(self.plan.rows),
+        )
+        return float(np.max(np.abs(scores)))
+
     def view(self, owner: str) -> PartyView:
         """One owner's side."""
         holding = self.holdings[owner]
