@@ -89,7 +89,7 @@ def found_federation(folder: Path, federation: str, *, host: str, port: int) -> 
     invitation.save(folder / INVITATION)
     for name, described in (
         ("server", {"name": host, "type": "server", "fed_learn_port": port, "admin_port": port}),
-        ("admin", {"name": ADMIN, "type": "admin", "role": "project_admin"}),
+        ("admin", {"name": ADMIN, "type": "admin", "role": "lead"}),
     ):
         request = ask_for_kit(folder / "requests", invitation, described | {"org": "organiser"})
         approve(folder, request, folder / "requests" / f"{name}.signed.zip")
@@ -159,7 +159,7 @@ def all_kits(
     members: list[dict[str, Any]] = [
         {"name": host, "type": "server", "org": "organiser", "fed_learn_port": port, "admin_port": port},
         *({"name": party, "type": "client", "org": party} for party in parties),
-        {"name": ADMIN, "type": "admin", "org": "organiser", "role": "project_admin"},
+        {"name": ADMIN, "type": "admin", "org": "organiser", "role": "lead"},
     ]
     project = {"api_version": 3, "name": federation, "participants": members, "builders": list(_BUILDERS)}
     with tempfile.TemporaryDirectory() as drafts:

@@ -1,0 +1,69 @@
+"""From an invitation to a kit, with keys that never move, and what is said when a step is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from colonnade.cli.app import run
+from colonnade.runtime.kit import Kit
+
+Said = pytest.CaptureFixture[str]
+
+
+def said(capsys: Said, *arguments: object) -> dict[str, object]:
+    assert run([*map(str, arguments), "--json"]) == 0, capsys.readouterr()
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def refusal(capsys: Said, *arguments: object) -> str:
+    assert run([*map(str, arguments)]) == 3
+    return capsys.readouterr().err
+
+
+def test_a_party_joins_with_two_files_and_its_key_never_leaves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = said(capsys, "federation", "new", "ours", "--port", 18002)
+    assert [Kit.load(kit).kind for kit in ("ours/server", "ours/admin")] == ["server", "admin"]
+    asked = said(capsys, "federation", "join", "ours/invitation.json", "--as", "bank")
+    request, key = Path(str(asked["request"])), Path(str(asked["key"])).read_bytes()
+    assert key not in request.read_bytes()
+    signed = Path(str(said(capsys, "federation", "approve", "ours", request)["signed"]))
+    assert key not in signed.read_bytes()
+    assert "telephone" in refusal(capsys, "federation", "join", signed, "--as", "bank")
+    assert "forged" in refusal(
+        capsys, "federation", "join", signed, "--as", "bank", "--fingerprint", "0" * 64
+    )
+    kit = said(capsys, "federation", "join", signed, "--as", "bank", "--fingerprint", made["fingerprint"])
+    found = Kit.load(str(kit["kit"]))
+    assert (found.kind, found.identity().name, found.server) == ("party", "bank", "localhost")
+    assert found.address == ("localhost", 18002)
+    assert found.startup["client"]["connection_security"] == "mtls"
+    assert "bank" in Path(str(kit["policy"])).read_text()
+    # All that is missing is a server that answers and the party's own files.
+    assert run(["doctor", str(found.path), "--json"]) == 3
+    findings = {item["what"]: item["fine"] for item in json.loads(capsys.readouterr().out)["findings"]}
+    assert [what for what, fine in findings.items() if not fine] == ["server", "files"]
+    assert "does not know the party file" in refusal(capsys, "party", "start", found.path)
+    assert "exists already" in refusal(capsys, "federation", "join", "ours/invitation.json", "--as", "bank")
+    assert "exists already" in refusal(capsys, "federation", "new", "ours")
+
+
+def test_mistakes_are_told_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "invitation.json").write_text("{}")
+    assert "is no invitation" in refusal(capsys, "federation", "join", "invitation.json", "--as", "bank")
+    assert "does not exist" in refusal(capsys, "federation", "join", "none.json", "--as", "bank")
+    assert "no name for a party" in refusal(capsys, "federation", "join", "none.json", "--as", "my bank")
+    (tmp_path / "bank.request.zip").write_bytes(b"")
+    assert "only whoever made" in refusal(capsys, "federation", "approve", tmp_path, "bank.request.zip")
+    assert "no name for a federation" in refusal(capsys, "federation", "new", "x", "--name", "My!")
+    assert "is no kit" in refusal(capsys, "doctor", tmp_path)
+    assert "is no kit" in refusal(capsys, "job", "status", "--kit", tmp_path)
+    assert "is resumed with the kit" in refusal(capsys, "job", "resume", "j", "--kit", tmp_path)
