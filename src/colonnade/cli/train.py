@@ -16,10 +16,15 @@ from colonnade.errors import ColonnadeError, InputError
 if TYPE_CHECKING:
     from colonnade.learn.federation import Federation
     from colonnade.learn.jobs import Job
+    from colonnade.learn.linear import LinearRegression
+    from colonnade.learn.logistic import LogisticRegression
     from colonnade.learn.method import Learnt
+    from colonnade.learn.pca import PCA
     from colonnade.learn.release import MomentRelease
 
 RUNS = Path("runs")
+MODEL = "model.json"
+PARTIES = "parties"
 EXAMPLE = """
 Each party's own file is NAME.toml beside the job, or given with --party. All parties run in this process, each with
 its own table and ledger, and talk only through their channels.
@@ -124,12 +129,35 @@ def _write_run(
     )
     facts["time"] = now()
     write_report(folder.draft, facts)
+    _write_model(folder.draft, job, federation, trained.model, split=bool(trained.learnt.get("split")))
     # In one process one user is every party; each page is for its own party and leaves this folder with nobody else.
-    own = folder.draft / "parties"
+    own = folder.draft / PARTIES
     own.mkdir(exist_ok=True)
     for party, page in party_pages(federation.runs[-1], federation, name=job.name).items():
         (own / f"{party}.html").write_text(page, encoding="utf-8")
     return facts, failure
+
+
+def _write_model(
+    folder: Path,
+    job: Job,
+    federation: Federation,
+    model: LogisticRegression | LinearRegression | PCA | None,
+    *,
+    split: bool,
+) -> None:
+    """The model as JSON; where the weights stay with their parties, each party's in its own folder."""
+    from colonnade.learn.model_file import model_file, parts_of
+
+    if model is None:
+        return
+    whole = model_file(model, method=job.method, run=federation.runs[-1].name)
+    if not split:
+        whole.save(folder / MODEL)
+        return
+    (folder / PARTIES).mkdir(exist_ok=True)
+    for party, part in parts_of(whole, active=federation.group.active).items():
+        part.save(folder / PARTIES / f"{party}.{MODEL}")
 
 
 def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException, *, run: str) -> None:

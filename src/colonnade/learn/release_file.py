@@ -24,9 +24,7 @@ from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
 from colonnade.errors import DataError, SchemaError
 from colonnade.learn.release import MomentRelease
-from colonnade.privacy.guarantee import Guarantee
-from colonnade.privacy.neighbours import parse_unit
-from colonnade.privacy.observers import parse_observer
+from colonnade.learn.statements import guarantees_from_data, guarantees_to_data
 
 FORMAT = "colonnade moment release"
 VERSION = 2
@@ -135,17 +133,7 @@ def _described(release: MomentRelease) -> dict[str, object]:
         "mu": str(release.mu),
         "encoders": [{"party": party, "encoder": encoder.to_data()} for party, encoder in release.encoders],
         "label": release.label.to_data(),
-        "guarantees": [
-            {
-                "observer": item.observer.name,
-                "unit": item.unit.name,
-                "epsilon": item.epsilon,
-                "delta": item.delta,
-                "assumption": item.assumption,
-                "method": item.method,
-            }
-            for item in release.guarantees
-        ],
+        "guarantees": guarantees_to_data(release.guarantees),
         "plan": release.plan,
         "run": release.run,
         "reproducible": release.reproducible,
@@ -160,17 +148,7 @@ def _read(described: dict[str, Any], matrix: NDArray[np.int64]) -> MomentRelease
         encoders=tuple((item["party"], Encoder.from_data(item["encoder"])) for item in described["encoders"]),
         label=LabelBlock.from_data(described["label"]),
         mu=Fraction(described["mu"]),
-        guarantees=tuple(
-            Guarantee(
-                observer=parse_observer(item["observer"]),
-                unit=parse_unit(item["unit"]),
-                epsilon=item["epsilon"],
-                delta=item["delta"],
-                assumption=item["assumption"],
-                method=item["method"],
-            )
-            for item in described["guarantees"]
-        ),
+        guarantees=guarantees_from_data(described["guarantees"]),
         plan=described["plan"],
         run=described["run"],
         reproducible=described["reproducible"],

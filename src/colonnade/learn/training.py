@@ -44,6 +44,7 @@ class Trained:
     measured: dict[str, float] | None
     notes: tuple[str, ...]
     failure: ColonnadeError | None
+    model: LogisticRegression | LinearRegression | PCA | None = None
 
 
 def request_of(job: Job) -> RequestFor[Any]:
@@ -103,7 +104,7 @@ def train_on(found: MomentRelease | Learnt, job: Job, federation: Federation) ->
         measured = {name: float(model.score(rows, labels))}
     notes = found.notes if isinstance(found, Learnt) else ()
     notes += tuple(str(warning.message) for warning in caught if issubclass(warning.category, NoiseWarning))
-    return Trained(learnt_facts(model, found), measured, notes, None)
+    return Trained(learnt_facts(model, found), measured, notes, None, model)
 
 
 def model_for(job: Job, found: MomentRelease | Learnt) -> LogisticRegression | LinearRegression | PCA:

@@ -1,0 +1,48 @@
+"""Guarantees as plain values and back: what a release or a model carries with it to wherever it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from colonnade.privacy.guarantee import Guarantee
+from colonnade.privacy.neighbours import parse_unit
+from colonnade.privacy.observers import parse_observer
+
+
+def guarantees_to_data(guarantees: Iterable[Guarantee]) -> list[dict[str, Any]]:
+    """Plain values, one for each guarantee.
+
+    >>> guarantees_to_data(())
+    []
+    """
+    return [
+        {
+            "observer": item.observer.name,
+            "unit": item.unit.name,
+            "epsilon": item.epsilon,
+            "delta": item.delta,
+            "assumption": item.assumption,
+            "method": item.method,
+        }
+        for item in guarantees
+    ]
+
+
+def guarantees_from_data(data: Sequence[Any]) -> tuple[Guarantee, ...]:
+    """The guarantees that these values describe; whatever is none raises `KeyError`, `TypeError` or `ValueError`.
+
+    >>> guarantees_from_data([])
+    ()
+    """
+    return tuple(
+        Guarantee(
+            observer=parse_observer(item["observer"]),
+            unit=parse_unit(item["unit"]),
+            epsilon=item["epsilon"],
+            delta=item["delta"],
+            assumption=item["assumption"],
+            method=item["method"],
+        )
+        for item in data
+    )
