@@ -7,6 +7,7 @@ import json
 import pytest
 from cli_project import Project, one_object
 
+from colonnade import MomentRelease
 from colonnade.cli.app import run
 
 USAGE, INPUT, PRIVACY = 2, 3, 5
@@ -73,7 +74,7 @@ def test_private_data_is_not_touched_without_being_asked(
 def test_private_data_is_charged_for_every_run_and_no_score_is_shown(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ("--methods", "moments,dp-sgd", "--epsilons", "0.5,1", "--charge", "--output", "out")
+    options = ("--methods", "moments,functional,dp-sgd", "--epsilons", "1", "--charge", "--output", "out")
     assert compare(project, *options) == 0
     printed = capsys.readouterr()
     assert "are charged" in printed.err and "Left out: dp-sgd" in printed.err
@@ -82,6 +83,10 @@ def test_private_data_is_charged_for_every_run_and_no_score_is_shown(
     facts = json.loads(project.path("out/comparison.json").read_text())
     assert all(row["scores"] == [] and row["guarantees"] for row in facts["rows"])
     assert not project.path("out/comparison.svg").exists()
+    release = MomentRelease.load(project.path("out/models/moments at ε = 1.npz"))
+    assert release.guarantees and not release.reproducible, "what was paid for is kept"
+    weights = json.loads(project.path("out/models/functional at ε = 1.json").read_text())
+    assert len(weights["coefficients"][0]) == len(weights["features"]) and weights["guarantees"]
 
 
 def test_one_party_that_is_not_public_makes_all_of_it_private(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,20 @@ def test_every_picture_of_the_page_is_there() -> None:
         for section in load(study.name) or []:
             for picture in section.pictures:
                 assert picture.path.is_file() and picture.text, picture.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["functional_mechanism", "skellam", "private_messages", "vertical_logistic", "poisson_binomial"]
+)
+def test_every_study_runs_quickly_where_only_the_frame_is_asked_for(name: str) -> None:
+    from reproduction.studies import STUDIES
+
+    study = next(study for study in STUDIES if study.name == name)
+    if not study.exists:
+        pytest.skip(f"there is no module for {name}")
+    sections = study.run(Path(os.environ.get("COLONNADE_DATA") or "."), quick=True)
+    assert sections and all(section.markdown().startswith(f"### {section.title}") for section in sections)
 
 
 def test_a_study_that_does_not_exist_is_named(

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from colonnade.learn.comparing import Comparison
     from colonnade.learn.contenders import Field
     from colonnade.learn.jobs import Job
+    from colonnade.learn.method import Learnt
     from colonnade.learn.party_files import PartyFile
+    from colonnade.learn.release import MomentRelease
 
 EXAMPLE = """
 Where every party's file says public = true, the people are split by a public seed, each method trains on four fifths
@@ -86,7 +88,7 @@ def compare(
             found = (
                 _on_public(agreed, files, wanted, seeds, field, advance)
                 if public
-                else _on_private(agreed, files, wanted, field, advance)
+                else _on_private(agreed, files, wanted, field, folder.draft, advance)
             )
         with uninterrupted():
             folder.free_reserve()
@@ -181,7 +183,12 @@ def _on_public(
 
 
 def _on_private(
-    job: Job, files: Mapping[str, PartyFile], epsilons: Sequence[float], field: Field, advance: Advance
+    job: Job,
+    files: Mapping[str, PartyFile],
+    epsilons: Sequence[float],
+    field: Field,
+    folder: Path,
+    advance: Advance,
 ) -> Comparison:
     from colonnade.learn.comparing import compare_charged
     from colonnade.learn.party_files import federation_of
@@ -194,8 +201,27 @@ def _on_private(
         delta=job.delta,
         accepted_delta=job.accepted_delta,
         gamma=job.gamma,
+        keep=lambda name, found: _keep(folder / "models", name, found),
         progress=advance,
     )
+
+
+def _keep(folder: Path, name: str, found: Learnt | MomentRelease) -> None:
+    """What was paid for: a release as it is, or weights by feature; those that stay with parties are not written."""
+    from colonnade.learn.method import Learnt
+
+    folder.mkdir(exist_ok=True)
+    if not isinstance(found, Learnt):
+        found.save(folder / f"{name}.npz")
+    elif not found.split:
+        weights = {
+            "features": list(found.frame.feature_names),
+            "coefficients": found.coefficients.tolist(),
+            "intercepts": found.intercepts.tolist(),
+            "guarantees": [str(item) for item in found.privacy],
+        }
+        text = json.dumps(plain(weights), ensure_ascii=False, indent=1, allow_nan=False)
+        (folder / f"{name}.json").write_text(text, encoding="utf-8")
 
 
 def _write(folder: Path, job: Job, found: Comparison) -> dict[str, Any]:

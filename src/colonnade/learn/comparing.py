@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from colonnade.data.table import Table
@@ -49,6 +50,7 @@ METRIC_NOTES: dict[Task, str] = {
 # Public data is charged to ledgers that end with the run; nothing is to be refused there.
 _UNLIMITED = (1e9, 0.5)
 Advance = Callable[[str, int, int], None]
+Keep = Callable[[str, Learnt | MomentRelease], None]
 
 
 @dataclass(frozen=True)
@@ -196,16 +198,22 @@ def compare_charged(
     delta: float | None = None,
     accepted_delta: float | None = None,
     gamma: int = DEFAULT_GAMMA,
+    keep: Keep = lambda name, found: None,
     progress: Advance = silent,
 ) -> Comparison:
-    """Run every contender once on private data, each charged to the parties' own ledgers; no score is computed."""
+    """Run every contender once on private data, each charged to the parties' own ledgers; no score is computed.
+
+    `keep` is given what each run found, under a name of its own, as soon as it is there: it was paid for.
+    """
     asked_epsilons = checked_epsilons(epsilons)
     runs = [(entry, epsilon) for entry in field.contenders for epsilon in entry.at(asked_epsilons)]
     rows = []
     for number, (entry, epsilon) in enumerate(runs):
         progress("comparing", number, len(runs))
         asked = Asked(task, epsilon or asked_epsilons[-1], delta, accepted_delta, gamma, entry.options)
-        rows.append(_row(entry, epsilon, [_run(entry, federation, asked, None)]))
+        name = f"{entry.name} at ε = {asked.epsilon:g}"
+        done = _run(entry, federation, asked, None, keep=partial(keep, name))
+        rows.append(_row(entry, epsilon, [done]))
     progress("comparing", len(runs), len(runs))
     people = [run.plan.rows for run in federation.runs]
     return Comparison(
@@ -287,7 +295,14 @@ class _Run:
     notes: tuple[str, ...]
 
 
-def _run(entry: Contender, federation: Federation, asked: Asked, held_out: HeldOut | None) -> _Run:
+def _run(
+    entry: Contender,
+    federation: Federation,
+    asked: Asked,
+    held_out: HeldOut | None,
+    *,
+    keep: Callable[[Learnt | MomentRelease], None] = lambda found: None,
+) -> _Run:
     """One training; what noise or a plan made impossible is a reason, not an exception."""
     start, before = time.perf_counter(), len(federation.runs)
     learnt: Learnt | MomentRelease | None = None
@@ -297,6 +312,7 @@ def _run(entry: Contender, federation: Federation, asked: Asked, held_out: HeldO
         try:
             learnt = entry.method.train(federation, asked)
             seconds = time.perf_counter() - start
+            keep(learnt)
             if held_out is not None:
                 score = held_out.score(learnt)
         except ColonnadeError as error:
