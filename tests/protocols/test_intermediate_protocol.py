@@ -16,12 +16,14 @@ from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolError
 from colonnade.learn.federation import Federation
 from colonnade.learn.penalties import Penalty
+from colonnade.ledger import Ledger
 from colonnade.protocols.ideal import ideal_descent
 from colonnade.protocols.intermediate_plan import GRID_BITS
 from colonnade.protocols.intermediate_results import batch_order, intermediate_session
 from colonnade.protocols.noisy_columns import NoisyColumnsRequest, noisy_columns_session
 from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group
+from colonnade.runtime.run import Desk, run_here
 from colonnade.runtime.wire import decode
 
 FALSE_ALARM = 1e-9
@@ -314,3 +316,16 @@ def test_rows_are_within_their_cap_in_exact_arithmetic_and_most_of_the_norm_is_u
     squares = (rows.astype(object) ** 2).sum(axis=1)
     assert max(squares) <= plan.clipped.norm_squared("bank")
     assert np.median(squares.astype(float)) > 0.8 * plan.clipped.norm_squared("bank")
+
+
+def test_two_owners_need_no_server():
+    made = {table.party: table for table in tables(30)}
+    group = Group.pair("clinic", "bank", active="clinic")
+    desks = {}
+    for member, table in made.items():
+        ledger = Ledger.in_memory(member)
+        ledger.set_budget("data", "*", "*", epsilon=2.0, delta=1e-5)
+        desks[member] = Desk(ledger, table, dataset="data")
+    outcome = run_here(intermediate_session, group, desks, request(epochs=2))
+    assert {part.weights.shape for part in outcome.results.values()} == {(3,)}
+    assert all(desk.ledger.totals() for desk in desks.values())

@@ -264,6 +264,7 @@ class IntermediatePlan:
         return {
             "protocol": "intermediate results",
             "format": 1,
+            "task": self.loss.task,
             "loss": self.loss.name,
             "penalty": self.penalty.to_data(),
             "owners": list(self.group.owners),
