@@ -24,6 +24,7 @@ def test_a_run_writes_release_report_and_facts_and_says_where(
     folder = project.path("runs/first")
     assert sorted(path.name for path in folder.iterdir()) == [
         "facts.json",
+        "model.json",
         "parties",
         "release.npz",
         "report.html",
