@@ -14,6 +14,7 @@ from colonnade.cli.screen import say, say_json
 from colonnade.errors import InputError, RemoteProtocolError
 
 SUBMITTED = "submitted"
+MOST_SILENCES = 5
 app = typer.Typer(
     help="""Submit a job to a federation, follow it, stop it, go on with it.
 
@@ -204,9 +205,17 @@ def wait_for(session: Any, job_id: str) -> dict[str, Any]:
     """How a job ended, once it has, with the server's words where it failed."""
     from colonnade.learn.taking_part import OUTCOME
 
-    while not str(state := session.status(job_id)["status"]).startswith("FINISHED"):
+    state, silences = "", 0
+    while not state.startswith("FINISHED"):
         time.sleep(0.5)
-    facts: dict[str, Any] = {"state": str(state)}
+        try:
+            state, silences = str(session.status(job_id)["status"]), 0
+        except RemoteProtocolError:
+            # A server that is busy may not answer in time; one that is gone never does.
+            silences += 1
+            if silences == MOST_SILENCES:
+                raise
+    facts: dict[str, Any] = {"state": state}
     with tempfile.TemporaryDirectory() as folder:
         for path in session.download(job_id, Path(folder)).rglob(OUTCOME):
             outcome = json.loads(path.read_text(encoding="utf-8"))

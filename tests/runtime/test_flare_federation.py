@@ -1,0 +1,178 @@
+"""Real FLARE: a server and two parties as processes of their own, with kits of their own and mutual TLS."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from certificates import DAY, NOW, Root
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from live_federation import MEMBERS, PARTIES, Live, in_process, job_text, live
+
+from colonnade.learn.release import MomentRelease
+from colonnade.runtime.operations import end, write_job
+
+LONG = 'method = "intermediate"\noptions = {epochs = 4000}'
+
+
+def test_moments_between_processes_are_bit_for_bit_those_of_one_process(tmp_path: Path) -> None:
+    with live(tmp_path) as running:
+        job_id = running.submit(job_text())
+        assert running.wait(job_id) == "FINISHED:COMPLETED"
+        run = in_process(job_text()).runs[0]
+        for member in MEMBERS:
+            outcome = running.outcome(member, job_id)
+            assert outcome is not None
+            assert (outcome["state"], outcome["run"], outcome["reproducible"]) == ("finished", run.name, True)
+            kept = MomentRelease.load(running.kits[member].run_folder(job_id) / "release.npz")
+            assert np.array_equal(kept.matrix, run.result().matrix)
+        assert [running.charges(party) for party in PARTIES] == [1, 1]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+    """One federation for the studies below, which all leave it as they found it."""
+    with live(tmp_path_factory.mktemp("federation"), seeded=False) as federation:
+        yield federation
+
+
+@pytest.mark.slow
+def test_a_job_that_names_another_class_is_refused(running: Live, tmp_path: Path) -> None:
+    write_job(tmp_path, job_text(), name="foreign", parties=PARTIES)
+    path = tmp_path / "member" / "config" / "config_fed_client.json"
+    config = json.loads(path.read_text())
+    config["executors"][0]["executor"] = {
+        "path": "subprocess.Popen",
+        "args": {"args": ["touch", str(tmp_path / "ran")]},
+    }
+    path.write_text(json.dumps(config))
+    job_id = running.session.submit_folder(tmp_path)
+    assert running.wait(job_id) != "FINISHED:COMPLETED"
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.slow
+def test_a_job_with_code_is_refused(running: Live, tmp_path: Path) -> None:
+    write_job(tmp_path, job_text(), name="code", parties=PARTIES)
+    code = tmp_path / "member" / "custom"
+    code.mkdir()
+    (code / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    job_id = running.session.submit_folder(tmp_path)
+    assert running.wait(job_id) != "FINISHED:COMPLETED"
+    assert not (tmp_path / "ran").exists()
+    assert all(running.outcome(member, job_id) is None for member in MEMBERS)
+
+
+@pytest.mark.slow
+def test_an_administrator_has_no_shell_at_a_party(running: Live) -> None:
+    with pytest.raises(Exception, match=r"(?i)not authorized|permission|denied|error"):
+        running.session._session.cat_target("bank", file="local/colonnade.json")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("identity", "trusted"),
+    [
+        (lambda root: Root.make("test").issue("bank"), False),
+        (lambda root: None, False),
+        (lambda root: root, True),
+    ],
+    ids=["a foreign root", "no certificate", "its own"],
+)
+def test_the_server_talks_to_nobody_without_a_certificate_of_its_root(
+    running: Live, tmp_path: Path, identity: Any, trusted: bool
+) -> None:
+    kit = running.kits["bank"]
+    context = ssl.create_default_context(cafile=str(kit.path / "startup" / "rootCA.pem"))
+    shown = identity(kit)
+    if shown is kit:
+        context.load_cert_chain(kit.path / "startup" / "client.crt", kit.path / "startup" / "client.key")
+    elif shown is not None:
+        pem = shown._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        (tmp_path / "k").write_bytes(pem + shown.certificate.public_bytes(Encoding.PEM))
+        context.load_cert_chain(tmp_path / "k")
+    with socket.create_connection(kit.address, 10) as plain:
+        plain.settimeout(10)
+        try:
+            with context.wrap_socket(plain, server_hostname="localhost") as sealed:
+                sealed.sendall(bytes(16))
+                # Under TLS 1.3 a client learns that its certificate was refused when it first reads.
+                answered = bool(sealed.recv(1))
+        except TimeoutError:
+            answered = True
+        except (ssl.SSLError, ConnectionError):
+            answered = False
+    assert answered is trusted
+
+
+@pytest.mark.slow
+def test_a_certificate_that_has_ended_proves_nothing(tmp_path: Path) -> None:
+    root = Root.make()
+    from colonnade.runtime.identity import NotTrusted, Trust
+
+    with pytest.raises(NotTrusted, match="is valid from"):
+        Trust(root.certificate).certificate(
+            root.issue("bank", start=NOW - 9 * DAY, days=3).to_bytes(), "bank"
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["shop", "bank", "server"])
+def test_a_member_that_is_killed_stops_the_job_by_name_everywhere_and_the_job_goes_on(
+    running: Live, victim: str
+) -> None:
+    before = {party: running.charges(party) for party in PARTIES}
+    job_id = running.submit(job_text(LONG))
+    running.at_step("bank", job_id, "scores 20")
+    os.kill(running.job_process(victim, job_id), signal.SIGKILL)
+    assert running.wait(job_id) != "FINISHED:COMPLETED"
+    for member in MEMBERS:
+        if member == victim:
+            continue
+        running.until(lambda member=member: running.outcome(member, job_id) is not None)
+        outcome = running.outcome(member, job_id)
+        assert outcome is not None and outcome["state"] == "failed"
+        if member != "server" and victim != "server":
+            assert victim in outcome["reason"] and "step" in outcome["reason"], outcome
+    again = running.submit(job_text(LONG), resumes=job_id)
+    assert running.wait(again) == "FINISHED:COMPLETED"
+    ended = {party: running.outcome(party, again) or {} for party in PARTIES}
+    assert {outcome["state"] for outcome in ended.values()} == {"finished"}
+    assert len({outcome["run"] for outcome in ended.values()}) == 1
+    assert not any(outcome["reproducible"] for outcome in ended.values())
+    assert {party: running.charges(party) - before[party] for party in PARTIES} == dict.fromkeys(PARTIES, 1)
+
+
+@pytest.mark.slow
+def test_a_whole_site_that_is_killed_stops_the_job_and_may_come_back(running: Live) -> None:
+    job_id = running.submit(job_text(LONG))
+    running.at_step("bank", job_id, "scores 20")
+    os.killpg(running.processes["shop"].pid, signal.SIGKILL)
+    assert running.wait(job_id) != "FINISHED:COMPLETED"
+    outcome = running.outcome("bank", job_id)
+    assert outcome is not None and "shop" in outcome["reason"]
+    end(running.processes["shop"])
+    running.until(lambda: "shop" not in running.session.parties(), timeout=900)
+    running.start("shop")
+    running.gather()
+    again = running.submit(job_text(LONG), resumes=job_id)
+    assert running.wait(again) == "FINISHED:COMPLETED"
+
+
+@pytest.mark.slow
+def test_a_job_that_is_stopped_ends_everywhere_and_says_so(running: Live) -> None:
+    job_id = running.submit(job_text(LONG))
+    running.at_step("bank", job_id, "scores 20")
+    running.session.stop(job_id)
+    assert running.wait(job_id) == "FINISHED:ABORTED"
+    running.until(lambda: running.outcome("bank", job_id) is not None)
+    outcome = running.outcome("bank", job_id)
+    assert outcome is not None and outcome["state"] == "failed"
