@@ -31,6 +31,7 @@ from colonnade.errors import (
 from colonnade.learn.federation import Federation
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
+from colonnade.protocols.dry_run import bill
 from colonnade.protocols.functional_mechanism import (
     FunctionalRequest,
     functional_mechanism,
@@ -185,6 +186,44 @@ def test_what_the_opened_noise_deviates_by_is_what_the_plan_says():
         spread = math.sqrt(5.0 / len(values))  # of a sample variance, kurtosis at most 6
         assert abs(ratio - 1) < 6.1 * spread  # false alarm 1e-9
         assert 6.1 * spread < 0.33, "owners' parts left out, two of three, would be noticed"
+
+
+def test_exact_cross_coefficients_would_give_the_last_record_away():
+    """What parties decrypt in the paper: whoever knows all other records reads the last one; ours has noise in it."""
+    tables = tables_of(("bank", "insurer"), 40, task="regression")
+    plan = with_noise(plan_for(tables, task="regression", domain="box"), silent=False)
+    outcome = run_plan(plan, tables)
+    aligned = {name: outcome.results[name][1] for name in plan.group.owners}
+    cross = slice(plan.dissection.coefficients - plan.dissection.blocks[-1].size, None)
+    exact = ideal_objective(aligned, plan)[cross].astype(float)
+    dealt = {}
+    for name in plan.group.owners:
+        (block,) = aligned[name].blocks(40)
+        dealt[name] = integer_rows(plan, name, block).astype(float)
+    mine, theirs = dealt["bank"], dealt["insurer"]
+    features = plan.dissection.features_of["bank"]
+    held = np.column_stack([mine[:, features], mine[:, -1]])  # its features and the label
+
+    def last_record(coefficients):
+        known = held[:-1].T @ theirs[:-1]
+        left = coefficients.reshape(known.shape) - known
+        return left[0] / held[-1, 0]
+
+    assert np.allclose(last_record(exact), theirs[-1]), "the attack works on exact coefficients"
+    noisy = last_record(outcome.results["server"][0][cross].astype(float))
+    assert np.abs(noisy - theirs[-1]).max() > plan.gamma, "and misses by more than the whole range with noise"
+
+
+@pytest.mark.parametrize(("parties", "noise"), [(3, "skellam"), (2, "laplace")])
+def test_a_dry_run_costs_what_the_run_costs(parties, noise):
+    tables = tables_of(NAMES[:parties], 70)
+    plan = plan_for(tables, domain="box", noise=noise)
+    blank = bill(plan)
+    outcome = run_plan(plan, tables)
+    steps = outcome.bytes_by_step
+    for step in ("columns", "noise", "objective", "receipts"):
+        assert blank.bytes_by_step[step] == pytest.approx(steps[step], abs=40 * len(plan.group.members)), step
+    assert blank.guarantees == plan.guarantees
 
 
 def test_a_refused_release_leaves_no_column_on_the_wire():

@@ -122,25 +122,40 @@ def _facts(
 
 
 def _moments_facts(plan: MomentsPlan) -> dict[str, Any]:
-    """Noise, bytes and memory of a moment release, by running it on blanks."""
-    from colonnade.learn.planning import noise_of, price
+    """Noise, bytes and memory of a moment release."""
+    from colonnade.learn.planning import noise_of
 
-    noise, cost = noise_of(plan), price(plan)
-    return {
-        # One person moves the moment of two columns by at most 1/m.
-        "noise": {"standard_deviation": noise, "people": noise * plan.attributes},
-        "traffic": {"bytes": cost.bytes_sent, "rounds": cost.rounds, "steps": dict(cost.bytes_by_step)},
-        "memory": {"bytes": cost.memory, "matched_rows": cost.held},
-    }
+    noise = noise_of(plan)
+    # One person moves the moment of two columns by at most 1/m.
+    return {"noise": {"standard_deviation": noise, "people": noise * plan.attributes}, **_cost_facts(plan)}
 
 
 def _blocks_facts(plan: FunctionalPlan) -> dict[str, Any]:
-    """Whose coefficients an objective has, and what each block and each party's part costs."""
+    """Whose coefficients an objective has, what each block and each party's part costs, noise, bytes and memory."""
     from dataclasses import asdict
 
     from colonnade.learn.method_functional import notes_on
 
-    return {"blocks": [asdict(line) for line in plan.bill], "block_lines": list(notes_on(plan))}
+    noise = max(line.deviation for line in plan.bill)
+    # In the box a person moves the product of two columns by at most 1.
+    people = noise * (plan.attributes if plan.domain == "ball" else 1)
+    return {
+        "blocks": [asdict(line) for line in plan.bill],
+        "block_lines": list(notes_on(plan)),
+        "noise": {"standard_deviation": noise, "people": people},
+        **_cost_facts(plan),
+    }
+
+
+def _cost_facts(plan: MomentsPlan | FunctionalPlan) -> dict[str, Any]:
+    """Bytes and memory, by running the plan on blanks."""
+    from colonnade.learn.planning import price
+
+    cost = price(plan)
+    return {
+        "traffic": {"bytes": cost.bytes_sent, "rounds": cost.rounds, "steps": dict(cost.bytes_by_step)},
+        "memory": {"bytes": cost.memory, "matched_rows": cost.held},
+    }
 
 
 def _text(facts: dict[str, Any], columns: int | None) -> str:

@@ -24,6 +24,7 @@ from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
 from colonnade.ledger.book import Book
 from colonnade.protocols.dry_run import bill
+from colonnade.protocols.functional_plan import FunctionalPlan
 from colonnade.protocols.moments_plan import MomentsPlan
 from colonnade.protocols.plans import Plan, Task, default_delta
 from colonnade.runtime.group import Group
@@ -94,7 +95,7 @@ def features_of(task: Task, schemas: Mapping[str, PublicSchema]) -> int:
     )
 
 
-def price(plan: MomentsPlan) -> Price:
+def price(plan: MomentsPlan | FunctionalPlan) -> Price:
     """Bytes, rounds and memory of a plan, by running it on blanks."""
     blocks, rest = divmod(plan.rows, plan.block)
     small = bill(replace(plan, rows=min(blocks, 1) * plan.block + rest))

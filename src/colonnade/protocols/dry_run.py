@@ -13,10 +13,15 @@ from colonnade.data.schema import PublicSchema
 from colonnade.ledger import Ledger
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.protocols.agreement import agree, meet
+from colonnade.protocols.functional_mechanism import functional_mechanism
+from colonnade.protocols.functional_plan import FunctionalPlan
 from colonnade.protocols.moments_plan import MomentsPlan
 from colonnade.protocols.noisy_moments import noisy_moments
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, run_here
+
+# Budgets have a δ also where a plan of pure ε does without.
+_BLANK_DELTA = 1e-9
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Bill:
         return sum(self.bytes_by_step.values())
 
 
-def bill(plan: MomentsPlan) -> Bill:
+def bill(plan: MomentsPlan | FunctionalPlan) -> Bill:
     """Run the plan on blanks: no data is read and no ledger is touched.
 
     Bytes and rounds are those of the real run after its introductions, since nothing a party sends has a
@@ -64,13 +69,16 @@ def bill(plan: MomentsPlan) -> Bill:
     async def program(party: Party, table: BlankRows | None) -> None:
         await meet(party)
         await agree(party, "plan", plan.to_data())
-        await noisy_moments(party, table, plan)
+        if isinstance(plan, FunctionalPlan):
+            await functional_mechanism(party, table, plan)
+        else:
+            await noisy_moments(party, table, plan)
 
     schemas = {schema.party: schema for schema in plan.schemas}
     desks = {}
     for member in plan.group.members:
         ledger = Ledger.in_memory(member)
-        ledger.set_budget("blank", "*", "*", epsilon=1e9, delta=plan.delta)
+        ledger.set_budget("blank", "*", "*", epsilon=1e9, delta=plan.delta or _BLANK_DELTA)
         table = BlankRows(schemas[member], plan.rows) if member in schemas else None
         desks[member] = Desk(ledger, table, dataset="blank")
     outcome = run_here(program, plan.group, desks)

@@ -13,7 +13,7 @@ coefficients and add noise afterwards. Here nobody holds a coefficient without n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -112,7 +112,7 @@ def _planned(
 class OpenedObjective:
     """The noisy coefficients, block by block, with everything that says what they are; none at a mere keeper."""
 
-    coefficients: Integers
+    coefficients: Integers = field(repr=False)
     plan: FunctionalPlan
     run: str
     reproducible: bool
