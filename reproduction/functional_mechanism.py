@@ -112,7 +112,7 @@ drowned in it to a floor, a choice that needs no further look at the data.
 
 What differs, and why: in paper mode the noise has a standard deviation of {deviation:,.0f}/ε on entries of which
 none exceeds {largest:,.0f}. Releasing each unordered pair once and zeroing a record out, the same coefficients have
-the L1 sensitivity {float(change.l1):.1f}, and the L2 sensitivity {float(change.l2):.2f}, which is what Skellam noise goes by.
+the L1 sensitivity {float(change.l1):.1f}, and the L2 sensitivity {float(change.l2):.2f}, which Skellam noise goes by.
 Always answering the commonest class scores {found.constant:.4f}, more than the paper prints for FM at ε = 0.1 and at
 ε = 1. The sound rows also hold against the other parties, which the paper's do not: there, parties decrypt exact
 coefficients of each other's data. Adding the noise inside the computation costs a factor of two in variance with two
