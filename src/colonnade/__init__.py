@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from colonnade.learn.gamma import GammaRegression
     from colonnade.learn.linear import LinearRegression
     from colonnade.learn.logistic import LogisticRegression
+    from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
     from colonnade.learn.pca import PCA
     from colonnade.learn.poisson import PoissonRegression
     from colonnade.learn.release import MomentRelease
@@ -33,6 +34,8 @@ __all__ = [
     "LinearRegression",
     "LogisticRegression",
     "MomentRelease",
+    "NeuralClassifier",
+    "NeuralRegressor",
     "PoissonRegression",
     "Schema",
     "SupportVectorClassifier",
@@ -55,6 +58,8 @@ def __getattr__(name: str) -> object:
         GammaRegression, \
         LinearRegression, \
         LogisticRegression, \
+        NeuralClassifier, \
+        NeuralRegressor, \
         PCA, \
         PoissonRegression, \
         SupportVectorClassifier
@@ -64,6 +69,7 @@ def __getattr__(name: str) -> object:
     from colonnade.learn.gamma import GammaRegression
     from colonnade.learn.linear import LinearRegression
     from colonnade.learn.logistic import LogisticRegression
+    from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
     from colonnade.learn.pca import PCA
     from colonnade.learn.poisson import PoissonRegression
     from colonnade.learn.release import MomentRelease
