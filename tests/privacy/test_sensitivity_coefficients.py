@@ -80,13 +80,13 @@ def test_the_l1_of_a_part_in_a_box_is_attained_on_a_fine_grid(features, own):
     row = boxes(widths, side=side, label=label, constant=constant)
     best = 0.0
     for flip in (1, -1):
-        for shrink in np.linspace(-1, 1, 4001):
+        for shrink in np.linspace(-1, 1, 801):
             x, other = np.ones(features), np.ones(features)
             other[:own] = shrink
             change = coefficients(x, 1.0, 1.0) - coefficients(other, float(flip), 1.0)
             best = max(best, float(np.abs(change).sum()))
     assert best * side**2 <= row.replaced({0}).l1
-    assert best * side**2 >= 0.9999 * row.replaced({0}).l1
+    assert best * side**2 >= 0.999 * row.replaced({0}).l1
 
 
 @given(
