@@ -53,7 +53,7 @@ def study(data: Path, quick: bool) -> list[Section]:
     """All sections of this paper."""
     return [
         accuracy_on_adult(
-            _made_up_adult(600) if quick else adult(data), repetitions=2 if quick else 10, quick=quick
+            made_up_adult(600) if quick else adult(data), repetitions=2 if quick else 10, quick=quick
         ),
         _not_available(),
         synthetic_error(
@@ -253,7 +253,7 @@ def _made_up(task: Task, rows: int, features: int) -> PublicSet:
     return PublicSet(columns, RealLabel("y", -1, 1), values, np.clip(score / 3, -1, 1))
 
 
-def _made_up_adult(rows: int) -> PublicSet:
+def made_up_adult(rows: int) -> PublicSet:
     """Adult's columns with values that nobody has, for a quick test of the frame."""
     rng = np.random.default_rng(0)
     columns: tuple[Column, ...] = (*ADULT_BANK, *ADULT_EMPLOYER)

@@ -45,4 +45,5 @@ STUDIES = (
     Study("private_messages", "HDP-VFL: private intermediate results"),
     Study("vertical_logistic", "Is Vertical Logistic Regression Privacy-Preserving?"),
     Study("poisson_binomial", "PBM-VFL: the Poisson binomial mechanism"),
+    Study("all_methods", "Every method on one data set"),
 )

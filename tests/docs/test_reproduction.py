@@ -10,6 +10,14 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
+NAMES = (
+    "functional_mechanism",
+    "skellam",
+    "private_messages",
+    "vertical_logistic",
+    "poisson_binomial",
+    "all_methods",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -64,9 +72,7 @@ def test_every_picture_of_the_page_is_there() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["functional_mechanism", "skellam", "private_messages", "vertical_logistic", "poisson_binomial"]
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_study_runs_quickly_where_only_the_frame_is_asked_for(name: str) -> None:
     from reproduction.studies import STUDIES
 
