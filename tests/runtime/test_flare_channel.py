@@ -129,6 +129,20 @@ def test_a_peer_that_stops_says_why_without_moving_the_cursor() -> None:
     talk(program)
 
 
+def test_whoever_waits_when_a_job_is_stopped_learns_who_is_gone() -> None:
+    async def program(channels: dict[str, FlareChannel], made: Any) -> None:
+        waiting = asyncio.create_task(channels["server"].receive("bank", "finished", 60))
+        await asyncio.get_running_loop().run_in_executor(None, made["shop"].stop)
+        await channels["server"].interrupt("the job was stopped")
+        with pytest.raises(
+            RemoteProtocolError, match=r"at step 'finished'.* shop cannot be reached any more"
+        ):
+            await waiting
+        await channels["bank"].interrupt("the job was stopped")
+
+    talk(program)
+
+
 def test_a_slow_peer_is_waited_for_and_then_named() -> None:
     async def program(channels: dict[str, FlareChannel], made: Any) -> None:
         with pytest.raises(PeerTimeout, match=r"bank waited 1.5 s at step 's' for shop"):

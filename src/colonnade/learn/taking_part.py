@@ -41,6 +41,8 @@ JOURNAL = "journal"
 # How long members wait for each other's processes: an engine starts them one after the other.
 JOINING_SECONDS = 120.0
 _GLANCE_SECONDS = 0.2
+# How long a member that was stopped may take to notice before it is cut off: FLARE's own patience is not much longer.
+_GRACE_SECONDS = 2.0
 
 
 class Meeting(Channel, Protocol):
@@ -48,6 +50,10 @@ class Meeting(Channel, Protocol):
 
     async def open(self, timeout: float) -> None:
         """Return when every peer is there."""
+        ...
+
+    async def interrupt(self, reason: str) -> None:
+        """Let whatever waits for a peer stop waiting, for this reason."""
         ...
 
     async def close(self) -> None:
@@ -112,7 +118,7 @@ async def take_part(
     with (folder / LOG).open("a", encoding="utf-8") as log:
         channel = LoggedChannel(meeting, lambda step: _write_line(log, member, job_id, step))
         work = asyncio.ensure_future(_run(meeting, channel, kit, member, job, job_id, resumes, folder))
-        watch = asyncio.create_task(_watched(work, stopped))
+        watch = asyncio.create_task(_watched(work, meeting, stopped))
         try:
             facts |= {"state": "finished", **await work}
         except asyncio.CancelledError:
@@ -257,11 +263,13 @@ def _coins(kit: Kit, member: str, journal: Journal | None) -> Randomness:
     return SystemRandomness() if journal is None else OwnCoins(journal.key)
 
 
-async def _watched(work: asyncio.Future[Any], stopped: Callable[[], bool]) -> None:
-    while not work.done():
-        if stopped():
-            work.cancel()
+async def _watched(work: asyncio.Future[Any], meeting: Meeting, stopped: Callable[[], bool]) -> None:
+    """End the work if the job was stopped: an engine also stops a job at everybody when one member dies."""
+    while not stopped():
         await asyncio.sleep(_GLANCE_SECONDS)
+    await meeting.interrupt("the job was stopped by its server")
+    await asyncio.sleep(_GRACE_SECONDS)
+    work.cancel()
 
 
 def _failed(error: BaseException, channel: LoggedChannel) -> dict[str, Any]:

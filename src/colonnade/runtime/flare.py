@@ -114,6 +114,15 @@ class FlareChannel:
             for peer in self._addresses
         ]
 
+    async def interrupt(self, reason: str) -> None:
+        """Let whatever waits stop waiting, with the names of peers that are gone without a word, if there are any."""
+        peers = [peer for peer in self._addresses if not self._mailbox.ended(peer)]
+        codes = await asyncio.gather(*(self._ask(peer, _ROOM, {}, None, _PING_SECONDS) for peer in peers))
+        gone = [peer for peer, code in zip(peers, codes, strict=True) if code != ReturnCode.OK]
+        why = f"{reason}, and {' and '.join(gone)} cannot be reached any more" if gone else reason
+        for peer in peers:
+            self._mailbox.end(peer, why)
+
     async def close(self) -> None:
         """Finish saying goodbye, and stop watching."""
         await asyncio.gather(*self._farewells, return_exceptions=True)
