@@ -55,7 +55,7 @@ def test_a_party_pays_for_the_most_uses_and_not_for_the_expected_ones(plan):
 def test_what_the_limits_cost_is_taken_out_of_delta(plan):
     event = plan.sampled(plan.mu)
     assert isinstance(event, Approximated)
-    assert event.draws == as_draws(plan.limits_cost) > 0 and plan.limits_cost <= plan.schedule.overflow
+    assert event.draws == as_draws(plan.limits_cost) > 0 and plan.limits_cost <= plan.overflow
     noise = plan.schedule.steps * plan.size * plan.group.honest_owners
     assert itemise(event).draws == event.draws + noise
 

@@ -29,8 +29,9 @@ class SlrOptions(Form):
     """How the training goes: chosen without the data, because a choice made by looking would cost budget.
 
     `epochs` times every record is used on average, `rate` of the records at a time; batches are padded so that they
-    are cut with probability at most `overflow` in all. Larger batches cost no more work and are far better for the
-    parties, who know the batches. `weight_cap` bounds the weights on rows of norm 1; noise grows with ½ + cap/4.
+    are cut with probability at most `overflow` in all (None: as much as a hundredth of δ pays for). Larger batches
+    cost no more work and are far better for the parties, who know the batches. `weight_cap` bounds the weights on
+    rows of norm 1; noise grows with ½ + cap/4.
     """
 
     epochs: _Positive = 10.0
@@ -39,7 +40,7 @@ class SlrOptions(Form):
     learning_rate: _Positive = 16.0
     average: Annotated[float, Field(ge=0, le=1)] = 0.5
     weight_cap: _Positive = 8.0
-    overflow: Annotated[float, Field(gt=0, lt=1)] = 1e-12
+    overflow: Annotated[float, Field(gt=0, lt=1)] | None = None
     gamma: Annotated[int, Field(ge=4)] = DEFAULT_GAMMA
     rounding: Rounding = "retry"
     calibration: Literal["sound", "paper"] = "sound"

@@ -56,7 +56,7 @@ class Schedule:
     """How often, on how many, how far: public, and chosen without the data.
 
     `rate` is a multiple of 2⁻³²; `overflow` is the probability that a batch is cut to its capacity or a record passed
-    over, which is taken out of δ. Made by `schedule`.
+    over, which is taken out of δ; None: as much as takes a hundredth of δ. Made by `schedule`.
 
     >>> schedule(epochs=10, rate=0.1).steps
     100
@@ -65,7 +65,7 @@ class Schedule:
     steps: int
     rate: Fraction
     weight_cap: Fraction
-    overflow: float
+    overflow: float | None
     optimiser: Optimiser
 
     def to_data(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def schedule(
     epochs: float = 10.0,
     rate: float = 0.1,
     weight_cap: float = 8.0,
-    overflow: float = 1e-12,
+    overflow: float | None = None,
     optimiser: Optimiser | None = None,
 ) -> Schedule:
     """epochs/rate steps, each on a share `rate` of the records, with ‖w‖ ≤ weight_cap.
@@ -97,7 +97,7 @@ def schedule(
             raise PlanError(f"{name} = {value!r} is not a positive number.")
     if rate > 1:
         raise PlanError(f"rate = {rate!r} is more than 1: every record at every step is rate = 1.")
-    if not 0 < overflow < 1:
+    if overflow is not None and not 0 < overflow < 1:
         raise PlanError(f"overflow = {overflow!r} is not a probability between 0 and 1. Try 1e-12.")
     exact = Fraction(max(1, round(rate * (1 << RATE_BITS))), 1 << RATE_BITS)
     steps = max(1, round(epochs / float(exact)))
@@ -107,7 +107,7 @@ def schedule(
         steps,
         exact,
         Fraction(weight_cap).limit_denominator(1 << 20),
-        float(overflow),
+        None if overflow is None else float(overflow),
         optimiser or Optimiser(),
     )
 
@@ -201,16 +201,23 @@ class GradientPlan:
             weight_squared=self.weight_squared,
         )
 
+    @property
+    def overflow(self) -> float:
+        """The probability that a limit may bite: (1 + e^ε) times it is taken out of δ."""
+        if self.schedule.overflow is not None:
+            return self.schedule.overflow
+        return self.delta / (100 * (1 + math.exp(min(self.epsilon, 600.0))))
+
     @cached_property
     def capacity(self) -> int:
         """Rows of every batch as it is dealt."""
-        half = self.schedule.overflow / 2
+        half = self.overflow / 2
         return max(1, batch_capacity(self.rows, self.schedule.rate, steps=self.schedule.steps, overflow=half))
 
     @cached_property
     def uses(self) -> int:
         """In how many batches one record can be; drawn more often, it is passed over."""
-        return max(1, most_uses(self.schedule.steps, self.schedule.rate, overflow=self.schedule.overflow / 2))
+        return max(1, most_uses(self.schedule.steps, self.schedule.rate, overflow=self.overflow / 2))
 
     @property
     def limits_cost(self) -> float:
