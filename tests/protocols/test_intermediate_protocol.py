@@ -261,7 +261,7 @@ def test_an_active_party_that_tells_two_passive_parties_different_things_is_foun
         party.channel.send = altered
         return await intermediate_session(party, table, asked)
 
-    with pytest.raises(RemoteProtocolError, match="read something else"):
+    with pytest.raises(RemoteProtocolError, match="it holds other residuals"):
         parties._run(two_faced)
 
 

@@ -38,6 +38,8 @@ from colonnade.protocols.agreement import digest
 from colonnade.protocols.clipped_rows import GAMMA, ClippedRows
 from colonnade.protocols.linear_models import Loss, Penalty
 from colonnade.protocols.plans import View, guarantees_of
+from colonnade.protocols.session import array_digest
+from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group
 
 Calibration = Literal["sound", "paper", "none"]
@@ -281,6 +283,7 @@ class IntermediatePlan:
             "stretch": self.stretch,
             "clip": self.clip,
             "seed": self.seed,
+            "order": self._order,
             "grid_bits": GRID_BITS,
             "gamma": GAMMA,
             "schemas": {schema.party: schema.to_data() for schema in self.schemas},
@@ -288,6 +291,11 @@ class IntermediatePlan:
             "rates": {owner: self.rate(owner) for owner in self.group.owners},
             "variances": [str(variance) for variance in self.variances],
         }
+
+    @cached_property
+    def _order(self) -> str:
+        # A library that shuffles differently would train on other pairs of rows; better it is named here.
+        return array_digest(public_permutation(self.rows, self.seed))
 
     @cached_property
     def hash(self) -> str:

@@ -23,7 +23,7 @@ from colonnade.protocols.charging import charge_first
 from colonnade.protocols.clipped_rows import CONSTANT
 from colonnade.protocols.intermediate_plan import GRID_BITS, IntermediatePlan
 from colonnade.protocols.intermediate_request import IntermediateRequest
-from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.protocols.session import confirm, prepare
 from colonnade.randomness import Randomness, public_permutation
 from colonnade.runtime.party import Party
@@ -69,11 +69,22 @@ async def intermediate_session(
     """Meet, compare jobs, introduce columns, align rows, compare plans, charge the whole run, train."""
     aligned, plan = await prepare(party, table, request)
     state = await intermediate_results(party, aligned, plan)
-    await confirm(party, "" if state is None else state.residuals.hexdigest())
+    if state is not None:
+        await _same_for_all(party, state)
+    await confirm(party, "")
     if state is None or aligned is None:
         return TrainedPart(plan, party.run, party.tainted, aligned, None)
     kept = plan.clipped.kept(aligned)
     return TrainedPart(plan, party.run, party.tainted, aligned, state.weights, kept)
+
+
+async def _same_for_all(party: Party, state: Descent) -> None:
+    """Owners, and nobody else, compare a digest of the residuals: one message went to all of them."""
+    mine = state.residuals.hexdigest()
+    said = await exchange(party, "comparison", Message({"digest": mine}), party.group.owners)
+    for message in said.values():
+        if message.text("digest") != mine:
+            raise message.wrong("it holds other residuals: the active party did not tell everybody the same")
 
 
 async def intermediate_results(
