@@ -81,8 +81,9 @@ class _Part:
     part: object
 
     def draw(self, shape, randomness):
-        found = self.part.draw(shape, randomness)
-        self.of.drawn.append(found * (not self.of.silent))
+        if self.of.silent:
+            return np.zeros(shape, dtype=np.int64)
+        self.of.drawn.append(self.part.draw(shape, randomness))
         return self.of.drawn[-1]
 
 
