@@ -51,7 +51,7 @@ def study(data: Path, quick: bool) -> list[Section]:
         _hyper_parameters(sets["Breast"], runs=runs),
         _methods("Breast", sets["Breast"], runs=runs, drawn=True),
         _methods("Credit", sets["Credit"], runs=runs, drawn=True),
-        running_time(sizes=(10_000, 20_000, 40_000, 100_000), epochs=(1, 2, 4, 10), encrypted_most=40_000),
+        running_time(sizes=(10_000, 20_000, 40_000, 100_000), epochs=(1, 2, 4, 10), encrypted_most=20_000),
         poisson_regression(*visits(data), runs=runs),
     ]
 
