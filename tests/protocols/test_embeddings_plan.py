@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -162,6 +163,13 @@ def test_the_papers_regime_states_no_guarantee_and_charges_no_line():
     plan = plan_of(PAPER)
     assert plan.guarantees == () and plan.release("p0", run="r", reproducible=False).lines == ()
     assert "not end to end" in plan.statement and "not a guarantee" in plan.statement
+    assert "shows labels" in plan.statement and not [view for view in plan.views if view.unit == PartOf("h")]
+
+
+def test_labels_may_be_randomised_in_the_papers_regime_too():
+    plan = plan_of(replace(PAPER, label_epsilon=2.0))
+    assert plan.label_beta == Fraction(380797, 1000000) and "randomised labels" in plan.statement
+    assert PoissonBinomial(1, 1, plan.label_beta) in event(plan, PartyView("p0"), PartOf("h")).events
 
 
 def test_an_owner_is_charged_for_its_own_part_and_for_whole_records_but_not_for_its_own_look():

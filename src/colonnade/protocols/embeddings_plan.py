@@ -218,13 +218,18 @@ class EmbeddingsPlan:
     @property
     def statement(self) -> str:
         """What the regime means for what is claimed."""
+        labels = (
+            "gradients are computed from randomised labels"
+            if self.label_noise is not None
+            else "the returned gradient shows labels to every party"
+        )
         return {
             "frozen": "frozen: local networks are public or random, only the fusion model learns, and nothing is sent "
             "back. What is stated holds end to end. Labels do not leave their holder.",
             "private-local": "private-local: local networks learn with clipped and noised steps, and gradients are "
             "computed from randomised labels. What is stated holds end to end.",
             "paper": "paper: per-embedding release, not end to end. Local networks learn from exact gradients, so that "
-            "a record also acts on every later embedding, and the returned gradient shows labels to every party. "
+            f"a record also acts on every later embedding, and {labels}. "
             "Public data only; paper formula, not a guarantee.",
         }[self.regime]
 

@@ -31,10 +31,10 @@ class EmbeddingsRequest:
     """What the parties want, before anybody has said how many rows or which columns there are.
 
     ε and δ are for what the label holder learns about one party's part of one record. `beta` is given in the paper's
-    regime, which calibrates nothing, and nowhere else. `label_epsilon` is what fellow parties may learn about a label
-    in the private-local regime; `local_share` is the part of ε that embeddings get before local learning gets the
-    rest. `parameters` bounds the size of a local network. `held_out` is the share of records that only early stopping
-    looks at, charged like the others.
+    regime, which calibrates nothing, and nowhere else. `label_epsilon` is what fellow parties may learn about a label:
+    if it is not given, ε in the private-local regime and no bound in the paper's. `local_share` is the part of ε that
+    embeddings get before local learning gets the rest. `parameters` bounds the size of a local network. `held_out` is
+    the share of records that only early stopping looks at, charged like the others.
 
     >>> EmbeddingsRequest(task="classification", epsilon=4.0).to_data()["regime"]
     'frozen'
@@ -142,6 +142,8 @@ def _blank(
 def _with_noise(blank: EmbeddingsPlan, request: EmbeddingsRequest, hiding: list[str]) -> EmbeddingsPlan:
     plan = blank
     if plan.regime == "paper":
+        if request.label_epsilon is not None:
+            plan = _with_label_noise(plan, request.label_epsilon)
         if plan.mechanism == "poisson-binomial":
             return plan
         figure = local_variance(
@@ -177,12 +179,7 @@ def _with_noise(blank: EmbeddingsPlan, request: EmbeddingsRequest, hiding: list[
         digits=4,
     )
     labels = plan.epsilon if request.label_epsilon is None else request.label_epsilon
-    plan = replace(
-        plan,
-        update_variance=variance,
-        label_trials=1,
-        label_beta=_coin_beta(labels / plan.label_coordinates),
-    )
+    plan = _with_label_noise(replace(plan, update_variance=variance), labels)
     for view in plan.views:
         if view.unit == OthersPart() and math.isinf(cost_of(view.event, plan.delta).epsilon):
             raise PlanError(
@@ -191,6 +188,11 @@ def _with_noise(blank: EmbeddingsPlan, request: EmbeddingsRequest, hiding: list[
                 "a smaller local_share."
             )
     return plan
+
+
+def _with_label_noise(plan: EmbeddingsPlan, epsilon: float) -> EmbeddingsPlan:
+    beta = _coin_beta(epsilon / plan.label_coordinates)
+    return replace(plan, label_trials=1, label_beta=beta)
 
 
 def _coin_beta(epsilon: float) -> Fraction:
@@ -238,6 +240,9 @@ def _check(request: EmbeddingsRequest, group: Group, schemas: tuple[PublicSchema
 
 def _check_noise(request: EmbeddingsRequest) -> None:
     paper = request.regime == "paper"
+    labels = request.label_epsilon
+    if labels is not None and not (math.isfinite(labels) and labels > 0):
+        raise PlanError(f"label_epsilon = {labels!r} is not a positive number.")
     if request.mechanism == "none" and not paper:
         raise PlanError(
             "mechanism 'none' sends embeddings as they are. It is a baseline for public data: use regime 'paper'."
@@ -257,10 +262,6 @@ def _check_noise(request: EmbeddingsRequest) -> None:
         raise PlanError(f"regime {request.regime!r} needs ε. Try 8.")
     if not 0 < request.local_share < 1:
         raise PlanError(f"local_share = {request.local_share!r} is a share of ε between 0 and 1.")
-    if request.label_epsilon is not None and not (
-        math.isfinite(request.label_epsilon) and request.label_epsilon > 0
-    ):
-        raise PlanError(f"label_epsilon = {request.label_epsilon!r} is not a positive number.")
 
 
 def check_batch(batch: int, embedding: int) -> None:
