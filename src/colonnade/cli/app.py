@@ -25,6 +25,7 @@ from colonnade.cli import (
     ledger,
     party,
     plan,
+    predict,
     privacy,
     report,
     runs,
@@ -63,6 +64,7 @@ app.command("align")(align.align)
 app.command("train")(train.train)
 app.command("compare")(compare.compare)
 app.command("attack")(attack.attack)
+app.command("predict")(predict.predict)
 app.command("runs")(runs.runs)
 app.command("show")(show.show)
 app.command("report")(report.report)

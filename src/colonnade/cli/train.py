@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from colonnade.learn.release import MomentRelease
 
 RUNS = Path("runs")
-MODEL = "model.json"
-PARTIES = "parties"
 EXAMPLE = """
 Each party's own file is NAME.toml beside the job, or given with --party. All parties run in this process, each with
 its own table and ledger, and talk only through their channels.
@@ -109,8 +107,11 @@ def _write_run(
     folder: Folder, job: Job, federation: Federation, found: MomentRelease | Learnt
 ) -> tuple[dict[str, Any], ColonnadeError | None]:
     """Release, facts and page into the draft; what could not be learnt is a note in them."""
+    from colonnade.learn.people import People
     from colonnade.learn.release import MomentRelease
+    from colonnade.learn.scoring import PARTIES, PEOPLE
     from colonnade.learn.training import train_on
+    from colonnade.randomness import SystemRandomness
     from colonnade.report.facts import run_facts
     from colonnade.report.party import party_pages
 
@@ -133,6 +134,8 @@ def _write_run(
     # In one process one user is every party; each page is for its own party and leaves this folder with nobody else.
     own = folder.draft / PARTIES
     own.mkdir(exist_ok=True)
+    for party, aligned in federation.runs[-1].aligned.items():
+        People.of(aligned.table.ids(), SystemRandomness()).save(own / f"{party}.{PEOPLE}")
     for party, page in party_pages(federation.runs[-1], federation, name=job.name).items():
         (own / f"{party}.html").write_text(page, encoding="utf-8")
     return facts, failure
@@ -148,6 +151,7 @@ def _write_model(
 ) -> None:
     """The model as JSON; where the weights stay with their parties, each party's in its own folder."""
     from colonnade.learn.model_file import model_file, parts_of
+    from colonnade.learn.scoring import MODEL, PARTIES
 
     if model is None:
         return

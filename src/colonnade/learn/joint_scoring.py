@@ -77,7 +77,7 @@ def linear_terms(frame: Frame, coefficients: Array) -> dict[str, Terms]:
     >>> sorted(linear_terms(Frame(encoders, LabelBlock(None)), np.ones((1, 2))))
     ['bank', 'shop']
     """
-    scale = math.sqrt(sum(encoder.attributes for _, encoder in frame.encoders))
+    scale = math.sqrt(frame.attributes)
     terms: dict[str, Terms] = {}
     start = 0
     for party, encoder in frame.encoders:
@@ -89,7 +89,7 @@ def linear_terms(frame: Frame, coefficients: Array) -> dict[str, Terms]:
 
 def linear_bound(frame: Frame, coefficients: Array) -> float:
     """No party's term of this linear predictor is larger: a block of an attribute has norm at most 1."""
-    scale = math.sqrt(sum(encoder.attributes for _, encoder in frame.encoders))
+    scale = math.sqrt(frame.attributes)
     largest, start = 0.0, 0
     for _, encoder in frame.encoders:
         part = np.asarray(coefficients)[:, start : start + encoder.width]

@@ -178,10 +178,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         return np.asarray(release.features(rows) @ self.coef_.T + self.intercept_)
 
     def _codes(self, rows: Rows) -> NDArray[np.int64]:
-        scores = self._scores(rows)
-        if scores.shape[1] > 1:
-            return np.asarray(scores.argmax(axis=1))
-        return np.asarray(scores[:, 0] > math.log(self.threshold / (1.0 - self.threshold)), dtype=np.int64)
+        return class_codes(self._scores(rows), self.threshold)
 
     def _check(self) -> None:
         at_least("ridge", self.ridge, 0.0)
@@ -195,3 +192,14 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         at_least("threshold", self.threshold, 0.0, strict=True)
         if not self.threshold < 1.0:
             raise InputError(f"threshold = {self.threshold!r} is a probability below 1.")
+
+
+def class_codes(scores: Array, threshold: float = 0.5) -> NDArray[np.int64]:
+    """The number of the class that scores speak for: of two by the threshold, of more by the largest.
+
+    >>> class_codes(np.array([[-1.0], [2.0]])).tolist(), class_codes(np.array([[1.0, 3.0, 2.0]])).tolist()
+    ([0, 1], [1])
+    """
+    if scores.shape[1] > 1:
+        return np.asarray(scores.argmax(axis=1))
+    return np.asarray(scores[:, 0] > math.log(threshold / (1.0 - threshold)), dtype=np.int64)

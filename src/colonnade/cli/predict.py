@@ -1,0 +1,150 @@
+"""`colonnade predict`: scores of people by a model that a run left."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from colonnade.cli.screen import progress, say, say_json
+from colonnade.errors import InputError
+
+if TYPE_CHECKING:
+    from colonnade.learn.scoring import Scores
+
+SHOWN = 10
+EXAMPLE = """
+With --rows, all columns lie in one file and the model's weights were released: nothing is disclosed to anybody.
+
+With JOB, the columns lie with the parties of a job, whose own files name the people to score. They add up their parts
+under masks, and only the active party sees scores. An exact score less the active party's own part is the others' part
+for that person: the run says so, and refuses people the model was trained on; with --epsilon scores carry noise and
+are charged like any release.
+
+Examples (`colonnade demo` writes such files):
+
+  colonnade predict demo-run/run --rows new-patients.csv --id patient --output scores.csv
+
+  colonnade predict demo-run/run visits.toml
+"""
+
+
+def predict(
+    model: Path = typer.Argument(..., metavar="MODEL", help="The folder of a run, or its model.json."),
+    job: Path | None = typer.Argument(
+        None, metavar="JOB", help="A job (TOML) whose parties hold the people to score."
+    ),
+    rows: Path | None = typer.Option(
+        None, "--rows", "-r", metavar="FILE", help="A CSV or Parquet file with every column of the model."
+    ),
+    id_column: str = typer.Option(
+        "id", "--id", metavar="COLUMN", help="The column of --rows that names people."
+    ),
+    party: list[Path] = typer.Option(
+        [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
+    ),
+    epsilon: float | None = typer.Option(
+        None, "--epsilon", "-e", metavar="ε", help="Noisy scores at this ε for each person, charged."
+    ),
+    output: Path | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="A new CSV file for all scores; some are shown without it.",
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+) -> None:
+    """Score people by a model: anywhere where its weights were released, or between the parties of a job."""
+    from colonnade.learn.scoring import Stored, score_file
+
+    if (job is None) == (rows is None):
+        raise typer.BadParameter("give a JOB, or --rows FILE, and not both.")
+    if output is not None and output.exists():
+        raise InputError(f"--output: {output} exists already. Name another file, or remove it first.")
+    stored = Stored.load(model)
+    if rows is not None:
+        if stored.whole is None:
+            raise InputError(
+                f"{model}: the weights of this model stay with their parties, so it scores nobody in one place. Give "
+                "a JOB in which the parties score together."
+            )
+        found = score_file(stored.whole, rows, id_column=id_column)
+    else:
+        found = _between_parties(stored, job or Path(), party, epsilon, quiet=as_json)
+    if output is not None:
+        _write(output, found)
+    if as_json:
+        say_json(_facts(found, output))
+        return
+    _say(found, output)
+
+
+predict.__doc__ = f"{predict.__doc__}\n{EXAMPLE}"
+
+
+def _between_parties(
+    stored: Any, job: Path, given: list[Path], epsilon: float | None, *, quiet: bool
+) -> Scores:
+    from colonnade.learn.jobs import Job
+    from colonnade.learn.party_files import federation_of, party_files
+    from colonnade.learn.scoring import score_job
+
+    agreed = Job.load(job)
+    federation = federation_of(agreed, party_files(agreed, given))
+    with progress(not quiet) as advance:
+        federation.progress = advance
+        return score_job(stored, federation, epsilon=epsilon, delta=agreed.delta)
+
+
+def _rows(found: Scores) -> list[tuple[str, ...]]:
+    heads = ("id", *found.names, *(("predicted",) if found.predicted is not None else ()))
+    lines = [heads]
+    for place, person in enumerate(found.ids):
+        numbers = tuple(f"{value:.6g}" for value in found.values[place])
+        lines.append((person, *numbers, *((found.predicted[place],) if found.predicted is not None else ())))
+    return lines
+
+
+def _write(path: Path, found: Scores) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(_rows(found))
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        draft.write_text(text.getvalue(), encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise InputError(f"--output: {path} cannot be written ({error.strerror}).") from None
+
+
+def _facts(found: Scores, output: Path | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "people": len(found.ids),
+        "names": list(found.names),
+        "statement": found.statement,
+        "privacy": found.privacy,
+        "output": None if output is None else str(output),
+    }
+    if output is None:
+        facts["scores"] = [dict(zip(_rows(found)[0], line, strict=True)) for line in _rows(found)[1:]]
+    return facts
+
+
+def _say(found: Scores, output: Path | None) -> None:
+    from colonnade.report.text import table_lines, wrapped
+
+    for line in table_lines(_rows(found)[: SHOWN + 1]):
+        say(line)
+    if len(found.ids) > SHOWN:
+        say(
+            f"  and {len(found.ids) - SHOWN} more"
+            + ("" if output is not None else "; --output writes them all")
+        )
+    for line in wrapped(["", found.statement, *found.privacy.splitlines()], None):
+        say(line)
+    if output is not None:
+        say(f"\nScores: {output}")

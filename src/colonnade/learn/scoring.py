@@ -1,0 +1,175 @@
+"""Scores of people by a model from a file: anywhere by released weights, or between the parties of a job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.block import Block
+from colonnade.data.columns import Column
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.errors import DataError, InputError, PlanError
+from colonnade.learn.discriminant import probabilities
+from colonnade.learn.federation import Federation
+from colonnade.learn.frame import Frame
+from colonnade.learn.joint_scoring import linear_bound, linear_terms, score_jointly
+from colonnade.learn.logistic import class_codes
+from colonnade.learn.model_file import ModelFile
+from colonnade.learn.people import People
+from colonnade.protocols.joint_scores import ScoresRequest
+
+MODEL, PARTIES, PEOPLE = "model.json", "parties", "people.npz"
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What came out for each person: names of the numbers, the numbers, and where it says one the predicted class.
+
+    `statement` says what was disclosed to whom.
+    """
+
+    ids: tuple[str, ...]
+    names: tuple[str, ...]
+    values: Array
+    predicted: tuple[str, ...] | None
+    statement: str
+    privacy: str
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A model as it lies on the disk: whole, or in parts with their parties; and whom each party trained it on."""
+
+    whole: ModelFile | None
+    parts: Mapping[str, ModelFile]
+    people: Mapping[str, People]
+
+    @classmethod
+    def load(cls, path: Path) -> Stored:
+        """The model that a person means: a run's folder, or a model file."""
+        folder = path if path.is_dir() else path.parent
+        own = folder / PARTIES
+        people = {file.name.removesuffix(f".{PEOPLE}"): People.load(file) for file in own.glob(f"*.{PEOPLE}")}
+        if path.is_file():
+            found = ModelFile.load(path)
+            if found.party is not None:
+                raise InputError(
+                    f"{path} is {found.party}'s part of a model, and a part alone scores nobody. Give the folder of "
+                    "the run."
+                )
+            return cls(found, {}, people)
+        if (folder / MODEL).is_file():
+            return cls(ModelFile.load(folder / MODEL), {}, people)
+        parts = {
+            file.name.removesuffix(f".{MODEL}"): ModelFile.load(file)
+            for file in sorted(own.glob(f"*.{MODEL}"))
+        }
+        if not parts:
+            raise InputError(f"{path} holds no model. Give the folder of a finished run, or its {MODEL}.")
+        return cls(None, parts, people)
+
+
+def score_file(model: ModelFile, path: Path, *, id_column: str) -> Scores:
+    """Scores of people whose columns lie in one file, by released weights."""
+    columns = [
+        replace(column, name=name)
+        for name, column in zip(model.frame.column_names, _columns(model.frame), strict=True)
+    ]
+    table = Table("rows", path, Schema(id_column, tuple(columns)))
+    features = np.concatenate([_features(block, model.frame) for block in table.blocks()])
+    offset = _offset(model)
+    values, predicted = _read(model, features @ model.weights.T + offset)
+    statement = "The weights are released: scoring with them discloses nothing to anybody else."
+    return Scores(tuple(table.ids()), names_of(model), values, predicted, statement, str(model.privacy))
+
+
+def score_job(
+    stored: Stored, federation: Federation, *, epsilon: float | None = None, delta: float | None = None
+) -> Scores:
+    """Scores of the people of a federation; only the active party, or else the first one, sees them."""
+    any_part = stored.whole if stored.whole is not None else next(iter(stored.parts.values()))
+    model = stored.whole if stored.whole is not None else _joined(stored.parts)
+    if stored.whole is None and not federation.public:
+        raise PlanError(
+            f"the weights of method {any_part.method!r} stay with their parties because they were made with exact "
+            "values, and scores by them would disclose people they were trained on: no guarantee covers that. Nothing "
+            "was run. Train with a method that releases its model, such as 'moments', or declare public what is public."
+        )
+    missing = [party for party, _ in model.frame.encoders if party not in federation.tables]
+    if missing:
+        raise DataError(f"the model reads columns of {', '.join(missing)}, which takes no part in this job.")
+    receiver = federation.group.active or federation.group.owners[0]
+    request = ScoresRequest(
+        receiver=receiver,
+        width=len(model.weights),
+        bound=linear_bound(model.frame, model.weights),
+        weights="released" if stored.whole is not None else "public",
+        epsilon=epsilon,
+        delta=delta,
+        alignment=federation.alignment,
+    )
+    found = score_jointly(
+        federation, request, linear_terms(model.frame, model.weights), trained_on=stored.people
+    )
+    values, predicted = _read(model, found.sums + _offset(model))
+    return Scores(found.ids, names_of(model), values, predicted, found.statement, str(found.privacy))
+
+
+def names_of(model: ModelFile) -> tuple[str, ...]:
+    """What the numbers of a score are called."""
+    if model.kind == "PCA":
+        return tuple(f"component {number + 1}" for number in range(len(model.weights)))
+    label = model.frame.label
+    if model.kind == "LogisticRegression":
+        return tuple(f"probability of {name}" for name in label.classes)
+    return (label.label.column if label.label is not None else "prediction",)
+
+
+def _offset(model: ModelFile) -> Array:
+    """What is added to x · w: the intercept, or for components what their mean takes off."""
+    return -(model.weights @ model.offsets) if model.kind == "PCA" else model.offsets
+
+
+def _columns(frame: Frame) -> tuple[Column, ...]:
+    return tuple(column for _, encoder in frame.encoders for column in encoder.columns)
+
+
+def _features(block: Block, frame: Frame) -> Array:
+    """Rows of one file as features: each party's columns under the names that the frame gives them."""
+    names, parts = iter(frame.column_names), []
+    for _, encoder in frame.encoders:
+        own = {column.name: block.columns[next(names)] for column in encoder.columns}
+        parts.append(encoder.encode(Block(own, None, block.rows)))
+    return np.concatenate(parts, axis=1) / math.sqrt(frame.attributes)
+
+
+def _read(model: ModelFile, scores: Array) -> tuple[Array, tuple[str, ...] | None]:
+    """Scores as a person reads them: probabilities and classes, or numbers."""
+    if model.kind != "LogisticRegression":
+        return scores, None
+    names = model.frame.label.classes
+    return probabilities(scores), tuple(names[code] for code in class_codes(scores, model.threshold))
+
+
+def _joined(parts: Mapping[str, ModelFile]) -> ModelFile:
+    """The parts beside each other: only for public data, in one process."""
+    files = list(parts.values())
+    frame = Frame(
+        tuple(pair for part in files for pair in part.frame.encoders),
+        files[0].frame.label,
+        files[0].frame.attributes,
+    )
+    return replace(
+        files[0],
+        frame=frame,
+        weights=np.concatenate([part.weights for part in files], axis=1),
+        offsets=np.sum([part.offsets for part in files], axis=0),
+        party=None,
+    )

@@ -1,0 +1,114 @@
+"""`colonnade predict`: released models score anywhere, parties score together, and what would disclose is refused."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_project import Project, one_object, run, train
+
+from colonnade.learn.model_file import ModelFile
+from colonnade.learn.people import People
+from colonnade.randomness import SystemRandomness
+
+INPUT, PLAN, REFUSED = 3, 4, 5
+
+
+def joined(path: str) -> list[dict[str, str]]:
+    """Both parties' columns of everybody, in one file under new ids."""
+    with Path("bank.csv").open() as bank, Path("insurer.csv").open() as insurer:
+        others = {row["customer"]: row for row in csv.DictReader(insurer)}
+        rows = [row | others[row["customer"]] for row in csv.DictReader(bank) if row["customer"] in others]
+    with Path(path).open("w") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return rows
+
+
+def strangers(project: Project) -> None:
+    """The same people under ids that nobody trained on."""
+    for name in ("bank.csv", "insurer.csv"):
+        lines = project.path(name).read_text().splitlines()
+        project.path(name).write_text("\n".join([lines[0], *(f"new-{line}" for line in lines[1:])]) + "\n")
+
+
+def test_released_weights_score_a_file_anywhere(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(project, "--output", "run") == 0
+    rows = joined("people.csv")
+    assert run(["predict", "run", "--rows", "people.csv", "--id", "customer", "--output", "scores.csv"]) == 0
+    assert "discloses nothing to anybody else" in capsys.readouterr().out
+    model = ModelFile.load(Path("run/model.json")).estimator()
+    raw = {
+        "age": [float(row["age"]) for row in rows],
+        "claims": [float(row["claims"]) for row in rows],
+        "job": [row["job"] for row in rows],
+        "smoker": [row["smoker"] for row in rows],
+    }
+    found = list(csv.DictReader(Path("scores.csv").read_text().splitlines()))
+    assert [row["predicted"] for row in found] == model.predict(raw).tolist()
+    assert np.allclose(
+        [float(row["probability of high"]) for row in found], model.predict_proba(raw)[:, 1], rtol=1e-5
+    )
+    assert (
+        run(["predict", "run", "--rows", "people.csv", "--id", "customer", "--output", "scores.csv"]) == INPUT
+    )
+
+
+def test_parties_score_together_as_the_model_does_in_one_place(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--output", "run") == 0
+    strangers(project)
+    joined("people.csv")
+    capsys.readouterr()
+    assert run(["predict", "run", "--rows", "people.csv", "--id", "customer", "--json"]) == 0
+    alone = {line["id"]: line["predicted"] for line in one_object(capsys.readouterr().out)["scores"]}
+    assert run(["predict", "run/model.json", "job.toml", "--json"]) == 0
+    together = one_object(capsys.readouterr().out)
+    assert {line["id"]: line["predicted"] for line in together["scores"]} == alone
+    assert "is the other parties' part of it" in together["statement"]
+
+
+def test_people_that_a_model_was_trained_on_get_noisy_scores_or_none(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--output", "run") == 0
+    assert run(["predict", "run", "job.toml"]) != 0
+    assert "were trained on" in capsys.readouterr().err
+    assert run(["predict", "run", "job.toml", "--epsilon", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "They carry noise" in out and "Party bank learns at most" in out
+
+
+def test_weights_that_stay_with_their_parties_score_public_people_only(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.edit("job.toml", '"moments"', '"intermediate"')
+    assert train(project, "--output", "run") == 0
+    assert not Path("run/model.json").exists()
+    strangers(project)
+    assert run(["predict", "run", "job.toml"]) == PLAN
+    assert "no guarantee covers that" in capsys.readouterr().err
+    for party in ("bank", "insurer"):
+        project.edit(f"{party}.toml", 'dataset = "customers"', 'dataset = "customers"\npublic = true')
+    assert run(["predict", "run", "job.toml"]) == 0
+    assert run(["predict", "run", "--rows", "bank.csv"]) == INPUT
+    assert run(["predict", "run/parties/bank.model.json", "job.toml"]) == INPUT
+    assert "a part alone scores nobody" in capsys.readouterr().err
+
+
+def test_what_is_no_model_is_refused_by_name(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["predict", "nowhere", "job.toml"]) == INPUT
+    assert "nowhere holds no model" in capsys.readouterr().err
+    assert run(["predict", "nowhere"]) == 2
+
+
+def test_a_set_of_people_is_read_back_and_tells_members_from_strangers(tmp_path: Path) -> None:
+    names = [f"p{number}" for number in range(500)]
+    People.of(names, SystemRandomness()).save(tmp_path / "people.npz")
+    people = People.load(tmp_path / "people.npz")
+    assert len(people) == 500
+    assert all(name in people for name in names) and not any(f"q{name}" in people for name in names)
