@@ -23,6 +23,7 @@ from colonnade.cli import (
     federation,
     job,
     ledger,
+    new,
     party,
     plan,
     predict,
@@ -58,6 +59,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("new")(new.new)
 app.command("schema")(schema.schema)
 app.command("plan")(plan.plan)
 app.command("align")(align.align)

@@ -1,0 +1,59 @@
+"""`colonnade new`: files that lack only what a person has to say, and nothing over what is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_project import Project, run
+
+INPUT = 3
+
+
+def test_new_files_are_complete_once_the_blanks_are_filled_in(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = ["new", "houses/risk", "--party", "bank=bank.csv", "--party", "insurer=insurer.csv"]
+    assert run([*made, "--label", "bank:risk"]) == 0
+    assert "colonnade train houses/risk/job.toml" in capsys.readouterr().out
+    assert run(["schema", "--check", "houses/risk/bank.schema.toml"]) == INPUT
+    assert "label.classes: left blank" in capsys.readouterr().out
+    drafted = Path("houses/risk/bank.schema.toml").read_text()
+    assert "[columns.risk]" not in drafted and 'column = "risk"' in drafted
+    for party in ("bank", "insurer"):
+        filled = Path(f"{party}.schema.toml").read_text()
+        Path(f"houses/risk/{party}.schema.toml").write_text(filled)
+    assert run(["train", "houses/risk/job.toml", "--output", "run"]) == 0
+    assert run([*made, "--label", "bank:risk"]) == INPUT
+    assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--party", "bank=bank.csv"], "name at least two"),
+        (["--party", "bank", "--party", "insurer=insurer.csv"], "write NAME=DATA"),
+        (["--party", "bank=bank.csv", "--party", "bank=insurer.csv"], "named twice"),
+        (["--party", "bank=bank.csv", "--party", "insurer=insurer.csv"], "classification needs one"),
+        (
+            ["--party", "bank=bank.csv", "--party", "insurer=insurer.csv", "--label", "risk"],
+            "write PARTY:COLUMN",
+        ),
+        (
+            ["--party", "bank=bank.csv", "--party", "insurer=insurer.csv", "--label", "bonk:risk"],
+            "mean 'bank'",
+        ),
+        (
+            ["--party", "bank=bank.csv", "--party", "insurer=insurer.csv", "--label", "bank:rusk"],
+            "mean 'risk'",
+        ),
+        (["--party", "bank=bank.csv", "--party", "insurer=insurer.csv", "--task", "pcb"], "mean 'pca'"),
+        (["--party", "bank=bonk.csv", "--party", "insurer=insurer.csv", "--task", "pca"], "bonk.csv"),
+    ],
+)
+def test_what_is_written_wrongly_is_told_with_the_nearest_choice_and_leaves_no_folder(
+    project: Project, capsys: pytest.CaptureFixture[str], options: list[str], why: str
+) -> None:
+    assert run(["new", "risk", *options]) == INPUT
+    assert why in capsys.readouterr().err
+    assert not Path("risk").exists()
