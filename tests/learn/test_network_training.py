@@ -125,6 +125,26 @@ def test_a_fit_that_stopped_goes_on_from_its_folder_and_is_charged_once(tmp_path
     assert model.run_.result("p0").resumed
 
 
+def test_a_fit_that_goes_on_needs_no_budget_for_a_second_run(tmp_path, monkeypatch):
+    plan = NeuralClassifier(**PRIVATE).fit(federation_of(60)).plan_
+    whole = max(guarantee.epsilon for guarantee in plan.guarantees if guarantee.unit.name == "others-part")
+    federation = federation_of(60, budget=(1.2 * whole, 1e-5))
+    embed, calls = LocalNetwork.embed, []
+
+    def failing(self, rows):
+        calls.append(self.party)
+        if len(calls) == 5:
+            raise OSError("out of memory")
+        return embed(self, rows)
+
+    monkeypatch.setattr(LocalNetwork, "embed", failing)
+    with pytest.raises(OSError):
+        NeuralClassifier(**PRIVATE, checkpoint=tmp_path).fit(federation)
+    with pytest.raises(BudgetExceeded):
+        NeuralClassifier(**PRIVATE).fit(federation)
+    assert NeuralClassifier(**PRIVATE, checkpoint=tmp_path).fit(federation).run_.result("p0").resumed
+
+
 def test_early_stopping_ends_all_parties_and_keeps_the_curve():
     federation = federation_of(80, public=True)
     model = NeuralClassifier(

@@ -64,6 +64,11 @@ async def embeddings_session(
     order = _order(party, aligned, log) if resumed and aligned is not None else None
     brought = bring(aligned, plan, order)
     check_brought(party, plan, brought)
+    if log is not None and not resumed:
+        # Before the charge, so that a run that was paid for can always go on.
+        for each in (brought.contributor, brought.fusion):
+            if each is not None:
+                each.save(0)
     release = plan.release(party.name, run=begun.run, reproducible=begun.reproducible)
     if resumed:
         party.ledger.charge(release, party.dataset)

@@ -118,7 +118,7 @@ class EmbeddingsPlan:
     @cached_property
     def encoders(self) -> dict[str, Encoder]:
         """How each contributor's columns become the numbers that its network reads."""
-        return {schema.party: Encoder(schema.columns, "linear") for schema in self.schemas if schema.columns}
+        return {schema.party: schema.encoder("linear") for schema in self.schemas if schema.columns}
 
     @cached_property
     def label(self) -> LabelBlock:

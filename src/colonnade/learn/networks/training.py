@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
 from colonnade.errors import InputError, PlanError
+from colonnade.learn.federation import Federation, Run
 from colonnade.learn.networks.fusion import FusionModel, fit_on_sums, solve_on_sums, targets_of
 from colonnade.learn.networks.modules import ImageShape, from_seed, local_network
 from colonnade.learn.networks.parts import Indices, LocalNetwork
@@ -27,10 +28,7 @@ from colonnade.protocols.embeddings_request import EmbeddingsRequest
 from colonnade.protocols.run_log import RunLog
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Outcome
-
-if TYPE_CHECKING:
-    from colonnade.learn.federation import Federation, Run
+from colonnade.runtime.run import Outcome, Program
 
 Networks = str | Mapping[str, nn.Module]
 
@@ -158,7 +156,7 @@ def modules_for(tables: Mapping[str, Table], settings: Settings, embedding: int)
         if not table.schema.columns:
             continue
         if isinstance(settings.networks, str):
-            encoder = Encoder(table.schema.columns, "linear")
+            encoder = table.schema.encoder("linear")
             modules[party] = local_network(
                 settings.networks,
                 party=party,
@@ -176,6 +174,18 @@ def modules_for(tables: Mapping[str, Table], settings: Settings, embedding: int)
                 "one for every party that owns columns."
             )
     return modules
+
+
+def _run(
+    federation: Federation, session: Program, request: EmbeddingsRequest, *, begun: bool
+) -> Run[EmbeddingsPlan]:
+    """A new run is asked for first, as always; one that goes on was charged, and its ledgers know it by its name."""
+    if not begun:
+        return federation.run(session, request)
+    outcome = federation._run(session, request)
+    run = Run(outcome.results[federation.group.server].plan, outcome)
+    federation.runs.append(run)
+    return run
 
 
 def finish(fusion: FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan, *, linear: bool) -> None:
@@ -219,7 +229,7 @@ def train(federation: Federation, request: EmbeddingsRequest, settings: Settings
     async def session(party: Party, table: Table | None, asked: EmbeddingsRequest) -> TrainedEmbeddings:
         return await embeddings_session(party, table, asked, brings[party.name], logs.get(party.name))
 
-    run = federation.run(session, request)
+    run = _run(federation, session, request, begun=any(log.begun is not None for log in logs.values()))
     plan = run.plan
     holder: TrainedEmbeddings = run.result(plan.receiver)
     fusion: Any = holder.brought.fusion
