@@ -227,5 +227,5 @@ def test_one_shot_guesses_are_nearer_to_the_truth_than_what_arrived():
     own = rows.normal(size=(5000, 2))
     truth = own @ [[1.0], [0.5]] + rows.normal(size=(5000, 1)) / 2
     noisy = truth + rows.normal(size=(5000, 1)) * 3
-    guess = calibrated(own, noisy, np.array([3.0]))
+    guess = calibrated(own, noisy, np.array([3.0]), typical=np.array([1.0]))
     assert np.std(guess - truth) < 0.25 * np.std(noisy - truth)

@@ -6,6 +6,8 @@ true one (regression calibration) before it fits. That is computation on what ha
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +28,7 @@ from colonnade.protocols.linear_models import Loss
 from colonnade.protocols.noisy_columns import NoisyColumns, NoisyColumnsRequest, noisy_columns_session
 
 Array = NDArray[np.float64]
+_SHIFT = 0.25
 KEPT = (
     "The active party has all the weights and has told nobody: they are made with its own exact columns and labels, "
     "which no guarantee here covers."
@@ -97,7 +100,14 @@ def _fitted(received: NoisyColumns, loss: Loss, options: OneShotOptions) -> tupl
     deviations = np.concatenate(
         [np.full(plan.clipped.encoders[owner].width, plan.sigma(owner)) for owner in plan.passive]
     )
-    guessed = calibrated(own, noisy, deviations)
+    typical = np.concatenate(
+        [
+            np.full(encoder.width, plan.clipped.cap(owner) ** 2 / encoder.width)
+            for owner, encoder in plan.clipped.encoders.items()
+            if owner != plan.active
+        ]
+    )
+    guessed = calibrated(own, noisy, deviations, typical=typical)
     constant = np.full((plan.rows, 1), CONSTANT)
     targets = loss.targets(table.schema.label, labels)
     found = solve(
@@ -108,27 +118,39 @@ def _fitted(received: NoisyColumns, loss: Loss, options: OneShotOptions) -> tupl
     for owner in plan.passive:
         width = plan.clipped.encoders[owner].width
         part = found[start : start + width]
-        weights[owner] = part * min(1.0, options.radius / max(float(np.linalg.norm(part)), 1e-300))
+        # Noise also hides where the columns' means lie; longer weights would shift every score by more than this.
+        longest = min(options.radius, _SHIFT * math.sqrt(plan.rows) / plan.sigma(owner))
+        weights[owner] = part * min(1.0, longest / max(float(np.linalg.norm(part)), 1e-300))
+        # What is cut off was part of the mean score, which the constant keeps.
+        centre = guessed[:, start : start + width].mean(axis=0)
+        weights[plan.active][-1] += float(centre @ (part - weights[owner])) / CONSTANT
         start += width
     return weights, table.schema.label
 
 
-def calibrated(own: Array, noisy: Array, deviations: Array) -> Array:
+def calibrated(own: Array, noisy: Array, deviations: Array, *, typical: Array) -> Array:
     """The best linear guess at rows that arrived with noise of these deviations, given the party's own exact rows.
 
+    In directions whose variance the noise hides, below the edge of what noise alone shows in so many rows, the
+    guess takes the `typical` variance of an entry, which is public.
+
     >>> rows = np.random.default_rng(1).normal(size=(4000, 1))
-    >>> guess = calibrated(np.zeros((4000, 1)), rows * [[1.0]], np.array([1e-9]))
+    >>> guess = calibrated(np.zeros((4000, 1)), rows, np.array([1e-9]), typical=np.ones(1))
     >>> bool(np.abs(guess - rows).max() < 1e-3)
     True
     """
     seen = np.concatenate((own, noisy), axis=1)
     centre = seen.mean(axis=0)
     spread = np.cov(seen - centre, rowvar=False).reshape(seen.shape[1], seen.shape[1])
-    start = own.shape[1]
-    # Of the noisy block, what is left when the noise's own variance is taken off, and nothing below 0.
-    values, vectors = np.linalg.eigh(spread[start:, start:] - np.diag(deviations**2))
-    true = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    with_true = np.concatenate((spread[:start, start:], true))
+    start, ratio = own.shape[1], noisy.shape[1] / len(noisy)
+    # Scaled so that noise has variance 1 everywhere; Marchenko and Pastur's edge is (1 + √(d/n))².
+    scaled = spread[start:, start:] / np.outer(deviations, deviations)
+    values, vectors = np.linalg.eigh(scaled)
+    usual = np.einsum("ij,i->j", vectors**2, typical / deviations**2)
+    true = np.where(values > (1 + np.sqrt(ratio)) ** 2, values - 1.0, usual)
+    covariance = (vectors * true) @ vectors.T * np.outer(deviations, deviations)
+    with_true = np.concatenate((spread[:start, start:], covariance))
+    spread[start:, start:] = covariance + np.diag(deviations**2)
     ridge = 1e-9 * max(float(np.trace(spread)) / len(spread), 1e-12)
     weights = np.linalg.solve(spread + ridge * np.eye(len(spread)), with_true)
     return np.asarray(centre[start:] + (seen - centre) @ weights)
