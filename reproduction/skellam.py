@@ -59,7 +59,7 @@ def study(data: Path, quick: bool) -> list[Section]:
         ),
         picture_section(network, epsilon=0.25),
         gradients_section(
-            incomes(data, "TX"), incomes(data, TUNED_ON), epsilons=(1.0, 4.0), splits=3, paper=True
+            incomes(data, "TX"), incomes(data, TUNED_ON), epsilons=(1.0, 4.0), splits=2, paper=True
         ),
         _not_run(),
     ]

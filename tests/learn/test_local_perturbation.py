@@ -126,6 +126,13 @@ def test_at_epsilon_one_a_release_captures_what_perturbed_rows_do_not():
     assert shared > 0.45 > alone + 0.05
 
 
+def test_noise_alone_shows_no_direction_even_with_few_rows():
+    """Thirty rows of four columns at ε = 1: the spectrum of noise is wide, and none of it is believed."""
+    tables, _, _ = tables_of(30, "pca")
+    with pytest.warns(UserWarning, match="0 of 4 directions"):
+        assert PCA(epsilon=1.0, method="local").fit(federation(tables)).learnable_rank_ == 0
+
+
 def test_rows_past_what_noise_can_reach_are_refused(monkeypatch):
     tables, _, _ = tables_of(50, "pca")
     original = local_perturbation.tell

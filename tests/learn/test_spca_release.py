@@ -55,6 +55,13 @@ def test_a_coarse_grid_finds_the_same_directions(gamma):
     assert captured == pytest.approx(best.explained_variance_ratio_.sum(), rel=0.02 if gamma > 4 else 0.1)
 
 
+def test_what_rounding_adds_is_not_taken_for_directions():
+    """At γ = 4 rounding lifts every eigenvalue by up to n/4γ², far past the noise: two directions are there."""
+    model = PCA(epsilon=8.0, method="spca", options={"gamma": 4}).fit(federation())
+    assert model.learnable_rank_ <= 3
+    assert np.linalg.eigvalsh(model.releases_[0].gram).min() > 2 * model.releases_[0].noise
+
+
 def test_retry_keeps_the_bound_of_the_paper_in_the_plan():
     source = federation()
     plan = request(Asked("pca", 1.0, 1e-5, options=SpcaOptions(gamma=16)), "auto").plan(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -29,8 +30,8 @@ def request(asked: Asked, alignment: Alignment) -> LocalRequest:
 def perturbed_release(found: PerturbedMoments) -> MomentRelease:
     """The published moments without what noise adds to the diagonal on average, nσ²; the constant is known exactly.
 
-    `mu`, half the variance on the diagonal elsewhere, is here the variance of an entry off the diagonal averaged over
-    entries: nσ⁴ from noise times noise, and at most 2σ²·n‖z‖²/d from noise times rows.
+    `mu` is such that 2s√d is again the largest eigenvalue that noise alone shows, σ²(√n + √d)² − nσ² here, with at most
+    2σ²·n‖z‖²/d more of variance in an entry from noise times rows.
     """
     plan = found.plan
     columns, variance = plan.columns, plan.sigma_squared
@@ -39,14 +40,16 @@ def perturbed_release(found: PerturbedMoments) -> MomentRelease:
     matrix[:edge, :edge] = found.matrix - np.diag(np.full(edge, round(plan.rows * variance)))
     matrix[edge, :edge] = matrix[:edge, edge] = one * found.sums
     matrix[edge, edge] = plan.rows * one**2
-    bound = Fraction(plan.bound_of_all_but(None), plan.size)
+    bound = plan.bound_of_all_but(None) / plan.size
+    entry = math.sqrt(plan.rows * float(variance) * (float(variance) + 2 * bound))
+    spread = entry + float(variance) * math.sqrt(plan.size) / 2
     return MomentRelease(
         matrix=matrix,
         gamma=columns.gamma,
         rows=plan.rows,
         encoders=tuple(columns.encoders.items()),
         label=columns.label,
-        mu=plan.rows * variance * (variance + 2 * bound),
+        mu=Fraction(spread**2),
         guarantees=plan.guarantees,
         plan=plan.hash,
         run=found.run,

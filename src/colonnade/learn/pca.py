@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from colonnade.data.quantizer import LEAST_GAMMA_NEAREST
 from colonnade.errors import InputError
 from colonnade.learn.columns import Rows
 from colonnade.learn.fitting import CountsFeatures, NoiseWarning, ReleaseSource, begin, fitted, obtain
@@ -104,7 +105,7 @@ class PCA(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         begin(self, release)
         self._check_width(release.columns)
         scatter = _scatter(release)
-        found = principal_directions(scatter, centre=self.centre)
+        found = principal_directions(scatter, centre=self.centre, lift=_lift(release))
         kept = found.learnable if wanted is None else int(wanted)
         if kept > found.learnable or not kept:
             warnings.warn(
@@ -169,6 +170,11 @@ def _scatter(release: MomentRelease) -> Scatter:
     return Scatter(
         float(release.rows), np.zeros(release.columns), moments.gram, moments.noise, moments.border
     )
+
+
+def _lift(release: MomentRelease) -> float:
+    """The most that stochastic rounding adds to a diagonal entry on average, ¼ of a unit a row, on coarse grids."""
+    return release.rows / (4.0 * release.gamma**2) if release.gamma < LEAST_GAMMA_NEAREST else 0.0
 
 
 def _signs(directions: Array) -> Array:

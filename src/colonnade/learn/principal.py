@@ -29,7 +29,7 @@ class Principal:
     learnable: int
 
 
-def principal_directions(scatter: Scatter, *, centre: bool = True) -> Principal:
+def principal_directions(scatter: Scatter, *, centre: bool = True, lift: float = 0.0) -> Principal:
     """All directions, strongest first.
 
     Centred, they are the eigenvectors of T = G − nμμᵀ. Not centred, they are those of T + nμμᵀ with μ
@@ -37,6 +37,8 @@ def principal_directions(scatter: Scatter, *, centre: bool = True) -> Principal:
     stand out of 2s√d by itself, and with thousands of columns it is often all that can be learned. The
     squares are those that the rows have along the directions returned, not those seen: `deflated` for T,
     and likewise for the mean, whose length is seen too large by (s/c)²d/n².
+
+    `lift` is how much rounding on a coarse grid may have added to the diagonal: a direction must stand out of that too.
 
     >>> scatter = Scatter(10.0, np.array([0.0, 2.0]), np.diag([5.0, 1.0]), noise=0.0, border=0.7)
     >>> principal_directions(scatter).squares
@@ -48,7 +50,7 @@ def principal_directions(scatter: Scatter, *, centre: bool = True) -> Principal:
     observed, vectors = np.linalg.eigh(scatter.matrix)
     observed, vectors = observed[::-1], vectors[:, ::-1]
     squares = deflated(observed, scatter.noise)
-    learnable = learnable_rank(observed, scatter.noise)
+    learnable = learnable_rank(observed - lift, scatter.noise)
     total = float(observed.sum())
     length = float(scatter.mean @ scatter.mean)
     lift = (scatter.noise / (scatter.border * scatter.count)) ** 2 * len(observed)

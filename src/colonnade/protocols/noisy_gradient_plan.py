@@ -359,7 +359,7 @@ def plan_gradient(
             f"this trains on a label of two classes; {plan.label_holder} declares {len(plan.label.classes)}. "
             "Use the method 'moments' for more."
         )
-    mu = calibrate(plan.sampled, epsilon=epsilon, delta=delta)
+    mu = calibrate(plan.sampled, epsilon=epsilon, delta=delta, digits=4)
     try:
         plan = replace(plan, mu=mu)
         _ = plan.field  # refuses here, before any data is touched, what could wrap around
