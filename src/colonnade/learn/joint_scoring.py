@@ -88,13 +88,13 @@ def linear_terms(frame: Frame, coefficients: Array) -> dict[str, Terms]:
 
 
 def linear_bound(frame: Frame, coefficients: Array) -> float:
-    """No party's term of this linear predictor is larger: a block of an attribute has norm at most 1."""
-    scale = math.sqrt(frame.attributes)
+    """No party's term of this linear predictor is larger: m_q attributes make a block of norm at most √m_q."""
+    attributes = sum(encoder.attributes for _, encoder in frame.encoders)
     largest, start = 0.0, 0
     for _, encoder in frame.encoders:
         part = np.asarray(coefficients)[:, start : start + encoder.width]
-        reach = sum(np.linalg.norm(part[:, span], axis=1) for span in encoder.spans.values())
-        largest = max(largest, float(np.max(reach)) / scale if encoder.columns else 0.0)
+        reach = math.sqrt(encoder.attributes / attributes) * float(np.linalg.norm(part, axis=1).max())
+        largest = max(largest, reach)
         start += encoder.width
     # A little more than any rounding of floats could add.
     return max(1e-6, largest * (1 + 1e-9))
