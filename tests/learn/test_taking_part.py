@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,132 +9,36 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cells import addresses, cells
 from certificates import DAY, NOW, Root
 from kits import make_kit
+from relayed_jobs import houses, run_job
+from two_houses import (
+    MEMBERS,
+    MOMENTS,
+    PARTIES,
+    charges,
+    in_process,
+    job_text,
+    policy_text,
+    split,
+    write_party,
+)
 
-from colonnade.data.schema import Schema
-from colonnade.data.table import Table
-from colonnade.learn.federation import Federation
 from colonnade.learn.jobs import Job
-from colonnade.learn.method import Asked
-from colonnade.learn.methods import train_with
 from colonnade.learn.policy import Policy
 from colonnade.learn.release import MomentRelease
-from colonnade.learn.taking_part import LOG, OUTCOME, take_part
+from colonnade.learn.taking_part import LOG, OUTCOME
 from colonnade.learn.training import request_of
-from colonnade.ledger import Ledger
-from colonnade.runtime.flare import FlareChannel
 from colonnade.runtime.kit import Kit
 
 ROOT = Root.make()
-PARTIES = ("bank", "shop")
-MEMBERS = (*PARTIES, "server")
-ROWS = 60
-SEED = 7
-MOMENTS = 'task = "classification"\nmethod = "moments"'
-SPLIT = 'task = "classification"\nmethod = "intermediate"\noptions = {epochs = 2}'
-
-
-def job_text(kind: str = MOMENTS, *, epsilon: float = 1.0, timeout: float = 30) -> str:
-    parties = json.dumps(list(PARTIES))
-    return (
-        f'name = "risk"\n{kind}\nparties = {parties}\nactive = "bank"\nepsilon = {epsilon}\ndelta = 1e-5\n'
-        f"timeout = {timeout}\n"
-    )
-
-
-def columns(party: str) -> dict[str, Any]:
-    drawn = np.random.default_rng(len(party))
-    values: dict[str, Any] = {"id": [f"p{row}" for row in range(ROWS)]}
-    values |= {f"{party}_{at}": drawn.uniform(0, 1, ROWS).round(3) for at in range(2)}
-    if party == "bank":
-        values["risk"] = np.where(drawn.uniform(size=ROWS) < 0.5, "low", "high")
-    return values
-
-
-def schema(party: str) -> str:
-    text = 'id = "id"\n'
-    for at in range(2):
-        text += f'columns.{party}_{at} = {{kind = "numeric", low = 0, high = 1}}\n'
-    return text + (
-        'label = {column = "risk", kind = "classes", classes = ["low", "high"]}\n' if party == "bank" else ""
-    )
-
-
-def policy(party: str, *, methods: str = '["moments", "intermediate"]', epsilon: float = 9.0) -> str:
-    others = json.dumps([other for other in PARTIES if other != party])
-    return f'methods = {methods}\nparties = {others}\ndelta = 1e-5\nepsilon = {{"*" = {epsilon}}}\n'
-
-
-def write_party(folder: Path, party: str, *, budget: float = 20.0) -> None:
-    values = columns(party)
-    lines = [",".join(values), *(",".join(str(values[name][row]) for name in values) for row in range(ROWS))]
-    (folder / f"{party}.csv").write_text("\n".join(lines))
-    (folder / f"{party}.schema.toml").write_text(schema(party))
-    (folder / f"{party}.policy.toml").write_text(policy(party))
-    (folder / f"{party}.toml").write_text(
-        f'party = "{party}"\ndata = "{party}.csv"\nschema = "{party}.schema.toml"\ndataset = "d"\n'
-        f'ledger = "{party}.ledger"\nbudget = [{{epsilon = {budget}, delta = 1e-5}}]\n'
-    )
+SPLIT = split(2)
 
 
 @pytest.fixture
 def kits(tmp_path: Path) -> dict[str, Kit]:
     """Every member's kit, and every party's own files, in one folder."""
-    made = {name: make_kit(tmp_path / "kits", ROOT, name) for name in MEMBERS}
-    for party in PARTIES:
-        write_party(tmp_path, party)
-        files = {"party": str(tmp_path / f"{party}.toml"), "policy": str(tmp_path / f"{party}.policy.toml")}
-        made[party].tell_site({**files, "noise_seed": SEED})
-    made["server"].tell_site({"noise_seed": SEED})
-    return made
-
-
-def run_job(
-    kits: dict[str, Kit],
-    *,
-    texts: dict[str, str] | None = None,
-    relay: Callable[[Any], Any] | None = None,
-    job_id: str = "j1",
-    resumes: str = "",
-) -> dict[str, dict[str, Any]]:
-    """All members of a job at once, each with its own kit; returns every member's outcome."""
-    texts = texts or dict.fromkeys(MEMBERS, job_text())
-    with cells(PARTIES, relay=relay) as made:
-        channels = {name: FlareChannel(name, made[name], addresses(made)) for name in MEMBERS}
-
-        async def main() -> list[dict[str, Any]]:
-            return await asyncio.gather(
-                *(
-                    take_part(
-                        channels[name],
-                        kits[name],
-                        member=name,
-                        job=Job.parse(texts[name]),
-                        job_id=job_id,
-                        resumes=resumes,
-                    )
-                    for name in MEMBERS
-                )
-            )
-
-        outcomes = asyncio.run(main())
-    return dict(zip(MEMBERS, outcomes, strict=True))
-
-
-def entries(tmp_path: Path, party: str) -> list[str]:
-    path = tmp_path / f"{party}.ledger"
-    return [entry.kind for entry in Ledger.open(path).entries()] if path.exists() else []
-
-
-def in_process(kind: str) -> Federation:
-    tables = [Table.from_arrays(party, columns(party), Schema.parse(schema(party))) for party in PARTIES]
-    federation = Federation(tables, budget=(50.0, 1e-5), noise_seed=SEED)
-    job = Job.parse(job_text(kind))
-    asked = Asked(job.task, job.epsilon, job.delta, options=job.asked.options)
-    train_with(federation, job.method, asked)
-    return federation
+    return houses(tmp_path, ROOT)
 
 
 def test_moments_are_bit_for_bit_those_of_one_process(kits: dict[str, Kit], tmp_path: Path) -> None:
@@ -162,7 +65,7 @@ def test_moments_are_bit_for_bit_those_of_one_process(kits: dict[str, Kit], tmp_
     clear = [frame for frame in seen if b"CLND" in frame and b"sealed hello" not in frame]
     assert not clear
     for party in PARTIES:
-        assert entries(tmp_path, party).count("charge") == 1
+        assert charges(tmp_path, party) == 1
         lines = [json.loads(line) for line in (kits[party].run_folder("j1") / LOG).read_text().splitlines()]
         assert [line["step"] for line in lines][:2] == ["sealed hello", "hello"]
         assert all(set(line) >= {"step", "sent", "received", "seconds"} for line in lines)
@@ -182,7 +85,7 @@ def failed(outcomes: dict[str, dict[str, Any]], tmp_path: Path, *, charged: bool
     """Everybody failed, by name, and ledgers say what happened; returns the reasons."""
     assert {outcome["state"] for outcome in outcomes.values()} == {"failed"}
     if not charged:
-        assert not [party for party in PARTIES if "charge" in entries(tmp_path, party)]
+        assert not [party for party in PARTIES if charges(tmp_path, party)]
     return {name: outcome["reason"] for name, outcome in outcomes.items()}
 
 
@@ -200,7 +103,7 @@ def test_what_a_policy_does_not_accept_is_refused_while_nothing_is_charged(
 ) -> None:
     import re
 
-    (tmp_path / "bank.policy.toml").write_text(policy("bank", **change))
+    (tmp_path / "bank.policy.toml").write_text(policy_text("bank", **change))
     reasons = failed(run_job(kits), tmp_path)
     assert re.search(found, reasons["bank"])
     assert "bank stopped: it cannot take part (PrivacyError)" in reasons["shop"]
@@ -308,8 +211,10 @@ def breaking(step: str) -> Callable[[Any], Any]:
     return relay
 
 
-@pytest.mark.parametrize("seeded", [True, False])
-@pytest.mark.parametrize("step", ["job", "receipts", "scores 0", "residuals 1", "closing"])
+@pytest.mark.parametrize(
+    ("step", "seeded"),
+    [("receipts", False), ("scores 0", True), ("residuals 1", False), ("closing", True)],
+)
 def test_a_split_model_goes_on_where_it_stopped_and_is_charged_once(
     kits: dict[str, Kit], tmp_path: Path, step: str, seeded: bool
 ) -> None:
@@ -323,7 +228,7 @@ def test_a_split_model_goes_on_where_it_stopped_and_is_charged_once(
     ended = run_job(kits, texts=texts, job_id="j2", resumes="j1")
     assert {outcome["state"] for outcome in ended.values()} == {"finished"}, ended
     for party in PARTIES:
-        assert entries(tmp_path, party).count("charge") == 1
+        assert charges(tmp_path, party) == 1
         assert ended[party]["reproducible"] is seeded
         assert not (kits[party].run_folder("j1") / "journal").exists()
         if seeded:
@@ -372,9 +277,9 @@ def test_a_method_that_does_not_run_between_machines_is_refused() -> None:
     from colonnade.errors import JobError
     from colonnade.learn.programs import PROGRAMS, program_of
 
-    text = job_text('task = "classification"\nmethod = "functional"')
+    text = job_text('method = "functional"')
     with pytest.raises(JobError, match="does not run between machines"):
         program_of(Job.parse(text))
     for name in PROGRAMS:
-        job = Job.parse(job_text(f'task = "classification"\nmethod = "{name}"'))
+        job = Job.parse(job_text(f'method = "{name}"'))
         assert request_of(job).to_data()

@@ -13,24 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from two_houses import PARTIES, SEED, charges, write_party
 
-from colonnade.data.schema import Schema
-from colonnade.data.table import Table
 from colonnade.errors import RemoteProtocolError
-from colonnade.learn.federation import Federation
-from colonnade.learn.jobs import Job
-from colonnade.learn.methods import train_with
 from colonnade.learn.taking_part import OUTCOME
-from colonnade.ledger import Ledger
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import Administration, end, start, wait_for_server
 from colonnade.runtime.provision import all_kits
-
-PARTIES = ("bank", "shop")
-MEMBERS = ("server", *PARTIES)
-ROWS = 80
-SEED = 3
 
 
 @dataclass
@@ -101,20 +90,16 @@ class Live:
 
     def charges(self, party: str) -> int:
         """How many releases a party's ledger was charged for."""
-        path = self.folder / f"{party}.ledger"
-        return sum(entry.kind == "charge" for entry in Ledger.open(path).entries()) if path.exists() else 0
+        return charges(self.folder, party)
 
 
 @contextmanager
 def live(folder: Path, *, seeded: bool = True) -> Iterator[Live]:
     """A server and two parties that are connected; ended, whatever happens."""
-    for party in PARTIES:
-        write_party(folder, party)
     _, kits = all_kits(folder / "kits", "test", PARTIES, host="localhost", port=_free_port())
     seed = {"noise_seed": SEED} if seeded else {}
     for party in PARTIES:
-        files = {"party": str(folder / f"{party}.toml"), "policy": str(folder / f"{party}.policy.toml")}
-        kits[party].tell_site({**files, **seed})
+        kits[party].tell_site({**write_party(folder, party), **seed})
     kits["server"].tell_site(seed)
     running = Live(folder, kits)
     try:
@@ -129,57 +114,6 @@ def live(folder: Path, *, seeded: bool = True) -> Iterator[Live]:
     finally:
         for process in running.processes.values():
             end(process)
-
-
-def job_text(kind: str = 'method = "moments"', *, timeout: float = 60) -> str:
-    """A job between the two parties."""
-    parties = json.dumps(list(PARTIES))
-    return (
-        f'name = "test"\ntask = "classification"\n{kind}\nparties = {parties}\nactive = "bank"\nepsilon = 1.0\n'
-        f"delta = 1e-5\ntimeout = {timeout}\n"
-    )
-
-
-def in_process(text: str) -> Federation:
-    """The same job in this process, with the same seeds."""
-    tables = [Table.from_arrays(party, _columns(party), Schema.parse(_schema(party))) for party in PARTIES]
-    federation = Federation(tables, budget=(50.0, 1e-5), noise_seed=SEED)
-    job = Job.parse(text)
-    train_with(federation, job.method, job.asked)
-    return federation
-
-
-def write_party(folder: Path, party: str) -> None:
-    """A party's table, schema, policy and own file."""
-    values = _columns(party)
-    lines = [",".join(values), *(",".join(str(values[name][row]) for name in values) for row in range(ROWS))]
-    others = json.dumps([other for other in PARTIES if other != party])
-    (folder / f"{party}.csv").write_text("\n".join(lines))
-    (folder / f"{party}.schema.toml").write_text(_schema(party))
-    (folder / f"{party}.policy.toml").write_text(
-        f'methods = ["moments", "intermediate"]\nparties = {others}\ndelta = 1e-5\nepsilon = {{"*" = 20.0}}\n'
-    )
-    (folder / f"{party}.toml").write_text(
-        f'party = "{party}"\ndata = "{party}.csv"\nschema = "{party}.schema.toml"\ndataset = "d"\n'
-        f'ledger = "{party}.ledger"\nbudget = [{{epsilon = 500.0, delta = 1e-5}}]\n'
-    )
-
-
-def _columns(party: str) -> dict[str, Any]:
-    drawn = np.random.default_rng(len(party))
-    values: dict[str, Any] = {"id": [f"p{row}" for row in range(ROWS)]}
-    values |= {f"{party}_{at}": drawn.uniform(0, 1, ROWS).round(3) for at in range(2)}
-    if party == "bank":
-        values["risk"] = np.where(drawn.uniform(size=ROWS) < 0.5, "low", "high")
-    return values
-
-
-def _schema(party: str) -> str:
-    text = 'id = "id"\n'
-    for at in range(2):
-        text += f'columns.{party}_{at} = {{kind = "numeric", low = 0, high = 1}}\n'
-    label = 'label = {column = "risk", kind = "classes", classes = ["low", "high"]}\n'
-    return text + (label if party == "bank" else "")
 
 
 def _free_port() -> int:

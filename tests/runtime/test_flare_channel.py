@@ -114,7 +114,7 @@ def test_a_peer_whose_process_is_gone_is_named_long_before_the_timeout() -> None
         threading.Thread(target=made["shop"].stop, daemon=True).start()
         with pytest.raises(RemoteProtocolError, match="bank waits at step 'columns 3', but shop stopped"):
             await channels["bank"].receive("shop", "columns 3", 60)
-        with pytest.raises(RemoteProtocolError, match="bank at step 'noise': shop cannot be reached"):
+        with pytest.raises(RemoteProtocolError, match=r"bank at step 'noise': shop .*cannot be reached"):
             await channels["bank"].send("shop", "noise", b"x")
 
     talk(program)

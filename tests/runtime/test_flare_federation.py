@@ -15,19 +15,20 @@ import numpy as np
 import pytest
 from certificates import DAY, NOW, Root
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from live_federation import MEMBERS, PARTIES, Live, in_process, job_text, live
+from live_federation import Live, live
+from two_houses import MEMBERS, PARTIES, in_process, job_text, split
 
 from colonnade.learn.release import MomentRelease
 from colonnade.runtime.operations import end, write_job
 
-LONG = 'method = "intermediate"\noptions = {epochs = 400}'
+LONG = split(400)
 
 
 def test_moments_between_processes_are_bit_for_bit_those_of_one_process(tmp_path: Path) -> None:
     with live(tmp_path) as running:
         job_id = running.submit(job_text())
         assert running.wait(job_id) == "FINISHED:COMPLETED"
-        run = in_process(job_text()).runs[0]
+        run = in_process().runs[0]
         for member in MEMBERS:
             outcome = running.outcome(member, job_id)
             assert outcome is not None

@@ -123,7 +123,7 @@ async def take_part(
             facts |= {"state": "finished", **await work}
         except asyncio.CancelledError:
             error = RemoteProtocolError(
-                f"{member} at step {channel.step!r}: the job was stopped from outside"
+                f"{member} at step {channel.step!r}: the job was stopped by its server"
             )
             facts |= _failed(error, channel)
         except BaseException as error:

@@ -94,9 +94,7 @@ class FlareChannel:
         for index in range(pieces):
             headers = {"number": number, "step": step, "index": index, "of": pieces}
             piece = frame if pieces == 1 else frame[index * _PIECE : (index + 1) * _PIECE]
-            while (
-                code := await self._ask(to, _FRAME, headers, piece, _ACKNOWLEDGED_WITHIN)
-            ) != ReturnCode.OK:
+            while (code := await self._delivered(to, step, headers, piece)) != ReturnCode.OK:
                 self._refuse_gone(to, step, code)
                 await asyncio.sleep(_PAUSE_SECONDS[1])
 
@@ -130,6 +128,19 @@ class FlareChannel:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _delivered(self, to: str, step: str, headers: Mapping[str, Any], piece: bytes) -> str:
+        """FLARE's code for a frame, unless its receiver is known to be gone before there is one."""
+        asking = asyncio.ensure_future(self._ask(to, _FRAME, headers, piece, _ACKNOWLEDGED_WITHIN))
+        gone = asyncio.ensure_future(self._mailbox.fallen(to))
+        try:
+            await asyncio.wait({asking, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
+            raise RemoteProtocolError(f"{self.name} at step {step!r}: {to} stopped: {gone.result()}")
+        finally:
+            asking.cancel()
+            gone.cancel()
 
     async def _room(self, to: str, number: int, step: str) -> None:
         """Wait while the receiver is far behind; the caller's own timeout bounds it."""

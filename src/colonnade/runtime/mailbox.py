@@ -84,6 +84,14 @@ class Mailbox:
         """Whether a peer has left, or is known to be gone."""
         return self._lines[peer].ended
 
+    async def fallen(self, peer: str) -> str:
+        """Return when a peer has left for a reason, and say which. One that has finished may still acknowledge."""
+        line = self._lines[peer]
+        while not line.reason:
+            self._bell.clear()
+            await self._bell.wait()
+        return line.reason
+
     async def take(self, peer: str, step: str, timeout: float) -> bytes:
         """The next frame of a peer, which must be for `step`."""
         line = self._lines[peer]
@@ -96,8 +104,6 @@ class Mailbox:
                             f"{self.name} waits at step {step!r}, but {peer} stopped{why}"
                         )
                     self._bell.clear()
-                    if line.due in line.whole or line.ended:
-                        continue
                     await self._bell.wait()
         except TimeoutError:
             raise PeerTimeout(

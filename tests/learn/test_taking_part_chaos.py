@@ -1,0 +1,105 @@
+"""Fifty runs in which members die and a relay delays, loses, repeats and alters: each ends right, or fails by name."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from certificates import Root
+from nvflare.fuel.f3.cellnet.defs import ReturnCode
+from nvflare.fuel.f3.cellnet.utils import make_reply
+from relayed_jobs import houses, run_job
+from two_houses import MEMBERS, PARTIES, charges, in_process, job_text, split
+
+RUNS = 50
+STEPS = split(4)
+# The first frames of a party that are made from its data, as opposed to declared or blinded.
+DATA = ("scores", "residuals")
+
+
+class Chaos:
+    """A relay and a murderer, both from one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.drawn = np.random.default_rng(seed)
+        self.lock = threading.Lock()
+        self.told_data: set[str] = set()
+        self.kinds = self.drawn.dirichlet((8, 1, 1, 1, 0.2))
+        self.victim = str(self.drawn.choice(["bank", "shop", "server", "nobody", "nobody"]))
+        self.after = int(self.drawn.integers(1, 120))
+        self.made: dict[str, Any] = {}
+        self.seen = 0
+
+    def relay(self, message: Any) -> Any:
+        with self.lock:
+            self.seen += 1
+            if self.seen == self.after and self.victim != "nobody":
+                threading.Thread(target=self.made[self.victim].stop, daemon=True).start()
+            if not message.get_header("of"):
+                return None
+            step = str(message.get_header("step"))
+            if step.startswith(DATA):
+                self.told_data.add(str(message.get_header("cn__origin")))
+            kind = self.drawn.choice(["pass", "delay", "lose", "repeat", "alter"], p=self.kinds)
+            pause = float(self.drawn.uniform(0, 0.05))
+        if kind == "delay":
+            time.sleep(pause)
+        elif kind == "lose":
+            return make_reply(ReturnCode.TIMEOUT)
+        elif kind == "repeat":
+            self._repeat(message)
+        elif kind == "alter" and message.payload:
+            changed = bytearray(message.payload)
+            changed[-1] ^= 1
+            message.payload = bytes(changed)
+        return None
+
+    def _repeat(self, message: Any) -> None:
+        """Send a frame to its receiver once more, as the server could."""
+        from nvflare.fuel.f3.cellnet.utils import new_cell_message
+
+        headers = {key: message.get_header(key) for key in ("number", "step", "index", "of")}
+        target = str(message.get_header("cn__destination"))
+        core = self.made["server"].core_cell
+        if target != "server":
+            core.fire_and_forget("colonnade", "frame", [target], new_cell_message(headers, message.payload))
+
+
+@pytest.mark.slow
+def test_fifty_runs_in_chaos_end_right_or_fail_by_name_and_no_ledger_counts_too_little(
+    tmp_path: Path,
+) -> None:
+    root = Root.make()
+    right = {party: in_process(STEPS).runs[0].result(party).weights.tolist() for party in PARTIES}
+    ends: Counter[str] = Counter()
+    for seed in range(RUNS):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        kits = houses(folder, root)
+        chaos = Chaos(seed)
+        outcomes = run_job(
+            kits,
+            texts=dict.fromkeys(MEMBERS, job_text(STEPS, timeout=4)),
+            relay=chaos.relay,
+            job_id=f"j{seed}",
+            meddle=chaos.made.update,
+        )
+        for member, outcome in outcomes.items():
+            if member == chaos.victim and outcome["state"] == "failed":
+                continue  # a process that died notes nothing
+            ends[outcome["state"]] += 1
+            if outcome["state"] == "finished" and member != "server":
+                assert outcome["learnt"]["weights"] == right[member], (seed, member)
+            if outcome["state"] == "failed":
+                assert any(name in outcome["reason"] for name in MEMBERS), (seed, outcome)
+                assert outcome["kind"] in ("RemoteProtocolError", "PeerTimeout"), (seed, outcome)
+        for party in PARTIES:
+            assert charges(folder, party) >= (party in chaos.told_data), (seed, party)
+            assert charges(folder, party) <= 1
+    # Neither end is rare, so the test looks at both.
+    assert min(ends["finished"], ends["failed"]) >= RUNS // 5, ends

@@ -1,0 +1,62 @@
+"""All members of a job over FLARE's own relay in one process, each with a kit of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cells import addresses, cells
+from certificates import Root
+from kits import make_kit
+from two_houses import MEMBERS, PARTIES, SEED, job_text, write_party
+
+from colonnade.learn.jobs import Job
+from colonnade.learn.taking_part import take_part
+from colonnade.runtime.flare import FlareChannel
+from colonnade.runtime.kit import Kit
+
+
+def houses(folder: Path, root: Root, *, seeded: bool = True) -> dict[str, Kit]:
+    """Every member's kit, and every party's own files, in one folder."""
+    made = {name: make_kit(folder / "kits", root, name) for name in MEMBERS}
+    seed = {"noise_seed": SEED} if seeded else {}
+    for party in PARTIES:
+        made[party].tell_site({**write_party(folder, party), **seed})
+    made["server"].tell_site(seed)
+    return made
+
+
+def run_job(
+    kits: dict[str, Kit],
+    *,
+    texts: dict[str, str] | None = None,
+    relay: Callable[[Any], Any] | None = None,
+    job_id: str = "j1",
+    resumes: str = "",
+    meddle: Callable[[dict[str, Any]], None] = lambda made: None,
+) -> dict[str, dict[str, Any]]:
+    """Run every member at once and return every member's outcome; `meddle` gets the cells when all begin."""
+    texts = texts or dict.fromkeys(MEMBERS, job_text())
+    with cells(PARTIES, relay=relay) as made:
+        channels = {name: FlareChannel(name, made[name], addresses(made)) for name in MEMBERS}
+
+        async def main() -> list[dict[str, Any]]:
+            meddle(made)
+            return await asyncio.gather(
+                *(
+                    take_part(
+                        channels[name],
+                        kits[name],
+                        member=name,
+                        job=Job.parse(texts[name]),
+                        job_id=job_id,
+                        resumes=resumes,
+                    )
+                    for name in MEMBERS
+                )
+            )
+
+        outcomes = asyncio.run(main())
+    return dict(zip(MEMBERS, outcomes, strict=True))

@@ -1,0 +1,88 @@
+"""A bank and a shop with the files that each would write, and a job between them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.learn.federation import Federation
+from colonnade.learn.jobs import Job
+from colonnade.learn.methods import train_with
+from colonnade.ledger import Ledger
+
+PARTIES = ("bank", "shop")
+MEMBERS = (*PARTIES, "server")
+ROWS = 60
+SEED = 7
+MOMENTS = 'method = "moments"'
+
+
+def split(epochs: int) -> str:
+    """Training by messages, in this many steps."""
+    return f'method = "intermediate"\noptions = {{epochs = {epochs}}}'
+
+
+def job_text(kind: str = MOMENTS, *, epsilon: float = 1.0, timeout: float = 60) -> str:
+    """A job between the two."""
+    parties = json.dumps(list(PARTIES))
+    return (
+        f'name = "risk"\ntask = "classification"\n{kind}\nparties = {parties}\nactive = "bank"\n'
+        f"epsilon = {epsilon}\ndelta = 1e-5\ntimeout = {timeout}\n"
+    )
+
+
+def in_process(kind: str = MOMENTS) -> Federation:
+    """The same job in this process, with the same seeds; it has run."""
+    tables = [Table.from_arrays(party, _columns(party), Schema.parse(_schema(party))) for party in PARTIES]
+    federation = Federation(tables, budget=(50.0, 1e-5), noise_seed=SEED)
+    job = Job.parse(job_text(kind))
+    train_with(federation, job.method, job.asked)
+    return federation
+
+
+def policy_text(party: str, *, methods: str = '["moments", "intermediate"]', epsilon: float = 9.0) -> str:
+    """What a party agrees to."""
+    others = json.dumps([other for other in PARTIES if other != party])
+    return f'methods = {methods}\nparties = {others}\ndelta = 1e-5\nepsilon = {{"*" = {epsilon}}}\n'
+
+
+def write_party(folder: Path, party: str, *, budget: float = 500.0) -> dict[str, Any]:
+    """A party's files; returns what its kit is to be told of them."""
+    values = _columns(party)
+    lines = [",".join(values), *(",".join(str(values[name][row]) for name in values) for row in range(ROWS))]
+    (folder / f"{party}.csv").write_text("\n".join(lines))
+    (folder / f"{party}.schema.toml").write_text(_schema(party))
+    (folder / f"{party}.policy.toml").write_text(policy_text(party))
+    (folder / f"{party}.toml").write_text(
+        f'party = "{party}"\ndata = "{party}.csv"\nschema = "{party}.schema.toml"\ndataset = "d"\n'
+        f'ledger = "{party}.ledger"\nbudget = [{{epsilon = {budget}, delta = 1e-5}}]\n'
+    )
+    return {"party": str(folder / f"{party}.toml"), "policy": str(folder / f"{party}.policy.toml")}
+
+
+def charges(folder: Path, party: str) -> int:
+    """How many releases a party's ledger was charged for."""
+    path = folder / f"{party}.ledger"
+    return sum(entry.kind == "charge" for entry in Ledger.open(path).entries()) if path.exists() else 0
+
+
+def _columns(party: str) -> dict[str, Any]:
+    drawn = np.random.default_rng(len(party))
+    values: dict[str, Any] = {"id": [f"p{row}" for row in range(ROWS)]}
+    values |= {f"{party}_{at}": drawn.uniform(0, 1, ROWS).round(3) for at in range(2)}
+    if party == "bank":
+        values["risk"] = np.where(drawn.uniform(size=ROWS) < 0.5, "low", "high")
+    return values
+
+
+def _schema(party: str) -> str:
+    text = 'id = "id"\n'
+    for at in range(2):
+        text += f'columns.{party}_{at} = {{kind = "numeric", low = 0, high = 1}}\n'
+    label = 'label = {column = "risk", kind = "classes", classes = ["low", "high"]}\n'
+    return text + (label if party == "bank" else "")
