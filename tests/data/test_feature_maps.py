@@ -8,6 +8,7 @@ import math
 import subprocess
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from hypothesis.extra import numpy as hnp
 
 from colonnade.data.block import Block
 from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.drafting import check_schema, draft
 from colonnade.data.encoding import MODES, Encoder, Mode
 from colonnade.data.feature_maps import (
     Ball,
@@ -26,10 +28,11 @@ from colonnade.data.feature_maps import (
     RandomRelu,
     Rule,
 )
-from colonnade.data.name_ranges import expand_name
+from colonnade.data.name_ranges import expand_name, fold_names
 from colonnade.data.quantizer import Quantizer
 from colonnade.data.random_maps import public_normals
 from colonnade.data.schema import PublicSchema, Schema
+from colonnade.data.sources import FileSource
 from colonnade.errors import SchemaError
 
 PIXELS = tuple(NumericColumn(f"p{place}", 0, 255) for place in range(20))
@@ -344,6 +347,36 @@ def test_a_name_with_ranges_stands_for_every_combination_once(
     assert len(set(names)) == len(names) == (more + 1) * (then + 1)
     assert names[0] == f"a{low}b{first}" and names[-1] == f"a{low + more}b{first + then}"
     assert expand_name("a{x..y}", ("columns",)) == ("a{x..y}",)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["x", "pixel ", "1x", "", "0"]).flatmap(
+            lambda head: st.tuples(st.just(head), st.integers(0, 30), st.integers(1, 25))
+        ),
+        max_size=4,
+    )
+)
+def test_folded_names_stand_for_what_was_folded(runs: list[tuple[str, int, int]]) -> None:
+    names = [f"{head}{number}" for head, first, count in runs for number in range(first, first + count)]
+    folded = fold_names(names)
+    assert [name for one in folded for name in expand_name(one, ("columns",))] == names
+
+
+def test_a_draft_of_pixels_is_short_and_its_check_knows_every_column(tmp_path: Path) -> None:
+    data = tmp_path / "eye.csv"
+    data.write_text(
+        ",".join(["id", *(f"pixel{place}" for place in range(40))]) + "\n" + ",".join(["7"] + ["3"] * 40)
+    )
+    drafted = draft(FileSource(data)).text
+    assert drafted.count("[columns.") == 1
+    schema = tmp_path / "eye.toml"
+    schema.write_text(drafted.replace('low = ""', "low = 0").replace('high = ""', "high = 255"))
+    assert check_schema(schema, FileSource(data)).complete
+    schema.write_text(schema.read_text().replace("0..39", "0..40"))
+    assert check_schema(schema, FileSource(data)).absent == (
+        f"column 'pixel40' is declared but not in the {FileSource(data)}. Did you mean 'pixel4'?",
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ release: the largest income in a table is one person's income.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -17,8 +18,9 @@ from typing import Any
 import pyarrow as pa
 
 from colonnade.data.coding import code
-from colonnade.data.columns import Column, DateColumn, NumericColumn, nearest
+from colonnade.data.columns import Column, DateColumn, Misdeclared, NumericColumn, nearest
 from colonnade.data.documents import Document
+from colonnade.data.name_ranges import expand_name, fold_names
 from colonnade.data.reading import SourceRows, open_source
 from colonnade.data.relation import Field, Relation
 from colonnade.data.schema import Schema, blanks
@@ -80,8 +82,9 @@ class Draft:
             PREFACE.format(source=self.source),
             f"id = {json.dumps(self.id, ensure_ascii=False)}  # {guess}\n",
         ]
-        for name, kind in self.kinds.items():
-            parts.append(f'[columns.{_key(name)}]\nkind = "{kind}"\n{_BLANK[kind]}')
+        for kind, alike in itertools.groupby(self.kinds, key=lambda name: self.kinds[name]):
+            for name in fold_names(alike):
+                parts.append(f'[columns.{_key(name)}]\nkind = "{kind}"\n{_BLANK[kind]}')
         return "\n".join((*parts, LABEL))
 
 
@@ -173,9 +176,17 @@ def _by_text(relation: Relation) -> dict[str, str]:
 def _declared(data: Mapping[str, Any]) -> list[str]:
     identity, columns, label = data.get("id"), data.get("columns"), data.get("label")
     named = [identity.get("column") if isinstance(identity, Mapping) else identity]
-    named += list(columns) if isinstance(columns, Mapping) else []
+    named += _expanded(columns) if isinstance(columns, Mapping) else []
     named += [label.get("column")] if isinstance(label, Mapping) else []
     return [name for name in named if isinstance(name, str) and name]
+
+
+def _expanded(columns: Mapping[str, Any]) -> list[str]:
+    try:
+        return [name for written in columns for name in expand_name(written, ("columns", written))]
+    except Misdeclared:
+        # Reading the schema says what is wrong with it.
+        return []
 
 
 def _key(name: str) -> str:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Iterable
 
 from colonnade.data.declaring import Misdeclared
 
 # A peer's description is expanded too, so what it can ask for is limited.
 MOST_NAMES = 1 << 15
 
+# Fewer columns alike are easier to read and to correct one by one.
+LEAST_RUN = 8
+
+_NUMBERED = re.compile(r"(.*?)(0|[1-9]\d{0,8})(\D*)", re.DOTALL)
 _RANGE = re.compile(r"\{(\d{1,9})\.\.(\d{1,9})\}")
 
 
@@ -40,3 +45,39 @@ def expand_name(name: str, where: tuple[str, ...]) -> tuple[str, ...]:
         texts[0] + "".join(number + text for number, text in zip(numbers, texts[1:], strict=True))
         for numbers in itertools.product(*spelt)
     )
+
+
+def fold_names(names: Iterable[str]) -> list[str]:
+    """Names in order, with runs of consecutive numbers written as one name with a range in it.
+
+    >>> fold_names(["id", *(f"x{number}" for number in range(20)), "y1", "y2"])
+    ['id', 'x{0..19}', 'y1', 'y2']
+    """
+    folded: list[str] = []
+    run: list[str] = []
+
+    def close() -> None:
+        if len(run) >= LEAST_RUN:
+            (head, first, tail), last = _parts(run[0]), _parts(run[-1])[1]
+            folded.append(f"{head}{{{first}..{last}}}{tail}")
+        else:
+            folded.extend(run)
+        run.clear()
+
+    for name in names:
+        if run and not _follows(run[-1], name):
+            close()
+        run.append(name)
+    close()
+    return folded
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    found = _NUMBERED.fullmatch(name)
+    return (found[1], found[2], found[3]) if found else (name, "", "")
+
+
+def _follows(before: str, name: str) -> bool:
+    head, number, tail = _parts(name)
+    first, last, end = _parts(before)
+    return bool(number and last) and (first, int(last) + 1, end) == (head, int(number), tail)
