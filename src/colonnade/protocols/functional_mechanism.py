@@ -168,27 +168,27 @@ def noise_part(party: Party, plan: FunctionalPlan) -> Integers:
 
 def integer_rows(plan: FunctionalPlan, party: str, rows: Rows) -> Integers:
     """One owner's columns on the grid: features, and for the label holder the constant and the label."""
-    columns = [_integer_features(plan, party, rows)]
-    if party == plan.label_holder:
-        if plan.intercept:
-            columns.append(np.full((rows.rows, 1), plan.constant_size, dtype=np.int64))
-        columns.append(_integer_label(plan, rows))
-    return np.concatenate(columns, axis=1)
-
-
-def _integer_features(plan: FunctionalPlan, party: str, rows: Rows) -> Integers:
+    width = plan.encoders[party].width
+    integers = np.empty((rows.rows, plan.dissection.dealt[party]), dtype=np.int64)
     if plan.domain == "ball":
-        return plan.quantizers[party].quantize(rows)
-    encoder = plan.encoders[party]
-    block = encoder.block(rows)
-    integers = np.empty((block.rows, encoder.width), dtype=np.int64)
-    for span, piece in encoder.pieces(block, scale=float(plan.gamma)) if encoder.width else ():
+        integers[:, :width] = plan.quantizers[party].quantize(rows)
+    elif width:
+        _fill_box(plan, party, rows, integers[:, :width])
+    if party == plan.label_holder:
+        integers[:, width:-1] = plan.constant_size
+        integers[:, -1] = _integer_label(plan, rows)
+    return integers
+
+
+def _fill_box(plan: FunctionalPlan, party: str, rows: Rows, target: Integers) -> None:
+    encoder, side = plan.encoders[party], plan.gamma
+    for span, piece in encoder.pieces(encoder.block(rows), scale=float(side)):
         try:
-            integers[span] = nearest(piece).T
+            rounded = nearest(piece)
         except ValueError:
             raise DataError("a value that is not a finite number reached the grid.") from None
-    # What privacy rests on is decided on integers, whatever floats did before.
-    return np.clip(integers, -plan.gamma, plan.gamma)
+        # What privacy rests on is decided on integers, whatever floats did before.
+        target[span] = np.clip(rounded, -side, side, out=rounded).T
 
 
 def _integer_label(plan: FunctionalPlan, rows: Rows) -> Integers:
@@ -196,9 +196,9 @@ def _integer_label(plan: FunctionalPlan, rows: Rows) -> Integers:
         raise LocalProtocolError(f"{plan.label_holder} should bring a label, brought none")
     size = plan.label_size
     if plan.task == "classification":
-        return np.where(np.asarray(rows.label) > 0, size, -size).astype(np.int64)[:, None]
+        return np.where(np.asarray(rows.label) > 0, size, -size)
     scaled = np.rint(size * plan.label.to_unit(rows.label))
-    return np.clip(scaled, -size, size).astype(np.int64)[:, None]
+    return np.clip(scaled, -size, size).astype(np.int64)
 
 
 def _integer_blocks(
