@@ -134,7 +134,11 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         if rule.faint:
             warnings.warn(
                 f"too few rows for this much noise to learn class {', '.join(repr(names[i]) for i in rule.faint)}: "
-                "it keeps its share of the rows and is hardly ever predicted.",
+                + (
+                    "it keeps its share of the rows and is hardly ever predicted."
+                    if len(names) > 2
+                    else "its count does not stand out of the noise, so what is said of it is not to be trusted."
+                ),
                 NoiseWarning,
                 stacklevel=3,
             )
