@@ -32,6 +32,7 @@ PAPER = EmbeddingsRequest(
     epochs=2,
 )
 PLAIN = replace(PAPER, mechanism="none", beta=None)
+NOISY = replace(PAPER, mechanism="local-gaussian")
 FROZEN = EmbeddingsRequest(
     task="classification", epsilon=4.0, delta=1e-5, trials=2, embedding=2, batch=10, epochs=1
 )
@@ -94,6 +95,20 @@ def test_a_frozen_label_holder_uses_its_own_embedding_as_it_is_and_sends_nothing
     assert np.allclose(others, np.rint(others), atol=1e-6) and others.min() > -0.5 and others.max() < 4.5
     steps = {seen.step.split()[0] for party in ("p0", "p1") for seen in outcome.seen[party]}
     assert "back" not in steps and "sum" not in steps
+
+
+def test_a_frozen_label_holder_of_the_local_baseline_adds_no_noise_to_its_own_embedding():
+    tables = tables_for(30, parties=2, seed=3)
+    outcome = run(tables, replace(FROZEN, mechanism="local-gaussian"), record=True)
+    sums = outcome.results["h"].sums
+    sent = {
+        int(seen.step.split()[1]): decode(seen.frame)[1].arrays["rows"] / 4096
+        for seen in outcome.seen["h"]
+        if seen.step.startswith("sum")
+    }
+    own = next(tables[0].blocks()).columns["x"][:, None] * np.linspace(0.5, 1.0, 2)
+    for batch in outcome.results["h"].plan.batches(0):
+        assert np.allclose(sums[batch.rows], own[batch.rows] + sent[batch.step], atol=1e-3)
 
 
 def test_the_estimate_of_the_sums_is_unbiased():
@@ -256,7 +271,7 @@ def charges(ledgers):
     }
 
 
-@pytest.mark.parametrize("request_", [PAPER, LOCAL], ids=["paper", "private-local"])
+@pytest.mark.parametrize("request_", [PAPER, NOISY, LOCAL], ids=["paper", "local noise", "private-local"])
 @pytest.mark.parametrize("stopped", ["p0", "h"])
 def test_a_run_that_stopped_goes_on_with_the_same_bytes_and_no_second_charge(tmp_path, request_, stopped):
     tables, kept = tables_for(40), {}
@@ -278,7 +293,7 @@ def test_a_run_that_stopped_goes_on_with_the_same_bytes_and_no_second_charge(tmp
     for seen in outcome.seen["h"]:
         if seen.step.startswith("sum"):
             sent = written[seen.sender].get(("words", int(seen.step.split()[1])))
-            words = decode(seen.frame)[1].arrays["words"].tobytes()
+            (words,) = (array.tobytes() for array in decode(seen.frame)[1].arrays.values())
             assert sent is None or words == sent
     whole = run(tables, request_)
     steps = [len(fusion_of(each).seen) for each in (outcome, whole)]

@@ -13,7 +13,7 @@ from colonnade.crypto.bit_packing import pack_words, unpack_words
 from colonnade.crypto.masks import SumRing
 from colonnade.errors import DataError, LocalProtocolError
 from colonnade.ledger import Release
-from colonnade.protocols.embeddings_parts import Brought, Floats, Fusion, Integers
+from colonnade.protocols.embeddings_parts import Brought, Floats, Fusion
 from colonnade.protocols.embeddings_plan import Batch, EmbeddingsPlan
 from colonnade.protocols.embeddings_views import EMBEDDING_GRID, GRADIENT_GRID
 from colonnade.protocols.messages import hear, tell
@@ -64,7 +64,7 @@ async def _sum(party: Party, run: Training, epoch: int, batch: Batch) -> Floats 
         None if contributor is None else _checked(contributor.embed(batch.rows), shape, plan, party.name)
     )
     if plan.noise is None:
-        return await _sent_one_by_one(party, run, embedded, batch)
+        return await _sent_one_by_one(party, run, epoch, batch, embedded)
     counts, masks = None, run.masks
     if embedded is not None and masks is not None:
         sent = None if run.log is None else run.log.kept(epoch, batch.step, kind="words")
@@ -96,20 +96,16 @@ async def _sum(party: Party, run: Training, epoch: int, batch: Batch) -> Floats 
 
 
 async def _sent_one_by_one(
-    party: Party, run: Training, embedded: Floats | None, batch: Batch
+    party: Party, run: Training, epoch: int, batch: Batch, embedded: Floats | None
 ) -> Floats | None:
     """The baselines: every contributor sends its own embedding, with integer noise of its own or without any."""
     plan, step = run.plan, f"sum {batch.step}"
     shape = (len(batch.rows), plan.embedding)
-    mine: Integers | None = None
+    mine: NDArray[Any] | None = None
     if embedded is not None:
-        if plan.mechanism == "none":
-            mine = np.ascontiguousarray(embedded, "<f4").view("<u4")
-        else:
-            noisy = np.rint(embedded * (EMBEDDING_GRID / plan.bound)).astype(np.int64)
-            if plan.local_noise is not None:
-                noisy = noisy + plan.local_noise.draw(shape, run.coins.stream(f"counts {batch.step}"))
-            mine = np.clip(noisy, -(2**31), 2**31 - 1).astype("<i4")
+        # A label holder that sends nothing back uses its own embedding as it is.
+        own = party.name == plan.receiver and not plan.learns_locally
+        mine = _alone(run, epoch, batch, embedded, noisy=not own)
         if party.name != plan.receiver:
             await tell(party, plan.receiver, step, Message(arrays={"rows": mine}))
     if party.name != plan.receiver:
@@ -129,6 +125,23 @@ async def _sent_one_by_one(
     return total
 
 
+def _alone(run: Training, epoch: int, batch: Batch, embedded: Floats, *, noisy: bool) -> NDArray[Any]:
+    """One party's embeddings as they travel in a baseline; what was written down before is taken from there."""
+    plan = run.plan
+    if plan.mechanism == "none":
+        return np.ascontiguousarray(embedded, "<f4").view("<u4")
+    before = None if run.log is None else run.log.kept(epoch, batch.step, kind="words")
+    if before is not None:
+        return np.frombuffer(before, "<i4").reshape(embedded.shape)
+    values = np.rint(embedded * (EMBEDDING_GRID / plan.bound)).astype(np.int64)
+    if noisy and plan.local_noise is not None:
+        values = values + plan.local_noise.draw(embedded.shape, run.coins.stream(f"counts {batch.step}"))
+    sent = np.clip(values, -(2**31), 2**31 - 1).astype("<i4")
+    if run.log is not None:
+        run.log.keep(epoch, batch.step, kind="words", content=sent.tobytes())
+    return sent
+
+
 async def _return_gradient(
     party: Party, run: Training, epoch: int, batch: Batch, gradient: NDArray[Any] | None
 ) -> Floats | None:
@@ -139,8 +152,7 @@ async def _return_gradient(
         if run.brought.contributor is None:
             return None
         said = await hear(party, plan.receiver, step)
-        code = f"u{plan.gradient_bits // 8}" if plan.gradient_bits == 32 else "u1"
-        width = shape if plan.gradient_bits == 32 else (shape[0], 2 * shape[1])
+        code, width = ("u4", shape) if plan.gradient_bits == 32 else ("u1", (shape[0], 2 * shape[1]))
         gradient = said.array("gradient", dtype=code, shape=width)
         values = _read_gradient(gradient, plan)
         if not np.isfinite(values).all():
