@@ -69,8 +69,10 @@ def running_time(*, sizes: Sequence[int], epochs: Sequence[int], encrypted_most:
 Processor seconds of whole runs from greeting to farewell, both parties in one process, 14 + 10 columns of
 made-up data, batches of {BATCH:,}; "encrypted" is our gradient descent under Paillier with keys of 2048 bits,
 its own batches of 256 and no defence. The paper prints that HE-VFL is "roughly 2 ∼ 3 times slower" than both
-others, on FATE, and that all grow in proportion to epochs and samples. So they do here; encryption costs
-{compared} what private messages cost, because next to nothing else is left that takes time.
+others, on FATE, and that all grow in proportion to epochs and samples. Encryption does here too, and costs
+{compared} what private messages cost. Of a run with private messages most is the plan and the tables of noise,
+a fifth of a second that does not grow; what an epoch costs beside one without noise, and that it is linear,
+`benchmarks/intermediate.py` measures without them.
 """
     return Section(
         "Figure 3: seconds",
