@@ -1,6 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
-BENCHMARKS := field_kernels moments noise gram paillier encrypted intermediate embeddings psi masks accounting
+BENCHMARKS := field_kernels moments noise gram functional paillier encrypted intermediate embeddings psi masks accounting
 
 .PHONY: demo demo-federation test coverage check format bench reproduce clean
 
