@@ -10,7 +10,7 @@ from cli_project import Project, one_object
 from colonnade import MomentRelease
 from colonnade.cli.app import run
 
-USAGE, INPUT, PRIVACY = 2, 3, 5
+INPUT, PLAN, PRIVACY = 3, 4, 5
 FEW = ("--methods", "moments,non-private,dp-sgd-laplace", "--epsilons", "2,4", "--seeds", "2")
 
 
@@ -119,6 +119,16 @@ def test_what_makes_no_sense_is_refused_before_anything_runs(
     before = public.files()
     assert compare(public, *options) == INPUT
     assert said in capsys.readouterr().err and public.files() == before
+
+
+def test_a_task_that_the_label_does_not_fit_is_told_of_the_job(
+    public: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    public.edit("job.toml", 'task = "classification"', 'task = "regression"')
+    assert compare(public, "--methods", "moments") == PLAN
+    said = capsys.readouterr().err
+    assert "job.toml: regression needs a label of kind real or count" in said
+    assert not public.path("runs").exists()
 
 
 def test_a_folder_that_exists_is_not_written_over(

@@ -69,6 +69,7 @@ def compare(
     from colonnade.learn.jobs import Job
     from colonnade.learn.methods import METHODS
     from colonnade.learn.party_files import party_files
+    from colonnade.learn.training import told_of
 
     wanted = checked_epsilons(_numbers(epsilons))
     if seeds < 1:
@@ -84,7 +85,7 @@ def compare(
     name = output or RUNS / f"{agreed.path.stem}-comparison"
     with new_folder(name, numbered=output is None) as folder:
         folder.reserve(1 << 21)
-        with progress(not as_json) as advance:
+        with progress(not as_json) as advance, told_of(agreed):
             found = (
                 _on_public(agreed, files, wanted, seeds, field, advance)
                 if public
