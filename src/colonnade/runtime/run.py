@@ -178,20 +178,24 @@ def _raise_first(tasks: list[asyncio.Task[Any]]) -> None:
 
 
 def _finish(work: Awaitable[T]) -> T:
-    async def main() -> T:
-        return await work
+    outcome: list[T] = []
+
+    async def main() -> None:
+        # Kept here and not returned: when asyncio.run puts the signal handler back, Python prints the task into an
+        # error that nobody sees, with its result, which may be large.
+        outcome.append(await work)
 
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(main())
+        asyncio.run(main())
+        return outcome[0]
     # A notebook's loop already runs in this thread; the parties get a thread and a loop of their own.
-    outcome: list[T] = []
     failure: list[BaseException] = []
 
     def in_thread() -> None:
         try:
-            outcome.append(asyncio.run(main()))
+            asyncio.run(main())
         except BaseException as error:
             failure.append(error)
 
