@@ -150,3 +150,9 @@ def test_schedules_that_are_none_are_refused(wrong, part):
 def test_optimisers_that_are_none_are_refused(name, rate, average, part):
     with pytest.raises(PlanError, match=part):
         Optimiser(name, rate, average)
+
+
+def test_a_plan_says_what_reports_read_of_it(plan):
+    described = plan.to_data()
+    assert described["task"] == "classification" and described["protocol"] == "noisy gradient"
+    assert described["keepers"] == ["server", "bank", "insurer"] and described["capacity"] == plan.capacity

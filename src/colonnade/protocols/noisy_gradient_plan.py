@@ -305,6 +305,7 @@ class GradientPlan:
         group = self.group
         return {
             "protocol": "noisy gradient",
+            "task": "classification",
             "format": 1,
             "owners": list(group.owners),
             "active": group.active,
