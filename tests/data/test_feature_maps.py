@@ -43,6 +43,8 @@ TABLE: tuple[Column, ...] = (AGE, SEX, JOB)
 RULES: dict[str, tuple[Rule, tuple[Column, ...]]] = {
     "relu": (RandomRelu(features=24, seed=7), TABLE),
     "fourier": (RandomFourier(features=24, seed=7, scale=0.5), TABLE),
+    "low relu": (RandomRelu(features=24, seed=7, origin="low"), TABLE),
+    "low fourier": (RandomFourier(features=24, seed=7, origin="low"), PIXELS),
     "gradients": (GradientHistogram(rows=4, cols=5, cells=2, orientations=6), PIXELS),
     "ball": (Ball(bound=3.0), BALL),
 }
@@ -313,6 +315,7 @@ def test_a_schema_of_two_hundred_pixels_is_six_lines() -> None:
             "scale = 0.0 is not a finite number above 0",
         ),
         ('kind = "random-relu"\nfeatures = 4\nseed = 1\nweight = 0', "weight = 0"),
+        ('kind = "random-relu"\nfeatures = 4\nseed = 1\norigin = "lo"', "'lo' is not one of middle, low"),
         (
             'kind = "random-relu"\nfeatures = 4\nseed = 1\ncolumns = ["pixel7", "pixel196"]',
             "'pixel196' is not declared",

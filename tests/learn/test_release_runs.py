@@ -31,6 +31,7 @@ LABEL = '\n[label]\ncolumn = "buys"\nkind = "classes"\nclasses = ["no", "yes"]\n
 AGE = 'id = "n"\ncolumns.age = {kind = "numeric", low = 0, high = 90}\n'
 MAPS = {
     "relu": 'kind = "random-relu"\nfeatures = 24\nseed = 7',
+    "low": 'kind = "random-relu"\nfeatures = 24\nseed = 7\norigin = "low"',
     "fourier": 'kind = "random-fourier"\nfeatures = 24\nseed = 7\nscale = 0.5',
     "gradients": 'kind = "gradient-histogram"\nrows = 4\ncols = 4\ncells = 2',
     "ball": 'kind = "ball"\nbound = 1\ncolumns = ["x{0..15}"]\nweight = 3',
@@ -80,7 +81,7 @@ def plan_of(mapped: str, **change: object) -> MomentsPlan:
 def test_a_map_is_part_of_the_plan_and_of_its_hash() -> None:
     hashes = {plan_of(mapped).hash for mapped in ("", *MAPS.values())}
     hashes |= {plan_of(MAPS["relu"].replace("seed = 7", "seed = 8")).hash}
-    assert len(hashes) == 6
+    assert len(hashes) == 7
     assert plan_of(MAPS["relu"]).hash == plan_of(MAPS["relu"]).hash
 
 
@@ -88,8 +89,8 @@ def test_a_map_is_part_of_the_plan_and_of_its_hash() -> None:
 def test_shares_of_the_norm_add_up_to_one_whatever_is_mapped(name: str) -> None:
     plan = plan_of(MAPS[name])
     assert sum((Fraction(cap.cap_squared or 0) for cap in plan.quantizers.values()), Fraction()) == 1
-    assert plan.widths["eye"] == {"relu": 24, "fourier": 24, "gradients": 32, "ball": 16}[name]
-    assert plan.attributes == {"relu": 17, "fourier": 17, "gradients": 5, "ball": 4}[name]
+    assert plan.widths["eye"] == {"relu": 24, "low": 24, "fourier": 24, "gradients": 32, "ball": 16}[name]
+    assert plan.attributes == {"relu": 17, "low": 17, "fourier": 17, "gradients": 5, "ball": 4}[name]
 
 
 def test_a_mapped_plan_has_a_price() -> None:

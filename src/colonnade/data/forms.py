@@ -255,7 +255,7 @@ def map_from_data(data: object) -> FeatureMap:
     """The map that its `to_data` described.
 
     >>> map_from_data({"kind": "random-relu", "features": 512, "seed": 7}).rule
-    RandomRelu(features=512, seed=7)
+    RandomRelu(features=512, seed=7, origin='middle')
     """
     made = check(DeclaredForm, {"map": data}, error=SchemaError, name="map").feature_map()
     if made is None:

@@ -9,6 +9,7 @@ from pydantic import Field
 from colonnade.data.documents import Form
 from colonnade.data.feature_maps import Ball, FeatureMap, GradientHistogram, RandomFourier, RandomRelu, Rule
 from colonnade.data.name_ranges import expand_name
+from colonnade.data.random_maps import Origin
 
 
 class _Map(Form):
@@ -24,9 +25,10 @@ class _RandomRelu(_Map):
     kind: Literal["random-relu"]
     features: int
     seed: int
+    origin: Origin = "middle"
 
     def feature_map(self) -> FeatureMap:
-        return self.mapped(RandomRelu(self.features, self.seed))
+        return self.mapped(RandomRelu(self.features, self.seed, self.origin))
 
 
 class _RandomFourier(_Map):
@@ -34,9 +36,10 @@ class _RandomFourier(_Map):
     features: int
     seed: int
     scale: float = 1.0
+    origin: Origin = "middle"
 
     def feature_map(self) -> FeatureMap:
-        return self.mapped(RandomFourier(self.features, self.seed, self.scale))
+        return self.mapped(RandomFourier(self.features, self.seed, self.scale, self.origin))
 
 
 class _GradientHistogram(_Map):

@@ -9,7 +9,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from colonnade.data.declaring import Misdeclared, check_positive, check_whole
 from colonnade.randomness import KeyedRandomness
 
 Array = NDArray[np.float64]
+Origin = Literal["middle", "low"]
 
 # More features than this make moment matrices that no party could hold.
 MOST_FEATURES = 1 << 14
@@ -54,6 +55,20 @@ def within_unit_ball(features: Array) -> Array:
     return features
 
 
+def _check_origin(origin: str) -> None:
+    if origin not in ("middle", "low"):
+        raise Misdeclared(("map", "origin"), f"map: origin = {origin!r} is not one of middle, low.")
+
+
+def _placed(inputs: Array, columns: int, origin: Origin) -> Array:
+    """Encoded rows within the unit ball."""
+    if origin == "middle":
+        return np.asarray(inputs * (1.0 / math.sqrt(columns)))
+    raised = (inputs + 1.0) / 2.0
+    norms = np.sqrt(np.einsum("ij,ij->j", raised, raised))
+    return np.asarray(raised / np.where(norms > 0, norms, 1.0))
+
+
 @dataclass(frozen=True)
 class RandomRelu:
     """Random rectified features: max(0, w·x), the first layer of a network whose weights are drawn, not learnt.
@@ -63,6 +78,9 @@ class RandomRelu:
     is the same at every x, is taken off, since a constant would use up norm. With the factor √(2π/(π − 1)/D) for D
     features the squared length is 1 on average over w; what is longer is shortened to 1.
 
+    `origin = "low"` is for pixels, spectra and counts, most of which are at their lower bound: numbers run from 0 there
+    to 1, and a row is brought to length 1, so that what all rows have in common does not drown what they differ in.
+
     >>> row = RandomRelu(features=512, seed=7).apply(np.array([[0.6], [0.8]]), 1)
     >>> row.shape, bool(0.9 < np.linalg.norm(row) <= 1)
     ((512, 1), True)
@@ -70,10 +88,16 @@ class RandomRelu:
 
     features: int
     seed: int
+    origin: Origin = "middle"
     kind: ClassVar[str] = "random-relu"
-    linear: ClassVar[bool] = False
+
+    @property
+    def linear(self) -> bool:
+        """Whether columns come in linearly encoded, whatever the task."""
+        return self.origin == "low"
 
     def __post_init__(self) -> None:
+        _check_origin(self.origin)
         check_whole(("map", "features"), "map: features", self.features, low=1, high=MOST_FEATURES)
         check_whole(("map", "seed"), "map: seed", self.seed, low=0, high=MOST_SEED)
 
@@ -91,7 +115,7 @@ class RandomRelu:
     def apply(self, inputs: Array, columns: int) -> Array:
         """Features of encoded rows of so many columns; a row is a column of the array."""
         lifted = np.empty((len(inputs) + 1, inputs.shape[1]))
-        np.multiply(inputs, 1.0 / math.sqrt(columns), out=lifted[:-1])
+        lifted[:-1] = _placed(inputs, columns, self.origin)
         short = 1.0 - np.einsum("ij,ij->j", lifted[:-1], lifted[:-1])
         np.sqrt(np.maximum(short, 0.0), out=lifted[-1])
         features = np.asarray(public_normals(self.features, len(lifted), key=f"relu {self.seed}") @ lifted)
@@ -102,7 +126,7 @@ class RandomRelu:
 
     def to_data(self) -> dict[str, object]:
         """The declaration as plain values."""
-        return {"kind": self.kind, "features": self.features, "seed": self.seed}
+        return {"kind": self.kind, "features": self.features, "seed": self.seed, "origin": self.origin}
 
 
 @dataclass(frozen=True)
@@ -110,7 +134,7 @@ class RandomFourier:
     """Random Fourier features: a linear rule on them is nearly one of a Gaussian kernel (Rahimi and Recht 2007).
 
     Pairs (cos w·x/ℓ, sin w·x/ℓ) over √(D/2) for D features, of norm exactly 1; x is the encoded row of the mapped
-    columns, of norm at most 1, and ℓ the `scale`: rows much closer than ℓ look alike.
+    columns, of norm at most 1, and ℓ the `scale`: rows much closer than ℓ look alike. `origin` is that of `RandomRelu`.
 
     >>> row = RandomFourier(features=64, seed=7).apply(np.array([[0.6], [0.8]]), 1)
     >>> round(float(np.linalg.norm(row)), 9)
@@ -120,10 +144,16 @@ class RandomFourier:
     features: int
     seed: int
     scale: float = 1.0
+    origin: Origin = "middle"
     kind: ClassVar[str] = "random-fourier"
-    linear: ClassVar[bool] = False
+
+    @property
+    def linear(self) -> bool:
+        """Whether columns come in linearly encoded, whatever the task."""
+        return self.origin == "low"
 
     def __post_init__(self) -> None:
+        _check_origin(self.origin)
         check_whole(("map", "features"), "map: features", self.features, low=2, high=MOST_FEATURES)
         check_whole(("map", "seed"), "map: seed", self.seed, low=0, high=MOST_SEED)
         if self.features % 2:
@@ -150,11 +180,12 @@ class RandomFourier:
         """Features of encoded rows of so many columns; a row is a column of the array."""
         half = self.features // 2
         weights = public_normals(half, len(inputs), key=f"fourier {self.seed}")
-        angles = weights @ (inputs * (1.0 / (self.scale * math.sqrt(columns))))
+        angles = weights @ (_placed(inputs, columns, self.origin) / self.scale)
         features = np.concatenate([np.cos(angles), np.sin(angles)])
         features /= math.sqrt(half)
         return within_unit_ball(features)
 
     def to_data(self) -> dict[str, object]:
         """The declaration as plain values."""
-        return {"kind": self.kind, "features": self.features, "seed": self.seed, "scale": self.scale}
+        plain = {"kind": self.kind, "features": self.features, "seed": self.seed}
+        return {**plain, "scale": self.scale, "origin": self.origin}
