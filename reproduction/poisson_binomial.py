@@ -375,11 +375,13 @@ holder); in brackets is what the same run costs for a whole record, against whoe
 family ε is for the whole record. Always saying "legitimate" is right {max(share, 1 - share):.3f} of the time.
 Nothing was tuned on the target; P = 64 and the private-local settings were chosen once, at ε = 8.
 
-Plainly: **at ε of 1 to 4 no sound regime of networks is useful here, and at every ε the moments family is
-better, for a stronger unit.** A sum of embeddings is one noisy release *per record*, and nothing averages over
-records before the noise is in. Take networks where a party's own part is what must be protected, many parties
-hide each other, and a model that is not linear in fixed features is worth more than noise costs; otherwise take
-the moments, on a public feature map if need be.
+Plainly: **at ε = 1 no sound regime of networks learns anything here; from ε = 4 the frozen one does, and at every ε
+the moments family is far better, for a stronger unit.** Training local networks privately costs more than it brings. A
+sum of embeddings is one noisy release *per record*, and nothing averages over records before the noise is in. Take
+networks where a party's own part is what must be protected, many parties hide each other, and a model that is not
+linear in fixed features is worth more than the noise costs; otherwise take the moments, on a public feature map if need
+be. Per whole record, local noise of the same ε per part even costs less than the sum: a record's parts add up in both,
+and in a sum every part is lent the others' noise.
 """
     return Section(
         "Which tool to take", text, (Table("Accuracy at an honest ε", head, tuple(rows)),), (), watch.seconds
