@@ -125,12 +125,13 @@ def plan_intermediate(
         case "none":
             return plan
         case "paper":
-            return replace(plan, variances=_paper_variances(plan))
+            plan = replace(plan, variances=_paper_variances(plan))
         case "sound":
             # The active party's noise first: how long passive steps are depends on it.
             for owner in plan.senders:
                 plan = replace(plan, variances=(*plan.variances, _sound_variance(plan, owner)))
-            return plan
+    _ = plan.noise  # refuses here, before any data is touched, what cannot be drawn
+    return plan
 
 
 def _sound_variance(plan: IntermediatePlan, owner: str) -> Fraction:
