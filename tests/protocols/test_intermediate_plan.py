@@ -133,7 +133,7 @@ def test_a_step_that_could_spread_weights_apart_is_refused_with_the_largest_allo
         ({"loss": "poisson", "radius": 1e4}, "radius = 10000 lets scores grow so far"),
         ({"loss": "gamma", "calibration": "paper"}, "HDP-VFL has no noise for Gamma"),
         ({"penalty": "?"}, "penalties are finite"),
-        ({"epsilon": 1e-9, "delta": 1e-12}, r"outside 1e-9 to 2\^88"),
+        ({"epsilon": 0.01, "radius": 1e9}, r"outside 1e-9 to 2\^88"),
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(changes, message):
@@ -236,7 +236,5 @@ def test_noisy_columns_cost_the_same_however_often_they_are_used():
     }
     # μ = 2c/s, as the Gaussian would have it, and a little more for the Rényi route.
     assert plan.sigma("bank") == pytest.approx(2 * plan.clipped.cap("bank") * 3.73, rel=0.1)
-    with pytest.raises(PlanError, match="outside 1e-9"):
-        NoisyColumnsRequest("classification", 1e-9, 1e-12).plan(group, plan.schemas, 100)
     with pytest.raises(PlanError, match="stretch"):
         NoisyColumnsRequest("classification", 1.0, stretch=-1.0).plan(group, plan.schemas, 100)

@@ -203,10 +203,7 @@ def plan_noisy_columns(
             lambda variance: plan._event(owner, variance), epsilon=plan.epsilon, delta=plan.delta
         )
 
-    plan = replace(plan, variances=tuple(variance(owner) for owner in plan.passive))
-    for owner in plan.passive:
-        plan.noise(owner)  # refuses here, before any data is touched, what cannot be drawn
-    return plan
+    return replace(plan, variances=tuple(variance(owner) for owner in plan.passive))
 
 
 @dataclass(frozen=True, eq=False)
