@@ -43,6 +43,7 @@ TWO = {"a": 2, "b": 3}
         ({"delta": 0.2}, "not below 1/n"),
         ({"keys": PaillierKeysForTests(128)}, "no room"),
         ({"defence": "sound", "epochs": 10**7, "batch": 1}, "floating point"),
+        ({"defence": "sound", "epsilon": 1e-9, "delta": 1e-14}, "no noise up to"),
     ],
 )
 def test_what_a_plan_refuses(changes, said):

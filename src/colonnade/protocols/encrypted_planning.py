@@ -46,7 +46,10 @@ def plan_encrypted(
         sigmas = {owner: Fraction(figure.value) for owner, figure in plan.paper_sigmas.items()}
         plan = replace(plan, noise=tuple((owner, (sigma * one) ** 2) for owner, sigma in sigmas.items()))
     for owner in group.owners:
-        _ = plan.packing(owner)  # refuses here, before any data is touched, what could wrap around
+        # Refused here, before any data is touched: what could wrap around, and noise that no sampler draws.
+        _ = plan.packing(owner)
+        if plan.noise:
+            _ = plan.noise_of(owner)
     return plan
 
 
