@@ -155,36 +155,40 @@ def _over_range(
 def range_text(runs: int) -> str:
     """What the curves over ε are of, what the paper says of its own, and why they differ."""
     return f"""
-The paper's setting: two parties, batches of {BATCH:,} (all rows where there are fewer), {EPOCHS} epochs,
-k = {RADIUS:g}, λ = {STRENGTH:g}, δ = {PAPER_DELTA:g}, {runs} runs; here each run has its own split of 80 % and 20 %.
-Breast and Credit are the pairs that FATE publishes, standardised by their source and declared from −3 to 3; Adult is
-the 45,222 complete rows, where the paper has 32,561. The paper prints no learning rate: ours is half the longest for
-which a bound is proved. δ = {PAPER_DELTA:g} would allow publishing one person in a hundred outright; the row with our
-defaults has δ = 1e-5, or less for many rows. "non-private" is scikit-learn on the library's circular features, which
-bend once along each column; all other rows are linear in the columns, as in the paper, with its penalty.
+The paper's setting: two parties, batches of {BATCH:,} (all rows where there are fewer), {EPOCHS} epochs, k =
+{RADIUS:g}, λ = {STRENGTH:g}, δ = {PAPER_DELTA:g}, {runs} runs; here each run has its own split of 80 % and 20 %.
+Breast and Credit are the pairs that FATE publishes, standardised by their source and declared from −3 to 3; Adult
+is the 45,222 complete rows, where the paper has 32,561. The paper prints no learning rate: ours is half the longest
+for which a bound is proved. δ = {PAPER_DELTA:g} would allow publishing one person in a hundred outright; the row
+with our defaults has δ = 1e-5, or less for many rows. "non-private" is scikit-learn on the library's circular
+features, which bend once along each column; all other rows are linear in the columns, as in the paper, with its
+penalty.
 
-The paper prints of its curves: accuracy is comparable to methods without noise where the budget is sufficient, "e.g.
-above 10" (Section 6.3) or "e.g., above 1" (Appendix C), and "only half of the lossless accuracy" below 0.1. Paper mode
-({PAPER}) has that shape. The sound form keeps more at small ε: the exact curve needs less noise
-there; the active party weighs and clips the noisy scores it receives, so that its own descent, which needs no message,
-does not drown; one unclipped message cannot throw passive weights about; and with our defaults the ball is larger and a
-batch holds all rows. What is left at the smallest ε is what the active party knows alone. Above ε of about 7 the paper
-has less noise because its formula no longer holds there. Beyond ε of about 40 ours stops shrinking: the distance of the
-samplers from their law, times e^ε, uses up δ.
+The paper prints of its curves: accuracy is comparable to methods without noise where the budget is sufficient,
+"e.g. above 10" (Section 6.3) or "e.g., above 1" (Appendix C), and "only half of the lossless accuracy" below 0.1.
+On Breast paper mode ({PAPER}) has that shape, from a little above the larger class upward. The sound form keeps
+more at small ε there: the exact curve needs less noise; the active party weighs and clips the noisy scores it
+receives, so that its own descent, which needs no message, does not drown; one unclipped message cannot throw
+passive weights about; and with our defaults the ball is larger and a batch holds all rows. Above ε of about 7 the
+paper has less noise because its formula no longer holds there. Beyond ε of about 40 ours stops shrinking: the
+distance of the samplers from their law, times e^ε, uses up δ.
 
-On Credit the classes are 78 to 22, and linear models with this penalty hardly do better than naming the larger one: a
-flat curve there says nothing about privacy.
+On Adult a ball of radius 1 leaves little but the larger class whatever the noise is, as the columns of the largest
+ε show; the paper's curves cannot have been made with rows scaled as ours are, and it does not say how it scaled
+them. On Credit the classes are 78 to 22, and linear models with this penalty hardly do better than naming the
+larger one: a flat curve there says nothing about privacy. The row to compare with is "single-party": what the
+active party can do without asking anybody. With these settings messages hardly ever beat it.
 """
 
 
 def hyper_text(runs: int) -> str:
     """What the paper says of its hyper-parameters, and what is found here."""
     return f"""
-Breast at ε = 1, δ = {PAPER_DELTA:g}, {runs} runs. The paper prints: "by changing e from 5 to 15 under ε = 1, HDP-VFL's
-accuracy drops from 0.9 to around 0.6", and "by changing k from 0.1 to 0.5, the accuracy increases from 0.5 to around
-0.9". We do not find such jumps: in paper mode the spread over runs is as large as the differences between settings, and
-the paper prints neither the spread of its runs nor its learning rate. It chose e and k by cross-validation on the
-training data, and no budget pays for that.
+Breast at ε = 1, δ = {PAPER_DELTA:g}, {runs} runs. The paper prints: "by changing e from 5 to 15 under ε = 1,
+HDP-VFL's accuracy drops from 0.9 to around 0.6", and "by changing k from 0.1 to 0.5, the accuracy increases from
+0.5 to around 0.9". We do not find such jumps: in paper mode the spread over runs is as large as the differences
+between settings, and the paper prints neither the spread of its runs nor its learning rate. It chose e and k by
+cross-validation on the training data, and no budget pays for that.
 """
 
 
