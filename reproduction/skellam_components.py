@@ -180,10 +180,18 @@ def _draw(points: dict[str, NDArray[np.float64]], flags: NDArray[np.bool_], path
     for number, (title, where) in enumerate(points.items(), start=1):
         axes = figure.add_subplot(1, 3, number)
         for chosen, label, marker in ((~flags, "attack", "x"), (flags, "no attack", "o")):
-            axes.scatter(where[chosen, 0], where[chosen, 1], s=6, marker=marker, linewidths=0.6, label=label)
+            axes.scatter(
+                where[chosen, 0],
+                where[chosen, 1],
+                s=6,
+                marker=marker,
+                linewidths=0.6,
+                label=label,
+                rasterized=True,
+            )
         axes.set_title(title, fontsize=9)
         axes.set_xticks([])
         axes.set_yticks([])
     figure.axes[0].legend(fontsize=7)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, dpi=160, metadata={"Date": None})
