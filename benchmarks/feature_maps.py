@@ -19,7 +19,8 @@ from pathlib import Path
 from public_data import PublicSet, Split, adult, mnist, phishing
 
 from colonnade import Federation, LogisticRegression, Table
-from colonnade.data.feature_maps import FeatureMap, GradientHistogram, RandomFourier, RandomRelu
+from colonnade.data.feature_maps import FeatureMap, GradientHistogram, RandomFourier, RandomRelu, Rule
+from colonnade.data.random_maps import Origin
 
 EPSILONS = (0.1, 1.0, 4.0)
 DELTA = 1e-5
@@ -27,7 +28,7 @@ SPLITS = 5
 FEATURES = 512
 
 
-def mapped(split: Split, rule: RandomRelu | RandomFourier | GradientHistogram | None) -> list[Table]:
+def mapped(split: Split, rule: Rule | None) -> list[Table]:
     """The tables with every party's columns through one map, or through none."""
     feature_map = None if rule is None else FeatureMap(rule)
     found = []
@@ -48,9 +49,7 @@ def accuracy(split: Split, tables: list[Table], epsilon: float) -> float:
     return float(LogisticRegression().fit(release).score(split.test_rows, split.test_labels))
 
 
-def measure(
-    splits: list[Split], rules: dict[str, RandomRelu | RandomFourier | GradientHistogram | None], name: str
-) -> dict[str, float]:
+def measure(splits: list[Split], rules: dict[str, Rule | None], name: str) -> dict[str, float]:
     """Mean accuracy by map and ε."""
     found = {}
     for kind, rule in rules.items():
@@ -62,10 +61,11 @@ def measure(
     return found
 
 
-def random_rules(parties: int) -> dict[str, RandomRelu | RandomFourier | GradientHistogram | None]:
-    """No map, and each random one with as many features as all parties together have."""
+def random_rules(parties: int, origin: Origin) -> dict[str, Rule | None]:
+    """No map, and each random one with so many features that all parties together have FEATURES."""
     each = FEATURES // parties
-    return {"plain": None, "relu": RandomRelu(each, 7), "fourier": RandomFourier(each, 7)}
+    relu, fourier = RandomRelu(each, 7, origin), RandomFourier(each, 7, 1.0, origin)
+    return {"plain": None, "relu": relu, "fourier": fourier}
 
 
 def main() -> None:
@@ -80,8 +80,8 @@ def main() -> None:
     found: dict[str, float] = {}
     sets: dict[str, PublicSet] = {"phishing": phishing(arguments.data), "adult": adult(arguments.data)}
     for name, data in sets.items():
-        found |= measure([data.split(2, number) for number in range(SPLITS)], random_rules(2), name)
-    rules = {**random_rules(4), "gradients": GradientHistogram(rows=14, cols=14)}
+        found |= measure([data.split(2, number) for number in range(SPLITS)], random_rules(2, "middle"), name)
+    rules = {**random_rules(4, "low"), "gradients": GradientHistogram(rows=14, cols=14)}
     found |= measure([mnist(arguments.data)], rules, "mnist")
     print(json.dumps(found))
 
