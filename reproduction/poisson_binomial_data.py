@@ -39,7 +39,7 @@ def activity(folder: Path) -> Data:
         np.abs(np.diff(signals, axis=2)).mean(axis=2), *(np.log1p(band) for band in bands),
     ]  # fmt: skip
     rows = np.stack(features, axis=2).reshape(len(signals), -1)
-    rows = np.clip((rows - rows.mean(axis=0)) / rows.std(axis=0), -3, 3) / 3
+    rows = np.clip((rows - rows.mean(axis=0)) / rows.std(axis=0), -3, 3)
     return _split(rows.astype(np.float32), file["activity"].astype(np.int64) - 1, 5, classes=6)
 
 
