@@ -15,10 +15,9 @@ from colonnade.ledger.budget import Account
 from colonnade.ledger.export import export, load_export, read_export
 from colonnade.ledger.room import room
 from colonnade.privacy.events import Gaussian
-from colonnade.randomness import SystemRandomness
 from colonnade.report.timeline import history, history_csv
 
-KEY = SigningKey.generate(SystemRandomness())
+KEY = SigningKey(bytes(range(32)))
 
 
 def book(charges: int = 2, *, budget: float = 3.0) -> Ledger:
@@ -55,6 +54,7 @@ def test_an_export_names_the_key_that_signed_it() -> None:
         (export(book())[:-40], None, "cut off"),
         ('{"format": "colonnade ledger 1"}', None, "lacks what an export has"),
     ],
+    ids=["unsigned", "another key", "cut off", "empty"],
 )
 def test_an_export_that_is_not_what_was_asked_for_is_refused(
     text: str, wanted: bytes | None, why: str
