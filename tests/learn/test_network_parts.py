@@ -16,6 +16,8 @@ from colonnade.learn.networks.modules import ConvolutionalNet, DenseNet, ResNet1
 from colonnade.learn.networks.parts import LocalNetwork, loss_of
 
 GRID = 1 << 16
+# Networks this small are slower on two threads.
+torch.set_num_threads(1)
 
 
 def network(rows=12, numbers=5, embedding=3, seed=0, module=None):

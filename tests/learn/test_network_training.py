@@ -20,6 +20,8 @@ from colonnade.learn.networks.modules import DenseNet, from_seed
 from colonnade.learn.networks.parts import LocalNetwork
 
 PLAIN = {"regime": "paper", "mechanism": "none", "embedding": 4, "batch": 20, "delta": 1e-5}
+# Networks this small are slower on two threads.
+torch.set_num_threads(1)
 # One small plan for all tests that need a private one: calibrating is what takes time.
 PRIVATE = {"epsilon": 6.0, "delta": 1e-5, "embedding": 2, "trials": 2, "batch": 50}
 
@@ -157,13 +159,13 @@ def test_early_stopping_ends_all_parties_and_keeps_the_curve():
 
 def test_three_classes_and_a_number_are_learnt_too():
     columns, y = rows_of(200, label=THREE)
-    model = NeuralClassifier(**PLAIN, epochs=20, learning_rate=0.3).fit(
+    model = NeuralClassifier(**PLAIN, epochs=12, learning_rate=0.3).fit(
         federation_of(200, label=THREE, public=True)
     )
     assert model.predict_proba(columns).shape == (200, 3) and model.score(columns, y) > 0.6
     assert np.allclose(model.predict_proba(columns).sum(axis=1), 1)
     columns, y = rows_of(200, label=REAL)
-    model = NeuralRegressor(**PLAIN, epochs=20, learning_rate=0.1).fit(
+    model = NeuralRegressor(**PLAIN, epochs=12, learning_rate=0.1).fit(
         federation_of(200, label=REAL, public=True)
     )
     assert model.score(columns, y) > 0.9
