@@ -49,7 +49,7 @@ def study(data: Path, quick: bool) -> list[Section]:
     text = f"""
 {found.trained_on:,} people to train on and {found.held_out:,} others to score, {found.seeds} splits, δ = 1e-5, every
 method with its defaults. The baselines' defaults were chosen on this set. Left out, because one training of this size
-takes minutes: {", ".join(LEFT_OUT)}.
+is slow: {", ".join(LEFT_OUT)}.
 
 {remarks}
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -112,3 +113,39 @@ def test_a_set_of_people_is_read_back_and_tells_members_from_strangers(tmp_path:
     people = People.load(tmp_path / "people.npz")
     assert len(people) == 500
     assert all(name in people for name in names) and not any(f"q{name}" in people for name in names)
+
+
+def test_a_model_apart_from_its_run_gives_no_exact_scores(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--output", "run") == 0
+    Path("elsewhere").mkdir()
+    Path("run/model.json").rename("elsewhere/model.json")
+    assert run(["predict", "elsewhere/model.json", "job.toml"]) == PLAN
+    assert "is not known here" in capsys.readouterr().err
+
+
+def test_exact_scores_stand_in_the_ledger_of_whose_part_they_disclose(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--output", "run") == 0
+    strangers(project)
+    assert run(["predict", "run", "job.toml"]) == 0
+    capsys.readouterr()
+    assert run(["ledger", "insurer.toml"]) == 0
+    out = capsys.readouterr().out
+    assert (
+        "insurer's part of the exact scores of 400 people of 'customers' went to bank: no ε covers them"
+        in out
+    )
+    assert run(["ledger", "bank.toml"]) == 0
+    assert "exact scores of 400" not in capsys.readouterr().out.split("History")[0]
+
+
+def test_weights_that_no_guarantee_covers_are_in_no_shared_file(project: Project) -> None:
+    project.edit("job.toml", '"moments"', '"one-shot"')
+    assert train(project, "--output", "run") == 0
+    facts = json.loads(Path("run/facts.json").read_text())
+    assert facts["learnt"]["split"] and facts["learnt"]["coefficients"] == []
+    assert sorted(path.name for path in Path("run/parties").glob("*.model.json")) == ["bank.model.json"]
+    assert not Path("run/model.json").exists()

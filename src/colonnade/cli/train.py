@@ -130,7 +130,7 @@ def _write_run(
     )
     facts["time"] = now()
     write_report(folder.draft, facts)
-    _write_model(folder.draft, job, federation, trained.model, split=bool(trained.learnt.get("split")))
+    _write_model(folder.draft, job, federation, trained.model, found)
     # In one process one user is every party; each page is for its own party and leaves this folder with nobody else.
     own = folder.draft / PARTIES
     own.mkdir(exist_ok=True)
@@ -146,21 +146,26 @@ def _write_model(
     job: Job,
     federation: Federation,
     model: LogisticRegression | LinearRegression | PCA | None,
-    *,
-    split: bool,
+    found: MomentRelease | Learnt,
 ) -> None:
-    """The model as JSON; where the weights stay with their parties, each party's in its own folder."""
+    """The model as JSON; weights that stay with their parties go into the file of whoever has them, and no other."""
+    from dataclasses import replace
+
+    from colonnade.learn.method import Learnt
     from colonnade.learn.model_file import model_file, parts_of
     from colonnade.learn.scoring import MODEL, PARTIES
 
     if model is None:
         return
     whole = model_file(model, method=job.method, run=federation.runs[-1].name)
-    if not split:
+    if not (isinstance(found, Learnt) and found.split):
         whole.save(folder / MODEL)
         return
     (folder / PARTIES).mkdir(exist_ok=True)
-    for party, part in parts_of(whole, active=federation.group.active).items():
+    parts = parts_of(whole, active=federation.group.active)
+    if found.holder is not None:
+        parts = {found.holder: replace(whole, party=found.holder)}
+    for party, part in parts.items():
         part.save(folder / PARTIES / f"{party}.{MODEL}")
 
 

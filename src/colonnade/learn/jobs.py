@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
@@ -35,7 +37,7 @@ class _JobForm(Form):
     name: str
     task: Task
     method: str = "moments"
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default_factory=dict)
     parties: list[str]
     active: str | None = None
     server: str = "server"

@@ -1,6 +1,6 @@
 """Scores between parties: each computes its own term, and only the one that asks sees the sums.
 
-For linear models whose weights stay with their parties, and, through `NeuralClassifier.joint_scores`, for networks.
+For linear models with released or public weights, and, through `NeuralClassifier.joint_scores`, for networks.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class Learnt:
 
     `coefficients` has one row, or one for each class, and acts on `frame.features(rows)`; with `intercepts` it gives
     log-odds for classes and the label's own units for numbers. `split` says that the weights stay with their parties:
-    only a simulation in one process sees them beside each other. `run` is None for a simulation without a protocol.
-    `figures` are numbers of a paper, which promise nothing.
+    only a simulation in one process sees them beside each other; `holder` is who has all of them, where one party does.
+    `run` is None for a simulation without a protocol. `figures` are numbers of a paper, which promise nothing.
     """
 
     frame: Frame
@@ -57,6 +57,7 @@ class Learnt:
     privacy: Privacy
     run: Run[Any] | None = None
     split: bool = False
+    holder: str | None = None
     notes: tuple[str, ...] = ()
     figures: tuple[PaperFigure, ...] = ()
 

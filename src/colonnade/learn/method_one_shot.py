@@ -86,7 +86,9 @@ def train_once(federation: Federation, asked: Asked, loss: Loss, options: OneSho
     weights, label = _fitted(run.result(plan.active), loss, options)
     kept = {owner: run.result(owner).kept for owner in plan.group.owners}
     frame, coefficients, intercepts = linear_model(plan.clipped, loss, label, weights, kept)
-    return Learnt(frame, coefficients, intercepts, run.privacy, run=run, split=True, notes=(KEPT,))
+    return Learnt(
+        frame, coefficients, intercepts, run.privacy, run=run, split=True, holder=plan.active, notes=(KEPT,)
+    )
 
 
 def _fitted(received: NoisyColumns, loss: Loss, options: OneShotOptions) -> tuple[dict[str, Array], Label]:

@@ -26,6 +26,9 @@ from colonnade.learn.privacy import Privacy
 from colonnade.learn.statements import guarantees_from_data, guarantees_to_data
 
 FORMAT = "colonnade model"
+UNCOVERED = (
+    "These weights are for their party alone: what follows is about messages and does not cover showing them."
+)
 VERSION = 1
 Linear = LogisticRegression | LinearRegression
 KINDS: dict[str, type[LogisticRegression] | type[LinearRegression] | type[PCA]] = {
@@ -130,7 +133,7 @@ class ModelFile:
             "offsets": self.offsets.tolist(),
             "threshold": self.threshold,
             "privacy": guarantees_to_data(self.privacy),
-            "statement": str(self.privacy),
+            "statement": str(self.privacy) if self.party is None else f"{UNCOVERED}\n{self.privacy}",
             "reproducible": self.privacy.reproducible,
         }
 

@@ -102,6 +102,12 @@ def score_job(
             "values, and scores by them would disclose people they were trained on: no guarantee covers that. Nothing "
             "was run. Train with a method that releases its model, such as 'moments', or declare public what is public."
         )
+    if epsilon is None and not federation.public and not stored.people:
+        raise PlanError(
+            "which people the model was trained on is not known here, and exact scores of them would show more than "
+            "was promised. Nothing was run. Give the folder of the run, which has a list at each party, or --epsilon for "
+            "noisy scores that are charged."
+        )
     missing = [party for party, _ in model.frame.encoders if party not in federation.tables]
     if missing:
         raise DataError(f"the model reads columns of {', '.join(missing)}, which takes no part in this job.")

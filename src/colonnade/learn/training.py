@@ -104,7 +104,11 @@ def train_on(found: MomentRelease | Learnt, job: Job, federation: Federation) ->
         measured = {name: float(model.score(rows, labels))}
     notes = found.notes if isinstance(found, Learnt) else ()
     notes += tuple(str(warning.message) for warning in caught if issubclass(warning.category, NoiseWarning))
-    return Trained(learnt_facts(model, found), measured, notes, None, model)
+    learnt = learnt_facts(model, found)
+    if isinstance(found, Learnt) and found.split and not federation.public:
+        # Each party's weights are in its own file; no guarantee covers showing them to anybody else.
+        learnt |= {"features": [], "owners": [], "rows": [], "coefficients": [], "intercept": []}
+    return Trained(learnt, measured, notes, None, model)
 
 
 def model_for(job: Job, found: MomentRelease | Learnt) -> LogisticRegression | LinearRegression | PCA:

@@ -105,6 +105,8 @@ class Book:
     spent: dict[Account, Spent] = field(default_factory=dict)
     # By account, the reader's lines for that unit in releases that name the observer, which has its own lines there.
     _took_part: dict[Account, Spent] = field(default_factory=dict)
+    # By data set and receiver, of how many people something left exactly, release by release.
+    exact: Counter[tuple[str, str]] = field(default_factory=Counter)
     # Release id → what was charged under it, as canonical text, and the receipt.
     charged: dict[str, tuple[str, Receipt]] = field(default_factory=dict)
     # Peers' receipts, in the order they came.
@@ -152,6 +154,8 @@ class Book:
                 if account.observer == READER:
                     both = self._took_part.setdefault(replace(account, observer=observer), Spent())
                     both.take(release, events_of(release, account))
+        if release.exact:
+            self.exact[body["dataset"], release.receiver] += release.exact
         self.charged[release.id] = (canonical(body), receipt)
 
     def governing(self, account: Account) -> tuple[Budget, ...]:

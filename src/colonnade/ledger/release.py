@@ -50,7 +50,8 @@ class Release:
     `id` names one opening of one draw of noise. A ledger charges an id once, so that the owner who deals
     columns and the keeper who opens shares may both ask; hence a run that starts again, and so draws
     again, must use a fresh id. `lines` are those that concern the charging party's own data; a keeper
-    without columns has none. `reproducible` says that the noise came from a seed, which protects nobody.
+    without columns has none. `reproducible` says that the noise came from a seed, which protects nobody. `exact` is of
+    how many people something leaves as it is, without noise: no ε covers that, and totals say so beside it.
 
     >>> from colonnade.privacy.events import Gaussian
     >>> line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=4.0))
@@ -69,6 +70,7 @@ class Release:
     receiver: str
     lines: tuple[Line, ...]
     reproducible: bool
+    exact: int = 0
 
     def __post_init__(self) -> None:
         for name in ("id", "run", "plan", "what", "receiver"):
@@ -78,6 +80,8 @@ class Release:
             raise ValueError("the lines of a release are a tuple of Line")
         if not isinstance(self.reproducible, bool):
             raise ValueError("a release says whether its noise is reproducible: True or False")
+        if type(self.exact) is not int or self.exact < 0:
+            raise ValueError("a release says of how many people something leaves exactly: 0 or more")
 
     def to_data(self) -> dict[str, Any]:
         """The release as JSON data."""
@@ -92,6 +96,7 @@ class Release:
                 for line in self.lines
             ],
             "reproducible": self.reproducible,
+            **({"exact": self.exact} if self.exact else {}),
         }
 
     @classmethod
@@ -108,6 +113,7 @@ class Release:
             receiver=data["receiver"],
             lines=lines,
             reproducible=data["reproducible"],
+            exact=data.get("exact", 0),
         )
 
 

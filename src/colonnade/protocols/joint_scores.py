@@ -130,6 +130,9 @@ class ScoresPlan:
             receiver=self.receiver,
             lines=lines,
             reproducible=reproducible,
+            exact=self.rows
+            if self.noise is None and party in self.group.owners and party != self.receiver
+            else 0,
         )
 
     def to_data(self) -> dict[str, Any]:

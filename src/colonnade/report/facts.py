@@ -157,6 +157,10 @@ def entries_facts(entries: Sequence[Entry]) -> tuple[Facts, Book]:
             }
             for total in book.totals()
         ],
+        "exact": [
+            {"dataset": dataset, "receiver": receiver, "people": people}
+            for (dataset, receiver), people in sorted(book.exact.items())
+        ],
         "entries": [
             {
                 "number": entry.seq,

@@ -16,6 +16,7 @@ from colonnade.report.text import (
     brought_text,
     clear,
     declared_text,
+    exact_text,
     left_text,
     none_stands_out,
     signed_text,
@@ -75,6 +76,7 @@ def environment() -> Environment:
         "declared": declared_text,
         "people": lambda count: f"{count:,}".replace(",", " "),
     }
+    made.globals["exact_text"] = exact_text
     return made
 
 

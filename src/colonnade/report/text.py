@@ -193,8 +193,22 @@ def budget_lines(ledgers: Iterable[Facts]) -> list[str]:
                     "" if total["private"] else "seeded noise: no privacy",
                 )
             )
+        bare += [f"  {exact_text(ledger['party'], item)}" for item in ledger.get("exact", ())]
     heads = ("party", "data set", "observer", "unit", "ε spent", "ε left", "at δ", "")
     return (table_lines([heads, *rows]) if rows else []) + bare
+
+
+def exact_text(party: str, item: Facts) -> str:
+    """What left without noise, and what that does to the totals.
+
+    >>> exact_text("shop", {"dataset": "visits", "receiver": "bank", "people": 3})
+    "Besides, shop's part of the exact scores of 3 people of 'visits' went to bank: no ε covers them."
+    """
+    people = "1 person" if item["people"] == 1 else f"{item['people']} people"
+    return (
+        f"Besides, {party}'s part of the exact scores of {people} of {item['dataset']!r} went to {item['receiver']}: "
+        "no ε covers them."
+    )
 
 
 def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
