@@ -12,6 +12,7 @@ import pytest
 from colonnade.errors import ColonnadeError, InputError, LocalProtocolError, RemoteProtocolError
 from colonnade.runtime.channel import Channel, Frame
 from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins
+from colonnade.runtime.kit import Kit
 from colonnade.runtime.memory import memory_network
 
 NAMES = ("bank", "shop")
@@ -170,3 +171,21 @@ def test_a_record_at_another_step_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(LocalProtocolError, match="at step 'columns', where its record is at 'noise'"):
         asyncio.run(talk())
+
+
+def test_a_record_is_one_process_s_until_it_is_closed(tmp_path: Path) -> None:
+    running = Journal.begin(tmp_path / "record")
+    with pytest.raises(InputError, match="still goes on in another process"):
+        Journal.resume(tmp_path / "record")
+    running.close()
+    resumed = Journal.resume(tmp_path / "record")
+    with pytest.raises(InputError, match="still goes on in another process"):
+        Journal.resume(tmp_path / "record")
+    resumed.close()
+    Journal.resume(tmp_path / "record").forget()
+
+
+@pytest.mark.parametrize("name", ["../backup", "a/b", "", ".."])
+def test_a_record_is_found_by_the_id_of_a_job_and_by_nothing_else(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="is not the id of a job"):
+        Kit(tmp_path, "client", {}).run_folder(name)

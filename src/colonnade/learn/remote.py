@@ -79,7 +79,7 @@ class Coordinator(Controller):  # type: ignore[misc]
             self.system_panic(outcome["told"], fl_ctx)
 
     def _show(self, kept: Path, downloaded: Path) -> None:
-        """Let whoever submitted the job see how it ended, and what was learnt, which readers' lines pay for; no data."""
+        """Let whoever submitted the job see how it ended and what was learnt, which readers' lines pay for."""
         for name in (OUTCOME, LOG):
             if (kept / name).exists() and downloaded.is_dir():
                 shutil.copy(kept / name, downloaded / name)

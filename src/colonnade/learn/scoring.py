@@ -105,8 +105,8 @@ def score_job(
     if epsilon is None and not federation.public and not stored.people:
         raise PlanError(
             "which people the model was trained on is not known here, and exact scores of them would show more than "
-            "was promised. Nothing was run. Give the folder of the run, which has a list at each party, or --epsilon for "
-            "noisy scores that are charged."
+            "was promised. Nothing was run. Give the folder of the run, which has a list at each party, or --epsilon "
+            "for noisy scores that are charged."
         )
     missing = [party for party, _ in model.frame.encoders if party not in federation.tables]
     if missing:

@@ -12,12 +12,14 @@ folder is as private as the member's data, and is deleted when the run has ended
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import struct
 import zlib
 from collections import defaultdict
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,14 +51,18 @@ class OwnCoins:
 
 
 class Journal:
-    """The record in a folder. Make it with `begin` or `resume`."""
+    """The record in a folder. Make it with `begin` or `resume`; it is one process's until that closes it or ends.
 
-    def __init__(self, folder: Path, key: bytes) -> None:
+    Two that went on from one record would draw the same coins for messages that differ, and the difference of the two
+    would show what the noise was to hide.
+    """
+
+    def __init__(self, folder: Path, key: bytes, file: BinaryIO) -> None:
         self._folder = folder
         self.key = key
         self.sent: dict[str, list[tuple[str, bytes]]] = defaultdict(list)
         self.received: dict[str, list[tuple[str, bytes]]] = defaultdict(list)
-        self._file = (folder / _FRAMES).open("ab")
+        self._file = file
 
     @classmethod
     def begin(cls, folder: Path) -> Journal:
@@ -66,12 +72,15 @@ class Journal:
         with (folder / _KEY).open("xb") as file:
             file.write(key)
             os.fsync(file.fileno())
-        return cls(folder, key)
+        return cls(folder, key, _alone(folder))
 
     @classmethod
     def resume(cls, folder: Path) -> Journal:
         """The record of a run that stopped. A last entry that was not written whole had not left, and is dropped."""
         try:
+            if not (folder / _FRAMES).exists():
+                raise FileNotFoundError
+            file = _alone(folder)
             key, data = (folder / _KEY).read_bytes(), (folder / _FRAMES).read_bytes()
         except OSError:
             raise InputError(
@@ -79,8 +88,8 @@ class Journal:
                 "anew; it is charged anew."
             ) from None
         whole = _entries(data)
-        os.truncate(folder / _FRAMES, sum(size for *_, size in whole))
-        journal = cls(folder, key)
+        file.truncate(sum(size for *_, size in whole))
+        journal = cls(folder, key, file)
         for kind, peer, step, frame, _ in whole:
             (journal.sent if kind == _SENT else journal.received)[peer].append((step, frame))
         return journal
@@ -110,6 +119,19 @@ class Journal:
         names = peer.encode(), step.encode()
         head = _HEAD.pack(kind, len(names[0]), len(names[1]), len(frame), zlib.crc32(frame))
         self._file.write(b"".join((head, *names, frame)))
+
+
+def _alone(folder: Path) -> BinaryIO:
+    """The frames of a record, for this process alone; the kernel lets go of them when it ends."""
+    file = (folder / _FRAMES).open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise InputError(
+            f"{folder}: this run still goes on in another process. Stop it first, or wait until it has ended."
+        ) from None
+    return file
 
 
 class JournalChannel:

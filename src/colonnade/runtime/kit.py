@@ -8,6 +8,7 @@ administrators, no log streaming to the server.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,7 +113,9 @@ class Kit:
         (self.path / "local" / SITE_FILE).write_text(text + "\n", encoding="utf-8")
 
     def run_folder(self, job: str) -> Path:
-        """Where this member keeps what came of a job."""
+        """Where this member keeps what came of a job. A name that leads elsewhere is no job's."""
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", job):
+            raise InputError(f"{job!r} is not the id of a job: those have letters, digits, _ and - only.")
         return self.path / RUNS / job
 
     def harden(self) -> None:
