@@ -16,7 +16,7 @@ from colonnade.errors import BudgetExceeded, DataError, InputError, PlanError, R
 from colonnade.ledger import Ledger
 from colonnade.protocols.embeddings_parts import Brought
 from colonnade.protocols.embeddings_request import EmbeddingsRequest
-from colonnade.protocols.run_log import Begun, RunCoins, RunLog
+from colonnade.protocols.run_log import Begun, RunCoins, RunLog, claimed
 from colonnade.runtime.wire import decode
 
 FALSE_ALARM = 1e-9
@@ -396,3 +396,11 @@ def test_a_damaged_or_finished_record_is_refused_in_words(tmp_path):
     run(tables, PAPER, logs=logs_in(tmp_path, tables))
     with pytest.raises(InputError, match="holds a finished run"):
         run(tables, PAPER, logs=logs_in(tmp_path, tables))
+
+
+def test_a_folder_of_records_is_one_run_s_at_a_time(tmp_path):
+    refused = pytest.raises(InputError, match="another run writes its record here")
+    with claimed(tmp_path / "runs"), refused, claimed(tmp_path / "runs"):
+        pass
+    with claimed(tmp_path / "runs"), claimed(None):
+        pass

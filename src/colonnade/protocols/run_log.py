@@ -9,11 +9,13 @@ deleted when the run ends.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -152,6 +154,31 @@ class RunLog:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(self.folder / name)
+
+
+@contextmanager
+def claimed(folder: Path | None) -> Iterator[None]:
+    """A folder of records for this process alone; nothing without a folder.
+
+    Two processes that went on from one record would draw the same coins for messages that differ, and the difference
+    of the two would show what the noise was to hide.
+    """
+    if folder is None:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(opened)
+        raise InputError(
+            f"{folder}: another run writes its record here now. Stop it first, or name another folder."
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(opened)
 
 
 def _private(path: Path, *, append: bool) -> BinaryIO:

@@ -25,7 +25,7 @@ from colonnade.protocols.embeddings import TrainedEmbeddings, embeddings_session
 from colonnade.protocols.embeddings_parts import Bring, Brought
 from colonnade.protocols.embeddings_plan import EmbeddingsPlan
 from colonnade.protocols.embeddings_request import EmbeddingsRequest
-from colonnade.protocols.run_log import RunLog
+from colonnade.protocols.run_log import RunLog, claimed
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Outcome, Program
@@ -229,7 +229,8 @@ def train(federation: Federation, request: EmbeddingsRequest, settings: Settings
     async def session(party: Party, table: Table | None, asked: EmbeddingsRequest) -> TrainedEmbeddings:
         return await embeddings_session(party, table, asked, brings[party.name], logs.get(party.name))
 
-    run = _run(federation, session, request, begun=any(log.begun is not None for log in logs.values()))
+    with claimed(settings.checkpoint):
+        run = _run(federation, session, request, begun=any(log.begun is not None for log in logs.values()))
     plan = run.plan
     holder: TrainedEmbeddings = run.result(plan.receiver)
     fusion: Any = holder.brought.fusion
