@@ -50,7 +50,7 @@ def test_memory_is_bounded_whatever_is_sent() -> None:
     box.put("bank", 0, "s", b"", index=0, of=1 << 30)
     assert len(box._lines["bank"].whole) == AHEAD
     assert list(box._lines) == ["bank"]
-    assert box.taken("stranger") == 0
+    assert (box.progress("bank"), box.progress("stranger")) == ((0, AHEAD), (0, 0))
 
 
 def test_a_frame_for_another_step_names_both_steps() -> None:
@@ -70,6 +70,21 @@ def test_what_arrived_before_a_peer_left_is_handed_out_and_then_its_reason_is_to
     assert taken(box, 1) == [b"x"]
     with pytest.raises(RemoteProtocolError, match="bank stopped: its budget"):
         taken(box, 1)
+
+
+def test_a_goodbye_may_overtake_the_last_frames() -> None:
+    box = Mailbox("shop", ("bank",))
+    box.end("bank", None, total=2)
+    assert (box.ended("bank"), box.fell("bank")) == (True, None)
+    for number in range(3):
+        box.put("bank", number, "s", bytes([number]))
+    assert taken(box, 2) == [bytes([0]), bytes([1])]
+    gone = Mailbox("shop", ("bank",))
+    gone.end("bank", None, total=0)
+    with pytest.raises(RemoteProtocolError, match="bank stopped before it sent"):
+        taken(gone, 1)
+    gone.end("bank", "it fell after all")
+    assert gone.fell("bank") == "it fell after all"
 
 
 def test_a_waiting_party_wakes_up_for_a_frame_of_another_thread() -> None:

@@ -4,16 +4,19 @@ This is the one module that touches FLARE's messaging, which is internal to it; 
 test holds what is used here. FLARE relays what sites say to each other through its server, so this channel promises
 neither secrecy nor authenticity: it is to be sealed (`runtime/sealed.py`).
 
-Every frame is a request that the receiver's mailbox acknowledges; one that is not acknowledged is sent again, and the
-mailbox drops what it has. A peer is given up when FLARE says that it cannot be reached, never because it is slow.
+Frames are numbered and go out without waiting for an answer; what arrived is told with every frame that goes back, and
+asked once a second. A frame that did not arrive is sent again, and the mailbox drops what it has. A peer is given up
+when FLARE says that it cannot be reached, never because it is slow.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
@@ -28,7 +31,10 @@ _CHANNEL = "colonnade"
 _FRAME, _ROOM, _STOP = "frame", "room", "stop"
 # Above this a frame goes in pieces: FLARE copies what it relays, and one large message would hold up the others.
 _PIECE = 1 << 22
-_ACKNOWLEDGED_WITHIN = 30.0
+# Up to this size a frame fits into a connection's buffer, and handing it over takes less than changing threads.
+_AT_ONCE = 1 << 14
+# A frame that has not arrived after this long is sent again.
+_LOST_SECONDS = 1.0
 _PING_SECONDS = 1.0
 _PING_PATIENCE = 10.0
 _PAUSE_SECONDS = (0.002, 0.1)
@@ -48,6 +54,15 @@ def site_address(site: str, job: str) -> str:
     return str(FQCN.join([site, job]))
 
 
+@dataclass(frozen=True)
+class _Underway:
+    """A frame of which its receiver has not said that it arrived."""
+
+    step: str
+    frame: bytes
+    since: float
+
+
 class FlareChannel:
     """One member's end, for one job. Make it when the job's process starts: peers may be quicker.
 
@@ -62,6 +77,7 @@ class FlareChannel:
         self._mailbox = Mailbox(name, tuple(self._addresses))
         self._sent = dict.fromkeys(self._addresses, 0)
         self._taken = dict.fromkeys(self._addresses, 0)
+        self._underway: dict[str, dict[int, _Underway]] = {peer: {} for peer in self._addresses}
         self._threads = ThreadPoolExecutor(2 * len(self._addresses) + 2, thread_name_prefix="colonnade")
         self._watching: list[asyncio.Task[None]] = []
         self._farewells: list[asyncio.Task[str]] = []
@@ -90,13 +106,14 @@ class FlareChannel:
         number = self._sent[to]
         self._sent[to] += 1
         await self._room(to, number, step)
-        pieces = max(1, -(-len(frame) // _PIECE))
-        for index in range(pieces):
-            headers = {"number": number, "step": step, "index": index, "of": pieces}
-            piece = frame if pieces == 1 else frame[index * _PIECE : (index + 1) * _PIECE]
-            while (code := await self._delivered(to, step, headers, piece)) != ReturnCode.OK:
-                self._refuse_gone(to, step, code)
-                await asyncio.sleep(_PAUSE_SECONDS[1])
+        self._underway[to][number] = _Underway(step, frame, time.monotonic())
+        loop = asyncio.get_running_loop()
+        for headers, piece in self._pieces(to, number, step, frame):
+            if len(piece) <= _AT_ONCE:
+                code = self._fire(to, headers, piece)
+            else:
+                code = await loop.run_in_executor(self._threads, self._fire, to, headers, piece)
+            self._refuse_gone(to, step, code)
 
     async def receive(self, peer: str, step: str, timeout: float) -> bytes:
         if peer not in self._addresses:
@@ -106,11 +123,11 @@ class FlareChannel:
         return await self._mailbox.take(peer, step, timeout)
 
     def stop(self, reason: str | None) -> None:
-        headers = {"reason": (reason or "")[:_MOST_REASON]}
-        self._farewells += [
-            asyncio.create_task(self._ask(peer, _STOP, headers, None, _FAREWELL_SECONDS))
-            for peer in self._addresses
-        ]
+        for peer in self._addresses:
+            headers = {"reason": (reason or "")[:_MOST_REASON], "total": self._sent[peer]}
+            self._farewells.append(
+                asyncio.create_task(self._ask(peer, _STOP, headers, None, _FAREWELL_SECONDS))
+            )
 
     async def interrupt(self, reason: str) -> None:
         """Let whatever waits stop waiting, with the names of peers that are gone without a word, if there are any."""
@@ -122,67 +139,94 @@ class FlareChannel:
             self._mailbox.end(peer, why)
 
     async def close(self) -> None:
-        """Finish saying goodbye, and stop watching."""
+        """Finish saying goodbye, see that everything has arrived where somebody waits for it, and stop watching."""
         await asyncio.gather(*self._farewells, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FAREWELL_SECONDS):
+                for peer in self._addresses:
+                    while self._underway[peer] and not self._mailbox.ended(peer):
+                        await self._ask(peer, _ROOM, {}, None, _PING_SECONDS)
+                        await self._again(peer)
         for task in self._watching:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _delivered(self, to: str, step: str, headers: Mapping[str, Any], piece: bytes) -> str:
-        """FLARE's code for a frame, unless its receiver is known to be gone before there is one."""
-        asking = asyncio.ensure_future(self._ask(to, _FRAME, headers, piece, _ACKNOWLEDGED_WITHIN))
-        gone = asyncio.ensure_future(self._mailbox.fallen(to))
-        try:
-            await asyncio.wait({asking, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if asking.done():
-                return asking.result()
-            raise RemoteProtocolError(f"{self.name} at step {step!r}: {to} stopped: {gone.result()}")
-        finally:
-            asking.cancel()
-            gone.cancel()
-
     async def _room(self, to: str, number: int, step: str) -> None:
         """Wait while the receiver is far behind; the caller's own timeout bounds it."""
         pause, longest = _PAUSE_SECONDS
         while number - self._taken[to] >= AHEAD:
-            code = await self._ask(to, _ROOM, {}, None, _ACKNOWLEDGED_WITHIN)
+            code = await self._ask(to, _ROOM, {}, None, _PING_PATIENCE)
             self._refuse_gone(to, step, code)
             if number - self._taken[to] >= AHEAD:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
 
     def _refuse_gone(self, peer: str, step: str, code: str) -> None:
-        if self._mailbox.ended(peer) or code in _GONE:
+        if code in _GONE:
             self._mailbox.end(peer, "it cannot be reached any more")
-            raise RemoteProtocolError(
-                f"{self.name} at step {step!r}: {peer} cannot be reached any more ({code})"
-            )
+        if (reason := self._mailbox.fell(peer)) is not None:
+            raise RemoteProtocolError(f"{self.name} at step {step!r}: {peer} stopped: {reason}")
 
     async def _watch(self, peer: str) -> None:
-        """Notice that a peer's process is gone while this member waits for it."""
+        """Notice that a peer's process is gone while this member waits for it, and send again what was lost."""
         while not self._mailbox.ended(peer):
             await asyncio.sleep(_PING_SECONDS)
             code = await self._ask(peer, _ROOM, {}, None, _PING_PATIENCE)
+            if code not in _GONE:
+                code = await self._again(peer)
             if code in _GONE:
                 self._mailbox.end(peer, "its process cannot be reached any more")
+
+    async def _again(self, peer: str) -> str:
+        """Send again, and have acknowledged, what has been underway for too long; returns FLARE's code."""
+        for number, frame in list(self._underway[peer].items()):
+            if number in self._underway[peer] and time.monotonic() - frame.since > _LOST_SECONDS:
+                for headers, piece in self._pieces(peer, number, frame.step, frame.frame):
+                    code = await self._ask(peer, _FRAME, headers, piece, _PING_PATIENCE)
+                    if code in _GONE:
+                        return code
+        return str(ReturnCode.OK)
+
+    def _pieces(
+        self, to: str, number: int, step: str, frame: bytes
+    ) -> Iterator[tuple[dict[str, Any], bytes]]:
+        pieces = max(1, -(-len(frame) // _PIECE))
+        for index in range(pieces):
+            headers = {"number": number, "step": step, "index": index, "of": pieces, **self._heard(to)}
+            yield headers, frame if pieces == 1 else frame[index * _PIECE : (index + 1) * _PIECE]
+
+    def _heard(self, peer: str) -> dict[str, int]:
+        taken, arrived = self._mailbox.progress(peer)
+        return {"taken": taken, "arrived": arrived}
+
+    def _learn(self, peer: str, message: Any) -> None:
+        """What a peer says of this member's frames: how many it has taken, and how many have arrived."""
+        taken, arrived = message.get_header("taken"), message.get_header("arrived")
+        if type(taken) is int and type(arrived) is int:
+            self._taken[peer] = max(self._taken[peer], taken)
+            for number in [number for number in list(self._underway[peer]) if number < arrived]:
+                self._underway[peer].pop(number, None)
+
+    def _fire(self, to: str, headers: Mapping[str, Any], piece: bytes) -> str:
+        message = new_cell_message(dict(headers), piece)
+        sent = self._cell.fire_and_forget(_CHANNEL, _FRAME, [self._addresses[to]], message, optional=True)
+        return str(sent.get(self._addresses[to]) or ReturnCode.OK)
 
     async def _ask(
         self, peer: str, topic: str, headers: Mapping[str, Any], payload: bytes | None, timeout: float
     ) -> str:
         """Send one request and return FLARE's code for what became of it."""
 
-        def ask() -> tuple[str, int]:
+        def ask() -> str:
             message = new_cell_message(dict(headers), payload)
             reply = self._cell.send_request(
                 _CHANNEL, topic, self._addresses[peer], message, timeout, optional=True
             )
-            taken = reply.get_header("taken", 0)
-            return str(reply.get_header(MessageHeaderKey.RETURN_CODE, "")), taken if type(taken) is int else 0
+            self._learn(peer, reply)
+            return str(reply.get_header(MessageHeaderKey.RETURN_CODE, ""))
 
-        code, taken = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
-        self._taken[peer] = max(self._taken[peer], taken)
-        return code
+        return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
 
     # What follows runs on FLARE's threads.
 
@@ -192,24 +236,25 @@ class FlareChannel:
         shaped = all(type(count) is int for count in (number, index, of)) and isinstance(step, str)
         if peer is None or not shaped or not isinstance(piece, bytes | bytearray | memoryview):
             return make_reply(ReturnCode.INVALID_REQUEST)
-        return self._acknowledged(self._mailbox.put(peer, number, step, bytes(piece), index=index, of=of))
+        self._learn(peer, message)
+        self._mailbox.put(peer, number, step, bytes(piece), index=index, of=of)
+        return self._acknowledged(peer)
 
     def _asked(self, message: Any) -> Any:
-        peer = self._peer(message)
-        return self._acknowledged(0 if peer is None else self._mailbox.taken(peer))
+        return self._acknowledged(self._peer(message))
 
     def _stopped(self, message: Any) -> Any:
-        peer, reason = self._peer(message), message.get_header("reason")
+        peer, reason, total = self._peer(message), message.get_header("reason"), message.get_header("total")
         if peer is not None:
-            self._mailbox.end(
-                peer, readable(reason[:_MOST_REASON]) if isinstance(reason, str) and reason else None
-            )
-        return self._acknowledged(0)
+            why = readable(reason[:_MOST_REASON]) if isinstance(reason, str) and reason else None
+            self._mailbox.end(peer, why, total=total if type(total) is int else None)
+        return self._acknowledged(peer)
 
     def _peer(self, message: Any) -> str | None:
         return self._members.get(message.get_header(MessageHeaderKey.ORIGIN))
 
-    def _acknowledged(self, taken: int) -> Any:
+    def _acknowledged(self, peer: str | None) -> Any:
         reply = make_reply(ReturnCode.OK)
-        reply.add_headers({"taken": taken})
+        if peer is not None:
+            reply.add_headers(self._heard(peer))
         return reply

@@ -25,6 +25,19 @@ class _Line:
     pieces: dict[int, dict[int, bytes]] = field(default_factory=dict)
     ended: bool = False
     reason: str | None = None
+    # How many frames a peer that finished had sent: its goodbye may overtake the last of them.
+    total: int | None = None
+
+    @property
+    def arrived(self) -> int:
+        number = self.due
+        while number in self.whole:
+            number += 1
+        return number
+
+    @property
+    def exhausted(self) -> bool:
+        return self.ended and (self.reason is not None or self.total is None or self.due >= self.total)
 
 
 class Mailbox:
@@ -42,18 +55,18 @@ class Mailbox:
         with self._lock:
             self._loop = loop
 
-    def put(self, peer: str, number: int, step: str, piece: bytes, *, index: int = 0, of: int = 1) -> int:
-        """Keep one piece of a frame and return how many of the peer's frames were taken by now.
+    def put(self, peer: str, number: int, step: str, piece: bytes, *, index: int = 0, of: int = 1) -> None:
+        """Keep one piece of a frame.
 
         A piece that was there before is dropped, as is everything from strangers and what no sender that keeps to
         `AHEAD` would send: an engine may repeat, and memory is bounded.
         """
         line = self._lines.get(peer)
         if line is None:
-            return 0
+            return
         with self._lock:
             fits = line.due <= number < line.due + AHEAD and 0 <= index < of <= _MOST_PIECES
-            if fits and number not in line.whole and not line.ended:
+            if fits and number not in line.whole and line.reason is None:
                 held = line.pieces.setdefault(number, {})
                 held.setdefault(index, piece)
                 if sum(map(len, held.values())) > MAX_FRAME:
@@ -61,36 +74,36 @@ class Mailbox:
                 elif len(held) == of:
                     line.whole[number] = (step, b"".join(held[at] for at in range(of)) if of > 1 else piece)
                     del line.pieces[number]
-            taken = line.due
         self._ring()
-        return taken
 
-    def taken(self, peer: str) -> int:
-        """How many of a peer's frames were asked for by now."""
+    def progress(self, peer: str) -> tuple[int, int]:
+        """How many of a peer's frames were asked for by now, and how many have arrived without a gap."""
         line = self._lines.get(peer)
-        return 0 if line is None else line.due
+        if line is None:
+            return 0, 0
+        with self._lock:
+            return line.due, line.arrived
 
-    def end(self, peer: str, reason: str | None) -> None:
-        """No more comes from this peer than is here already; the first reason counts."""
+    def end(self, peer: str, reason: str | None, *, total: int | None = None) -> None:
+        """No more comes from this peer: than is here already, or than the `total` of frames that it has sent.
+
+        The first reason counts; having finished is none.
+        """
         line = self._lines.get(peer)
         if line is None:
             return
         with self._lock:
-            if not line.ended:
-                line.ended, line.reason = True, reason
+            if not line.ended or (line.reason is None and reason is not None):
+                line.ended, line.reason, line.total = True, reason, total
         self._ring()
 
     def ended(self, peer: str) -> bool:
         """Whether a peer has left, or is known to be gone."""
         return self._lines[peer].ended
 
-    async def fallen(self, peer: str) -> str:
-        """Return when a peer has left for a reason, and say which. One that has finished may still acknowledge."""
-        line = self._lines[peer]
-        while not line.reason:
-            self._bell.clear()
-            await self._bell.wait()
-        return line.reason
+    def fell(self, peer: str) -> str | None:
+        """Why a peer left, if it did not finish."""
+        return self._lines[peer].reason
 
     async def take(self, peer: str, step: str, timeout: float) -> bytes:
         """The next frame of a peer, which must be for `step`."""
@@ -98,7 +111,7 @@ class Mailbox:
         try:
             async with asyncio.timeout(timeout):
                 while line.due not in line.whole:
-                    if line.ended:
+                    if line.exhausted:
                         why = f": {line.reason}" if line.reason else " before it sent what was expected"
                         raise RemoteProtocolError(
                             f"{self.name} waits at step {step!r}, but {peer} stopped{why}"
