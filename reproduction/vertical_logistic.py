@@ -356,7 +356,9 @@ def _encrypted(one: Set, keys: PaillierKeys | PaillierKeysForTests) -> Section:
     text = f"""
 The protocol itself with keys of {keys.bits} bits between two parties in one process, zero initialisation, one
 epoch of {people:,} people; the attacker works on what it received. The last line gives it every message of the
-whole schedule in the clear, of all {one.rows:,} people, and it averages over the epochs.
+whole schedule in the clear, of all {one.rows:,} people, and it averages over the epochs. Where no
+batch determines every coefficient, because some columns are the same for everybody, the least-squares solution can
+still have every sign right. Credit's first two lines attack by different means; its last line is the fair comparison.
 """
     head = ("run", "labels read right", "95 % interval", "by chance", "", "time")
     table = Table(f"{one.name}: first epoch under encryption", head, tuple(rows))

@@ -139,6 +139,8 @@ class Campaign:
     def _packed(self, request: EncryptedRequest) -> Iterator[Finding]:
         """Batches many times as large as the attacker's columns, its questions packed; and more columns claimed."""
         if not planned(self.tables, request).splits:
+            reason = f"not run: with {request.approximation} the label holder is asked for no sums"
+            yield self._without("labels from packed answers", request, reason)
             return
         tables, attacker = self._some, self._attacker
         rows = min(table.rows for table in tables.values())
@@ -163,10 +165,16 @@ class Campaign:
             recorded(tables, packed, attacker=attacker, asks=lambda plan, owner: WideQuestion())
         except RemoteProtocolError as error:
             yield _refusal("claiming more columns", tables, packed, attacker, error)
+        else:
+            yield self._without(
+                "claiming more columns", request, "it was not refused: the peer took the claim"
+            )
 
     def _columns(self, request: EncryptedRequest) -> Iterator[Finding]:
         """The other party's features, where two parties are alone."""
         if len(self.tables) != 2:
+            reason = "not run: with more than two parties a sum does not say whose columns it is of"
+            yield self._without("columns of the other party", request, reason)
             return
         plan = planned(self.tables, request)
         active, passive = plan.active, self._attacker
@@ -176,6 +184,11 @@ class Campaign:
             yield from self._column(request, passive, active)
         elif plan.width(active) >= 2:
             yield from self._inner_products(request, active, passive)
+
+    def _without(self, attack: str, request: EncryptedRequest, note: str) -> Finding:
+        """An attack without a score, and why."""
+        active = planned(self.tables, request).active
+        return Finding(attack, self._attacker, active, "our protocol", request.defence, note=note)
 
     def _column(self, request: EncryptedRequest, attacker: str, target: str) -> Iterator[Finding]:
         tables = self._some

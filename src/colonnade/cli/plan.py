@@ -25,8 +25,8 @@ It reads schemas, not rows: say with --rows how many people the parties are expe
 takes the least number of rows of any party instead, and reads that number, and nothing else, from the data.
 
 Schemas are those that the parties' own files name; of a party whose file is not here, NAME.schema.toml beside the
-job. Ledgers are asked and not written. Bytes are those of the release; introductions and the matching of ids come
-on top.
+job. Ledgers are asked and not written. Noise, bytes and memory are told of methods that release once; introductions
+and the matching of ids come on top.
 
 Example (`colonnade demo` writes such files):
 
@@ -45,7 +45,7 @@ def plan(
     ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
 ) -> None:
-    """Say what a job would promise each observer, its noise, bytes and memory, and whether budgets admit it."""
+    """Say what a job would promise each observer, whether budgets admit it, and what a release costs in bytes."""
     from colonnade.learn.jobs import Job
     from colonnade.learn.planning import ask_budgets, plan_job
 

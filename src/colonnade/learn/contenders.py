@@ -91,10 +91,11 @@ def field_of(
         found.append(
             Contender(method, check(method.options, given, error=InputError, name=f"options of {name!r}"))
         )
-        if paper and public and "calibration" in method.options.model_fields:
+        choice = paper_choice(method)
+        if paper and public and choice is not None:
             form = check(
                 method.options,
-                {**given, "calibration": "paper"},
+                {**given, choice: "paper"},
                 error=InputError,
                 name=f"options of {name!r}",
             )
@@ -103,6 +104,16 @@ def field_of(
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out)
         raise InputError(f"no method is left to compare. {reasons}")
     return Field(tuple(found), tuple(left_out))
+
+
+def paper_choice(method: Method) -> str | None:
+    """The option that asks for a paper's own formula by the value "paper"; None if the method has none.
+
+    >>> from colonnade.learn.methods import METHODS
+    >>> paper_choice(METHODS["intermediate"]), paper_choice(METHODS["encrypted"]), paper_choice(METHODS["moments"])
+    ('calibration', 'defence', None)
+    """
+    return next((name for name in ("calibration", "defence") if name in method.options.model_fields), None)
 
 
 def _reason(method: Method, task: Task, given: Mapping[str, Any], *, public: bool) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
-from colonnade.data.quantizer import Quantizer, Rounding
+from colonnade.data.quantizer import LEAST_GAMMA, Quantizer, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError, PrivacyError
 from colonnade.ledger import Line, Release
@@ -33,6 +33,7 @@ from colonnade.privacy.sensitivity.gradient import GradientShape, VectorChange, 
 from colonnade.protocols.agreement import digest
 from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
 from colonnade.protocols.descent import Optimiser
+from colonnade.protocols.limits import gamma_advice
 from colonnade.protocols.plans import (
     View,
     check_keepers,
@@ -360,14 +361,15 @@ def plan_gradient(
             f"this trains on a label of two classes; {plan.label_holder} declares {len(plan.label.classes)}. "
             "Use the method 'moments' for more."
         )
-    mu = calibrate(plan.sampled, epsilon=epsilon, delta=delta, digits=4)
     try:
-        plan = replace(plan, mu=mu)
-        _ = plan.field  # refuses here, before any data is touched, what could wrap around
+        plan = _calibrated(plan)
     except PlanError as error:
-        raise PlanError(
-            f"{error}. This plan is at gamma = {gamma}: try {max(4, gamma // 2)} and rounding = 'retry'."
-        ) from None
+        advice = gamma_advice(
+            lambda finer: _calibrated(replace(plan, gamma=finer)),
+            least=LEAST_GAMMA[rounding],
+            asked=gamma,
+        )
+        raise PlanError(f"{error} {advice}") from None
     try:
         _ = plan.guarantees
     except PrivacyError:
@@ -376,4 +378,12 @@ def plan_gradient(
             f"stated at δ = {delta:g}. Take a rate above {float(schedule.rate):.3g}, fewer epochs or a smaller ε: "
             "larger batches need no more rows and are far better for the parties."
         ) from None
+    return plan
+
+
+def _calibrated(plan: GradientPlan) -> GradientPlan:
+    """With the least noise that keeps ε; refuses, before any data is touched, what could wrap around."""
+    mu = calibrate(plan.sampled, epsilon=plan.epsilon, delta=plan.delta, digits=4)
+    plan = replace(plan, mu=mu)
+    _ = plan.field
     return plan

@@ -44,7 +44,7 @@ def attack_text(facts: Facts, *, width: int | None = None) -> str:
         notes = {
             f"{finding['attack']} ({finding['run']}): {finding['note']}"
             for finding in found
-            if finding["note"]
+            if finding["note"] and finding["success"] is not None
         }
         lines += wrapped(sorted(notes), width, bullet="- ")
     return "\n".join(lines)
@@ -55,9 +55,11 @@ def success_text(finding: dict[str, Any]) -> str:
 
     >>> success_text({"success": None, "refused": "a at step 'x', from b: no", "run": "recorded", "attacker": "b"})
     "refused: a at step 'x', from b: no"
+    >>> success_text({"success": None, "refused": None, "note": "not run: three parties"})
+    'not run: three parties'
     """
     if finding["success"] is None:
-        return f"refused: {finding['refused']}"
+        return f"refused: {finding['refused']}" if finding["refused"] else str(finding["note"])
     found = finding["success"]
     interval = f"{found['low']:.3f} to {found['high']:.3f}"
     who = f"{finding['attacker']} about {finding['target']}, {finding['run']}"

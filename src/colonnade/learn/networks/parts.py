@@ -133,7 +133,7 @@ class LocalNetwork:
             raise InputError(
                 f"party {self.party!r}: its network cannot embed rows of {self.features.shape[1]} numbers one by one "
                 f"({str(error).splitlines()[0]}). It must map (rows, numbers) to (rows, {embedding}) without mixing "
-                "rows; use group instead of batch normalisation."
+                "rows and without coins of its own: use group instead of batch normalisation, and no dropout."
             ) from None
         self.embedding = int(out.shape[-1]) if out.ndim == 2 else 0
 
