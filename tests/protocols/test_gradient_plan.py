@@ -116,9 +116,14 @@ def test_a_label_that_nobody_holds_is_refused():
         plan_for(tables, Group.of(("bank", "insurer")))
 
 
-def test_a_grid_too_fine_for_the_noise_says_which_one_to_try():
-    with pytest.raises(PlanError, match=r"try 65536 and rounding = 'retry'"):
-        plan_for(tables_of(("bank", "insurer"), 60), gamma=1 << 17)
+def test_a_grid_too_fine_for_the_noise_says_which_one_fits():
+    tables = tables_of(("bank", "insurer"), 60)
+    with pytest.raises(PlanError, match=r"The largest gamma that fits is \d+") as error:
+        plan_for(tables, gamma=1 << 17)
+    largest = int(str(error.value).split("fits is ")[1].rstrip("."))
+    plan_for(tables, gamma=largest)
+    with pytest.raises(PlanError, match="The largest gamma"):
+        plan_for(tables, gamma=largest + 1)
 
 
 def test_a_rate_at_which_parties_would_pay_without_limit_is_refused_with_a_way_out():

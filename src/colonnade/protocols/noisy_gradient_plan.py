@@ -369,7 +369,7 @@ def plan_gradient(
             least=LEAST_GAMMA[rounding],
             asked=gamma,
         )
-        raise PlanError(f"{error} {advice}") from None
+        raise PlanError(f"{str(error).rstrip('.')}. {advice}") from None
     try:
         _ = plan.guarantees
     except PrivacyError:
