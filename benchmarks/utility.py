@@ -32,7 +32,7 @@ MNIST_DRAWS = 10
 SETS: dict[str, tuple[Callable[[Path], PublicSet], tuple[str, ...], tuple[float, ...], int]] = {
     "adult": (adult, ("adult_train.parquet", "adult_test.parquet"), (1.0, 0.1), 3),
     "credit": (credit, ("uci_default_credit_card.parquet",), (1.0,), 3),
-    "phishing": (phishing, ("phishing_websites.parquet",), (1.0,), 5),
+    "phishing": (phishing, ("phishing_websites.parquet",), (1.0,), 20),
     "acs_tx": (acs_income_texas, ("acs_income_2018.parquet",), (1.0,), 1),
 }
 

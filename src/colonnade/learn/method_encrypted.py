@@ -32,16 +32,18 @@ NOTES: dict[Defence, str] = {
 }
 
 Positive = Annotated[float, Field(gt=0)]
+# A paper's formula takes steps of at most 1.
+_RATES: dict[Defence, float] = {"sound": 2.0, "paper": 1.0, "none": 2.0}
 
 
 class EncryptedOptions(Form):
-    """How the descent goes. `batch` is 256, or all rows if there are fewer, if it is left out."""
+    """How the descent goes. Left out, `batch` is 256 or all rows, and `learning_rate` 2, in paper mode 1."""
 
     approximation: Approximation = "taylor"
     initialisation: Initialisation = "zero"
     epochs: Annotated[int, Field(ge=1)] = 5
     batch: Annotated[int, Field(ge=1)] | None = None
-    learning_rate: Positive = 2.0
+    learning_rate: Positive | None = None
     radius: Positive = 2.0
     encoding: Literal["linear", "circle"] = "linear"
     key_bits: int = min(KEY_BITS)
@@ -101,7 +103,7 @@ def _request(asked: Asked, alignment: Alignment, public: tuple[str, ...]) -> Enc
         initialisation=options.initialisation,
         epochs=options.epochs,
         batch=options.batch,
-        learning_rate=options.learning_rate,
+        learning_rate=options.learning_rate or _RATES[options.defence],
         defence=options.defence,
         radius=options.radius,
         encoding=encoding,
