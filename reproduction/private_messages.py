@@ -281,7 +281,7 @@ def _methods(name: str, given: list[Columns], *, runs: int, drawn: bool) -> Sect
     left_out = (
         ""
         if rows <= ENCRYPTED_ROWS
-        else " Gradients under\nencryption are left out: one training of so many people takes most of a minute "
+        else " Gradients under\nencryption are left out: one training of so many people takes minutes "
         "(Figure 3 below)."
     )
     picture = (_drawn(f"private-messages-methods-{name.lower()}.svg", found, name),) if drawn else ()
