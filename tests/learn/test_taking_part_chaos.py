@@ -96,8 +96,8 @@ def test_fifty_runs_in_chaos_end_right_or_fail_by_name_and_no_ledger_counts_too_
             if outcome["state"] == "finished" and member != "server":
                 assert outcome["learnt"]["weights"] == right[member], (seed, member)
             if outcome["state"] == "failed":
-                assert any(name in outcome["reason"] for name in MEMBERS), (seed, outcome)
-                assert outcome["kind"] in ("RemoteProtocolError", "PeerTimeout"), (seed, outcome)
+                assert any(name in outcome["reason"] for name in MEMBERS), (seed, outcome["reason"])
+                assert outcome["kind"] in ("RemoteProtocolError", "PeerTimeout"), (seed, outcome["reason"])
         for party in PARTIES:
             assert charges(folder, party) >= (party in chaos.told_data), (seed, party)
             assert charges(folder, party) <= 1

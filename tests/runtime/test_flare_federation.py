@@ -21,7 +21,7 @@ from two_houses import MEMBERS, PARTIES, in_process, job_text, split
 from colonnade.learn.release import MomentRelease
 from colonnade.runtime.operations import end, write_job
 
-LONG = split(400)
+LONG, LONGER = split(400), split(4000)
 
 
 def test_moments_between_processes_are_bit_for_bit_those_of_one_process(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_member_that_is_killed_stops_the_job_by_name_everywhere_and_the_job_go
 
 @pytest.mark.slow
 def test_a_whole_site_that_is_killed_stops_the_job_and_may_come_back(running: Live) -> None:
-    job_id = running.submit(job_text(LONG))
+    job_id = running.submit(job_text(LONGER))
     running.at_step("bank", job_id, "scores 20")
     os.killpg(running.processes["shop"].pid, signal.SIGKILL)
     assert running.wait(job_id) != "FINISHED:COMPLETED"
@@ -164,13 +164,13 @@ def test_a_whole_site_that_is_killed_stops_the_job_and_may_come_back(running: Li
     running.until(lambda: "shop" not in running.session.parties(), timeout=900)
     running.start("shop")
     running.gather()
-    again = running.submit(job_text(LONG), resumes=job_id)
+    again = running.submit(job_text(LONGER), resumes=job_id)
     assert running.wait(again) == "FINISHED:COMPLETED"
 
 
 @pytest.mark.slow
 def test_a_job_that_is_stopped_ends_everywhere_and_says_so(running: Live) -> None:
-    job_id = running.submit(job_text(LONG))
+    job_id = running.submit(job_text(LONGER))
     running.at_step("bank", job_id, "scores 20")
     running.session.stop(job_id)
     assert running.wait(job_id) == "FINISHED:ABORTED"

@@ -158,7 +158,8 @@ async def _run(
             journal = Journal.resume(record) if resumes else Journal.begin(record)
         elif resumes:
             raise JobError(f"{job.path}, method: {job.method!r} is too short to resume. Submit the job anew.")
-        async with asyncio.timeout(JOINING_SECONDS):
+        # A peer that does not come is named by its own timeout, which ends before this one.
+        async with asyncio.timeout(2 * JOINING_SECONDS):
             sealed: Channel = await seal(
                 channel,
                 member,

@@ -90,6 +90,8 @@ class FlareChannel:
         deadline = time.monotonic() + timeout
         for peer in self._addresses:
             while await self._ask(peer, _ROOM, {}, None, _PING_SECONDS) != ReturnCode.OK:
+                for other in self._addresses:
+                    self._refuse_gone(other, "joining", ReturnCode.OK)
                 if time.monotonic() > deadline:
                     raise PeerTimeout(
                         f"{self.name} waited {timeout:g} s for {peer} to join the job. See whether {peer} runs "
@@ -145,8 +147,10 @@ class FlareChannel:
             async with asyncio.timeout(_FAREWELL_SECONDS):
                 for peer in self._addresses:
                     while self._underway[peer] and not self._mailbox.ended(peer):
-                        await self._ask(peer, _ROOM, {}, None, _PING_SECONDS)
+                        if await self._ask(peer, _ROOM, {}, None, _PING_SECONDS) in _GONE:
+                            break
                         await self._again(peer)
+                        await asyncio.sleep(_PAUSE_SECONDS[0])
         for task in self._watching:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
@@ -210,7 +214,11 @@ class FlareChannel:
 
     def _fire(self, to: str, headers: Mapping[str, Any], piece: bytes) -> str:
         message = new_cell_message(dict(headers), piece)
-        sent = self._cell.fire_and_forget(_CHANNEL, _FRAME, [self._addresses[to]], message, optional=True)
+        try:
+            sent = self._cell.fire_and_forget(_CHANNEL, _FRAME, [self._addresses[to]], message, optional=True)
+        except RuntimeError:
+            # FLARE has ended this process's own messaging.
+            return str(ReturnCode.COMM_ERROR)
         return str(sent.get(self._addresses[to]) or ReturnCode.OK)
 
     async def _ask(
@@ -220,9 +228,13 @@ class FlareChannel:
 
         def ask() -> str:
             message = new_cell_message(dict(headers), payload)
-            reply = self._cell.send_request(
-                _CHANNEL, topic, self._addresses[peer], message, timeout, optional=True
-            )
+            try:
+                reply = self._cell.send_request(
+                    _CHANNEL, topic, self._addresses[peer], message, timeout, optional=True
+                )
+            except RuntimeError:
+                # FLARE has ended this process's own messaging.
+                return str(ReturnCode.COMM_ERROR)
             self._learn(peer, reply)
             return str(reply.get_header(MessageHeaderKey.RETURN_CODE, ""))
 

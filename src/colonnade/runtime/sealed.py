@@ -10,6 +10,7 @@ Reasons for stopping are not sealed: they are only what peers may be told, and w
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping
 
@@ -86,8 +87,9 @@ async def seal(
         await inner.send(peer, HELLO, encode(Envelope(job, name, peer, HELLO, 0), said))
     sealers: dict[str, Sealer] = {}
     openers: dict[str, Opener] = {}
-    for peer in peers:
-        frame = await inner.receive(peer, HELLO, timeout)
+    # All at once: a peer that is gone is noticed while another one is still on its way.
+    frames = await asyncio.gather(*(inner.receive(peer, HELLO, timeout) for peer in peers))
+    for peer, frame in zip(peers, frames, strict=True):
         try:
             public, theirs = _checked(frame, job, peer, members, trust, (certified or {}).get(peer, peer))
             context = b"".join(sorted(hashlib.sha256(statement).digest() for statement in (mine, theirs)))
