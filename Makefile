@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 BENCHMARKS := field_kernels moments noise gram functional paillier encrypted intermediate embeddings psi masks accounting
 
-.PHONY: demo demo-federation test coverage check format bench reproduce clean
+.PHONY: demo demo-federation docs test coverage check format bench reproduce clean
 
 demo: .venv/ready
 	$(BIN)/colonnade demo
@@ -10,6 +10,10 @@ demo: .venv/ready
 # Three organisations and a server as processes of their own with kits of their own; see docs/two-organisations.md.
 demo-federation: .venv/ready
 	$(BIN)/colonnade federation demo --output federation-demo-$$(date +%Y%m%d-%H%M%S)
+
+# The site, with strict links, then its spelling; open build/site/index.html.
+docs: .venv/ready
+	$(BIN)/mkdocs build --quiet --strict --site-dir build/site
 
 test: .venv/ready
 	$(BIN)/pytest -n 2 -m "not slow"
