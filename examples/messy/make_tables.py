@@ -1,7 +1,8 @@
 """Two tables about the same people as two houses would really have them: nothing in them is about anybody.
 
 A bank's export has a semicolon between fields, a byte order mark, ids in capitals, gaps and one impossible age. A
-clinic's export is another system's: ids in small letters with blanks around them, another order, other people.
+clinic's export is another system's: ids in small letters with blanks around them, another order, other people. A
+third file has a few people who come later, about whom somebody knows every column.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from pathlib import Path
 
 PEOPLE = 4000
 JOBS = ("Office", "trade", "CARE", "none")
+LATER = ["n-1,34,41000,office,1,no", "n-2,71,18500,trade,12,yes", "n-3,52,27000,care,4,"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, nargs="?", default=Path(), help="where the two files go")
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(), help="where the files go")
     folder = parser.parse_args().folder
     dice = random.Random("a public seed")
     bank, clinic = [], []
@@ -38,6 +40,7 @@ def main() -> None:
     dice.shuffle(clinic)
     write(folder / "bank.csv", ["Customer;Age;Income;Job;Claims", *bank], encoding="utf-8-sig")
     write(folder / "clinic.csv", ["patient_id,visits,smoker", *clinic], encoding="utf-8")
+    write(folder / "new-people.csv", ["person,Age,Income,Job,visits,smoker", *LATER], encoding="utf-8")
 
 
 def write(path: Path, lines: list[str], *, encoding: str) -> None:
