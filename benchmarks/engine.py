@@ -30,7 +30,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from colonnade.runtime.kit import Kit
-from colonnade.runtime.operations import Administration, end, start, wait_for_server, write_job
+from colonnade.runtime.operations import Administration, wait_for_server, write_job
+from colonnade.runtime.processes import connected, household
 from colonnade.runtime.provision import all_kits
 
 PARTIES = ("bank", "shop")
@@ -132,19 +133,17 @@ def measure(folder: Path) -> dict[str, float]:
     allow_probe(kits["server"], "ProbeCoordinator")
     write_probe(folder / "probe")
     os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parent)
-    processes = [start(kits["server"])]
-    try:
+    with household() as begin:
+        begin(kits["server"])
         wait_for_server(kits["bank"])
-        processes += [start(kits[party]) for party in PARTIES]
         with Administration(kits["admin"]) as session:
-            while set(session.parties()) < set(PARTIES):
+            for party in PARTIES:
+                begin(kits[party])
+            while not all(connected(kits[party]) for party in PARTIES):
                 time.sleep(0.3)
             ended(session, session.submit_folder(folder / "probe"))
             job_id = session.submit(JOB, name="adult", parties=PARTIES)
             ended(session, job_id)
-    finally:
-        for process in processes:
-            end(process)
     engine = json.loads((kits["bank"].path / "engine.json").read_text())
     between, alone = moments_seconds(kits["server"], job_id), in_process_seconds(folder)
     return {

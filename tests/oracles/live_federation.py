@@ -18,8 +18,12 @@ from two_houses import PARTIES, SEED, charges, write_party
 from colonnade.errors import RemoteProtocolError
 from colonnade.learn.taking_part import OUTCOME
 from colonnade.runtime.kit import Kit
-from colonnade.runtime.operations import Administration, end, start, wait_for_server
+from colonnade.runtime.operations import Administration, wait_for_server
+from colonnade.runtime.processes import CONSOLE, Begin, connected, household
 from colonnade.runtime.provision import all_kits
+
+# Nothing passes or fails by the clock: this is how long a machine with much else to do may take to a step.
+PATIENCE_SECONDS = 900.0
 
 
 @dataclass
@@ -28,14 +32,16 @@ class Live:
 
     folder: Path
     kits: dict[str, Kit]
+    begin: Begin
+    parties: tuple[str, ...] = PARTIES
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     session: Any = None
 
     def submit(self, text: str, *, resumes: str = "") -> str:
         """Submit a job."""
-        return str(self.session.submit(text, name="test", parties=PARTIES, resumes=resumes))
+        return str(self.session.submit(text, name="test", parties=self.parties, resumes=resumes))
 
-    def wait(self, job_id: str, *, timeout: float = 240.0) -> str:
+    def wait(self, job_id: str, *, timeout: float = PATIENCE_SECONDS) -> str:
         """FLARE's word for how a job ended."""
         states = [""]
 
@@ -51,12 +57,12 @@ class Live:
         path = self.kits[member].run_folder(job_id) / OUTCOME
         return json.loads(path.read_text()) if path.exists() else None
 
-    def at_step(self, member: str, job_id: str, step: str, *, timeout: float = 120.0) -> None:
+    def at_step(self, member: str, job_id: str, step: str, *, timeout: float = PATIENCE_SECONDS) -> None:
         """Return when a member has left a step behind."""
         log = self.kits[member].run_folder(job_id) / "log.jsonl"
         self.until(lambda: log.exists() and f'"step": "{step}' in log.read_text(), timeout=timeout)
 
-    def until(self, fulfilled: Callable[[], bool], *, timeout: float = 120.0) -> None:
+    def until(self, fulfilled: Callable[[], bool], *, timeout: float = PATIENCE_SECONDS) -> None:
         """Return when something is so."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -67,13 +73,18 @@ class Live:
             time.sleep(0.1)
         raise AssertionError("it never came to that")
 
-    def start(self, member: str) -> None:
-        """Start a member's process."""
-        self.processes[member] = start(self.kits[member])
+    def start(self, *members: str) -> None:
+        """Start members' processes, and return when all are connected."""
+        for member in members:
+            self.processes[member] = self.begin(self.kits[member])
+        for member in members:
+            self.until(lambda member=member: connected(self.kits[member]) or self._fell(member))
 
-    def gather(self) -> None:
-        """Return when every party is connected."""
-        self.until(lambda: set(self.session.parties()) == set(PARTIES))
+    def _fell(self, member: str) -> bool:
+        if self.processes[member].poll() is not None:
+            said = (self.kits[member].path / CONSOLE).read_text(errors="replace")
+            raise AssertionError(f"{member}'s process ended: {said[-2000:]}")
+        return False
 
     def job_process(self, member: str, job_id: str) -> int:
         """The process that runs a member's part of a job: the one whose command names both."""
@@ -96,24 +107,27 @@ class Live:
 @contextmanager
 def live(folder: Path, *, seeded: bool = True) -> Iterator[Live]:
     """A server and two parties that are connected; ended, whatever happens."""
-    _, kits = all_kits(folder / "kits", "test", PARTIES, host="localhost", port=_free_port())
     seed = {"noise_seed": SEED} if seeded else {}
-    for party in PARTIES:
-        kits[party].tell_site({**write_party(folder, party), **seed})
-    kits["server"].tell_site(seed)
-    running = Live(folder, kits)
-    try:
+    sites = {party: {**write_party(folder, party), **seed} for party in PARTIES}
+    with federation_of(folder, {**sites, "server": seed}) as running:
+        yield running
+
+
+@contextmanager
+def federation_of(folder: Path, sites: dict[str, dict[str, Any]]) -> Iterator[Live]:
+    """A server and parties with what each one's kit is told, connected; ended, whatever happens."""
+    parties = tuple(name for name in sites if name != "server")
+    _, kits = all_kits(folder / "kits", "test", parties, host="localhost", port=_free_port())
+    for name, told in sites.items():
+        kits[name].tell_site(told)
+    with household() as begin:
+        running = Live(folder, kits, begin, parties)
         running.start("server")
-        wait_for_server(kits["bank"])
-        for party in PARTIES:
-            running.start(party)
-        with Administration(kits["admin"]) as session:
+        wait_for_server(kits["admin"], timeout=PATIENCE_SECONDS)
+        with Administration(kits["admin"], timeout=PATIENCE_SECONDS) as session:
             running.session = session
-            running.gather()
+            running.start(*parties)
             yield running
-    finally:
-        for process in running.processes.values():
-            end(process)
 
 
 def _free_port() -> int:

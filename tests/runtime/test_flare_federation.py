@@ -19,7 +19,8 @@ from live_federation import Live, live
 from two_houses import MEMBERS, PARTIES, in_process, job_text, split
 
 from colonnade.learn.release import MomentRelease
-from colonnade.runtime.operations import end, write_job
+from colonnade.runtime.operations import write_job
+from colonnade.runtime.processes import family
 
 LONG, LONGER = split(400), split(4000)
 
@@ -157,14 +158,14 @@ def test_a_member_that_is_killed_stops_the_job_by_name_everywhere_and_the_job_go
 def test_a_whole_site_that_is_killed_stops_the_job_and_may_come_back(running: Live) -> None:
     job_id = running.submit(job_text(LONGER))
     running.at_step("bank", job_id, "scores 20")
-    os.killpg(running.processes["shop"].pid, signal.SIGKILL)
+    for process in family(running.kits["shop"]):
+        process.kill()
     assert running.wait(job_id) != "FINISHED:COMPLETED"
+    running.until(lambda: running.outcome("bank", job_id) is not None)
     outcome = running.outcome("bank", job_id)
     assert outcome is not None and "shop" in outcome["reason"]
-    end(running.processes["shop"])
-    running.until(lambda: "shop" not in running.session.parties(), timeout=900)
+    running.until(lambda: not family(running.kits["shop"]))
     running.start("shop")
-    running.gather()
     again = running.submit(job_text(LONGER), resumes=job_id)
     assert running.wait(again) == "FINISHED:COMPLETED"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import typer
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import InputError
 
+GLANCE_SECONDS = 0.2
 app = typer.Typer(
     help="Run this organisation's part of a federation on this machine.",
     no_args_is_help=True,
@@ -49,30 +52,34 @@ def start(
       colonnade party start bank/kit --party bank.toml --policy bank/bank.policy.toml
     """
     from colonnade.runtime.kit import Kit
-    from colonnade.runtime.operations import end, start, wait_for_server
+    from colonnade.runtime.operations import wait_for_server
+    from colonnade.runtime.processes import CONSOLE, check_startable, connected, household
 
     found = Kit.load(kit)
     if found.kind == "admin":
         raise InputError(
             f"{kit} is an administrator's kit, which starts nothing. Name a party's or the server's."
         )
+    check_startable(found)
     site = site_facts(found, party=party, policy=policy, pins=pin, noise_seed=noise_seed)
     found.tell_site(site)
     if found.kind == "party":
         check_site(found)
         wait_for_server(found)
-    process = start(found)
-    facts = {"kit": str(found.path), "name": found.identity().name, "process": process.pid}
-    say_json(facts) if as_json else say(f"{facts['name']} runs (process {process.pid}). Ctrl-C ends it.")
-    try:
+    code = 0
+    with contextlib.suppress(KeyboardInterrupt), household() as begin:
+        process = begin(found)
+        while process.poll() is None and not connected(found):
+            time.sleep(GLANCE_SECONDS)
+        host, port = found.address
+        facts = {"kit": str(found.path), "name": found.identity().name, "process": process.pid}
+        if process.poll() is None:
+            here = f"listens on port {port}" if found.kind == "server" else f"is connected to {host}:{port}"
+            say_json(facts) if as_json else say(f"{facts['name']} {here}. Ctrl-C ends it.")
         code = process.wait()
-    except KeyboardInterrupt:
-        return
-    finally:
-        end(process)
     if code:
         raise InputError(
-            f"{found.path}: FLARE's process ended with code {code}. {found.path / 'console.txt'} and "
+            f"{found.path}: FLARE's process ended with code {code}. {found.path / CONSOLE} and "
             f"`colonnade doctor {kit}` say more."
         )
 

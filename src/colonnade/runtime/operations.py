@@ -1,4 +1,4 @@
-"""Starting members' FLARE processes, and asking a federation's server for jobs, through FLARE's own interfaces."""
+"""Asking a federation's server for jobs, through FLARE's own interfaces."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ import contextlib
 import io
 import json
 import logging
-import os
-import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -21,57 +17,6 @@ from typing import Any
 
 from colonnade.errors import InputError, PeerTimeout, RemoteProtocolError
 from colonnade.runtime.kit import COORDINATOR, MEMBER, Kit
-
-CONSOLE = "console.txt"
-_GRACE_SECONDS = 10.0
-
-
-def command_for(kit: Kit) -> list[str]:
-    """What runs a server's or a party's FLARE process in the foreground."""
-    if kit.kind == "admin":
-        raise InputError(
-            f"{kit.path} is an administrator's kit, which starts nothing. Name a server's or a party's."
-        )
-    name = kit.identity().name
-    module, file, who = (
-        ("server.server_train", "fed_server.json", [])
-        if kit.kind == "server"
-        else ("client.client_train", "fed_client.json", [f"uid={name}"])
-    )
-    started = [
-        sys.executable,
-        "-u",
-        "-m",
-        f"nvflare.private.fed.app.{module}",
-        "-m",
-        str(kit.path),
-        "-s",
-        file,
-    ]
-    return [*started, "--set", "secure_train=true", "org=colonnade", "config_folder=config", *who]
-
-
-def start(kit: Kit) -> subprocess.Popen[bytes]:
-    """Start a member's FLARE process in a group of its own; what it says goes to the kit's console file."""
-    with (kit.path / CONSOLE).open("ab") as console:
-        return subprocess.Popen(
-            command_for(kit), cwd=kit.path, stdout=console, stderr=subprocess.STDOUT, start_new_session=True
-        )
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that `start` started, and the processes of its jobs."""
-    _signal(process, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_GRACE_SECONDS)
-    # Processes of jobs are in the same group and may outlive the one that started them.
-    _signal(process, signal.SIGKILL)
-    process.wait()
-
-
-def _signal(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, how)
 
 
 def answers(address: tuple[str, int], *, timeout: float = 1.0) -> bool:

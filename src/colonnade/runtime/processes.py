@@ -1,0 +1,155 @@
+"""Members' FLARE processes on this machine: started each with its own kit, and ended with everything they started.
+
+FLARE starts a process for each job in a session of its own, and such a process outlives the one that started it. It
+names the kit's folder on its command line, which is how it is found again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from colonnade.errors import InputError
+from colonnade.runtime.kit import Kit
+from colonnade.runtime.operations import answers
+
+CONSOLE = "console.txt"
+_BEFORE = "console.before.txt"
+_CONNECTED = "Successfully registered client"
+_MODULES = "nvflare.private.fed.app."
+_GRACE_SECONDS = 10.0
+_GLANCE_SECONDS = 0.05
+# What ends a program that a person or a service manager has had enough of.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Begin = Callable[[Kit], "subprocess.Popen[bytes]"]
+
+
+def command_for(kit: Kit) -> list[str]:
+    """What runs a server's or a party's FLARE process in the foreground."""
+    if kit.kind == "admin":
+        raise InputError(
+            f"{kit.path} is an administrator's kit, which starts nothing. Name a server's or a party's."
+        )
+    module, file, who = (
+        ("server.server_train", "fed_server.json", [])
+        if kit.kind == "server"
+        else ("client.client_train", "fed_client.json", [f"uid={kit.identity().name}"])
+    )
+    named = ["-m", f"{_MODULES}{module}", "-m", str(kit.path), "-s", file]
+    settings = ["--set", "secure_train=true", "org=colonnade", "config_folder=config", *who]
+    return [sys.executable, "-u", *named, *settings]
+
+
+def start(kit: Kit) -> subprocess.Popen[bytes]:
+    """Start a member's FLARE process in a session of its own; what it says goes to the kit's console file.
+
+    What the kit's process said the last time is kept beside it.
+    """
+    check_startable(kit)
+    with contextlib.suppress(FileNotFoundError):
+        (kit.path / CONSOLE).replace(kit.path / _BEFORE)
+    with (kit.path / CONSOLE).open("xb") as console:
+        return subprocess.Popen(
+            command_for(kit), cwd=kit.path, stdout=console, stderr=subprocess.STDOUT, start_new_session=True
+        )
+
+
+def check_startable(kit: Kit) -> None:
+    """Return if this kit does not run yet and lies where FLARE can start jobs."""
+    for path in (str(kit.path), sys.executable):
+        if shlex.split(path) != [path]:
+            # FLARE puts both into one line for a job's process, without quotes.
+            raise InputError(f"{path}: FLARE cannot run jobs from a path with spaces or quotes. Move it.")
+    if running := family(kit):
+        raise InputError(
+            f"{kit.path} runs already (process {', '.join(str(process.pid) for process in running)}). A kit is one "
+            "member: end that one first."
+        )
+
+
+def family(kit: Kit) -> list[Any]:
+    """The processes on this machine that run this kit, those of its jobs included."""
+    import psutil  # type: ignore[import-untyped]  # comes with FLARE
+
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            words = process.cmdline()
+            if str(kit.path) in words and any(word.startswith(_MODULES) for word in words):
+                found.append(process)
+    return found
+
+
+def connected(kit: Kit) -> bool:
+    """Whether the process that runs this kit has proved itself to the server, or, of a server, takes connections."""
+    if kit.kind == "server":
+        return answers(kit.address)
+    try:
+        return _CONNECTED in (kit.path / CONSOLE).read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return False
+
+
+def end(kits: Sequence[Kit], processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """End what runs for these kits, and reap what of it `start` started: asked at first, then forced."""
+    _signal(kits, signal.SIGTERM)
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
+        time.sleep(_GLANCE_SECONDS)
+    # A process may have started one more before it ended, so they are looked for until there is none.
+    while _signal(kits, signal.SIGKILL):
+        time.sleep(_GLANCE_SECONDS)
+    for process in processes:
+        process.wait()
+
+
+def _signal(kits: Sequence[Kit], how: signal.Signals) -> int:
+    """Signal everything that runs for these kits, and return how many processes that were."""
+    found = {process.pid for kit in kits for process in family(kit)}
+    for number in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, how)
+    return len(found)
+
+
+@contextmanager
+def household() -> Iterator[Begin]:
+    """Start members with what this yields; all of them, and all they started, end with the block, whatever ends it.
+
+    Ctrl-C, a service manager's TERM and a terminal that closes raise `KeyboardInterrupt` inside the block.
+    """
+    kits: list[Kit] = []
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def begin(kit: Kit) -> subprocess.Popen[bytes]:
+        check_startable(kit)
+        # Noted before it is started: an interruption in between leaves nothing behind.
+        kits.append(kit)
+        processes.append(start(kit))
+        return processes[-1]
+
+    # Who was told to ignore a signal, such as by nohup, ignores it.
+    heard = [how for how in _SIGNALS if signal.getsignal(how) != signal.SIG_IGN]
+    before = {how: signal.signal(how, _interrupt) for how in heard}
+    try:
+        yield begin
+    finally:
+        # Somebody who is impatient would leave processes behind.
+        for how in heard:
+            signal.signal(how, signal.SIG_IGN)
+        end(kits, processes)
+        for how, handler in before.items():
+            signal.signal(how, handler)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    raise KeyboardInterrupt
