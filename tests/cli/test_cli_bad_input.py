@@ -268,7 +268,7 @@ def test_a_mistake_is_named_and_nothing_is_lost(
     assert train(project) == code
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith("error: ") and printed.err.count("\n") == 1, printed.err
+    assert printed.err.startswith(f"error E{code}") and printed.err.count("\n") == 2, printed.err
     assert all(piece in printed.err for piece in pieces), printed.err
     assert "Traceback" not in printed.err
     assert project.files() == before, "no half-written folder"
@@ -280,7 +280,7 @@ def test_the_same_mistake_as_json_is_one_object(project: Project, capsys: pytest
     assert train(project, "--json") == INPUT
     printed = capsys.readouterr()
     error = one_object(printed.out)["error"]
-    assert (error["kind"], error["exit_code"], printed.err) == ("DataError", INPUT, "")
+    assert (error["kind"], error["exit_code"], printed.err) == ("DataMissing", INPUT, "")
     assert "bank.csv" in error["message"]
 
 
@@ -400,7 +400,7 @@ def test_a_refusal_in_the_middle_of_a_run_is_told_as_the_party_that_refused_said
     before = project.files()
     assert train(project) == PRIVACY
     err = capsys.readouterr().err
-    assert err.startswith("error: insurer: releasing") and "stopped" not in err
+    assert err.startswith("error E501: insurer: releasing") and "stopped" not in err
     assert project.charges("insurer") == 0
     left = {"runs", "runs/job", "runs/job/failed.json"} if project.charges("bank") else set()
     assert project.files() - before == left

@@ -99,7 +99,7 @@ def test_ctrl_c_while_waiting_for_a_locked_ledger_is_heard_at_once(tmp_path: Pat
         process.wait()
         holder.close()
     assert process.returncode == INTERRUPTED
-    assert err.startswith("error: stopped.") and "Traceback" not in err
+    assert err.startswith("error E130: stopped.") and "Traceback" not in err
     assert project.files() == before
     assert project.charges("bank") == 1
 

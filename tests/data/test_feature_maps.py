@@ -324,7 +324,7 @@ def test_a_schema_of_two_hundred_pixels_is_six_lines() -> None:
         ('kind = "ball"\nbound = 3', "low = -3 and high = 3"),
         ('kind = "ball"\nbound = 255\nname = "mine"', "Write both, or neither"),
         ('kind = "ball"\nbound = 255\nname = "mine"\nsha256 = "abc"', "64 hexadecimal digits"),
-        ("features = 2", "the field 'kind' is missing"),
+        ("features = 2", "map.kind: this field is missing. It is one of random-relu"),
     ],
 )
 def test_a_corrupt_map_is_pointed_at(table: str, message: str) -> None:

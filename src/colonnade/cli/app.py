@@ -1,7 +1,8 @@
 """The verbs, put together, and what happens when one of them fails.
 
-Exit codes: 0 done; 1 a mistake in Colonnade; 2 the command line itself is wrong; 3 input; 4 plan; 5 privacy, a
-release was refused; 6 ledger; 7 protocol; 130 interrupted.
+Every complaint has a number, and `colonnade explain NUMBER` says more about it. Exit codes: 0 done; 1 a mistake in
+Colonnade; 2 the command line itself is wrong; 3 input; 4 plan; 5 privacy, a release was refused; 6 ledger; 7 protocol;
+130 interrupted.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from colonnade.cli import (
     compare,
     demo,
     doctor,
+    explain,
     federation,
     job,
     ledger,
@@ -76,6 +78,7 @@ app.add_typer(federation.app, name="federation")
 app.add_typer(party.app, name="party")
 app.add_typer(job.app, name="job")
 app.command("doctor")(doctor.doctor)
+app.command("explain")(explain.explain)
 
 
 def _version(shown: bool) -> None:
@@ -101,29 +104,30 @@ def run(arguments: list[str] | None = None) -> int:
         result = app(args=given, standalone_mode=False, prog_name="colonnade")
         code = int(result) if isinstance(result, int) else DONE
         # Typer makes an exit code of Ctrl-C, and says nothing.
-        return _report("Interrupted", INTERRUPTION, code, as_json) if code == INTERRUPTED else code
+        return _interrupted(as_json) if code == INTERRUPTED else code
     except ColonnadeError as error:
-        return _report(type(error).__name__, str(error), error.exit_code, as_json)
+        return _report(type(error).__name__, str(error), error.exit_code, as_json, number=error.number)
     except _UsageError as error:
         if not given:
             typer.echo(error.format_message())
             return DONE
         path = error.ctx.command_path if error.ctx is not None else "colonnade"
         message = f"{error.format_message().rstrip('.')}. See `{path} --help`."
-        return _report("UsageError", message, int(error.exit_code), as_json)
+        return _report("UsageError", message, int(error.exit_code), as_json, number=explain.USAGE)
     except (KeyboardInterrupt, typer.Abort):
-        return _report("Interrupted", INTERRUPTION, INTERRUPTED, as_json)
+        return _interrupted(as_json)
     except BrokenPipeError:
         # Whoever read the output has seen enough; nothing is left to say it to.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
         return DONE
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _report("InputError", f"{where}{error.strerror or error}.", InputError.exit_code, as_json)
+        message = f"{where}{error.strerror or error}."
+        return _report("InputError", message, InputError.exit_code, as_json, number=InputError.number)
     except Exception as error:
         if os.environ.get(TRACEBACK):
             raise
-        return _report("Mistake", _mistake(error), MISTAKE, as_json)
+        return _report("Mistake", _mistake(error), MISTAKE, as_json, number=ColonnadeError.number)
 
 
 def _mistake(error: Exception) -> str:
@@ -135,9 +139,16 @@ def _mistake(error: Exception) -> str:
     )
 
 
-def _report(kind: str, message: str, code: int, as_json: bool) -> int:
+def _interrupted(as_json: bool) -> int:
+    return _report("Interrupted", INTERRUPTION, INTERRUPTED, as_json, number=explain.INTERRUPTED)
+
+
+def _report(kind: str, message: str, code: int, as_json: bool, *, number: str) -> int:
     if as_json:
-        say_json({"error": {"kind": kind, "message": message, "exit_code": code}})
+        page = explain.page(number)
+        say_json(
+            {"error": {"kind": kind, "number": number, "page": page, "message": message, "exit_code": code}}
+        )
     else:
-        complain(message)
+        complain(message, number)
     return code

@@ -11,7 +11,7 @@ import typer
 
 from colonnade.cli.folders import new_folder, uninterrupted
 from colonnade.cli.screen import Advance, plain, progress, say, say_json, width
-from colonnade.errors import InputError, PlanError
+from colonnade.errors import InputError, OnlyForPublicData, PlanError
 
 if TYPE_CHECKING:
     from colonnade.data.table import Table
@@ -137,7 +137,7 @@ def _chosen(option: str, found: str, choices: tuple[str, ...]) -> Any:
 def _refuse_private(files: Mapping[str, PartyFile]) -> None:
     private = [str(file.path) for file in files.values() if not file.public]
     if private:
-        raise PlanError(
+        raise OnlyForPublicData(
             "an attack shows other parties' rows and runs only on data that every party declared public; "
             f"{', '.join(private)} did not. Nothing was run. Attack a data set that is public."
         )

@@ -12,14 +12,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from colonnade.errors import InputError
+from colonnade.errors import CannotWrite, InputError, NameTaken
 
 RESERVE = "reserve"
 ATTEMPTS = 100
-
-
-class Taken(InputError):
-    """The name of a folder is taken by another run, finished or not."""
 
 
 class Folder:
@@ -37,7 +33,7 @@ class Folder:
                 os.posix_fallocate(file.fileno(), 0, size)
         except OSError as error:
             path.unlink(missing_ok=True)
-            raise InputError(
+            raise CannotWrite(
                 f"--output: {self.name} needs room for {size} bytes ({error.strerror}). Nothing was run or charged. "
                 "Make room, or name a folder on another disk."
             ) from None
@@ -117,7 +113,7 @@ def uninterrupted() -> Iterator[None]:
 def _claim_first(name: Path) -> tuple[Path, Path, int]:
     number = 1
     while True:
-        with suppress(Taken):
+        with suppress(NameTaken):
             return _claim(name if number == 1 else name.with_name(f"{name.name}-{number}"))
         number += 1
 
@@ -131,7 +127,7 @@ def _claim(name: Path) -> tuple[Path, Path, int]:
     draft = name.with_name(f".{name.name}.draft")
     for last in (*[False] * (ATTEMPTS - 1), True):
         if _exists(name):
-            raise Taken(
+            raise NameTaken(
                 f"--output: {name} exists already, and a run never overwrites another. Name another folder."
             )
         try:
@@ -147,14 +143,14 @@ def _claim(name: Path) -> tuple[Path, Path, int]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(lock)
-            raise Taken(
+            raise NameTaken(
                 f"--output: another run is writing {name} now. Nothing was run or charged here. Name another folder."
             ) from None
         if _same(draft, lock) and not _exists(name):
             _empty(draft)
             return name, draft, lock
         os.close(lock)
-    raise Taken(
+    raise NameTaken(
         f"--output: other runs keep taking {name}. Nothing was run or charged here. Name another folder."
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import InputError, LedgerError
+from colonnade.errors import InputError, LedgerError, LedgerMissing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -197,7 +197,7 @@ def _opened(given: Path) -> Ledger:
         return Ledger.open(given)
     file = PartyFile.load(given)
     if not file.ledger.exists():
-        raise LedgerError(
+        raise LedgerMissing(
             f"{file.path}, ledger: {file.ledger} does not exist. It is made by {file.party}'s first run; if there "
             "was one, correct the path."
         )

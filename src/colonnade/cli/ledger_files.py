@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from colonnade.errors import InputError
+from colonnade.errors import CannotWrite, InputError, NameTaken
 
 if TYPE_CHECKING:
     from colonnade.crypto.signatures import SigningKey
@@ -33,7 +33,7 @@ def write_files(
 
     for path in (table, picture, export):
         if path is not None and path.exists():
-            raise InputError(f"{path} exists already. Name another file, or remove it first.")
+            raise NameTaken(f"{path} exists already. Name another file, or remove it first.")
     if picture is not None:
         check_plot_path(picture)
     if export is not None and ledger is None:
@@ -64,7 +64,7 @@ def signing_key(path: Path) -> SigningKey:
         try:
             opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
-            raise InputError(f"--key: {path} cannot be made ({error.strerror}).") from None
+            raise CannotWrite(f"--key: {path} cannot be made ({error.strerror}).") from None
         with os.fdopen(opened, "w", encoding="ascii") as file:
             file.write(f"{_HEADER}\n{made.secret.hex()}\n")
         return made
@@ -88,4 +88,4 @@ def _write(path: Path, text: str) -> None:
         draft.replace(path)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise InputError(f"{path} cannot be written ({error.strerror}).") from None
+        raise CannotWrite(f"{path} cannot be written ({error.strerror}).") from None

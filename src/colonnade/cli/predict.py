@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.screen import progress, say, say_json
-from colonnade.errors import InputError
+from colonnade.errors import CannotWrite, InputError, NameTaken
 
 if TYPE_CHECKING:
     from colonnade.learn.scoring import Scores
@@ -64,7 +64,7 @@ def predict(
     if (job is None) == (rows is None):
         raise typer.BadParameter("give a JOB, or --rows FILE, and not both.")
     if output is not None and output.exists():
-        raise InputError(f"--output: {output} exists already. Name another file, or remove it first.")
+        raise NameTaken(f"--output: {output} exists already. Name another file, or remove it first.")
     stored = Stored.load(model)
     if rows is not None:
         if stored.whole is None:
@@ -118,7 +118,7 @@ def _write(path: Path, found: Scores) -> None:
         draft.replace(path)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise InputError(f"--output: {path} cannot be written ({error.strerror}).") from None
+        raise CannotWrite(f"--output: {path} cannot be written ({error.strerror}).") from None
 
 
 def _facts(found: Scores, output: Path | None) -> dict[str, Any]:

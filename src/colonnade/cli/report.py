@@ -10,7 +10,7 @@ import typer
 from colonnade.cli.failures import charged_text, where_text
 from colonnade.cli.run_folders import RunFolder, find_run, readable
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import InputError
+from colonnade.errors import CannotWrite, InputError, NameTaken
 
 EXAMPLE = """
 The page is made from facts.json alone: no data is read, nothing is run and nothing is charged.
@@ -33,7 +33,7 @@ def report(
     if found.failed:
         raise InputError(_failed(found))
     if output is not None and (output.exists() or output.is_symlink()):
-        raise InputError(f"--output: {output} exists already. Name another file.")
+        raise NameTaken(f"--output: {output} exists already. Name another file.")
     with readable(found):
         from colonnade.report.html import run_page
 
@@ -71,6 +71,6 @@ def _write(target: Path, page: str) -> None:
     except OSError as error:
         if draft is not None:
             draft.unlink(missing_ok=True)
-        raise InputError(
+        raise CannotWrite(
             f"{target} cannot be written ({error.strerror}). Name another file with --output."
         ) from None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.cli.failures import FAILED
-from colonnade.errors import InputError
+from colonnade.errors import InputError, ModelDamaged, ModelError
 
 FACTS = "facts.json"
 RUNS = Path("runs")
@@ -45,8 +45,8 @@ def find_run(given: Path) -> RunFolder:
     known = [str(run) for run in (*runs_in(RUNS), *runs_in(path), *runs_in(path.parent))]
     meant = _nearest_run(path, known)
     if path.exists():
-        raise InputError(f"{path} is no run: it holds neither {FACTS} nor {FAILED}.{meant}")
-    raise InputError(f"there is no run {path}.{meant}")
+        raise ModelError(f"{path} is no run: it holds neither {FACTS} nor {FAILED}.{meant}")
+    raise ModelError(f"there is no run {path}.{meant}")
 
 
 def is_run(folder: Path) -> bool:
@@ -62,9 +62,9 @@ def read_run(folder: Path) -> RunFolder:
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from None
     except ValueError:
-        raise InputError(f"{path} is not JSON: it was changed or cut off since the run wrote it.") from None
+        raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since the run wrote it.") from None
     if not isinstance(facts, dict):
-        raise InputError(f"{path} holds no facts of a run: it was changed since the run wrote it.")
+        raise ModelDamaged(f"{path} holds no facts of a run: it was changed since the run wrote it.")
     return RunFolder(folder, facts)
 
 
@@ -89,7 +89,7 @@ def readable(run: RunFolder) -> Iterator[None]:
         from colonnade import __version__
 
         version = run.facts.get("version", "an unknown version")
-        raise InputError(
+        raise ModelError(
             f"{run.path / FACTS} cannot be shown: {type(error).__name__} {error}. It was written by Colonnade "
             f"{version}, and this is {__version__}; or it was changed since. Its report.html is as it was."
         ) from None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import InputError
+from colonnade.errors import InputError, NameTaken
 
 if TYPE_CHECKING:
     from colonnade.data.sources import Source
@@ -116,7 +116,7 @@ def _source(data: str, sql: str | None, password_env: str | None) -> Source:
         raise typer.BadParameter("a database needs a query: add --sql 'select * from …'.")
     if not data.endswith(".toml"):
         return source_from_data(data, Path(), where="DATA", error=InputError)
-    document = Document.load(data, error=InputError)
+    document = Document.load(data)
     where = document.where(("data",))
     return source_from_data(document.data.get("data"), Path(data).parent, where=where, error=InputError)
 
@@ -127,4 +127,4 @@ def _write(output: Path, text: str) -> None:
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise InputError(f"{output} exists already. Name another file, or move it away.") from None
+        raise NameTaken(f"{output} exists already. Name another file, or move it away.") from None

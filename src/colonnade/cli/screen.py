@@ -45,9 +45,9 @@ def plain(value: Any) -> Any:
     return number if math.isfinite(number) else None
 
 
-def complain(text: str) -> None:
-    """What went wrong and what to do."""
-    typer.echo(f"error: {text}", err=True)
+def complain(text: str, number: str) -> None:
+    """What went wrong and what to do, and where there is more about it."""
+    typer.echo(f"error {number}: {text}\n`colonnade explain {number}` says more.", err=True)
 
 
 def width() -> int | None:

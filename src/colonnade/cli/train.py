@@ -11,7 +11,7 @@ import typer
 from colonnade.cli.failures import charged_text, failure_facts, keep_failure, now
 from colonnade.cli.folders import Folder, new_folder, uninterrupted
 from colonnade.cli.screen import plain, progress, say, say_json, width
-from colonnade.errors import ColonnadeError, InputError
+from colonnade.errors import CannotWrite, ColonnadeError
 
 if TYPE_CHECKING:
     from colonnade.learn.federation import Federation
@@ -184,7 +184,7 @@ def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException
         raise type(error)(f"{error} {told}") from None
     if isinstance(error, OSError):
         name = Path(error.filename or folder.name).name
-        raise InputError(
+        raise CannotWrite(
             f"{folder.name / name} cannot be written ({error.strerror or error}), and nothing half-written was left. "
             f"{told} Make room, or name a folder on another disk, and run again."
         ) from None

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.coding import code
 from colonnade.data.columns import Column, nearest
-from colonnade.errors import DataError
+from colonnade.errors import BadValues, ColumnMissing, DataError
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ def code_mapping(values: Mapping[str, ArrayLike], columns: Iterable[Column]) -> 
     arrays = {}
     for column in columns:
         if column.name not in values:
-            raise DataError(
+            raise ColumnMissing(
                 f"column {column.name!r} is missing from the rows." + nearest(column.name, values)
             )
         coded = code(values[column.name], column)
         if coded.problems:
-            raise DataError(f"column {column.name!r}: {coded.problems.sentence}. {coded.problems.advice}")
+            raise BadValues(f"column {column.name!r}: {coded.problems.sentence}. {coded.problems.advice}")
         arrays[column.name] = coded.values
     rows = {len(array) for array in arrays.values()} or {len(np.asarray(v)) for v in values.values()} or {0}
     if len(rows) > 1:

@@ -28,7 +28,7 @@ from colonnade.data.derived import DAY_MICROSECONDS, microseconds, moment_of
 from colonnade.data.problems import Problems
 from colonnade.data.spelling import AS_WRITTEN, Spelling, text_of
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
-from colonnade.errors import DataError
+from colonnade.errors import BadIds
 
 _MISSING, _UNDECLARED = -1, -2
 _NO_PROBLEMS = Problems()
@@ -98,7 +98,7 @@ def spell_ids(
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_floating(array.type) or pa.types.is_boolean(array.type) or pa.types.is_binary(array.type):
-        raise DataError(
+        raise BadIds(
             f"party {party!r}, {source}, id column {column!r}: ids are {array.type} values. "
             "Give them as integers or text, spelt the same at every party."
         )
@@ -113,7 +113,7 @@ def refuse_ids(missing: int, repeated: int, *, party: str, source: str, column: 
 
     >>> refuse_ids(0, 2, party="bank", source="arrays", column="customer")
     Traceback (most recent call last):
-    colonnade.errors.DataError: party 'bank', arrays, id column 'customer': 2 ids are repeated. A person has one \
+    colonnade.errors.BadIds: party 'bank', arrays, id column 'customer': 2 ids are repeated. A person has one \
 row: merge or remove the others.
     """
     for count, what, advice in (
@@ -122,9 +122,7 @@ row: merge or remove the others.
     ):
         if count:
             ids = "id is" if count == 1 else "ids are"
-            raise DataError(
-                f"party {party!r}, {source}, id column {column!r}: {count} {ids} {what}. {advice}"
-            )
+            raise BadIds(f"party {party!r}, {source}, id column {column!r}: {count} {ids} {what}. {advice}")
 
 
 def _bounded(read: _Read, low: float, high: float, *, fill: float | None = None) -> Coded:

@@ -13,16 +13,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from colonnade.data.declaring import (
-    Misdeclared,
-    check_bounds,
-    check_member,
-    check_values,
-    check_within,
-    nearest,
-)
+from colonnade.data.declaring import check_bounds, check_member, check_values, check_within, nearest
 from colonnade.data.derived import BinnedColumn, DateColumn
 from colonnade.data.spelling import AS_WRITTEN, Spelling, text_of
+from colonnade.errors import Misdeclared
 
 __all__ = [
     "BinaryColumn",

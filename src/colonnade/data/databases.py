@@ -32,7 +32,7 @@ from colonnade.data.relation import (
 )
 from colonnade.data.sources import DuckDBSource, SQLiteSource
 from colonnade.data.spelling import plain_text
-from colonnade.errors import DataError
+from colonnade.errors import BadIds, ColumnMissing, DataError, DataMissing, DataUnreadable
 
 QUERY_FAILED = "the query failed while its rows were read. Run it in the database's own client to see why."
 
@@ -94,8 +94,8 @@ class DuckDBRelation:
             wrong = f"the query cannot be run: {first_line(found)}."
         raise self._wrong(wrong)
 
-    def _wrong(self, message: str) -> DataError:
-        return refusal(self._party, self.name, message)
+    def _wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
+        return refusal(self._party, self.name, message, kind=kind)
 
 
 class SQLiteRelation:
@@ -184,7 +184,8 @@ class SQLiteRelation:
         if real := self._count(f"typeof({identifier(key)}) = 'real'"):
             raise self._wrong(
                 f"id column {key!r}: {real} ids are floating point numbers. Give ids as integers or text, spelt the "
-                "same at every party."
+                "same at every party.",
+                BadIds,
             )
 
     def _data_version(self) -> Any:
@@ -195,8 +196,8 @@ class SQLiteRelation:
         if self._data_version() != self._version:
             raise self._wrong("it changed since it was opened. Start again while nobody writes to it.")
 
-    def _wrong(self, message: str) -> DataError:
-        return refusal(self._party, self.name, message)
+    def _wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
+        return refusal(self._party, self.name, message, kind=kind)
 
 
 def fields_of(names: Sequence[str]) -> dict[str, Field]:
@@ -207,7 +208,9 @@ def fields_of(names: Sequence[str]) -> dict[str, Field]:
     """
     for name in names:
         if names.count(name) > 1:
-            raise DataError(f"the query gives two columns the name {name!r}. Rename one of them with AS.")
+            raise DataUnreadable(
+                f"the query gives two columns the name {name!r}. Rename one of them with AS."
+            )
     return {name: Field(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
 
 
@@ -218,7 +221,10 @@ def check_key(fields: Mapping[str, Field], key: str, *, party: str, name: str) -
     """
     if key not in fields:
         raise refusal(
-            party, name, f"the id column {key!r} is not among the query's columns." + nearest(key, fields)
+            party,
+            name,
+            f"the id column {key!r} is not among the query's columns." + nearest(key, fields),
+            kind=ColumnMissing,
         )
 
 
@@ -226,7 +232,7 @@ def _database_file(path: Path, name: str, party: str) -> File:
     if path.is_dir():
         raise refusal(party, name, "it is a directory; a database file was expected.")
     if not path.exists():
-        raise refusal(party, name, "the file does not exist." + nearest_file(path))
+        raise refusal(party, name, "the file does not exist." + nearest_file(path), kind=DataMissing)
     return File(path, party, name=name)
 
 

@@ -7,22 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from colonnade.errors import SchemaError
-
-
-class Misdeclared(SchemaError):
-    """A declaration that contradicts itself; `where` is the path of its key in a schema file.
-
-    >>> try:
-    ...     check_bounds(("columns", "age"), "column 'age'", 90, 17)
-    ... except Misdeclared as wrong:
-    ...     print(wrong.where)
-    ('columns', 'age', 'low')
-    """
-
-    def __init__(self, where: tuple[str, ...], message: str) -> None:
-        super().__init__(message)
-        self.where = where
+from colonnade.errors import Misdeclared
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Literal
 
-from colonnade.data.declaring import Misdeclared, check_bounds
+from colonnade.data.declaring import check_bounds
+from colonnade.errors import Misdeclared
 
 DAY_MICROSECONDS = 86_400_000_000
 MISSING = "missing"

@@ -20,7 +20,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from colonnade.data.declaring import nearest
-from colonnade.errors import InputError
+from colonnade.errors import (
+    FileMissing,
+    FormError,
+    MissingKey,
+    NotTOML,
+    OutOfRange,
+    UnknownChoice,
+    UnknownKey,
+    WrongType,
+)
 
 FormT = TypeVar("FormT", bound="Form")
 
@@ -28,6 +37,28 @@ _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\]|\\.)*"|'[^']*')"""
 _DOTTED = rf"{_KEY}(?:\s*\.\s*{_KEY})*"
 _HEADER = re.compile(rf"^\s*\[\[?\s*({_DOTTED})\s*\]\]?")
 _ASSIGNMENT = re.compile(rf"^\s*({_DOTTED})\s*=")
+_TOML_PLACE = re.compile(
+    r"^(?P<what>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)$", re.DOTALL
+)
+# A value may be an address with a password in it, although such an address is refused.
+_PASSWORD = re.compile(r"(?<=:)(?!//)[^:/@\s]*(?=@)|(?<=password=)[^&\s'\"]*")
+_LONGEST_SHOWN = 120
+_WORDS = {
+    float: "a number",
+    int: "a whole number",
+    str: "a text",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+}
+_KINDS: dict[str, type[FormError]] = {
+    "missing": MissingKey,
+    "union_tag_not_found": MissingKey,
+    "extra_forbidden": UnknownKey,
+    "literal_error": UnknownChoice,
+    "union_tag_invalid": UnknownChoice,
+    "finite_number": OutOfRange,
+}
 
 
 class Form(BaseModel):
@@ -35,7 +66,7 @@ class Form(BaseModel):
 
     >>> class Job(Form):
     ...     epsilon: float
-    >>> Document.parse("epsilon = 1", "job.toml", error=InputError).check(Job, error=InputError).epsilon
+    >>> Document.parse("epsilon = 1", "job.toml").check(Job).epsilon
     1.0
     """
 
@@ -47,7 +78,7 @@ class Document:
     """A parsed TOML text that remembers where its keys stand.
 
     >>> text = 'id = "customer"' + chr(10) + '[columns.age]' + chr(10) + 'low = 17'
-    >>> Document.parse(text, "bank.toml", error=InputError).where(("columns", "age", "low"))
+    >>> Document.parse(text, "bank.toml").where(("columns", "age", "low"))
     'bank.toml, line 3, columns.age.low'
     """
 
@@ -56,28 +87,31 @@ class Document:
     data: Mapping[str, Any]
 
     @classmethod
-    def parse(cls, text: str, name: str, *, error: type[InputError]) -> Document:
+    def parse(cls, text: str, name: str) -> Document:
         """The document in a text; `name` is how messages call it."""
         try:
             return cls(name, text, tomllib.loads(text))
         except tomllib.TOMLDecodeError as wrong:
-            raise error(f"{name} is not TOML: {wrong}.") from None
+            raise NotTOML(_broken(text, name, str(wrong))) from None
 
     @classmethod
-    def load(cls, path: str | Path, *, error: type[InputError]) -> Document:
+    def load(cls, path: str | Path) -> Document:
         """The document in a file."""
         path = Path(path)
         if path.is_dir():
-            raise error(f"{path} is a directory; a TOML file was expected.")
+            raise FileMissing(f"{path} is a directory; a TOML file was expected.")
         try:
-            text = path.read_text(encoding="utf-8-sig")
+            text = path.read_bytes().decode("utf-8-sig")
         except FileNotFoundError:
-            raise error(f"{path} does not exist." + nearest_file(path)) from None
-        except UnicodeDecodeError:
-            raise error(f"{path} is not UTF-8 text, as TOML must be.") from None
+            raise FileMissing(f"{path} does not exist." + nearest_file(path)) from None
+        except UnicodeDecodeError as wrong:
+            line = wrong.object.count(b"\n", 0, wrong.start) + 1
+            raise NotTOML(
+                f"{path}, line {line}: this is not UTF-8 text, as TOML must be. Save it as UTF-8."
+            ) from None
         except OSError as wrong:
-            raise error(f"{path} cannot be read: {wrong.strerror}.") from None
-        return cls.parse(text, str(path), error=error)
+            raise FileMissing(f"{path} cannot be read: {wrong.strerror}.") from None
+        return cls.parse(text, str(path))
 
     def where(self, path: Sequence[str | int]) -> str:
         """File, line if it can be told, and field."""
@@ -91,7 +125,7 @@ class Document:
         table: tuple[str, ...] = ()
         best, depth = None, 0
         items: Counter[tuple[str, ...]] = Counter()
-        for number, line in enumerate(self.text.splitlines(), start=1):
+        for number, line in enumerate(self.text.split("\n"), start=1):
             if header := _HEADER.match(line):
                 table = found = _keys(header[1])
                 if line.lstrip().startswith("[["):
@@ -107,29 +141,28 @@ class Document:
                 best, depth = number, len(found)
         return best
 
-    def check(self, form: type[FormT], *, error: type[InputError]) -> FormT:
-        """This document in the shape of `form`, or `error` for its first mistake."""
-        return check(form, self.data, error=error, document=self)
+    def check(self, form: type[FormT]) -> FormT:
+        """This document in the shape of `form`, or a `FormError` for its first mistake."""
+        return check(form, self.data, document=self)
 
 
 def check(
     form: type[FormT],
     data: object,
     *,
-    error: type[InputError],
     document: Document | None = None,
     name: str = "",
     prefix: tuple[str, ...] = (),
 ) -> FormT:
-    """`data` in the shape of `form`; the first mistake is an `error` that says where and what instead.
+    """`data` in the shape of `form`; the first mistake is a `FormError` that says where and what instead.
 
     `prefix` is where in the document the data stands.
 
     >>> class Job(Form):
     ...     epsilon: float
-    >>> check(Job, {"epsilon": 1, "epsilom": 2}, error=InputError, name="job")
+    >>> check(Job, {"epsilon": 1, "epsilom": 2}, name="job")
     Traceback (most recent call last):
-    colonnade.errors.InputError: job, epsilom: unknown key 'epsilom'; known are epsilon. Did you mean 'epsilon'?
+    colonnade.errors.UnknownKey: job, epsilom: unknown key 'epsilom'; known are epsilon. Did you mean 'epsilon'?
     """
     try:
         return form.model_validate(data)
@@ -137,13 +170,16 @@ def check(
         found = wrong.errors(include_url=False)
         # A misspelt key also shows as a missing one; the misspelling is what the reader can find in the file.
         first = min(found, key=lambda one: one["type"] != "extra_forbidden")
-    path, valid = _walk(form, first["loc"])
+    path, valid, wanted = _walk(form, first["loc"])
+    if first["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        path = (*path, "kind")
     place = (
         document.where((*prefix, *path))
         if document
         else ", ".join(part for part in (name, ".".join(str(piece) for piece in path)) if part)
     )
-    raise error(f"{place}: {_sentence(first, path, valid)}")
+    kind = _KINDS.get(first["type"], OutOfRange if "than" in first["type"] else WrongType)
+    raise kind(f"{place}: {_sentence(first, path, valid, wanted)}")
 
 
 def nearest_file(path: Path) -> str:
@@ -159,36 +195,85 @@ def nearest_file(path: Path) -> str:
     return nearest(path.name, names)
 
 
+def shown(value: object) -> str:
+    """A value as a message may quote it: not too long, and without the password of an address.
+
+    >>> shown("postgresql://reader:hunter2@db.bank/core")
+    "'postgresql://reader:…@db.bank/core'"
+    """
+    text = _PASSWORD.sub("…", repr(value))
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+def _broken(text: str, name: str, wrong: str) -> str:
+    """What keeps a text from being TOML, with the line and, if it can be told, the key."""
+    found = _TOML_PLACE.match(wrong)
+    lines = text.split("\n")
+    number = int(found["line"]) if found and found["line"] else len(lines)
+    assignment = _ASSIGNMENT.match(lines[number - 1])
+    field = f", {assignment[1]}" if assignment else ""
+    what = found["what"] if found else wrong
+    if what.startswith(("Cannot overwrite", "Cannot declare", "Cannot mutate")):
+        advice = "The key or table stands there a second time: keep one."
+    elif what.startswith("Invalid value"):
+        advice = 'Texts stand in quotation marks, as in name = "risk", and numbers have a point and no comma.'
+    else:
+        advice = "See whether a quotation mark, a bracket or an equals sign is missing there or on the line before."
+    return f"{name}, line {number}{field}: this is not TOML: {what}. {advice}"
+
+
 def _keys(dotted: str) -> tuple[str, ...]:
-    return tuple(key.strip("\"'") for key in re.findall(_KEY, dotted))
+    here: Any = tomllib.loads(f"{dotted} = 0")
+    keys = []
+    while isinstance(here, dict):
+        ((key, here),) = here.items()
+        keys.append(key)
+    return tuple(keys)
 
 
-def _sentence(wrong: ErrorDetails, path: tuple[str | int, ...], valid: tuple[str, ...]) -> str:
+def _takes(annotation: Any) -> str:
+    """What a key takes, in words, if they are short."""
+    members = [member for member in _members(annotation) if member is not type(None)]
+    literals = [member for member in members if typing.get_origin(member) is typing.Literal]
+    choices = [str(choice) for literal in literals for choice in typing.get_args(literal)]
+    if choices:
+        return f" It is one of {', '.join(choices)}."
+    words = {_WORDS.get(typing.get_origin(member) or member, "") for member in members}
+    return f" It takes {words.pop()}." if len(words) == 1 and "" not in words else ""
+
+
+def _sentence(wrong: ErrorDetails, path: tuple[str | int, ...], valid: tuple[str, ...], wanted: Any) -> str:
     found, context, last = wrong.get("input"), wrong.get("ctx", {}), str(path[-1]) if path else ""
     match wrong["type"]:
         case "missing":
-            return "this field is missing."
+            return "this field is missing." + _takes(wanted)
         case "extra_forbidden":
             return f"unknown key {last!r}; known are {', '.join(valid)}." + nearest(last, valid)
         case "union_tag_not_found":
-            return "the field 'kind' is missing."
+            return (
+                f"this field is missing. It is one of {', '.join(filter(None, map(_tag, _members(wanted))))}."
+            )
         case "union_tag_invalid":
             tag, tags = str(context["tag"]), re.findall(r"'([^']*)'", str(context["expected_tags"]))
             return f"kind = {tag!r} is not one of {', '.join(tags)}." + nearest(tag, tags)
         case "literal_error":
             choices = re.findall(r"'([^']*)'", str(context["expected"]))
-            return f"{found!r} is not one of {', '.join(choices)}." + nearest(str(found), choices)
+            return f"{shown(found)} is not one of {', '.join(choices)}." + nearest(str(found), choices)
         case "finite_number":
-            return f"{found!r} is not a finite number."
+            return f"{shown(found)} is not a finite number."
         case _:
             text = wrong["msg"].removeprefix("Value error, ").removeprefix("Input ")
-            return f"found {found!r}; it {text}." if text[:6] == "should" else f"found {found!r}: {text}."
+            return (
+                f"found {shown(found)}; it {text}."
+                if text[:6] == "should"
+                else f"found {shown(found)}: {text}."
+            )
 
 
 def _walk(
     form: type[BaseModel], location: tuple[str | int, ...]
-) -> tuple[tuple[str | int, ...], tuple[str, ...]]:
-    """The path in the file that a validation error speaks of, and the keys valid at its end.
+) -> tuple[tuple[str | int, ...], tuple[str, ...], Any]:
+    """The path in the file that a validation error speaks of, the keys valid at its end, and what the last one takes.
 
     pydantic's locations name the tags of unions, which are no keys of the file.
     """
@@ -211,7 +296,7 @@ def _walk(
         here = fields.get(str(piece)) if models else (arguments[-1] if arguments else None)
         if typing.get_origin(here) is typing.Annotated:
             here = typing.get_args(here)[0]
-    return tuple(path), valid
+    return tuple(path), valid, here
 
 
 def _members(annotation: Any) -> list[Any]:
@@ -227,7 +312,9 @@ def _is_union(annotation: Any) -> bool:
     return typing.get_origin(annotation) in (typing.Union, types.UnionType)
 
 
-def _tag(model: type[BaseModel]) -> str | None:
-    field = model.model_fields.get("kind")
+def _tag(model: Any) -> str | None:
+    field = (
+        model.model_fields.get("kind") if isinstance(model, type) and issubclass(model, BaseModel) else None
+    )
     choices = typing.get_args(field.annotation) if field else ()
     return str(choices[0]) if choices else None

@@ -25,7 +25,7 @@ from colonnade.data.reading import SourceRows, open_source
 from colonnade.data.relation import Field, Relation
 from colonnade.data.schema import Schema, blanks
 from colonnade.data.sources import Source
-from colonnade.errors import InputError, SchemaError
+from colonnade.errors import InputError
 
 PREFACE = """\
 # A draft of a schema for {source}.
@@ -127,7 +127,7 @@ def check_schema(path: Path, source: Source | None = None, *, party: str = "") -
 
     No row is read.
     """
-    document = Document.load(path, error=SchemaError)
+    document = Document.load(path)
     blank = tuple(document.where(path) for path in blanks(document.data))
     absent: tuple[str, ...] = ()
     if source is not None:

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.columns import Column, NumericColumn
-from colonnade.data.declaring import Misdeclared, check_positive, check_whole, nearest
+from colonnade.data.declaring import check_positive, check_whole, nearest
 from colonnade.data.image_maps import GradientHistogram, check_numeric
 from colonnade.data.random_maps import MOST_FEATURES, RandomFourier, RandomRelu, within_unit_ball
+from colonnade.errors import Misdeclared
 
 __all__ = ["Ball", "FeatureMap", "GradientHistogram", "RandomFourier", "RandomRelu", "Rule"]
 

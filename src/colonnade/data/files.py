@@ -32,7 +32,7 @@ from colonnade.data.relation import (
     refusal,
     selected,
 )
-from colonnade.errors import DataError
+from colonnade.errors import DataError, DataMissing, DataUnreadable
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip", ".zip")
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
@@ -49,18 +49,18 @@ def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> Relation
 
     >>> open_file(Path("no such file.csv"), party="bank")
     Traceback (most recent call last):
-    colonnade.errors.DataError: party 'bank', file no such file.csv does not exist.
+    colonnade.errors.DataMissing: party 'bank', file no such file.csv does not exist.
     """
     start = owned(party, f"file {path}")
     if path.is_dir():
-        raise DataError(f"{start} is a directory; a file was expected, ending in {', '.join(SUFFIXES)}.")
+        raise DataUnreadable(f"{start} is a directory; a file was expected, ending in {', '.join(SUFFIXES)}.")
     if not path.exists():
-        raise DataError(f"{start} does not exist." + nearest_file(path))
+        raise DataMissing(f"{start} does not exist." + nearest_file(path))
     if re.search(r"[*?\[\]]", str(path)):
-        raise DataError(f"{start}: a path with any of * ? [ ] would be read as a pattern. Rename it.")
+        raise DataUnreadable(f"{start}: a path with any of * ? [ ] would be read as a pattern. Rename it.")
     name = path.name.lower()
     if not name.endswith(SUFFIXES):
-        raise DataError(f"{start}: this kind of file is not read; known are {', '.join(SUFFIXES)}.")
+        raise DataUnreadable(f"{start}: this kind of file is not read; known are {', '.join(SUFFIXES)}.")
     file = File(path, party)
     if name.endswith(".parquet"):
         return _parquet(file)
@@ -84,7 +84,7 @@ class File:
         self.name = f"file {path}" if name is None else name
         self._stamp = _stamp(path)
         if not self._stamp[0]:
-            raise DataError(f"{owned(party, self.name)} is empty.")
+            raise DataUnreadable(f"{owned(party, self.name)} is empty.")
 
     def check_unchanged(self) -> None:
         """Ids, count and rows are read one after another, and must be of the same table."""

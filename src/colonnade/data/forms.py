@@ -16,7 +16,6 @@ from colonnade.data.columns import (
     DateColumn,
     NumericColumn,
 )
-from colonnade.data.declaring import Misdeclared
 from colonnade.data.derived import MISSING, moment_of
 from colonnade.data.documents import Form, check
 from colonnade.data.feature_maps import FeatureMap
@@ -24,7 +23,7 @@ from colonnade.data.map_forms import MapForm
 from colonnade.data.name_ranges import expand_name
 from colonnade.data.spelling import Case, Spelling, UnicodeForm
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
-from colonnade.errors import SchemaError
+from colonnade.errors import Misdeclared, SchemaError
 
 _Value = StrictStr | StrictBool | StrictInt | StrictFloat
 
@@ -247,7 +246,7 @@ def columns_from_data(data: object) -> tuple[Column, ...]:
     >>> columns_from_data([NumericColumn("age", low=17, high=90).to_data()])
     (NumericColumn(name='age', low=17.0, high=90.0, transform='none', missing=None),)
     """
-    form = check(DeclaredForm, by_name({"columns": data}), error=SchemaError, name="columns")
+    form = check(DeclaredForm, by_name({"columns": data}), name="columns")
     return form.values()[0]
 
 
@@ -257,7 +256,7 @@ def map_from_data(data: object) -> FeatureMap:
     >>> map_from_data({"kind": "random-relu", "features": 512, "seed": 7}).rule
     RandomRelu(features=512, seed=7, origin='middle')
     """
-    made = check(DeclaredForm, {"map": data}, error=SchemaError, name="map").feature_map()
+    made = check(DeclaredForm, {"map": data}, name="map").feature_map()
     if made is None:
         raise SchemaError("a map description is empty.")
     return made
@@ -269,7 +268,7 @@ def label_from_data(data: Mapping[str, object]) -> Label:
     >>> label_from_data({"kind": "count", "column": "visits", "low": 0, "high": 9})
     CountLabel(column='visits', low=0.0, high=9.0)
     """
-    label = check(DeclaredForm, {"label": dict(data)}, error=SchemaError, name="label").values()[1]
+    label = check(DeclaredForm, {"label": dict(data)}, name="label").values()[1]
     if label is None:
         raise SchemaError("a label description is empty.")
     return label

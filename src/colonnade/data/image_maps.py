@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.columns import Column, NumericColumn
-from colonnade.data.declaring import Misdeclared, check_whole
+from colonnade.data.declaring import check_whole
 from colonnade.data.random_maps import MOST_FEATURES
+from colonnade.errors import Misdeclared
 
 Array = NDArray[np.float64]
 

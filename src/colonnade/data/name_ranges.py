@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from colonnade.data.declaring import Misdeclared
+from colonnade.errors import Misdeclared
 
 # A peer's description is expanded too, so what it can ask for is limited.
 MOST_NAMES = 1 << 15

@@ -18,7 +18,7 @@ import pyarrow as pa
 from colonnade.data.databases import QUERY_FAILED, check_key, fields_of
 from colonnade.data.relation import Field, first_line, identifier, refusal
 from colonnade.data.sources import PostgreSQLSource
-from colonnade.errors import DataError
+from colonnade.errors import DataError, DataUnreadable
 
 if TYPE_CHECKING:
     import psycopg
@@ -151,5 +151,5 @@ class PostgreSQLRelation:
         lost = self._connection.closed or found.sqlstate is None or found.sqlstate[:2] in ("08", "57")
         return self._wrong("the connection to the database was lost. Start again." if lost else QUERY_FAILED)
 
-    def _wrong(self, message: str) -> DataError:
-        return refusal(self._party, self.name, message)
+    def _wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
+        return refusal(self._party, self.name, message, kind=kind)

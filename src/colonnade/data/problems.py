@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from colonnade.errors import DataError
+from colonnade.errors import BadValues
 
 
 @dataclass(frozen=True)
@@ -76,4 +76,4 @@ class Problems:
     def refuse(self, *, party: str, source: str, column: str) -> None:
         """Raise a `DataError` if there is any problem."""
         if self:
-            raise DataError(f"party {party!r}, {source}, column {column!r}: {self.sentence}. {self.advice}")
+            raise BadValues(f"party {party!r}, {source}, column {column!r}: {self.sentence}. {self.advice}")

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.columns import Column
-from colonnade.data.declaring import Misdeclared, check_positive, check_whole
+from colonnade.data.declaring import check_positive, check_whole
+from colonnade.errors import Misdeclared
 from colonnade.randomness import KeyedRandomness
 
 Array = NDArray[np.float64]

@@ -22,7 +22,7 @@ from colonnade.data.relation import Relation, refusal
 from colonnade.data.schema import Schema
 from colonnade.data.sources import DuckDBSource, FileSource, PostgreSQLSource, Source, SQLiteSource
 from colonnade.data.targets import Label
-from colonnade.errors import DataError
+from colonnade.errors import BadValues, ColumnMissing, DataError, DataUnreadable
 
 _IDS = 1 << 16
 
@@ -35,7 +35,7 @@ def open_source(
     >>> from pathlib import Path
     >>> open_source(FileSource(Path("no such file.csv")), party="bank")
     Traceback (most recent call last):
-    colonnade.errors.DataError: party 'bank', file no such file.csv does not exist.
+    colonnade.errors.DataMissing: party 'bank', file no such file.csv does not exist.
     """
     match source:
         case FileSource(path=path):
@@ -58,7 +58,7 @@ class SourceRows:
     ... columns.age = {kind = "numeric", low = 17, high = 90}''')
     >>> SourceRows("bank", FileSource(Path("no such file.csv")), schema)
     Traceback (most recent call last):
-    colonnade.errors.DataError: party 'bank', file no such file.csv does not exist.
+    colonnade.errors.DataMissing: party 'bank', file no such file.csv does not exist.
     """
 
     def __init__(self, party: str, source: Source, schema: Schema) -> None:
@@ -75,7 +75,8 @@ class SourceRows:
         for name in names:
             if name not in self._rows.fields:
                 raise self._wrong(
-                    f"column {name!r} is declared but not in the {what}." + nearest(name, self._rows.fields)
+                    f"column {name!r} is declared but not in the {what}." + nearest(name, self._rows.fields),
+                    ColumnMissing,
                 )
         for name, declared in self._declared.items():
             self._check_type(name, declared)
@@ -137,15 +138,19 @@ class SourceRows:
                     "Declare it as dates."
                     if field.is_date
                     else "Declare it binary or categorical, or turn it into numbers."
-                )
+                ),
+                BadValues,
             )
         if isinstance(declared, DateColumn) and not (field.is_text or field.is_date):
             raise self._wrong(
                 f"column {name!r} is declared as dates but holds {field.kind} values. Declare it as what it holds, or "
-                "turn it into dates."
+                "turn it into dates.",
+                BadValues,
             )
         if field.kind == "BLOB":
-            raise self._wrong(f"column {name!r} holds binary values. Leave it out, or turn it into text.")
+            raise self._wrong(
+                f"column {name!r} holds binary values. Leave it out, or turn it into text.", BadValues
+            )
 
     def _spelt_ids(self) -> Iterator[list[str]]:
         name = self._schema.id
@@ -175,5 +180,5 @@ class SourceRows:
         repeated = sum(times - 1 for times in suspects.values())
         refuse_ids(missing, repeated, party=self._party, source=self.name, column=self._schema.id)
 
-    def _wrong(self, message: str) -> DataError:
-        return refusal(self._party, self.name, message)
+    def _wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
+        return refusal(self._party, self.name, message, kind=kind)

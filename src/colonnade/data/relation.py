@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import duckdb
 import pyarrow as pa
 
-from colonnade.errors import DataError
+from colonnade.errors import DataError, DataUnreadable
 
 _NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 _DATE = re.compile(r"DATE|TIMESTAMP.*")
@@ -177,13 +177,13 @@ def identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def refusal(party: str, name: str, message: str) -> DataError:
+def refusal(party: str, name: str, message: str, *, kind: type[DataError] = DataUnreadable) -> DataError:
     """What is wrong with a source, and whose it is.
 
     >>> str(refusal("bank", "file a.csv", "there are no rows."))
     "party 'bank', file a.csv: there are no rows."
     """
-    return DataError(f"{owned(party, name)}: {message}")
+    return kind(f"{owned(party, name)}: {message}")
 
 
 def owned(party: str, name: str) -> str:

@@ -47,14 +47,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from colonnade.data.columns import Column
-from colonnade.data.declaring import Misdeclared
 from colonnade.data.documents import Document, check
 from colonnade.data.encoding import Encoder, Mode
 from colonnade.data.feature_maps import FeatureMap
 from colonnade.data.forms import PublicForm, SchemaForm, by_name
 from colonnade.data.spelling import AS_WRITTEN, Spelling
 from colonnade.data.targets import Label
-from colonnade.errors import SchemaError
+from colonnade.errors import LeftBlank, Misdeclared, SchemaError
 
 _T = TypeVar("_T")
 
@@ -95,7 +94,7 @@ class PublicSchema:
         if not isinstance(party, str) or not party:
             raise SchemaError("a schema description names no party.")
         rest = {key: value for key, value in data.items() if key != "party"}
-        form = check(PublicForm, by_name(rest), error=SchemaError, name=f"schema of party {party!r}")
+        form = check(PublicForm, by_name(rest), name=f"schema of party {party!r}")
         return cls(party, *form.values(), form.ids.spelling(), form.feature_map())
 
 
@@ -133,18 +132,18 @@ class Schema:
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """The schema in a TOML file."""
-        return cls._of(Document.load(path, error=SchemaError))
+        return cls._of(Document.load(path))
 
     @classmethod
     def parse(cls, text: str, *, name: str = "schema") -> Schema:
         """The schema in a TOML text; `name` is how messages call it."""
-        return cls._of(Document.parse(text, name, error=SchemaError))
+        return cls._of(Document.parse(text, name))
 
     @classmethod
     def _of(cls, document: Document) -> Schema:
         for path in blanks(document.data):
-            raise SchemaError(f"{document.where(path)}: {path[-1]} is left blank. {blank_advice(path[-1])}")
-        form = document.check(SchemaForm, error=SchemaError)
+            raise LeftBlank(f"{document.where(path)}: {path[-1]} is left blank. {blank_advice(path[-1])}")
+        form = document.check(SchemaForm)
         return _located(lambda: cls._made(form), document)
 
     @classmethod
@@ -160,7 +159,7 @@ class Schema:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Schema:
         """The schema that `to_data` described."""
-        return cls._made(check(SchemaForm, by_name(data), error=SchemaError, name="schema"))
+        return cls._made(check(SchemaForm, by_name(data), name="schema"))
 
     def public(self, party: str) -> PublicSchema:
         """What peers may see of it."""
@@ -232,7 +231,7 @@ def _located(make: Callable[[], _T], document: Document) -> _T:
     try:
         return make()
     except Misdeclared as wrong:
-        raise SchemaError(f"{document.where(wrong.where)}: {wrong}") from None
+        raise Misdeclared(wrong.where, f"{document.where(wrong.where)}: {wrong}") from None
 
 
 EXAMPLE = """

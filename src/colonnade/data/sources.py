@@ -140,7 +140,7 @@ def source_from_data(
         return FileSource(folder / value)
     if not isinstance(value, Mapping):
         raise error(f'{where}: name a file, or write {{sql = "select …", database = "bank.duckdb"}}.')
-    form = check(_SqlForm, dict(value), error=error, name=where)
+    form = check(_SqlForm, dict(value), name=where)
     sql = form.sql.strip().rstrip(";").strip()
     if not sql:
         raise error(f"{where}, sql: the query is empty.")

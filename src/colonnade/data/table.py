@@ -21,7 +21,7 @@ from colonnade.data.columns import nearest
 from colonnade.data.reading import SourceRows
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource, Source
-from colonnade.errors import DataError
+from colonnade.errors import ColumnMissing, DataError, DataUnreadable
 
 BLOCK_ROWS = 1 << 16
 
@@ -199,7 +199,7 @@ def _array_rows(
     wanted = {**declared, **({schema.label.column: schema.label} if schema.label else {})}
     for column, declaration in wanted.items():
         if column not in arrays:
-            raise DataError(
+            raise ColumnMissing(
                 f"party {party!r}, {name}: column {column!r} is declared but missing."
                 + nearest(column, arrays)
             )
@@ -211,7 +211,7 @@ def _array_rows(
         raise DataError(f"party {party!r}, {name}: the columns have different lengths.")
     rows = lengths.pop()
     if not rows:
-        raise DataError(f"party {party!r}, {name}: there are no rows.")
+        raise DataUnreadable(f"party {party!r}, {name}: there are no rows.")
     given = ids if ids is not None else arrays.get(schema.id)
     spelt = (
         [str(number) for number in range(rows)]

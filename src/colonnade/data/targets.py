@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from colonnade.data.declaring import Misdeclared, check_bounds, check_values
+from colonnade.data.declaring import check_bounds, check_values
 from colonnade.data.spelling import AS_WRITTEN, Spelling
+from colonnade.errors import Misdeclared
 
 
 @dataclass(frozen=True)

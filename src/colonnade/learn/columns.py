@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.columns import nearest
 from colonnade.data.encoding import Encoder
-from colonnade.errors import DataError
+from colonnade.errors import ColumnMissing, DataError
 
 Array = NDArray[np.float64]
 Encoders = Sequence[tuple[str, Encoder]]
@@ -111,7 +111,7 @@ def _named(rows: Any) -> Mapping[str, Any] | None:
 
 def _values(table: Mapping[str, Any], name: str) -> Any:
     if name not in table:
-        raise DataError(
+        raise ColumnMissing(
             f"column {name!r} is missing from the rows."
             + nearest(name, [str(found) for found in table])
             + " Give every raw column of the release by name, or an array of encoded features."

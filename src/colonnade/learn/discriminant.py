@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import DataError
+from colonnade.errors import DrownedByNoise
 from colonnade.learn.moments import ClassMoments
 from colonnade.learn.spectral import decompose, floor_of
 
@@ -71,7 +71,7 @@ def binary_rule(
     """
     for name, count in zip(names, moments.counts, strict=True):
         if not count > 0:
-            raise DataError(_no_rows(name, float(count), moments.count_noise))
+            raise DrownedByNoise(_no_rows(name, float(count), moments.count_noise))
     scatter = moments.scatter()
     n, mean = scatter.count, scatter.mean
     share = float(moments.counts[1]) / n
@@ -120,7 +120,7 @@ def multiclass_rule(
     if len(moments.counts) - len(faint) < 2:
         worst = faint[0]
         name = names[worst] if names else worst
-        raise DataError(_no_rows(name, float(moments.counts[worst]), moments.count_noise))
+        raise DrownedByNoise(_no_rows(name, float(moments.counts[worst]), moments.count_noise))
     counts = moments.counts.copy()
     sums = moments.sums.copy()
     for index in faint:
@@ -166,7 +166,7 @@ def one_vs_rest_rule(
     if len(moments.counts) - len(faint) < 2:
         worst = faint[0]
         name = names[worst] if names else worst
-        raise DataError(_no_rows(name, float(moments.counts[worst]), moments.count_noise))
+        raise DrownedByNoise(_no_rows(name, float(moments.counts[worst]), moments.count_noise))
     rows, intercepts = np.zeros_like(moments.sums), np.zeros(len(moments.counts))
     for index in range(len(moments.counts)):
         if index in faint:

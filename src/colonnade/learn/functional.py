@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import DataError
+from colonnade.errors import DrownedByNoise
 from colonnade.learn.spectral import Spectrum, decompose, floor_of
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
 from colonnade.privacy.paper.functional_mechanism import linear_sensitivity, logistic_sensitivity
@@ -123,7 +123,7 @@ def check_classes(opened: OpenedObjective) -> None:
         plan.label.classes, ((plan.rows - difference) / 2, (plan.rows + difference) / 2), strict=True
     ):
         if not count > 0:
-            raise DataError(
+            raise DrownedByNoise(
                 f"class {name!r} has a noisy count of {count:.1f} rows (standard deviation {deviation:.1f}), "
                 "which is too few to tell it from the other. Use more rows of that class, or a larger ε."
             )

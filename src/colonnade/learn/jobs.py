@@ -24,7 +24,7 @@ from pydantic import Field
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
-from colonnade.errors import JobError, PlanError
+from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError
 from colonnade.learn.method import Asked
 from colonnade.learn.methods import checked_options, method_named
 from colonnade.protocols.alignment import Alignment
@@ -85,27 +85,27 @@ class Job:
     @classmethod
     def load(cls, path: str | Path) -> Job:
         """The job in a TOML file."""
-        return cls._of(Document.load(path, error=JobError), Path(path))
+        return cls._of(Document.load(path), Path(path))
 
     @classmethod
     def parse(cls, text: str, *, name: str = "job") -> Job:
         """The job in a TOML text; `name` is how messages call it."""
-        return cls._of(Document.parse(text, name, error=JobError), Path(name))
+        return cls._of(Document.parse(text, name), Path(name))
 
     @classmethod
     def _of(cls, document: Document, path: Path) -> Job:
-        form = document.check(_JobForm, error=JobError)
+        form = document.check(_JobForm)
         _check_numbers(form, document)
         method = method_named(form.method, form.task, place=document.where(("method",)))
         options = checked_options(method, form.options, document=document)
         if form.keepers is not None and (len(form.keepers) < 3 or len(form.keepers) % 2 == 0):
             named = ", ".join(form.keepers)
-            raise PlanError(
+            raise GroupMismatch(
                 f"{document.where(('keepers',))}: found {len(form.keepers)} ({named}); so that t of them may collude "
                 "there must be 2t + 1 keepers, so 3, 5, 7 and so on. Name more, or leave the field out."
             )
         if form.active is not None and form.active not in form.parties:
-            raise PlanError(
+            raise LabelMismatch(
                 f"{document.where(('active',))}: found {form.active!r}, which is not among the parties "
                 f"({', '.join(form.parties)}).{nearest(form.active, form.parties)}"
             )
@@ -177,4 +177,4 @@ def _check_numbers(form: _JobForm, document: Document) -> None:
         ),
     ):
         if not fits:
-            raise JobError(f"{document.where((field,))}: found {value!r}; it must be {limit}.")
+            raise OutOfRange(f"{document.where((field,))}: found {value!r}; it must be {limit}.")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import DataError
+from colonnade.errors import DrownedByNoise
 
 Array = NDArray[np.float64]
 
@@ -41,7 +41,7 @@ class Scatter:
 
 def _scatter(gram: Array, total: Array, count: float, *, noise: float, border: float) -> Scatter:
     if not count > 0:
-        raise DataError(
+        raise DrownedByNoise(
             f"the noisy number of rows is {count:.1f}, which leaves nothing to learn from. "
             "Use more rows, or a release with less noise (a larger ε)."
         )

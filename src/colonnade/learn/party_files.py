@@ -28,7 +28,15 @@ from colonnade.data.documents import Document, Form
 from colonnade.data.schema import Schema
 from colonnade.data.sources import Source, source_from_data
 from colonnade.data.table import Table
-from colonnade.errors import InputError, JobError, LedgerError, PlanError
+from colonnade.errors import (
+    FileMissing,
+    InputError,
+    JobError,
+    LabelMismatch,
+    LedgerError,
+    OutOfRange,
+    PartyMismatch,
+)
 from colonnade.learn.federation import Federation
 from colonnade.learn.jobs import Job
 from colonnade.ledger import Ledger
@@ -69,7 +77,7 @@ class PartyFile:
 
     >>> PartyFile.load("no such folder/bank.toml")
     Traceback (most recent call last):
-    colonnade.errors.JobError: no such folder/bank.toml does not exist. The folder no such folder does not exist either.
+    colonnade.errors.FileMissing: no such folder/bank.toml does not exist. The folder no such folder does not exist either.
     """
 
     path: Path
@@ -87,10 +95,10 @@ class PartyFile:
     def load(cls, path: str | Path) -> PartyFile:
         """The party file at this path; paths in it are relative to its folder."""
         path = Path(path)
-        document = Document.load(path, error=JobError)
-        form = document.check(_PartyForm, error=JobError)
+        document = Document.load(path)
+        form = document.check(_PartyForm)
         if not form.patience >= 0:
-            raise JobError(
+            raise OutOfRange(
                 f"{document.where(('patience',))}: found {form.patience!r}; it must be a number of seconds."
             )
         folder = path.parent
@@ -148,12 +156,12 @@ def party_files(
     found: dict[str, PartyFile] = {}
     for file in map(PartyFile.load, given):
         if file.party not in job.parties:
-            raise JobError(
+            raise PartyMismatch(
                 f"{file.path}, party: found {file.party!r}, which is not among the parties of {job.path} "
                 f"({', '.join(job.parties)}). Give the files of those.{nearest(file.party, job.parties)}"
             )
         if file.party in found:
-            raise JobError(
+            raise PartyMismatch(
                 f"{file.path} and {found[file.party].path} are both of {file.party!r}. Give one of them."
             )
         found[file.party] = file
@@ -203,13 +211,13 @@ def _budgets(form: _PartyForm, document: Document) -> tuple[Budget, ...]:
 def _beside(job: Job, party: str) -> PartyFile:
     path = job.path.parent / f"{party}.toml"
     if not path.exists():
-        raise JobError(
+        raise FileMissing(
             f"{job.path} names the party {party!r}, but {path} does not exist. Write that file, or give "
             f"{party}'s own file with --party."
         )
     file = PartyFile.load(path)
     if file.party != party:
-        raise JobError(
+        raise PartyMismatch(
             f"{path}, party: found {file.party!r}, wanted {party!r} as the file's name and the job say."
         )
     return file
@@ -220,7 +228,7 @@ def _refuse_shared_ledgers(files: Iterable[PartyFile]) -> None:
     for file in files:
         other = owners.setdefault(file.ledger.resolve(), file)
         if other is not file:
-            raise JobError(
+            raise PartyMismatch(
                 f"{file.path}, ledger: {file.ledger} is also {other.party}'s ledger. Each party keeps its own."
             )
 
@@ -231,7 +239,7 @@ def _check_label_holder(job: Job, tables: Mapping[str, Table], files: Mapping[st
         return
     found = f"{files[holders[0]].schema} declares it" if holders else "no schema declares one"
     remedy = f"Write active = {holders[0]!r}, or" if holders else "Add a [label] there, or"
-    raise PlanError(
+    raise LabelMismatch(
         f"{job.path}, active: the job says that {job.active!r} holds the label, but {found}, and "
         f"{files[job.active].schema} has no [label]. {remedy} correct the schemas."
     )

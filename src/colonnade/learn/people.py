@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import DataError
+from colonnade.errors import ModelDamaged
 from colonnade.randomness import Randomness
 
 KEY_BYTES = 32
@@ -61,9 +61,9 @@ class People:
             with np.load(path, allow_pickle=False) as archive:
                 key, digests = archive["key"].tobytes(), archive["digests"]
         except (OSError, ValueError, KeyError, EOFError):
-            raise DataError(f"{path} does not hold the people that a model was trained on.") from None
+            raise ModelDamaged(f"{path} does not hold the people that a model was trained on.") from None
         if len(key) != KEY_BYTES or digests.dtype != np.uint64 or digests.ndim != 1:
-            raise DataError(f"{path} does not hold the people that a model was trained on.")
+            raise ModelDamaged(f"{path} does not hold the people that a model was trained on.")
         return cls(key, digests)
 
 

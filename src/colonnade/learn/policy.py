@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.data.documents import Document, Form
-from colonnade.errors import JobError, PrivacyError
+from colonnade.errors import JobError, OutOfRange, PolicyRefused
 from colonnade.learn.jobs import Job
 from colonnade.ledger import Ledger, Release
 from colonnade.privacy.guarantee import account, epsilon_text
@@ -59,22 +59,24 @@ class Policy:
     @classmethod
     def load(cls, path: str | Path) -> Policy:
         """The policy in a TOML file."""
-        return cls._of(Document.load(path, error=JobError))
+        return cls._of(Document.load(path))
 
     @classmethod
     def parse(cls, text: str, *, name: str = "policy") -> Policy:
         """The policy in a TOML text; `name` is how messages call it."""
-        return cls._of(Document.parse(text, name, error=JobError))
+        return cls._of(Document.parse(text, name))
 
     @classmethod
     def _of(cls, document: Document) -> Policy:
-        form = document.check(_PolicyForm, error=JobError)
+        form = document.check(_PolicyForm)
         if not 0 < form.delta < 1:
-            raise JobError(f"{document.where(('delta',))}: found {form.delta!r}; it must be between 0 and 1.")
+            raise OutOfRange(
+                f"{document.where(('delta',))}: found {form.delta!r}; it must be between 0 and 1."
+            )
         for observer, epsilon in form.epsilon.items():
             where = document.where(("epsilon", observer))
             if not (math.isfinite(epsilon) and epsilon > 0):
-                raise JobError(f"{where}: found {epsilon!r}; it must be greater than 0.")
+                raise OutOfRange(f"{where}: found {epsilon!r}; it must be greater than 0.")
             if not observer.endswith(ANY):
                 try:
                     parse_observer(observer)
@@ -99,20 +101,20 @@ class Policy:
     def check_job(self, job: Job, party: str) -> None:
         """Return if this party takes part in such a job; nothing has been charged or sent by then."""
         if job.method not in self.methods:
-            raise PrivacyError(
+            raise PolicyRefused(
                 f"{self.name}, methods: the job asks for {job.method!r}, and accepted are "
                 f"{', '.join(self.methods) or 'none'}."
             )
         strangers = [name for name in job.parties if name != party and name not in self.parties]
         if strangers:
-            raise PrivacyError(
+            raise PolicyRefused(
                 f"{self.name}, parties: the job names {', '.join(strangers)}, with whom {party} does not work."
             )
         if party not in job.parties:
-            raise PrivacyError(f"{self.name}: {party} is not among the parties of this job.")
+            raise PolicyRefused(f"{self.name}: {party} is not among the parties of this job.")
         most = max((epsilon for _, epsilon in self.epsilon), default=0.0)
         if not job.epsilon <= most:
-            raise PrivacyError(
+            raise PolicyRefused(
                 f"{self.name}, epsilon: the job asks for ε = {job.epsilon:g}; the most accepted is {most:g}."
             )
 
@@ -121,14 +123,14 @@ class Policy:
         for line in release.lines:
             limit = self.limit(line.observer)
             if limit is None:
-                raise PrivacyError(
+                raise PolicyRefused(
                     f"{self.name}, epsilon: {release.what} would tell {line.observer} something, and nothing is "
                     "accepted for it. Name it there if it may learn anything."
                 )
             cost = account(line.event, self.delta).epsilon
             # Written so that a cost that is not a number is refused too.
             if not cost <= limit:
-                raise PrivacyError(
+                raise PolicyRefused(
                     f"{self.name}, epsilon: {release.what} would cost ε = {epsilon_text(cost)} towards "
                     f"{line.observer} (δ = {self.delta:g}); the most accepted is {limit:g}."
                 )

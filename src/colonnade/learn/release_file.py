@@ -22,7 +22,14 @@ from numpy.typing import NDArray
 
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
-from colonnade.errors import DataError, SchemaError
+from colonnade.errors import (
+    CannotWrite,
+    DataMissing,
+    ModelDamaged,
+    ModelError,
+    ModelNewer,
+    SchemaError,
+)
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.statements import guarantees_from_data, guarantees_to_data
 
@@ -39,7 +46,7 @@ def save_release(release: MomentRelease, path: str | PathLike[str]) -> None:
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     except OSError as error:
-        raise DataError(
+        raise CannotWrite(
             f"cannot write {target}: {error.strerror}. Choose a folder you can write to."
         ) from None
     try:
@@ -55,7 +62,7 @@ def save_release(release: MomentRelease, path: str | PathLike[str]) -> None:
             os.fsync(file.fileno())
         Path(name).replace(target)
     except OSError as error:
-        raise DataError(f"cannot write {target}: {error.strerror}.") from None
+        raise CannotWrite(f"cannot write {target}: {error.strerror}.") from None
     finally:
         Path(name).unlink(missing_ok=True)
 
@@ -66,29 +73,29 @@ def load_release(path: str | PathLike[str]) -> MomentRelease:
     try:
         header, matrix, digest = _members(source)
     except FileNotFoundError:
-        raise DataError(f"{source}: there is no such file.") from None
+        raise DataMissing(f"{source}: there is no such file.") from None
     except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error):
-        raise DataError(
+        raise ModelDamaged(
             f"{source} is not a moment release, or it is damaged or cut off. Copy it again from where it was saved."
         ) from None
     described = _parsed(source, header)
     version = described.get("version")
     if not isinstance(version, int) or version < 1:
-        raise DataError(f"{source} does not say in which version of the format it is written.")
+        raise ModelDamaged(f"{source} does not say in which version of the format it is written.")
     if version > VERSION:
-        raise DataError(
+        raise ModelNewer(
             f"{source} is written in version {version} of the format, and this Colonnade reads up to {VERSION}. "
             "Upgrade Colonnade to read it."
         )
     if digest != _digest(header, matrix):
-        raise DataError(
+        raise ModelDamaged(
             f"{source} was altered after it was saved: its digest does not match its contents. "
             "Copy it again from where it was saved."
         )
     try:
         return _read(described, matrix)
     except (KeyError, TypeError, ValueError, ZeroDivisionError, SchemaError) as error:
-        raise DataError(f"{source} describes a release that cannot be: {error}") from None
+        raise ModelDamaged(f"{source} describes a release that cannot be: {error}") from None
 
 
 def _members(source: Path) -> tuple[bytes, NDArray[np.int64], bytes]:
@@ -119,7 +126,7 @@ def _parsed(source: Path, header: bytes) -> dict[str, Any]:
     except ValueError:
         described = None
     if not isinstance(described, dict) or described.get("format") != FORMAT:
-        raise DataError(f"{source} is not a moment release. Give a file that MomentRelease.save wrote.")
+        raise ModelError(f"{source} is not a moment release. Give a file that MomentRelease.save wrote.")
     return described
 
 

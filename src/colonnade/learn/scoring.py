@@ -14,7 +14,7 @@ from colonnade.data.block import Block
 from colonnade.data.columns import Column
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.errors import DataError, InputError, PlanError
+from colonnade.errors import DataError, ModelError, PlanError
 from colonnade.learn.discriminant import probabilities
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
@@ -60,7 +60,7 @@ class Stored:
         if path.is_file():
             found = ModelFile.load(path)
             if found.party is not None:
-                raise InputError(
+                raise ModelError(
                     f"{path} is {found.party}'s part of a model, and a part alone scores nobody. Give the folder of "
                     "the run."
                 )
@@ -72,7 +72,7 @@ class Stored:
             for file in sorted(own.glob(f"*.{MODEL}"))
         }
         if not parts:
-            raise InputError(f"{path} holds no model. Give the folder of a finished run, or its {MODEL}.")
+            raise ModelError(f"{path} holds no model. Give the folder of a finished run, or its {MODEL}.")
         return cls(None, parts, people)
 
 

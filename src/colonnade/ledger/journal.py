@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Protocol
 
-from colonnade.errors import LedgerAltered, LedgerError, LedgerLocked
+from colonnade.errors import LedgerAltered, LedgerError, LedgerLocked, LedgerMissing
 from colonnade.ledger.chain import Entry
 from colonnade.ledger.layout import Page, check_application, check_layout, lay_out
 
@@ -105,7 +105,7 @@ class FileJournal:
     def open(cls, path: Path, *, patience: float) -> FileJournal:
         """The journal in an existing file; raises `LedgerError` when there is none."""
         if not path.exists():
-            raise LedgerError(
+            raise LedgerMissing(
                 f"{path}: there is no ledger here. Create one with Ledger.create, or correct the path."
             )
         if not path.is_file():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
-from colonnade.errors import LedgerAltered, LedgerError
+from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer
 from colonnade.ledger.chain import Entry, Row
 
 FORMAT = 1
@@ -64,7 +64,7 @@ def check_layout(connection: sqlite3.Connection, where: str) -> None:
     """Return if the format is one we read and the table is as `lay_out` made it."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > FORMAT:
-        raise LedgerError(
+        raise LedgerNewer(
             f"{where}: written in ledger format {version}; this version of Colonnade reads up to {FORMAT}. "
             "Install a newer Colonnade."
         )

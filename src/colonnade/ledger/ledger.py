@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colonnade.errors import InputError, LedgerAltered, LedgerError
+from colonnade.errors import InputError, LedgerAltered, LedgerError, LedgerNewer
 from colonnade.ledger.admission import admit, charged_before, check_witness
 from colonnade.ledger.book import Book, Total, budget_to_data
 from colonnade.ledger.budget import Budget, named_account, named_pattern
@@ -73,7 +73,7 @@ class Ledger:
         with journal.reading() as page:
             self._catch_up(page)
         if self._book.format > FORMAT:
-            raise LedgerError(
+            raise LedgerNewer(
                 f"{journal.where}: written in ledger format {self._book.format}; this version of Colonnade "
                 f"reads up to {FORMAT}. Install a newer Colonnade."
             )

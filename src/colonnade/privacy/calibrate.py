@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from colonnade.errors import PlanError, PrivacyError
+from colonnade.errors import NoNoiseFits, PrivacyError
 from colonnade.privacy.events import Event, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account
 
@@ -49,7 +49,7 @@ def calibrate(
         position=lambda rank: math.log(value(rank)),
     )
     if rank is None:
-        raise PlanError(
+        raise NoNoiseFits(
             f"no noise up to 1e{_GREATEST_EXPONENT} keeps this release within ε = {epsilon:g} at δ = {delta:g}. "
             "Choose a larger ε or δ, or release less."
         )
@@ -92,7 +92,7 @@ def calibrate_poisson_binomial(
         if best is None or found.trials * Fraction(found.beta) ** 2 > best.trials * Fraction(best.beta) ** 2:
             best = found
     if best is None:
-        raise PlanError(
+        raise NoNoiseFits(
             f"no β of at least 1e-{_BETA_DIGITS} keeps {times} releases within ε = {epsilon:g} at δ = {delta:g}. "
             "Choose a larger ε or δ, fewer trials or fewer releases."
         )

@@ -13,7 +13,7 @@ from typing import Literal
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
-from colonnade.errors import DataError, PlanError
+from colonnade.errors import PeopleDiffer, PlanError
 from colonnade.protocols.agreement import agree, canonical, meet
 from colonnade.protocols.intersection import intersect
 from colonnade.protocols.messages import exchange
@@ -41,14 +41,14 @@ async def align(party: Party, table: Table | None, how: Alignment = "auto") -> A
             return aligned
     found = await intersect(party, list(table.ids()), padded=party.shown_ids)
     if found is None or not len(found.rows):
-        raise DataError(
+        raise PeopleDiffer(
             f"{party.name} and its peers have no ids in common. See whether all use the same kind of id, and declare "
             "the same id rules in every schema."
         )
     common = table.take(found.rows)
     agreed = await _compare(party, common)
     if agreed is None:
-        raise DataError(
+        raise PeopleDiffer(
             "step 'ids': after intersection the owners do not hold the same ids; nothing was released."
         )
     return AlignedTable(common, common.rows, agreed)
@@ -89,11 +89,11 @@ async def _compare(party: Party, table: Table, *, explain: bool = False) -> byte
         return None
     peers = " and ".join(owner for owner in party.group.owners if owner != party.name)
     if await _all_hold(party, _digest(party, "sorted", sorted(table.ids()))):
-        raise DataError(
+        raise PeopleDiffer(
             f"{party.name} and {peers} hold the same ids in different orders. Sort the tables by id, or align by "
             "intersection."
         )
-    raise DataError(
+    raise PeopleDiffer(
         f"the ids of {party.name} and {peers} do not match. Align by intersection, or bring tables of the same "
         "people."
     )

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import PlanError
+from colonnade.errors import LabelMismatch, OnlyForPublicData, PlanError
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Event
 from colonnade.protocols.encrypted_plan import FLOAT_DRIFT, LARGEST_RADIUS, EncryptedPlan, EncryptedTerms
@@ -76,13 +76,13 @@ def _check(plan: EncryptedPlan) -> None:
     request, rows = plan.request, plan.rows
     classes = len(plan.label.classes)
     if classes != 2:
-        raise PlanError(
+        raise LabelMismatch(
             f"the encrypted gradient tells two classes apart; this label has {classes}. Use moments."
         )
     if request.defence != "sound":
         private = [owner for owner in plan.group.owners if owner not in request.declared_public]
         if private:
-            raise PlanError(
+            raise OnlyForPublicData(
                 f"defence = {request.defence!r} protects nobody and is for data that every party declared public; "
                 f"{', '.join(private)} did not. Use defence = 'sound', or write public = true in each party's file."
             )

@@ -9,7 +9,7 @@ from typing import Literal
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel
-from colonnade.errors import PlanError, PrivacyError
+from colonnade.errors import LabelMismatch, PlanError, PrivacyError
 from colonnade.protocols.functional_blocks import Block
 from colonnade.protocols.functional_noise import LAWS, BlockNoise, Law, least_noise, truncation_delta
 from colonnade.protocols.functional_plan import Domain, FunctionalPlan
@@ -78,7 +78,7 @@ def plan_functional(
 def _check_columns(plan: FunctionalPlan) -> None:
     label = plan.label.label
     if plan.task == "classification" and isinstance(label, ClassLabel) and len(label.classes) != 2:
-        raise PlanError(
+        raise LabelMismatch(
             f"the logistic objective tells two classes apart; {plan.label_holder} declares {len(label.classes)}. "
             "Use method = 'moments', which takes any number of classes, or merge classes."
         )

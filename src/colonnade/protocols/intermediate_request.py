@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import PlanError
+from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.paper import hdp_vfl
 from colonnade.privacy.paper.figure import PaperFigure
@@ -179,7 +179,7 @@ def _four_digits_below(value: float) -> str:
 def _check(request: IntermediateRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> None:
     private = [owner for owner in group.owners if owner not in request.declared_public]
     if request.calibration != "sound" and private:
-        raise PlanError(
+        raise OnlyForPublicData(
             f"calibration = {request.calibration!r} protects nobody, so it runs only on data that every party declared "
             f"public; {', '.join(private)} did not. Use calibration = 'sound'."
         )

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from colonnade.crypto import blinded_sets
 from colonnade.crypto.blinded_sets import BlindedSet, Matches, match
 from colonnade.crypto.curve import POINT_BYTES, InvalidPoint
-from colonnade.errors import DataError, LocalProtocolError, RemoteProtocolError
+from colonnade.errors import BadIds, DataError, LocalProtocolError, RemoteProtocolError
 from colonnade.protocols.messages import hear, tell
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -148,7 +148,7 @@ def _encoded(party: Party, ids: Sequence[str]) -> list[bytes]:
     encoded = [identifier.encode() for identifier in ids]
     empty, repeated = sum(not identifier for identifier in encoded), len(encoded) - len(set(encoded))
     if empty or repeated:
-        raise DataError(
+        raise BadIds(
             f"party {party.name!r}: {empty} ids are empty and {repeated} are repeated. Every row needs an id of its "
             "own; correct the table, or its id rules in the schema."
         )

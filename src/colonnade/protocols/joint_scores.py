@@ -25,7 +25,7 @@ from colonnade.crypto.masks import SumRing
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
-from colonnade.errors import DataError, PlanError, PrivacyError
+from colonnade.errors import DataError, PlanError, TrainedOn
 from colonnade.ledger import Release
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.calibrate import calibrate_poisson_binomial
@@ -202,7 +202,7 @@ def plan_scores(
             f"{request.receiver!r} should receive the scores but is not among the owners ({', '.join(group.owners)})."
         )
     if request.weights not in get_args(Weights):
-        raise PlanError(
+        raise TrainedOn(
             f"weights = {request.weights!r}: joint scores need weights that are released, public or privately trained. "
             "Scores by other weights disclose the people they were trained on."
         )
@@ -311,7 +311,7 @@ def _refuse_trained(
         return
     found = sum(str(person) in trained_on for person in aligned.table.ids())
     if found:
-        raise PrivacyError(
+        raise TrainedOn(
             f"{party.name}: {found} of the {plan.rows} people to score were trained on, and exact scores would show "
             "more of them than was promised. Leave them out, or give epsilon: scores then carry noise and are charged."
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from colonnade.errors import PlanError
+from colonnade.errors import PlanError, TooMuchMemory
 
 # A peer's declaration decides how large the matrix is.
 MOST_COLUMNS = 1 << 15
@@ -44,7 +44,7 @@ def check_memory(columns: int, *, what: str = "a moment matrix") -> None:
 
     >>> check_memory(100_000)
     Traceback (most recent call last):
-    colonnade.errors.PlanError: the declared columns make a moment matrix of 100000 columns, which takes 596 GiB of \
+    colonnade.errors.TooMuchMemory: the declared columns make a moment matrix of 100000 columns, which takes 596 GiB of \
 memory at every party; 32768 columns is the most. Declare fewer of them, or map them to fewer features.
     """
     need = columns * columns * BYTES_PER_ENTRY
@@ -55,7 +55,7 @@ memory at every party; 32768 columns is the most. Declare fewer of them, or map 
         limit = f"this machine has {held / 2**30:.0f} GiB"
     else:
         return
-    raise PlanError(
+    raise TooMuchMemory(
         f"the declared columns make {what} of {columns} columns, which takes {need / 2**30:.0f} GiB of memory at every "
         f"party; {limit}. Declare fewer of them, or map them to fewer features."
     )

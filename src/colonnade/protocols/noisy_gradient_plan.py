@@ -19,7 +19,7 @@ from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
 from colonnade.data.quantizer import LEAST_GAMMA, Quantizer, Rounding
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import PlanError, PrivacyError
+from colonnade.errors import LabelMismatch, PlanError, PrivacyError
 from colonnade.ledger import Line, Release
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.field import Field, smallest_field
@@ -357,7 +357,7 @@ def plan_gradient(
         group, rows, schemas, float(epsilon), delta, gamma, rounding, schedule, mu=Fraction(1)
     )
     if len(plan.label.classes) != 2:
-        raise PlanError(
+        raise LabelMismatch(
             f"this trains on a label of two classes; {plan.label_holder} declares {len(plan.label.classes)}. "
             "Use the method 'moments' for more."
         )

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import PlanError
+from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanError
 from colonnade.ledger import Line, Release
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import Guarantee, guarantee
@@ -119,7 +119,7 @@ def checked_delta(epsilon: float, delta: float | None, accepted_delta: float | N
             f"delta = {delta:g}, but it is a probability between 0 and 1. Try {default_delta(rows):g}."
         )
     if delta >= 1 / rows and accepted_delta != delta:
-        raise PlanError(
+        raise DeltaTooLarge(
             f"delta = {delta:g} is not below 1/n = {1 / rows:.3g} for {rows} rows: it would allow publishing a "
             f"person's row outright. Use {default_delta(rows):g}, or say accepted_delta = {delta:g} if you mean it."
         )
@@ -134,19 +134,21 @@ def check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -
         return
     holders = [schema.party for schema in schemas if schema.label is not None]
     if not holders:
-        raise PlanError(
+        raise LabelMismatch(
             f"{task} needs a label, and no party declares one. Add a [label] table to the schema of one party."
         )
     if len(holders) > 1:
-        raise PlanError(f"one party holds the label; {', '.join(holders)} all declare one. Keep one of them.")
+        raise LabelMismatch(
+            f"one party holds the label; {', '.join(holders)} all declare one. Keep one of them."
+        )
     if group.active != holders[0]:
-        raise PlanError(
+        raise LabelMismatch(
             f"the job says that {group.active or 'nobody'} holds the label, but {holders[0]} declares one. "
             f"Write active = {holders[0]!r}."
         )
     kind = LabelBlock(schemas[group.owners.index(holders[0])].label).kind
     if kind not in _LABELS[task]:
-        raise PlanError(
+        raise LabelMismatch(
             f"{task} needs a label of kind {' or '.join(_LABELS[task])}; {holders[0]} declares kind {kind!r}. "
             "Change the task, or the label's declaration."
         )
@@ -155,7 +157,7 @@ def check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -
 def check_keepers(group: Group) -> None:
     """Refuse a group without keepers, where a protocol deals shares."""
     if not group.keepers:
-        raise PlanError(
+        raise GroupMismatch(
             f"{' and '.join(group.owners)} have no keepers for their shares. Name a server as third, or use the "
             "encrypted path for two owners alone (docs/two-owners.md)."
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from colonnade.errors import PlanError
+from colonnade.errors import GroupMismatch
 
 
 @dataclass(frozen=True)
@@ -63,36 +63,36 @@ class Group:
     def __post_init__(self) -> None:
         names = self.members
         if len(self.owners) < 2:
-            raise PlanError(
+            raise GroupMismatch(
                 f"a group needs at least two owners of columns; this one has {len(self.owners)} "
                 f"({', '.join(self.owners) or 'none'}). Name every organisation under [parties]."
             )
         for name in names:
             if not name.isidentifier():
-                raise PlanError(
+                raise GroupMismatch(
                     f"{name!r} is no name for a party: use letters, digits and _, a letter first."
                 )
         if self.is_pair:
             return
         if self.server in self.owners:
-            raise PlanError(f"the server {self.server!r} cannot also own columns: it must hold no data.")
+            raise GroupMismatch(f"the server {self.server!r} cannot also own columns: it must hold no data.")
         for role, listed in (("owner", self.owners), ("keeper", self.keepers)):
             if len(set(listed)) != len(listed):
-                raise PlanError(f"each {role} is named once; this group names {', '.join(listed)}.")
+                raise GroupMismatch(f"each {role} is named once; this group names {', '.join(listed)}.")
         if self.active is not None and self.active not in self.owners:
-            raise PlanError(
+            raise GroupMismatch(
                 f"{self.active!r} should hold the label but is not among the owners ({', '.join(self.owners)})."
             )
         if self.threshold < 1:
-            raise PlanError(f"the threshold t must be at least 1; this plan says {self.threshold}.")
+            raise GroupMismatch(f"the threshold t must be at least 1; this plan says {self.threshold}.")
         wanted = 2 * self.threshold + 1
         if len(self.keepers) != wanted:
-            raise PlanError(
+            raise GroupMismatch(
                 f"t = {self.threshold} colluding keepers need exactly 2t + 1 = {wanted} keepers; this group has "
                 f"{len(self.keepers)} ({', '.join(self.keepers)}). Name more keepers, or lower the threshold."
             )
         if self.honest_owners < 1:
-            raise PlanError(
+            raise GroupMismatch(
                 f"with t = {self.threshold} of {len(self.owners)} owners colluding nobody's noise would be left. "
                 "Lower the threshold."
             )

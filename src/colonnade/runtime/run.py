@@ -103,7 +103,8 @@ def reason_for_peers(error: BaseException) -> str:
     """
     if isinstance(error, ColonnadeError) and error.for_peers:
         return str(error)
-    return f"it cannot take part ({type(error).__name__}); its own operator can see why"
+    kind = error.family if isinstance(error, ColonnadeError) else type(error).__name__
+    return f"it cannot take part ({kind}); its own operator can see why"
 
 
 def run_here(

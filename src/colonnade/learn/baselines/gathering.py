@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
-from colonnade.errors import PlanError
+from colonnade.errors import OnlyForPublicData
 from colonnade.learn.baselines.losses import Loss
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
@@ -109,7 +109,7 @@ class Gathered:
 def gather(federation: Federation, asked: Asked) -> Gathered:
     """All rows of a federation whose data everybody declared public; any other is refused."""
     if not federation.public:
-        raise PlanError(
+        raise OnlyForPublicData(
             "this baseline looks at everybody's rows in one place, so it runs only on data that every party declared "
             "public (public = true in each party's file). Nothing was read or charged."
         )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import DataError
+from colonnade.errors import ModelDamaged, ModelError
 
 _KEPT = 2
 
@@ -38,10 +38,10 @@ def read_weights(
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             notes = json.loads((file.metadata() or {}).get("notes", "null"))
     except (SafetensorError, OSError, ValueError):
-        raise DataError(f"{path} is not a file of weights, or is damaged.") from None
+        raise ModelDamaged(f"{path} is not a file of weights, or is damaged.") from None
     found = {name: array.shape for name, array in weights.items()}
     if expected is not None and found != dict(expected):
-        raise DataError(f"{path} holds the weights of another network than the one it is read into.")
+        raise ModelError(f"{path} holds the weights of another network than the one it is read into.")
     return weights, notes
 
 

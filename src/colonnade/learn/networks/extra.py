@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from colonnade.errors import InputError
+from colonnade.errors import NotInstalled
 
 
 def need_networks() -> None:
@@ -11,7 +11,7 @@ def need_networks() -> None:
         import safetensors  # noqa: F401
         import torch  # noqa: F401
     except ImportError as missing:
-        raise InputError(
+        raise NotInstalled(
             f"neural networks need PyTorch and safetensors, and {missing.name!r} is not installed. Install the extra: "
             "pip install 'colonnade[networks]'."
         ) from None

@@ -1,0 +1,119 @@
+"""`colonnade explain`: what is behind the number of an error, without a network.
+
+The text lies in the package, in `errors.md`; docs/errors.md is the same file.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from colonnade.cli.screen import say, say_json
+from colonnade.errors import InputError
+
+PAGE = Path(__file__).with_name("errors.md")
+ADDRESS = "docs/errors.md"
+# What goes wrong on a command line itself, before or after any verb, has numbers too.
+INTERRUPTED = "E130"
+USAGE = "E200"
+EXAMPLE = """
+Examples:
+
+  colonnade explain E313
+
+  colonnade explain
+"""
+_SECTION = re.compile(r"^## (E\d{3})\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_TITLE = re.compile(r"\A\*\*(.+?)\*\*")
+_NUMBER = re.compile(r"[eE]?(\d{3})")
+
+
+@dataclass(frozen=True)
+class Section:
+    """What the page says about one number."""
+
+    number: str
+    title: str
+    text: str
+
+
+def sections() -> dict[str, Section]:
+    """The page by number.
+
+    >>> sections()["E313"].title
+    'A declared column is not in the data.'
+    """
+    found = {}
+    for number, text in _SECTION.findall(PAGE.read_text(encoding="utf-8")):
+        title = _TITLE.match(text.strip())
+        found[number] = Section(number, title[1] if title else "", text.strip())
+    return found
+
+
+def page(number: str) -> str:
+    """Where in the documents a number is explained.
+
+    >>> page("E313")
+    'docs/errors.md#e313'
+    """
+    return f"{ADDRESS}#{number.lower()}"
+
+
+def _completed(incomplete: str) -> list[tuple[str, str]]:
+    return [(s.number, s.title) for s in sections().values() if s.number.startswith(incomplete.upper())]
+
+
+def explain(
+    number: str | None = typer.Argument(
+        None, metavar="[NUMBER]", help="The number of an error, such as E313.", autocompletion=_completed
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+) -> None:
+    """Say what is behind the number of an error, what usually causes it, and what to do; without one, list all."""
+    known = sections()
+    if number is None:
+        if as_json:
+            say_json(
+                {
+                    "errors": [
+                        {"number": one.number, "title": one.title, "page": page(one.number)}
+                        for one in known.values()
+                    ]
+                }
+            )
+            return
+        for one in known.values():
+            say(f"{one.number}  {one.title}")
+        return
+    meant = _NUMBER.fullmatch(number.strip())
+    section = known.get(f"E{meant[1]}") if meant else None
+    if section is None:
+        raise InputError(f"{number!r} is not the number of an error. `colonnade explain` lists all of them.")
+    if as_json:
+        say_json(
+            {
+                "number": section.number,
+                "title": section.title,
+                "page": page(section.number),
+                "text": section.text,
+            }
+        )
+        return
+    say(f"{section.number}\n{_plain(section.text)}")
+
+
+explain.__doc__ = f"{explain.__doc__}\n{EXAMPLE}"
+
+
+def _plain(text: str) -> str:
+    """The section as a terminal shows it: without the signs of Markdown, examples indented."""
+    lines, inside = [], False
+    for line in text.splitlines():
+        if line.startswith("```"):
+            inside = not inside
+        else:
+            lines.append(f"    {line}" if inside else line.replace("**", "").replace("`", ""))
+    return "\n".join(lines)
