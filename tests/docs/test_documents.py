@@ -239,7 +239,7 @@ def test_these_checks_would_notice_what_is_not_there(tmp_path, monkeypatch):
 
 
 def test_decisions_are_numbered_without_gaps_and_titled_by_their_number():
-    records = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    records = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
     assert [int(record.name[:4]) for record in records] == list(range(1, len(records) + 1))
     for number, record in enumerate(records, start=1):
         assert record.read_text(encoding="utf-8").startswith(f"# {number}. "), record.name
