@@ -99,7 +99,7 @@ class Document:
         """The document in a file."""
         path = Path(path)
         if path.is_dir():
-            raise FileMissing(f"{path} is a directory; a TOML file was expected.")
+            raise FormError(f"{path} is a directory; a TOML file was expected.")
         try:
             text = path.read_bytes().decode("utf-8-sig")
         except FileNotFoundError:

@@ -1,0 +1,140 @@
+"""Every error has a number, a section that ships with the package, and a way to it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from cli_project import Project, one_object, train
+
+import colonnade.errors
+from colonnade.cli import explain
+from colonnade.cli.app import run
+from colonnade.errors import ColonnadeError
+
+ROOT = Path(colonnade.__file__).parent
+REPOSITORY = Path(__file__).parents[2]
+SECTIONS = explain.sections()
+# Numbers of what is no exception of ours: the command line itself, and Ctrl-C.
+OTHERS = {explain.INTERRUPTED: ("KeyboardInterrupt", 130), explain.USAGE: ("UsageError", 2)}
+
+
+def classes() -> list[type[ColonnadeError]]:
+    """The whole tree."""
+    known = (thing for thing in vars(colonnade.errors).values() if isinstance(thing, type))
+    return [kind for kind in known if issubclass(kind, ColonnadeError)]
+
+
+NAMES = {kind.__name__ for kind in classes()}
+
+
+def heirs(tree: ast.AST) -> list[str]:
+    """The classes of error that a module defines."""
+    return [
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        and any(isinstance(parent, ast.Name) and parent.id in NAMES for parent in node.bases)
+    ]
+
+
+def raised(tree: ast.AST) -> list[str]:
+    """The names of the classes that a module raises."""
+    calls = (
+        node.exc.func
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)
+    )
+    return [name.id for name in calls if isinstance(name, ast.Name)]
+
+
+def test_every_class_of_error_has_a_number_of_its_own_and_a_section() -> None:
+    found = classes()
+    assert len(found) > 40
+    numbers = [vars(kind).get("number") for kind in found]
+    assert None not in numbers, [kind for kind in found if "number" not in vars(kind)]
+    assert len(set(numbers)) == len(numbers), "a number belongs to one class"
+    assert set(SECTIONS) == {*numbers, *OTHERS}
+
+
+def test_a_number_begins_with_the_exit_code() -> None:
+    for kind in classes():
+        assert re.fullmatch(rf"E{kind.exit_code}\d\d", kind.number), kind
+
+
+def test_a_family_is_the_name_of_a_class_above() -> None:
+    for kind in classes():
+        assert kind.family in {above.__name__ for above in kind.__mro__}, kind
+
+
+def test_every_section_says_what_it_means_what_causes_it_how_it_looks_and_what_to_do() -> None:
+    named = {kind.number: (kind.__name__, kind.exit_code) for kind in classes()} | OTHERS
+    for number, section in SECTIONS.items():
+        name, code = named[number]
+        first, meaning, causes, *rest = section.text.split("\n\n")
+        assert first == f"**{section.title}** Class `{name}`, exit code {code}.", number
+        assert section.title.endswith(".") and len(meaning) > 40, number
+        assert causes.startswith("Usual causes: "), number
+        assert rest[0].startswith(f"```text\nerror {number}: ") and rest[-1].startswith("What to do: "), (
+            number
+        )
+        assert len(rest) == 2, number
+
+
+def test_numbers_stand_in_order_and_the_page_in_the_documents_is_the_one_in_the_package() -> None:
+    assert list(SECTIONS) == sorted(SECTIONS)
+    assert (REPOSITORY / explain.ADDRESS).read_text() == explain.PAGE.read_text()
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    drawn = re.findall(r"^ *[│├└─ ]*(\w+) +(E\d{3})", inspect.getdoc(colonnade.errors) or "", re.MULTILINE)
+    assert sorted(drawn) == sorted((kind.__name__, kind.number) for kind in classes())
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_errors_stand_in_the_tree_and_nothing_raises_its_root(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert path.name == "errors.py" or heirs(tree) == [], "so that each has a number and a section"
+    assert "ColonnadeError" not in raised(tree)
+
+
+def test_this_check_would_notice_a_bare_error_and_one_outside_the_tree() -> None:
+    assert heirs(ast.parse("class Odd(DataError):\n    pass")) == ["Odd"]
+    assert raised(ast.parse("raise ColonnadeError('no')")) == ["ColonnadeError"]
+
+
+@pytest.mark.parametrize("asked", ["E313", "e313", "313"])
+def test_explain_prints_the_section(capsys: pytest.CaptureFixture[str], asked: str) -> None:
+    assert run(["explain", asked]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("E313\nA declared column is not in the data.") and "What to do:" in out
+    assert "**" not in out and "```" not in out
+    assert run(["explain", asked, "--json"]) == 0
+    found = one_object(capsys.readouterr().out)
+    assert found["number"] == "E313" and found["page"] == "docs/errors.md#e313"
+
+
+def test_explain_lists_all_numbers_and_refuses_others(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain"]) == 0
+    assert capsys.readouterr().out.count("\n") == len(SECTIONS)
+    assert run(["explain", "--json"]) == 0
+    assert len(one_object(capsys.readouterr().out)["errors"]) == len(SECTIONS)
+    assert run(["explain", "E999"]) == 3
+    assert "E300" in capsys.readouterr().err
+
+
+def test_a_complaint_leads_to_its_section_in_text_and_in_json(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.edit("bank.csv", "age", "agee")
+    assert train(project) == 3
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("error E313: party 'bank'") and second == "`colonnade explain E313` says more."
+    assert train(project, "--json") == 3
+    error = one_object(capsys.readouterr().out)["error"]
+    assert (error["number"], error["page"]) == ("E313", "docs/errors.md#e313")
+    assert run(["trian"]) == 2
+    assert capsys.readouterr().err.startswith("error E200: ")
