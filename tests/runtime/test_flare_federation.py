@@ -25,7 +25,6 @@ from colonnade.runtime.processes import family
 LONG, LONGER = split(400), split(4000)
 
 
-@pytest.mark.slow
 def test_moments_between_processes_are_bit_for_bit_those_of_one_process(tmp_path: Path) -> None:
     with live(tmp_path) as running:
         job_id = running.submit(job_text())

@@ -39,7 +39,7 @@ OUTCOME = "outcome.json"
 LOG = "log.jsonl"
 JOURNAL = "journal"
 # How long members wait for each other's processes: an engine starts them one after the other.
-JOINING_SECONDS = 120.0
+JOINING_SECONDS = 300.0
 _GLANCE_SECONDS = 0.2
 # How long a member that was stopped may take to notice before it is cut off: FLARE's own patience is not much longer.
 _GRACE_SECONDS = 2.0

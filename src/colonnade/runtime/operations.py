@@ -18,6 +18,9 @@ from typing import Any
 from colonnade.errors import InputError, PeerTimeout, RemoteProtocolError
 from colonnade.runtime.kit import COORDINATOR, MEMBER, Kit
 
+# A server that does much else answers late; one that is gone is noticed at once.
+_ANSWER_SECONDS = 30.0
+
 
 def answers(address: tuple[str, int], *, timeout: float = 1.0) -> bool:
     """Whether something listens there."""
@@ -77,6 +80,7 @@ class Administration:
         wait_for_server(kit, timeout=timeout)
         with _quietly(f"the federation's server refused {kit.path.name}"):
             self._session = new_secure_session(kit.identity().name, str(kit.path), timeout=timeout)
+            self._session.set_timeout(_ANSWER_SECONDS)
 
     def __enter__(self) -> Administration:
         return self

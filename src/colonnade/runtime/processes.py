@@ -27,6 +27,9 @@ _CONNECTED = "Successfully registered client"
 _MODULES = "nvflare.private.fed.app."
 _GRACE_SECONDS = 10.0
 _GLANCE_SECONDS = 0.05
+# FLARE's own patience. What a job's end is, the server knows from its own part in it: it need not wait long for a
+# party that is gone. Processes of one job start together on a busy machine, some much later than others.
+_PATIENCE = {"NVFLARE_CLIENT_OUTCOME_WAIT_TIMEOUT": "20", "NVFLARE_MAX_RUNNER_SYNC_TIMEOUT": "300"}
 # What ends a program that a person or a service manager has had enough of.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -59,7 +62,12 @@ def start(kit: Kit) -> subprocess.Popen[bytes]:
         (kit.path / CONSOLE).replace(kit.path / _BEFORE)
     with (kit.path / CONSOLE).open("xb") as console:
         return subprocess.Popen(
-            command_for(kit), cwd=kit.path, stdout=console, stderr=subprocess.STDOUT, start_new_session=True
+            command_for(kit),
+            cwd=kit.path,
+            env={**_PATIENCE, **os.environ},
+            stdout=console,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
 
 
