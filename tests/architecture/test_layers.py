@@ -18,7 +18,7 @@ LEVELS = (
     ("data", "runtime", "ledger"),
     ("protocols",),
     ("learn", "attacks"),
-    ("report", "audits"),
+    ("report", "audits", "conformance"),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}

@@ -188,6 +188,10 @@ class MatrixSkellamNoise:
 
     def draw_symmetric(self, size: int, randomness: Randomness) -> NDArray[np.int64]:
         """A size × size symmetric integer matrix; each unordered entry is drawn once."""
+        if size < 0 or size * (size + 1) // 2 > LARGEST_DRAW:
+            raise PlanError(
+                f"symmetric noise of side {size} was asked for; one draw has at most 2^32 entries"
+            )
         out = np.zeros((size, size), dtype=np.int64)
         above = np.triu_indices(size, 1)
         out[above] = sample(SkellamLaw(self.mu / 2), len(above[0]), randomness)
