@@ -87,10 +87,6 @@ async def told(
     return [bytes(await shop.receive("bank", "numbers", 0.2)) for _ in frames]
 
 
-def test_what_one_member_sends_the_other_receives() -> None:
-    assert run(told([b"one", b"two", b""])) == [b"one", b"two", b""]
-
-
 def test_the_relay_sees_nothing_of_what_is_sent() -> None:
     async def talk() -> bytes:
         bank, shop, relay = await met()
@@ -323,28 +319,6 @@ def test_a_pin_keeps_out_a_second_certificate_of_the_same_name() -> None:
     with pytest.raises(RemoteProtocolError, match="pinned"):
         run(met(trust=pinned, shop=second))
     run(met(shop=second))
-
-
-def test_a_sealed_channel_has_no_line_to_strangers() -> None:
-    async def talk(verb: str) -> None:
-        bank, _, _ = await met()
-        if verb == "send":
-            await bank.send("mallory", "s", b"x")
-        await bank.receive("mallory", "s", 1)
-
-    for verb in ("send", "receive"):
-        with pytest.raises(LocalProtocolError, match="no sealed line"):
-            run(talk(verb))
-
-
-def test_stopping_passes_through() -> None:
-    async def talk() -> None:
-        bank, shop, _ = await met()
-        bank.stop("its budget")
-        await shop.receive("bank", "s", 1)
-
-    with pytest.raises(RemoteProtocolError, match="bank stopped: its budget"):
-        run(talk())
 
 
 @pytest.mark.parametrize(

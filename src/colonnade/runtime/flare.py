@@ -244,7 +244,9 @@ class FlareChannel:
 
     def _arrived(self, message: Any) -> Any:
         number, index, of = (message.get_header(key) for key in ("number", "index", "of"))
-        step, piece, peer = message.get_header("step"), message.payload, self._peer(message)
+        step, peer = message.get_header("step"), self._peer(message)
+        # FLARE delivers an empty payload as none at all.
+        piece = b"" if message.payload is None else message.payload
         shaped = all(type(count) is int for count in (number, index, of)) and isinstance(step, str)
         if peer is None or not shaped or not isinstance(piece, bytes | bytearray | memoryview):
             return make_reply(ReturnCode.INVALID_REQUEST)
