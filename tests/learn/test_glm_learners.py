@@ -195,15 +195,20 @@ def test_mistakes_are_told_before_anything_is_charged():
     ):
         with pytest.raises(error, match=message):
             SupportVectorClassifier(options=options).fit(parties)
-    for loss, message in (
-        ("poisson", "PoissonRegression"),
-        ("least_squares", "for classification there are"),
+    with pytest.raises(PlanError, match="for classification there are"):
+        MESSAGES.train(parties, asked(MESSAGES, "classification", loss="least_squares"))
+    for model, kind, loss, message in (
+        (LinearRegression, "count", "poisson", "PoissonRegression"),
+        (LinearRegression, "cost", "gamma", "GammaRegression"),
+        (LogisticRegression, "classes", "svm", "SupportVectorClassifier"),
     ):
-        with pytest.raises(PlanError, match=message):
-            MESSAGES.train(
-                federation("count") if loss == "poisson" else parties,
-                asked(MESSAGES, "regression" if loss == "poisson" else "classification", loss=loss),
-            )
+        others = federation(kind)
+        with pytest.raises(InputError, match=f"Fit it with {message}"):
+            model(method="intermediate", options={"loss": loss}).fit(others)
+        assert all(not ledger.totals() for ledger in others.ledgers.values())
+    for model, name in ((LinearRegression, "NeuralRegressor"), (LogisticRegression, "NeuralClassifier")):
+        with pytest.raises(InputError, match=f"Fit it with {name}"):
+            model(method="network").fit(parties)
     with pytest.raises(PlanError, match="not 'pca'"):
         chosen_loss(Asked("pca", 1.0), GlmOptions())
     with pytest.raises(PlanError, match="needs a label of kind"):

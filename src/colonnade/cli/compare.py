@@ -209,12 +209,13 @@ def _on_private(
 
 def _keep(folder: Path, name: str, found: Learnt | MomentRelease) -> None:
     """What was paid for: a release as it is, or weights by feature; those that stay with parties are not written."""
-    from colonnade.learn.method import Learnt
+    from colonnade.learn.method import LearntLinear
+    from colonnade.learn.release import MomentRelease
 
     folder.mkdir(exist_ok=True)
-    if not isinstance(found, Learnt):
+    if isinstance(found, MomentRelease):
         found.save(folder / f"{name}.npz")
-    elif not found.split:
+    elif isinstance(found, LearntLinear) and not found.split:
         weights = {
             "features": list(found.frame.feature_names),
             "coefficients": found.coefficients.tolist(),

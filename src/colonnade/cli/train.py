@@ -16,11 +16,10 @@ from colonnade.errors import CannotWrite, ColonnadeError
 if TYPE_CHECKING:
     from colonnade.learn.federation import Federation
     from colonnade.learn.jobs import Job
-    from colonnade.learn.linear import LinearRegression
-    from colonnade.learn.logistic import LogisticRegression
     from colonnade.learn.method import Learnt
-    from colonnade.learn.pca import PCA
+    from colonnade.learn.model_file import Model
     from colonnade.learn.release import MomentRelease
+    from colonnade.learn.training import Neural
 
 RUNS = Path("runs")
 EXAMPLE = """
@@ -107,9 +106,9 @@ def _write_run(
     folder: Folder, job: Job, federation: Federation, found: MomentRelease | Learnt
 ) -> tuple[dict[str, Any], ColonnadeError | None]:
     """Release, facts and page into the draft; what could not be learnt is a note in them."""
+    from colonnade.learn.model_document import PARTIES, PEOPLE
     from colonnade.learn.people import People
     from colonnade.learn.release import MomentRelease
-    from colonnade.learn.scoring import PARTIES, PEOPLE
     from colonnade.learn.training import train_on
     from colonnade.randomness import SystemRandomness
     from colonnade.report.facts import run_facts
@@ -145,17 +144,25 @@ def _write_model(
     folder: Path,
     job: Job,
     federation: Federation,
-    model: LogisticRegression | LinearRegression | PCA | None,
+    model: Model | Neural | None,
     found: MomentRelease | Learnt,
 ) -> None:
-    """The model as JSON; weights that stay with their parties go into the file of whoever has them, and no other."""
+    """The model as JSON; weights that stay with their parties go into the file of whoever has them, and no other.
+
+    A network's weights lie beside each party's JSON as safetensors.
+    """
     from dataclasses import replace
 
     from colonnade.learn.method import Learnt
+    from colonnade.learn.model_document import MODEL, PARTIES
     from colonnade.learn.model_file import model_file, parts_of
-    from colonnade.learn.scoring import MODEL, PARTIES
+    from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
+    from colonnade.learn.networks.network_file import save_parts
 
     if model is None:
+        return
+    if isinstance(model, NeuralClassifier | NeuralRegressor):
+        save_parts(model, folder)
         return
     whole = model_file(model, method=job.method, run=federation.runs[-1].name)
     if not (isinstance(found, Learnt) and found.split):

@@ -88,15 +88,12 @@ def field_of(
         if reason:
             left_out.append((name, reason))
             continue
-        found.append(
-            Contender(method, check(method.options, given, error=InputError, name=f"options of {name!r}"))
-        )
+        found.append(Contender(method, check(method.options, given, name=f"options of {name!r}")))
         choice = paper_choice(method)
         if paper and public and choice is not None:
             form = check(
                 method.options,
                 {**given, choice: "paper"},
-                error=InputError,
                 name=f"options of {name!r}",
             )
             found.append(Contender(method, form, paper=True))
@@ -122,6 +119,10 @@ def _reason(method: Method, task: Task, given: Mapping[str, Any], *, public: boo
         return f"it is for {', '.join(method.tasks)}, not for {task}."
     if method.public_only and not public:
         return "it looks at everybody's rows in one place, which is only for data declared public."
+    try:
+        method.needs()
+    except InputError as error:
+        return str(error)
     needed = [
         name
         for name, field in method.options.model_fields.items()

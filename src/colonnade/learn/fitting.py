@@ -12,10 +12,20 @@ from sklearn.exceptions import NotFittedError
 from colonnade.errors import InputError
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
-from colonnade.learn.method import Asked, Learnt, frame_of
+from colonnade.learn.losses import DEFAULT_LOSS
+from colonnade.learn.method import Asked, Learnt, LearntLinear, frame_of
 from colonnade.learn.methods import checked_options, method_named, train_with
 from colonnade.learn.release import MomentRelease
 from colonnade.protocols.plans import Task
+
+ESTIMATORS = {
+    "logistic": "LogisticRegression",
+    "least_squares": "LinearRegression",
+    "svm": "SupportVectorClassifier",
+    "poisson": "PoissonRegression",
+    "gamma": "GammaRegression",
+}
+"""The estimator of each loss."""
 
 
 class NoiseWarning(UserWarning):
@@ -48,9 +58,15 @@ def obtain(
     delta: float,
     method: str = "moments",
     options: Mapping[str, Any] | None = None,
-) -> MomentRelease | Learnt:
-    """The release given, at no cost; or what a method makes of a federation for (ε, δ)."""
-    if isinstance(source, MomentRelease | Learnt):
+    loss: str = "",
+) -> MomentRelease | LearntLinear:
+    """The release given, at no cost; or what a method makes of a federation for (ε, δ).
+
+    What would not be a linear model of this loss, the task's own if it is empty, is refused before anything is run.
+    """
+    if isinstance(source, Learnt):
+        return linear_of(source, task=task, loss=loss)
+    if isinstance(source, MomentRelease):
         return source
     if not isinstance(source, ReleaseSource):
         raise TypeError(
@@ -62,12 +78,39 @@ def obtain(
         raise InputError(
             f"delta = {delta!r} is not between 0 and 1. Use less than one over the number of rows."
         )
-    asked = checked_options(method_named(method, task), options or {})
+    chosen = method_named(method, task)
+    asked = checked_options(chosen, options or {})
+    if chosen.trains != "linear":
+        raise InputError(_instead(f"method = {method!r} trains a network.", task, chosen.trains))
+    _check_loss(task, given=getattr(asked, "loss", None) or "", wanted=loss)
     if isinstance(source, Federation):
-        return train_with(source, method, Asked(task, epsilon, delta, options=asked))
+        found = train_with(source, method, Asked(task, epsilon, delta, options=asked))
+        return found if isinstance(found, MomentRelease) else linear_of(found, task=task, loss=loss)
     if method != "moments":
         raise InputError(f"method = {method!r} needs a Federation; {type(source).__name__} only has moments.")
     return source.moments(task=task, epsilon=epsilon, delta=delta)
+
+
+def linear_of(found: Learnt, *, task: Task, loss: str = "") -> LearntLinear:
+    """A model that was learnt, if it is linear and of this loss; an `InputError` names the estimator for another."""
+    if not isinstance(found, LearntLinear):
+        raise InputError(_instead("this model is a network.", task, "network"))
+    _check_loss(task, given=found.loss, wanted=loss)
+    return found
+
+
+def _check_loss(task: Task, *, given: str, wanted: str) -> None:
+    own = DEFAULT_LOSS.get(task, "")
+    if (given or own) != (wanted or own):
+        raise InputError(
+            _instead(f"loss = {given or own!r} makes another kind of model.", task, given or own)
+        )
+
+
+def _instead(reason: str, task: Task, trained: str) -> str:
+    networks = {"classification": "NeuralClassifier", "regression": "NeuralRegressor"}
+    name = ESTIMATORS.get(trained) or networks[task]
+    return f"{reason} Fit it with {name}."
 
 
 def at_least(name: str, value: Any, least: float, *, strict: bool = False) -> None:

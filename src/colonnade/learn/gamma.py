@@ -13,6 +13,7 @@ from colonnade.learn.columns import Rows
 from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import fitted
 from colonnade.learn.glm_fitting import fit_by_messages
+from colonnade.learn.method import Learnt
 
 Array = NDArray[np.float64]
 
@@ -57,8 +58,8 @@ class GammaRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.delta = delta
         self.options = options
 
-    def fit(self, source: Federation) -> Self:
-        """Train on a federation; every ledger is charged for the whole run first."""
+    def fit(self, source: Federation | Learnt) -> Self:
+        """Train on a federation, every ledger charged for the whole run first; or take what a method trained."""
         fit_by_messages(
             self, source, loss="gamma", epsilon=self.epsilon, delta=self.delta, options=self.options
         )

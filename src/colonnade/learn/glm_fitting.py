@@ -8,26 +8,30 @@ from typing import Any
 from colonnade.data.documents import check
 from colonnade.errors import InputError
 from colonnade.learn.federation import Federation
-from colonnade.learn.fitting import at_least, begin
+from colonnade.learn.fitting import at_least, begin, linear_of
 from colonnade.learn.losses import LOSSES
-from colonnade.learn.method import Asked
+from colonnade.learn.method import Asked, Learnt, LearntLinear
 from colonnade.learn.method_intermediate import IntermediateOptions, train_by_messages
 
 
 def fit_by_messages(
     model: Any,
-    source: Federation,
+    source: Federation | Learnt,
     *,
     loss: str,
     epsilon: float,
     delta: float | None,
     options: Mapping[str, Any] | None,
 ) -> None:
-    """Train by private intermediate results and set what scikit-learn expects of a fitted model.
+    """Train by private intermediate results, or take a model that is there; set what scikit-learn expects.
 
     The weights stay with their parties in a real federation; here, where all parties are in one process, `coef_`
     holds them beside each other.
     """
+    task = LOSSES[loss].task
+    if isinstance(source, Learnt):
+        _set(model, linear_of(source, task=task, loss=loss))
+        return
     if not isinstance(source, Federation):
         raise TypeError(
             f"fit takes a Federation, not {type(source).__name__}: this model is trained by messages between parties. "
@@ -37,9 +41,13 @@ def fit_by_messages(
     given = dict(options or {})
     if "loss" in given:
         raise InputError(f"options: loss = {given['loss']!r}, but {type(model).__name__} has its own loss.")
-    form = check(IntermediateOptions, given, error=InputError, name=f"options of {type(model).__name__}")
+    form = check(IntermediateOptions, given, name=f"options of {type(model).__name__}")
     chosen = LOSSES[loss]
-    learnt = train_by_messages(source, Asked(chosen.task, epsilon, delta, options=form), chosen)
+    found = train_by_messages(source, Asked(task, epsilon, delta, options=form), chosen)
+    _set(model, linear_of(found, task=task, loss=loss))
+
+
+def _set(model: Any, learnt: LearntLinear) -> None:
     begin(model, learnt)
     model.coef_ = learnt.coefficients[0]
     model.intercept_ = float(learnt.intercepts[0])

@@ -16,7 +16,7 @@ from colonnade.data.targets import Label
 from colonnade.errors import PlanError
 from colonnade.learn.frame import Frame
 from colonnade.learn.losses import DEFAULT_LOSS, LOSSES, Gamma
-from colonnade.learn.method import Asked
+from colonnade.learn.method import LOG_LINK, Asked
 from colonnade.learn.penalties import Penalty, PenaltyName
 from colonnade.protocols.clipped_rows import CONSTANT, ClippedRows
 from colonnade.protocols.linear_models import Loss
@@ -24,8 +24,6 @@ from colonnade.protocols.linear_models import Loss
 Array = NDArray[np.float64]
 LossName = Literal["logistic", "svm", "least_squares", "poisson", "gamma"]
 Positive = Annotated[float, Field(gt=0)]
-# Predictions of these are exponentials of scores, which a model of another kind would take for the predictions.
-_LOG_LINK = {"poisson": "PoissonRegression", "gamma": "GammaRegression"}
 
 
 class GlmOptions(Form):
@@ -52,12 +50,11 @@ def chosen_loss(asked: Asked, options: GlmOptions) -> Loss:
     return loss
 
 
-def check_identity_link(loss: Loss) -> None:
-    """Refuse a loss whose scores are logarithms where a model would read them as predictions."""
-    if loss.name in _LOG_LINK:
-        raise PlanError(
-            f"loss = {loss.name!r} predicts exponentials of its scores. Fit it with {_LOG_LINK[loss.name]}."
-        )
+def link_note(loss: Loss) -> tuple[str, ...]:
+    """What a reader of coefficients has to know, if they do not give the label itself."""
+    if loss.name not in LOG_LINK:
+        return ()
+    return ("Coefficients and intercept give the logarithm of the expected label: the link is log.",)
 
 
 def linear_model(

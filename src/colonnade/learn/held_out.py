@@ -63,7 +63,7 @@ class HeldOut:
     def score(self, learnt: Learnt | MomentRelease) -> float:
         """How well a model does on these people: accuracy, mean squared error, or captured variance."""
         if isinstance(learnt, Learnt):
-            return self._score_linear(learnt)
+            return self._score_learnt(learnt)
         if self.task == "pca":
             return self._score_components(learnt)
         rows = self.features(frame_of(learnt))
@@ -93,8 +93,8 @@ class HeldOut:
         """Class numbers, or numbers in the label's own units."""
         return label_values(self.tables)
 
-    def _score_linear(self, learnt: Learnt) -> float:
-        scores = self.features(learnt.frame) @ learnt.coefficients.T + learnt.intercepts
+    def _score_learnt(self, learnt: Learnt) -> float:
+        scores = learnt.scores(self.features(learnt.frame))
         if self.task == "regression":
             return self._squared_error(scores[:, 0], learnt.frame.label)
         codes = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.int64)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from colonnade.data.coding import code
 from colonnade.data.declaring import nearest
 from colonnade.data.targets import ClassLabel
-from colonnade.errors import DataError, InputError
+from colonnade.errors import BadValues, DataError, InputError
 from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import binary_rule, multiclass_rule, one_vs_rest_rule, probabilities
 from colonnade.learn.fitting import NoiseWarning, ReleaseSource, at_least, begin, fitted, obtain
@@ -173,7 +173,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             raise DataError("this release has no classes to score.")
         coded = code(y, label)
         if coded.problems:
-            raise DataError(f"label {label.column!r}: {coded.problems.sentence}. {coded.problems.advice}")
+            raise BadValues(f"label {label.column!r}: {coded.problems.sentence}. {coded.problems.advice}")
         right = self._codes(X) == coded.values
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
 

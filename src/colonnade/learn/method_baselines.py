@@ -21,7 +21,7 @@ from colonnade.learn.baselines.descent import Law, descend, schedule
 from colonnade.learn.baselines.frank_wolfe import walk, wander
 from colonnade.learn.baselines.gathering import Gathered, gather
 from colonnade.learn.federation import Federation
-from colonnade.learn.method import Asked, Learnt, Method, NoOptions
+from colonnade.learn.method import Asked, Learnt, LearntLinear, Method, NoOptions
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.release import MomentRelease
 
@@ -72,7 +72,7 @@ def without_privacy(federation: Federation, asked: Asked) -> Learnt | MomentRele
     else:
         model = Squares().fit(rows.features, rows.labels)
         coefficients, intercepts = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
-    return Learnt(rows.frame, coefficients, intercepts, Privacy(()), notes=(NO_PRIVACY,))
+    return LearntLinear(coefficients, intercepts, frame=rows.frame, privacy=Privacy(()), notes=(NO_PRIVACY,))
 
 
 def central_moments(federation: Federation, asked: Asked) -> MomentRelease:
@@ -148,7 +148,7 @@ def _learnt(rows: Gathered, weights: Array, privacy: Privacy) -> Learnt:
     if not label.one_hot:
         low, high = label.from_unit([-1.0, 1.0])
         coefficients, intercepts = coefficients * ((high - low) / 2.0), label.from_unit(intercepts)
-    return Learnt(rows.frame, coefficients, intercepts, privacy)
+    return LearntLinear(coefficients, intercepts, frame=rows.frame, privacy=privacy)
 
 
 def _of_all_classes(model: Logistic, rows: Gathered) -> tuple[Array, Array]:

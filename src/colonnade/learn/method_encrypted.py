@@ -10,10 +10,10 @@ from pydantic import Field
 from colonnade.crypto.paillier_keys import KEY_BITS
 from colonnade.data.documents import Form
 from colonnade.data.encoding import Mode
-from colonnade.errors import PlanError
+from colonnade.errors import OnlyForPublicData
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
-from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.learn.method import Asked, Learnt, LearntLinear, Method
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.encrypted_gradient import encrypted_session
 from colonnade.protocols.encrypted_plan import Defence, EncryptedPlan, Initialisation
@@ -56,11 +56,11 @@ def train(federation: Federation, asked: Asked) -> Learnt:
     plan = run.plan
     weights = np.concatenate([run.result(owner).weights for owner in plan.group.owners])
     defence = plan.request.defence
-    return Learnt(
-        frame_of(plan),
+    return LearntLinear(
         weights[None, :],
         np.zeros(1),
-        run.privacy,
+        frame=frame_of(plan),
+        privacy=run.privacy,
         run=run,
         split=True,
         notes=(NOTES[defence], SPLIT) if defence == "sound" else (NOTES[defence],),
@@ -78,7 +78,7 @@ def request(asked: Asked, alignment: Alignment) -> EncryptedRequest:
     """What the parties compare. Without a sound defence a run is of public data, in one process, and nowhere else."""
     options = encrypted_options(asked)
     if options.defence != "sound":
-        raise PlanError(
+        raise OnlyForPublicData(
             f"defence = {options.defence!r} runs on public data in one process and promises nothing. "
             "Use defence = 'sound'."
         )

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from colonnade.data.documents import Form
 from colonnade.data.label import LabelBlock
-from colonnade.errors import PlanError
+from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.learn.baselines.gathering import encoded_rows, gather
 from colonnade.learn.frame import Frame
 from colonnade.learn.functional import (
@@ -22,7 +22,7 @@ from colonnade.learn.functional import (
     opened_objective,
     paper_objective,
 )
-from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.learn.method import Asked, Learnt, LearntLinear, Method
 from colonnade.learn.privacy import Privacy
 from colonnade.privacy.guarantee import epsilon_text
 from colonnade.privacy.paper.figure import LABEL, PaperFigure
@@ -63,7 +63,7 @@ def request_of(asked: Asked, alignment: Alignment = "auto") -> FunctionalRequest
     """What the parties compare before they begin; the paper's own mode asks them for nothing."""
     options = _options(asked)
     if options.calibration == "paper":
-        raise PlanError(
+        raise OnlyForPublicData(
             "calibration = 'paper' simulates the paper's formulas on public data; there is no plan of it."
         )
     if options.budget == "bottom-up" and not options.epsilons:
@@ -102,7 +102,14 @@ def train(federation: Federation, asked: Asked) -> Learnt:
     # `frame.features` are divided by √m, as in the ball; the box has them as they are.
     scale = math.sqrt(run.plan.attributes) if run.plan.domain == "box" else 1.0
     coefficients, intercepts = _in_label_units(found, run.plan.label, scale)
-    return Learnt(frame, coefficients, intercepts, run.privacy, run=run, notes=notes_on(run.plan, found))
+    return LearntLinear(
+        coefficients,
+        intercepts,
+        frame=frame,
+        privacy=run.privacy,
+        run=run,
+        notes=notes_on(run.plan, found),
+    )
 
 
 def notes_on(plan: FunctionalPlan, found: Minimum | None = None) -> tuple[str, ...]:
@@ -154,11 +161,11 @@ def _as_the_paper_does(federation: Federation, asked: Asked, options: Functional
     widths = {party: encoder.width for party, encoder in encoders}
     holder = rows.plan.label_holder
     figures = paper_figures(asked, widths, holder, dict(options.epsilons))
-    return Learnt(
-        Frame(encoders, rows.plan.label),
+    return LearntLinear(
         coefficients,
         intercepts,
-        Privacy(()),
+        frame=Frame(encoders, rows.plan.label),
+        privacy=Privacy(()),
         notes=(f"Calibrated as the paper says: {LABEL}.",),
         figures=figures,
     )

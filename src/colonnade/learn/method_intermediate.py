@@ -6,16 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from colonnade.errors import PlanError
+from colonnade.errors import OnlyForPublicData
 from colonnade.learn.federation import Federation
 from colonnade.learn.glm_options import (
     GlmOptions,
     Positive,
-    check_identity_link,
     chosen_loss,
     linear_model,
+    link_note,
 )
-from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.learn.method import Asked, Learnt, LearntLinear, Method
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.intermediate_request import IntermediateRequest
 from colonnade.protocols.intermediate_results import intermediate_session
@@ -47,11 +47,8 @@ class IntermediateOptions(GlmOptions):
 
 
 def train(federation: Federation, asked: Asked) -> Learnt:
-    """A model with log-odds, margins or numbers as scores."""
-    options = intermediate_options(asked)
-    loss = chosen_loss(asked, options)
-    check_identity_link(loss)
-    return train_by_messages(federation, asked, loss)
+    """The model of the loss that was named, or of the task's own."""
+    return train_by_messages(federation, asked, chosen_loss(asked, intermediate_options(asked)))
 
 
 def intermediate_options(asked: Asked) -> IntermediateOptions:
@@ -65,13 +62,11 @@ def request(asked: Asked, alignment: Alignment) -> IntermediateRequest:
     """What the parties compare. Paper mode is of public data, in one process, and nowhere else."""
     options = intermediate_options(asked)
     if options.calibration != "sound":
-        raise PlanError(
+        raise OnlyForPublicData(
             "calibration = 'paper' is HDP-VFL's own formula, which protects nobody: it runs on public data in one "
             "process. Use calibration = 'sound'."
         )
-    loss = chosen_loss(asked, options)
-    check_identity_link(loss)
-    return _request(asked, loss, alignment, ())
+    return _request(asked, chosen_loss(asked, options), alignment, ())
 
 
 def _request(asked: Asked, loss: Loss, alignment: Alignment, public: tuple[str, ...]) -> IntermediateRequest:
@@ -109,14 +104,15 @@ def train_by_messages(federation: Federation, asked: Asked, loss: Loss) -> Learn
         {owner: part.kept for owner, part in parts.items()},
     )
     notes = (SPLIT,) if plan.calibration == "sound" else (PAPER, SPLIT)
-    return Learnt(
-        frame,
+    return LearntLinear(
         coefficients,
         intercepts,
-        run.privacy,
+        loss.name,
+        frame=frame,
+        privacy=run.privacy,
         run=run,
         split=True,
-        notes=notes,
+        notes=(*notes, *link_note(loss)),
         figures=plan.figures,
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from colonnade.learn.federation import Federation, Run
 from colonnade.learn.frame import Frame
-from colonnade.learn.method import Asked, Learnt, Method, NoOptions
+from colonnade.learn.method import Asked, Learnt, LearntLinear, Method, NoOptions
 from colonnade.learn.release import MomentRelease
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.local_perturbation import LocalRequest, PerturbedMoments, local_session
@@ -77,12 +77,12 @@ def perturbed_model(run: Run[Any]) -> Learnt:
     else:
         low, high = label.from_unit([-1.0, 1.0])
         slopes, offsets = slopes * ((high - low) / 2.0), label.from_unit(offsets)
-    return Learnt(
-        Frame(tuple(columns.encoders.items()), label),
+    return LearntLinear(
         slopes,
         np.asarray(offsets),
-        run.privacy,
-        run,
+        frame=Frame(tuple(columns.encoders.items()), label),
+        privacy=run.privacy,
+        run=run,
         notes=("Trained on rows that every party perturbed by itself: the baseline that trusts nobody.",),
     )
 

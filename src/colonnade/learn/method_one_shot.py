@@ -16,12 +16,12 @@ from colonnade.learn.federation import Federation
 from colonnade.learn.glm_options import (
     GlmOptions,
     Positive,
-    check_identity_link,
     chosen_loss,
     linear_model,
+    link_note,
 )
 from colonnade.learn.glm_solver import solve
-from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.learn.method import Asked, Learnt, LearntLinear, Method
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.clipped_rows import CONSTANT
 from colonnade.protocols.linear_models import Loss
@@ -45,9 +45,7 @@ class OneShotOptions(GlmOptions):
 def train(federation: Federation, asked: Asked) -> Learnt:
     """A model with log-odds, margins or numbers as scores."""
     options = one_shot_options(asked)
-    loss = chosen_loss(asked, options)
-    check_identity_link(loss)
-    return train_once(federation, asked, loss, options)
+    return train_once(federation, asked, chosen_loss(asked, options), options)
 
 
 def one_shot_options(asked: Asked) -> OneShotOptions:
@@ -60,7 +58,7 @@ def one_shot_options(asked: Asked) -> OneShotOptions:
 def request(asked: Asked, alignment: Alignment) -> NoisyColumnsRequest:
     """What the parties compare."""
     options = one_shot_options(asked)
-    check_identity_link(chosen_loss(asked, options))
+    chosen_loss(asked, options)
     return _request(asked, options, alignment)
 
 
@@ -86,8 +84,16 @@ def train_once(federation: Federation, asked: Asked, loss: Loss, options: OneSho
     weights, label = _fitted(run.result(plan.active), loss, options)
     kept = {owner: run.result(owner).kept for owner in plan.group.owners}
     frame, coefficients, intercepts = linear_model(plan.clipped, loss, label, weights, kept)
-    return Learnt(
-        frame, coefficients, intercepts, run.privacy, run=run, split=True, holder=plan.active, notes=(KEPT,)
+    return LearntLinear(
+        coefficients,
+        intercepts,
+        loss.name,
+        frame=frame,
+        privacy=run.privacy,
+        run=run,
+        split=True,
+        holder=plan.active,
+        notes=(KEPT, *link_note(loss)),
     )
 
 

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from colonnade.data.documents import Form
 from colonnade.data.quantizer import Rounding
-from colonnade.errors import PlanError
+from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
-from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.learn.method import Asked, Learnt, LearntLinear, Method
 from colonnade.learn.paper_slr import paper_slr
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.descent import Optimiser, OptimiserName
@@ -68,7 +68,7 @@ def request(asked: Asked, alignment: Alignment) -> GradientRequest:
     """What the parties compare. The paper's own mode is a simulation and asks the parties for nothing."""
     options = _options(asked)
     if options.calibration == "paper":
-        raise PlanError(
+        raise OnlyForPublicData(
             "calibration = 'paper' simulates the paper's formulas on public data; there is no plan of it."
         )
     return options.request(asked, alignment)
@@ -95,12 +95,12 @@ def train_slr(federation: Federation, asked: Asked) -> Learnt:
         f"{float(plan.rows * plan.schedule.rate):.0f} of {plan.rows} people, dealt as {plan.capacity} rows each.",
         f"Parties know the batches: for them nobody is in more than {plan.uses} of them.",
     )
-    return Learnt(
-        Frame(tuple(plan.encoders.items()), plan.label),
+    return LearntLinear(
         coefficients[None, :],
         np.array([intercept]),
-        run.privacy,
-        run,
+        frame=Frame(tuple(plan.encoders.items()), plan.label),
+        privacy=run.privacy,
+        run=run,
         notes=notes,
     )
 

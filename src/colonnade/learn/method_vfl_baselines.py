@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from colonnade.data.aligned import AlignedTable
-from colonnade.errors import PlanError
+from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.learn.federation import Federation
 from colonnade.learn.glm_options import (
     GlmOptions,
     Positive,
-    check_identity_link,
     chosen_loss,
     linear_model,
+    link_note,
 )
 from colonnade.learn.glm_solver import solve
-from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.learn.method import Asked, Learnt, LearntLinear, Method
 from colonnade.learn.method_intermediate import SPLIT
 from colonnade.learn.privacy import Privacy
 from colonnade.protocols.clipped_rows import CONSTANT, ClippedRows
@@ -53,7 +53,6 @@ def ideal(federation: Federation, asked: Asked) -> Learnt:
     """The protocol of private messages with nothing added to them."""
     options = _options(asked, IdealOptions)
     loss = chosen_loss(asked, options)
-    check_identity_link(loss)
     return ideal_messages(federation, asked, loss, options)
 
 
@@ -81,14 +80,22 @@ def ideal_messages(federation: Federation, asked: Asked, loss: Loss, options: Id
     weights = {owner: run.result(owner).weights for owner in plan.group.owners}
     kept = dict.fromkeys(plan.group.owners, 1.0)
     frame, coefficients, intercepts = linear_model(plan.clipped, loss, plan.label, weights, kept)
-    return Learnt(frame, coefficients, intercepts, Privacy(()), run=run, split=True, notes=(NO_NOISE, SPLIT))
+    return LearntLinear(
+        coefficients,
+        intercepts,
+        loss.name,
+        frame=frame,
+        privacy=Privacy(()),
+        run=run,
+        split=True,
+        notes=(NO_NOISE, SPLIT, *link_note(loss)),
+    )
 
 
 def alone(federation: Federation, asked: Asked) -> Learnt:
     """The active party without the others: its exact model on its own columns, 0 on everybody else's."""
     options = _options(asked, GlmOptions)
     loss = chosen_loss(asked, options)
-    check_identity_link(loss)
     return exactly(federation, asked, loss, options, alone=True)
 
 
@@ -124,7 +131,15 @@ def exactly(federation: Federation, asked: Asked, loss: Loss, options: GlmOption
     kept = dict.fromkeys(group.owners, 1.0)
     frame, coefficients, intercepts = linear_model(clipped, loss, label, weights, kept)
     note = ALONE if alone else TOGETHER
-    return Learnt(frame, coefficients, intercepts, Privacy(()), split=alone, notes=(note,))
+    return LearntLinear(
+        coefficients,
+        intercepts,
+        loss.name,
+        frame=frame,
+        privacy=Privacy(()),
+        split=alone,
+        notes=(note, *link_note(loss)),
+    )
 
 
 def _rows(clipped: ClippedRows, table: AlignedTable) -> Array:
@@ -139,7 +154,7 @@ def _options(asked: Asked, form: type[OptionsT]) -> OptionsT:
 
 def _only_public(federation: Federation) -> None:
     if not federation.public:
-        raise PlanError(
+        raise OnlyForPublicData(
             "this baseline protects nobody, so it runs only on data that every party declared public "
             "(public = true in each party's file). Nothing was read or charged."
         )

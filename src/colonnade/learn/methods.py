@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form, check
-from colonnade.errors import InputError, JobError, PlanError
+from colonnade.errors import OnlyForPublicData, UnknownChoice
 from colonnade.learn import (
     method_encrypted,
     method_functional,
     method_intermediate,
     method_local,
     method_moments,
+    method_network,
     method_one_shot,
     method_slr,
     method_spca,
@@ -38,6 +39,7 @@ METHODS: Mapping[str, Method] = {
         method_local.METHOD,
         method_intermediate.METHOD,
         method_one_shot.METHOD,
+        method_network.METHOD,
         method_vfl_baselines.IDEAL,
         method_vfl_baselines.SINGLE,
         *BASELINES,
@@ -63,7 +65,7 @@ def method_named(name: str, task: Task, *, place: str = "method") -> Method:
     able = [method.name for method in methods_for(task)]
     if name not in able:
         what = "is none" if name not in METHODS else f"cannot do {task}"
-        raise JobError(
+        raise UnknownChoice(
             f"{place}: {name!r} {what}; for {task} there are {', '.join(able)}.{nearest(name, able)}"
         )
     return METHODS[name]
@@ -76,16 +78,17 @@ def checked_options(method: Method, given: Mapping[str, Any], *, document: Docum
     NoOptions()
     """
     if document is None:
-        return check(method.options, dict(given), error=InputError, name=f"options of method {method.name!r}")
-    return check(method.options, dict(given), error=JobError, document=document, prefix=("options",))
+        return check(method.options, dict(given), name=f"options of method {method.name!r}")
+    return check(method.options, dict(given), document=document, prefix=("options",))
 
 
 def train_with(federation: Federation, name: str, asked: Asked) -> MomentRelease | Learnt:
     """Train by the method of that name; a simulation only where every party declared its data public."""
     method = method_named(name, asked.task)
     if method.public_only and not federation.public:
-        raise PlanError(
+        raise OnlyForPublicData(
             f"method {name!r} looks at everybody's rows in one place, and not every party declared its data public. "
             "Nothing was run or charged. Choose a method that keeps rows apart, or declare public what is public."
         )
+    method.needs()
     return method.train(federation, asked)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from colonnade.errors import PlanError
 from colonnade.learn.baselines.gathering import gather
 from colonnade.learn.federation import Federation
-from colonnade.learn.method import Asked, Learnt
+from colonnade.learn.method import Asked, Learnt, LearntLinear
 from colonnade.learn.privacy import Privacy
 from colonnade.noise.skellam import LARGEST_MU, SkellamNoise
 from colonnade.numbers.rounding import stochastic
@@ -72,11 +72,11 @@ def paper_slr(
         gradient_client_epsilon(paired, rows.delta, clients=max(2, clients), uses=steps * rate),
     )
     scale = math.sqrt(attributes / (attributes + 1))
-    return Learnt(
-        rows.frame,
+    return LearntLinear(
         weights[None, :-1] * scale,
         weights[-1:] / math.sqrt(attributes + 1),
-        Privacy((), reproducible=coins.reproducible),
+        frame=rows.frame,
+        privacy=Privacy((), reproducible=coins.reproducible),
         notes=(f"SLR as its paper has it, simulated on public data: {LABEL}.",),
         figures=figures,
     )

@@ -20,12 +20,17 @@ from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
 from colonnade.learn.joint_scoring import linear_bound, linear_terms, score_jointly
 from colonnade.learn.logistic import class_codes
+from colonnade.learn.model_document import MODEL, PARTIES, PEOPLE, read_document
 from colonnade.learn.model_file import ModelFile
+from colonnade.learn.networks.network_file import KINDS as NETWORKS
+from colonnade.learn.networks.network_file import WHOLE, NetworkFile
 from colonnade.learn.people import People
 from colonnade.protocols.joint_scores import ScoresRequest
 
-MODEL, PARTIES, PEOPLE = "model.json", "parties", "people.npz"
+Saved = ModelFile | NetworkFile
 Array = NDArray[np.float64]
+PROBABILITIES = ("LogisticRegression", "NeuralClassifier")
+IN_ONE_PLACE = "All columns and all parts of the network lie here: scoring discloses nothing to anybody else."
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +52,8 @@ class Scores:
 class Stored:
     """A model as it lies on the disk: whole, or in parts with their parties; and whom each party trained it on."""
 
-    whole: ModelFile | None
-    parts: Mapping[str, ModelFile]
+    whole: Saved | None
+    parts: Mapping[str, Saved]
     people: Mapping[str, People]
 
     @classmethod
@@ -58,7 +63,7 @@ class Stored:
         own = folder / PARTIES
         people = {file.name.removesuffix(f".{PEOPLE}"): People.load(file) for file in own.glob(f"*.{PEOPLE}")}
         if path.is_file():
-            found = ModelFile.load(path)
+            found = load_model(path)
             if found.party is not None:
                 raise ModelError(
                     f"{path} is {found.party}'s part of a model, and a part alone scores nobody. Give the folder of "
@@ -66,27 +71,36 @@ class Stored:
                 )
             return cls(found, {}, people)
         if (folder / MODEL).is_file():
-            return cls(ModelFile.load(folder / MODEL), {}, people)
+            return cls(load_model(folder / MODEL), {}, people)
         parts = {
-            file.name.removesuffix(f".{MODEL}"): ModelFile.load(file)
-            for file in sorted(own.glob(f"*.{MODEL}"))
+            file.name.removesuffix(f".{MODEL}"): load_model(file) for file in sorted(own.glob(f"*.{MODEL}"))
         }
         if not parts:
             raise ModelError(f"{path} holds no model. Give the folder of a finished run, or its {MODEL}.")
         return cls(None, parts, people)
 
 
-def score_file(model: ModelFile, path: Path, *, id_column: str) -> Scores:
-    """Scores of people whose columns lie in one file, by released weights."""
+def load_model(path: Path) -> Saved:
+    """The model in a file, linear or a network; what is none is refused by name."""
+    data = read_document(path)
+    return (NetworkFile if data.get("kind") in NETWORKS else ModelFile).of(data, path)
+
+
+def score_file(model: Saved, path: Path, *, id_column: str) -> Scores:
+    """Scores of people whose columns lie in one file, by a model that lies in one file."""
     columns = [
         replace(column, name=name)
         for name, column in zip(model.frame.column_names, _columns(model.frame), strict=True)
     ]
     table = Table("rows", path, Schema(id_column, tuple(columns)))
     features = np.concatenate([_features(block, model.frame) for block in table.blocks()])
-    offset = _offset(model)
-    values, predicted = _read(model, features @ model.weights.T + offset)
-    statement = "The weights are released: scoring with them discloses nothing to anybody else."
+    if isinstance(model, NetworkFile):
+        found = model.network().scores(features)
+        statement = f"{IN_ONE_PLACE} {WHOLE}"
+    else:
+        found = model.read(features @ model.weights.T + _offset(model))
+        statement = "The weights are released: scoring with them discloses nothing to anybody else."
+    values, predicted = _read(model, found)
     return Scores(tuple(table.ids()), names_of(model), values, predicted, statement, str(model.privacy))
 
 
@@ -95,7 +109,9 @@ def score_job(
 ) -> Scores:
     """Scores of the people of a federation; only the active party, or else the first one, sees them."""
     any_part = stored.whole if stored.whole is not None else next(iter(stored.parts.values()))
-    model = stored.whole if stored.whole is not None else _joined(stored.parts)
+    if isinstance(any_part, NetworkFile):
+        return _score_by_network(stored, any_part, federation, epsilon=epsilon, delta=delta)
+    model = stored.whole if isinstance(stored.whole, ModelFile) else _joined(stored.parts)
     if stored.whole is None and not federation.public:
         raise PlanError(
             f"the weights of method {any_part.method!r} stay with their parties because they were made with exact "
@@ -124,17 +140,30 @@ def score_job(
     found = score_jointly(
         federation, request, linear_terms(model.frame, model.weights), trained_on=stored.people
     )
-    values, predicted = _read(model, found.sums + _offset(model))
+    values, predicted = _read(model, model.read(found.sums + _offset(model)))
     return Scores(found.ids, names_of(model), values, predicted, found.statement, str(found.privacy))
 
 
-def names_of(model: ModelFile) -> tuple[str, ...]:
+def _score_by_network(
+    stored: Stored, first: NetworkFile, federation: Federation, *, epsilon: float | None, delta: float | None
+) -> Scores:
+    """Each party embeds its own people with its own part; the label holder reads the sums with the fusion model."""
+    parts = {name: part.network() for name, part in stored.parts.items() if isinstance(part, NetworkFile)}
+    network = first.network() if not parts else type(first.network()).joined(parts)
+    found = network.score_people(federation, trained_on=stored.people or None, epsilon=epsilon, delta=delta)
+    values, predicted = _read(first, found.sums)
+    return Scores(found.ids, names_of(first), values, predicted, found.statement, str(found.privacy))
+
+
+def names_of(model: Saved) -> tuple[str, ...]:
     """What the numbers of a score are called."""
-    if model.kind == "PCA":
+    if isinstance(model, ModelFile) and model.kind == "PCA":
         return tuple(f"component {number + 1}" for number in range(len(model.weights)))
     label = model.frame.label
-    if model.kind == "LogisticRegression":
+    if model.kind in PROBABILITIES:
         return tuple(f"probability of {name}" for name in label.classes)
+    if model.kind == "SupportVectorClassifier":
+        return (f"margin of {label.classes[1]}",)
     return (label.label.column if label.label is not None else "prediction",)
 
 
@@ -156,17 +185,19 @@ def _features(block: Block, frame: Frame) -> Array:
     return np.concatenate(parts, axis=1) / math.sqrt(frame.attributes)
 
 
-def _read(model: ModelFile, scores: Array) -> tuple[Array, tuple[str, ...] | None]:
-    """Scores as a person reads them: probabilities and classes, or numbers."""
-    if model.kind != "LogisticRegression":
+def _read(model: Saved, scores: Array) -> tuple[Array, tuple[str, ...] | None]:
+    """Scores as a person reads them: probabilities and classes, margins and classes, or numbers."""
+    if model.kind not in (*PROBABILITIES, "SupportVectorClassifier"):
         return scores, None
     names = model.frame.label.classes
-    return probabilities(scores), tuple(names[code] for code in class_codes(scores, model.threshold))
+    threshold = model.threshold if isinstance(model, ModelFile) else 0.5
+    shown = probabilities(scores) if model.kind in PROBABILITIES else scores
+    return shown, tuple(names[code] for code in class_codes(scores, threshold))
 
 
-def _joined(parts: Mapping[str, ModelFile]) -> ModelFile:
+def _joined(parts: Mapping[str, Saved]) -> ModelFile:
     """The parts beside each other: only for public data, in one process."""
-    files = list(parts.values())
+    files = [part for part in parts.values() if isinstance(part, ModelFile)]
     frame = Frame(
         tuple(pair for part in files for pair in part.frame.encoders),
         files[0].frame.label,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,7 +21,8 @@ def guarantees_to_data(guarantees: Iterable[Guarantee]) -> list[dict[str, Any]]:
         {
             "observer": item.observer.name,
             "unit": item.unit.name,
-            "epsilon": item.epsilon,
+            # JSON has no infinity; no bound at all is null.
+            "epsilon": item.epsilon if math.isfinite(item.epsilon) else None,
             "delta": item.delta,
             "assumption": item.assumption,
             "method": item.method,
@@ -39,7 +41,7 @@ def guarantees_from_data(data: Sequence[Any]) -> tuple[Guarantee, ...]:
         Guarantee(
             observer=parse_observer(item["observer"]),
             unit=parse_unit(item["unit"]),
-            epsilon=item["epsilon"],
+            epsilon=math.inf if item["epsilon"] is None else item["epsilon"],
             delta=item["delta"],
             assumption=item["assumption"],
             method=item["method"],

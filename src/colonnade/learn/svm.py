@@ -11,11 +11,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from colonnade.data.coding import code
 from colonnade.data.targets import ClassLabel
-from colonnade.errors import DataError
+from colonnade.errors import BadValues, DataError
 from colonnade.learn.columns import Rows
 from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import fitted
 from colonnade.learn.glm_fitting import fit_by_messages
+from colonnade.learn.method import Learnt
 
 Array = NDArray[np.float64]
 
@@ -56,8 +57,8 @@ class SupportVectorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.delta = delta
         self.options = options
 
-    def fit(self, source: Federation) -> Self:
-        """Train on a federation; every ledger is charged for the whole run first."""
+    def fit(self, source: Federation | Learnt) -> Self:
+        """Train on a federation, every ledger charged for the whole run first; or take what a method trained."""
         fit_by_messages(
             self, source, loss="svm", epsilon=self.epsilon, delta=self.delta, options=self.options
         )
@@ -82,6 +83,6 @@ class SupportVectorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             raise DataError("this model has no classes to score.")
         coded = code(y, label)
         if coded.problems:
-            raise DataError(f"label {label.column!r}: {coded.problems.sentence}. {coded.problems.advice}")
+            raise BadValues(f"label {label.column!r}: {coded.problems.sentence}. {coded.problems.advice}")
         right = self.predict(X) == self.classes_[coded.values]
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))

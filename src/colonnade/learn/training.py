@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -17,19 +17,24 @@ from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, JobError, PlanError
 from colonnade.learn.federation import Federation
-from colonnade.learn.fitting import NoiseWarning
+from colonnade.learn.fitting import ESTIMATORS, NoiseWarning
 from colonnade.learn.frame import Frame
 from colonnade.learn.jobs import Job
-from colonnade.learn.linear import LinearRegression
 from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.method import Learnt, frame_of
+from colonnade.learn.losses import DEFAULT_LOSS
+from colonnade.learn.method import Learnt, LearntLinear, frame_of
 from colonnade.learn.methods import METHODS, train_with
+from colonnade.learn.model_file import KINDS, Model
+from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
+from colonnade.learn.networks.learnt import LearntNetwork
 from colonnade.learn.pca import PCA
 from colonnade.learn.release import MomentRelease
+from colonnade.learn.svm import SupportVectorClassifier
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.session import RequestFor
 
 DEFAULT_COMPONENTS = 2
+Neural = NeuralClassifier | NeuralRegressor
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +49,7 @@ class Trained:
     measured: dict[str, float] | None
     notes: tuple[str, ...]
     failure: ColonnadeError | None
-    model: LogisticRegression | LinearRegression | PCA | None = None
+    model: Model | Neural | None = None
 
 
 def request_of(job: Job) -> RequestFor[Any]:
@@ -108,25 +113,27 @@ def train_on(found: MomentRelease | Learnt, job: Job, federation: Federation) ->
     if isinstance(found, Learnt) and found.split and not federation.public:
         # Each party's weights are in its own file; no guarantee covers showing them to anybody else.
         learnt |= {"features": [], "owners": [], "rows": [], "coefficients": [], "intercept": []}
+        learnt.pop("curve", None)
     return Trained(learnt, measured, notes, None, model)
 
 
-def model_for(job: Job, found: MomentRelease | Learnt) -> LogisticRegression | LinearRegression | PCA:
-    """The model that a job's task asks for, not fitted yet."""
-    if job.task == "classification":
-        return LogisticRegression()
-    if job.task == "regression":
-        return LinearRegression()
+def model_for(job: Job, found: MomentRelease | Learnt) -> Any:
+    """The model that a job's task asks for and that what was found is one of, not fitted yet."""
+    if isinstance(found, LearntNetwork):
+        return NeuralClassifier() if job.task == "classification" else NeuralRegressor()
+    if job.task != "pca":
+        loss = found.loss if isinstance(found, LearntLinear) else ""
+        return KINDS[ESTIMATORS[loss or DEFAULT_LOSS[job.task]]]()
     return PCA(n_components=job.components or min(DEFAULT_COMPONENTS, frame_of(found).columns))
 
 
-def learnt_facts(
-    model: LogisticRegression | LinearRegression | PCA, found: MomentRelease | Learnt
-) -> dict[str, Any]:
-    """Coefficients or directions by feature, ready to be shown.
+def learnt_facts(model: Any, found: MomentRelease | Learnt) -> dict[str, Any]:
+    """Coefficients or directions by feature, ready to be shown; of a network its shape and learning curve.
 
     `rows` are named after what each row of coefficients is for: a class, the label, or a component.
     """
+    if isinstance(found, LearntNetwork):
+        return _network_facts(found)
     rows = np.atleast_2d(model.components_ if isinstance(model, PCA) else model.coef_)
     learnt: dict[str, Any] = {
         "features": list(model.frame_.feature_names),
@@ -150,6 +157,22 @@ def learnt_facts(
     return learnt
 
 
+def _network_facts(found: LearntNetwork) -> dict[str, Any]:
+    return {
+        "split": True,
+        "paper": [],
+        "features": [],
+        "owners": [],
+        "rows": [],
+        "coefficients": [],
+        "intercept": [],
+        "network": found.network.design.to_data(),
+        "numbers": {party: local.parameters for party, local in found.network.locals.items()},
+        "epochs": found.epochs,
+        "curve": [asdict(epoch) for epoch in found.history],
+    }
+
+
 def joined_rows(
     tables: Mapping[str, AlignedTable | Table], frame: Frame
 ) -> tuple[NDArray[np.float64], NDArray[Any]]:
@@ -166,10 +189,10 @@ def _features(table: AlignedTable | Table, encoder: Encoder) -> NDArray[np.float
     return np.concatenate([encoder.encode(block) for block in table.blocks()])
 
 
-def _row_names(model: LogisticRegression | LinearRegression | PCA, count: int) -> list[str]:
+def _row_names(model: Any, count: int) -> list[str]:
     if isinstance(model, PCA):
         return [f"component {number + 1}" for number in range(count)]
-    if isinstance(model, LogisticRegression):
+    if isinstance(model, LogisticRegression | SupportVectorClassifier):
         classes = [str(name) for name in model.frame_.label.classes]
         return classes if count > 1 else [classes[-1]]
     return [model.frame_.label.label.column if model.frame_.label.label is not None else "label"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,19 +12,25 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 
 from colonnade.data.coding import code
-from colonnade.errors import DataError, InputError, PlanError
+from colonnade.errors import DataError, InputError, ModelError
 from colonnade.learn.columns import Rows
+from colonnade.learn.discriminant import probabilities
 from colonnade.learn.fitting import at_least
-from colonnade.learn.frame import Frame
-from colonnade.learn.joint_scoring import JointScores, score_jointly, trained_people
+from colonnade.learn.joint_scoring import JointScores, trained_people
+from colonnade.learn.logistic import class_codes
+from colonnade.learn.method import Learnt
 from colonnade.learn.networks.extra import need_networks
+from colonnade.learn.networks.learnt import LearntNetwork
+from colonnade.learn.networks.network_file import NetworkFile, network_file, save_parts
+from colonnade.learn.privacy import Privacy
+from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.embeddings_plan import Mechanism, Regime
 from colonnade.protocols.embeddings_request import EmbeddingsRequest
-from colonnade.protocols.joint_scores import ScoresRequest
 from colonnade.protocols.plans import Task
 
 if TYPE_CHECKING:
     from colonnade.learn.federation import Federation
+    from colonnade.learn.networks.network import Network
 
 Array = NDArray[np.float64]
 
@@ -60,6 +64,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         held_out: float = 0.0,
         patience: int = 3,
         gradient_bits: int = 32,
+        parameters: int | None = None,
         coalitions: tuple[tuple[str, ...], ...] = (),
         checkpoint: str | Path | None = None,
         seed: int = 0,
@@ -85,16 +90,33 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.held_out = held_out
         self.patience = patience
         self.gradient_bits = gradient_bits
+        self.parameters = parameters
         self.coalitions = coalitions
         self.checkpoint = checkpoint
         self.seed = seed
 
-    def fit(self, federation: Federation) -> Self:
+    def fit(self, source: Federation | Learnt) -> Self:
         """Train on a federation, which charges every party's ledger for the whole schedule before it starts.
 
         With `checkpoint`, a fit that stopped goes on when it is called again with the same parameters: nothing is
-        charged twice, and no batch that was released is drawn again.
+        charged twice, and no batch that was released is drawn again. A network that method "network" trained is taken
+        as it is.
         """
+        learnt = self.learn(source) if not isinstance(source, Learnt) else source
+        if not isinstance(learnt, LearntNetwork) or learnt.network.design.task != self._task:
+            raise InputError(
+                f"this model is no network for {self._task}; {type(self).__name__} takes no other."
+            )
+        self._take(learnt.network, learnt.privacy, learnt.statement)
+        self.run_ = learnt.run
+        self.plan_ = learnt.run.plan if learnt.run is not None else None
+        self.history_ = learnt.history
+        self.communication_ = learnt.communication
+        self.n_epochs_ = learnt.epochs
+        return self
+
+    def learn(self, federation: Federation) -> LearntNetwork:
+        """Train on a federation, as `fit` does, and leave the estimator as it is."""
         need_networks()
         from colonnade.learn.networks.training import Settings, modules_for, train
 
@@ -109,31 +131,57 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             seed=self.seed,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
         )
-        modules = modules_for(federation.tables, settings, self.embedding)
-        largest = max(
-            (sum(each.numel() for each in module.parameters()) for module in modules.values()), default=1
-        )
+        parameters = self.parameters
+        if parameters is None:
+            modules = modules_for(federation.tables, settings, self.embedding).values()
+            parameters = max([1, *(sum(each.numel() for each in module.parameters()) for module in modules)])
+        return train(federation, self.request(federation.alignment, parameters), settings)
+
+    def _take(self, network: Network, privacy: Privacy, statement: str) -> None:
+        """Forget the last fit and be this network."""
         for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
             delattr(self, name)
-        trained = train(federation, self._request(federation, max(1, largest)), settings)
-        plan = trained.run.plan
-        self.run_ = trained.run
-        self.plan_ = plan
-        self.privacy_ = trained.run.privacy
-        self.statement_ = plan.statement
-        self.networks_ = dict(trained.locals)
-        self.fusion_ = trained.fusion
-        self.history_ = tuple(trained.fusion.history)
-        self.communication_ = trained.communication
-        self.n_epochs_ = trained.epochs
-        self.frame_ = Frame(tuple(plan.encoders.items()), plan.label)
+        self.network_, self.privacy_, self.statement_ = network, privacy, statement
+        self.networks_, self.fusion_ = dict(network.locals), network.fusion
+        self.run_, self.plan_ = None, None
+        self.frame_ = network.frame
+        self.columns_in_ = self.frame_.column_names
         self.feature_names_in_ = np.array(self.frame_.feature_names, dtype=object)
         self.n_features_in_ = self.frame_.columns
-        if plan.label.classes:
-            self.classes_ = np.array(plan.label.classes)
-        return self
+        if self.frame_.label.classes:
+            self.classes_ = np.array(self.frame_.label.classes)
 
-    def _request(self, federation: Federation, parameters: int) -> EmbeddingsRequest:
+    def save(self, path: str | Path) -> None:
+        """Write the whole network: `path` as JSON, its weights beside it as safetensors.
+
+        The file holds every party's part, which only a simulation in one process has, and the fusion model, which no
+        guarantee covers showing to anybody. `save_parts` keeps the parts apart.
+        """
+        self._fitted()
+        network_file(self).save(Path(path))
+
+    def save_parts(self, folder: str | Path) -> None:
+        """Write one file for each party with its own part alone, the label holder's with the fusion model.
+
+        They are laid out as `colonnade train` does, with each party's list of the people trained on, so that
+        `colonnade predict` can score with the folder.
+        """
+        self._fitted()
+        save_parts(self, Path(folder))
+
+    @classmethod
+    def load(cls, path: str | Path, *, networks: Mapping[str, Any] | None = None, fusion: Any = None) -> Self:
+        """The network in a file that `save` wrote; a file that is cut off, altered or newer is refused by name.
+
+        `networks` and `fusion` are the modules, where they are your own: files hold weights, and no code.
+        """
+        found = NetworkFile.load(Path(path)).estimator(networks=networks, fusion=fusion)
+        if not isinstance(found, cls):
+            raise ModelError(f"{path} holds a {type(found).__name__}, not a {cls.__name__}.")
+        return found
+
+    def request(self, alignment: Alignment, parameters: int) -> EmbeddingsRequest:
+        """What the parties compare before they plan; no party's network has more `parameters`."""
         paper = self.regime == "paper"
         return EmbeddingsRequest(
             task=self._task,
@@ -155,7 +203,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             gradient_bits=self.gradient_bits,
             order_seed=self.seed,
             coalitions=tuple(tuple(members) for members in self.coalitions),
-            alignment=federation.alignment,
+            alignment=alignment,
         )
 
     def _networks(self) -> Any:
@@ -183,45 +231,16 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     ) -> JointScores:
         """Scores of people whose columns lie with the same parties; only the label holder sees them.
 
-        Their `sums` are what `decision_function` would give. Exact scores disclose, for each person, the others' sum of
-        embeddings to the label holder, and are refused for people this model was trained on; with ε the sums carry
-        noise and are charged. A model of the paper's regime scores public data only.
+        Their `sums` are what `decision_function` or `predict` would give. Exact scores disclose, for each person, the
+        others' sum of embeddings to the label holder, and are refused for people this model was trained on; with ε
+        the sums carry noise and are charged. A model of the paper's regime scores public data only.
         """
         self._fitted()
-        from colonnade.learn.networks.training import features_of
-
-        if self.plan_.regime == "paper" and not people.public:
-            raise PlanError(
-                "this model was trained in the paper's regime: its scores would disclose the people it was trained on. "
-                "Train it with 'frozen' or 'private-local' to score people who are not public."
-            )
-        plan = self.plan_
-
-        def terms_of(party: str) -> Any:
-            import torch
-
-            network = self.networks_[party]
-            return lambda aligned: np.asarray(
-                network.embed_features(torch.from_numpy(features_of(aligned, plan.encoders[party], None))),
-                dtype=np.float64,
-            )
-
-        request = ScoresRequest(
-            receiver=plan.receiver,
-            width=plan.embedding,
-            bound=float(plan.bound),
-            weights="private" if plan.regime == "private-local" else "public",
-            epsilon=epsilon,
-            delta=delta,
-            alignment=people.alignment,
-        )
-        terms = {party: terms_of(party) for party in plan.contributors}
-        found = score_jointly(people, request, terms, trained_on=trained_people(self.run_))
-        scores = np.asarray(self.fusion_.scores(found.sums), dtype=np.float64)
-        return replace(found, sums=scores)
+        known = None if self.run_ is None else trained_people(self.run_)
+        return self.network_.score_people(people, trained_on=known, epsilon=epsilon, delta=delta)
 
     def _fitted(self) -> None:
-        if not hasattr(self, "fusion_"):
+        if not hasattr(self, "network_"):
             raise NotFittedError(
                 f"this {type(self).__name__} is not fitted. Call fit with a federation first."
             )
@@ -229,16 +248,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _scores(self, rows: Rows) -> Array:
         """Exact sums of all parties' embeddings through the fusion model: a simulation of all parties."""
         self._fitted()
-        import torch
-
-        # `Frame` divides by √m for the moments family; networks read each column in its own units.
-        attributes = sum(encoder.attributes for _, encoder in self.frame_.encoders)
-        features = torch.from_numpy((self.frame_.features(rows) * math.sqrt(attributes)).astype(np.float32))
-        total, start = np.zeros((len(features), self.plan_.embedding)), 0
-        for party, encoder in self.frame_.encoders:
-            total += self.networks_[party].embed_features(features[:, start : start + encoder.width])
-            start += encoder.width
-        return np.asarray(self.fusion_.scores(total), dtype=np.float64)
+        return np.asarray(self.network_.scores(self.frame_.features(rows)))
 
 
 class NeuralClassifier(ClassifierMixin, _Neural):  # type: ignore[misc]
@@ -277,22 +287,16 @@ class NeuralClassifier(ClassifierMixin, _Neural):  # type: ignore[misc]
 
     def predict_proba(self, X: Rows) -> Array:
         """One probability per class, in the order of `classes_`."""
-        scores = self._scores(X)
-        if scores.shape[1] == 1:
-            second = 1.0 / (1.0 + np.exp(-np.clip(scores[:, 0], -700, 700)))
-            return np.column_stack([1.0 - second, second])
-        odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+        return probabilities(self._scores(X))
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """The class of each person, as declared."""
-        scores = self._scores(X)
-        codes = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        codes = class_codes(self._scores(X))
         return np.asarray(self.classes_[codes])
 
     def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The share of people whose class is predicted right. On people who are not public this is a release."""
-        right = self.predict(X) == self.classes_[_coded(y, self.plan_.label.label).astype(int)]
+        right = self.predict(X) == self.classes_[_coded(y, self.frame_.label.label).astype(int)]
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
 
@@ -315,7 +319,7 @@ class NeuralRegressor(RegressorMixin, _Neural):  # type: ignore[misc]
 
     def predict(self, X: Rows) -> Array:
         """The label of each person, in its own units and within its declared bounds."""
-        return self.plan_.label.from_unit(np.clip(self._scores(X)[:, 0], -1.0, 1.0))
+        return self._scores(X)[:, 0]
 
 
 def _coded(values: ArrayLike, label: Any) -> NDArray[Any]:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import get_args
 
 import torch
 from torch import nn
 
 from colonnade.errors import InputError
+from colonnade.learn.networks.design import Kind
 
 ImageShape = tuple[int, int, int]
-KINDS = ("random", "dense", "convolutional", "resnet18")
+KINDS = get_args(Kind)
 
 
 class DenseNet(nn.Module):

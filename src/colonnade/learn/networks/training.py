@@ -16,10 +16,14 @@ from torch import nn
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
-from colonnade.errors import InputError, PlanError
+from colonnade.errors import InputError, OnlyForPublicData
 from colonnade.learn.federation import Federation, Run
+from colonnade.learn.frame import Frame
+from colonnade.learn.networks.design import OWN, Design
 from colonnade.learn.networks.fusion import FusionModel, fit_on_sums, solve_on_sums, targets_of
+from colonnade.learn.networks.learnt import LearntNetwork
 from colonnade.learn.networks.modules import ImageShape, from_seed, local_network
+from colonnade.learn.networks.network import Network
 from colonnade.learn.networks.parts import Indices, LocalNetwork
 from colonnade.protocols.embeddings import TrainedEmbeddings, embeddings_session, formula_bytes
 from colonnade.protocols.embeddings_parts import Bring, Brought
@@ -31,6 +35,10 @@ from colonnade.runtime.party import Party
 from colonnade.runtime.run import Outcome, Program
 
 Networks = str | Mapping[str, nn.Module]
+SPLIT = (
+    "Each party keeps its own network, and the label holder the fusion model, which is made with exact labels: no "
+    "guarantee covers showing it to anybody else."
+)
 
 
 @dataclass(frozen=True)
@@ -71,17 +79,6 @@ class Communication:
             everything=outcome.bytes_sent,
             formula=formula_bytes(plan) * epochs / plan.passes,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class TrainedNetwork:
-    """Networks and fusion model after a run. Only whoever simulates all parties sees them beside each other."""
-
-    run: Run[EmbeddingsPlan]
-    locals: Mapping[str, LocalNetwork]
-    fusion: FusionModel
-    communication: Communication
-    epochs: int
 
 
 def features_of(table: AlignedTable | Table, encoder: Encoder, order: Indices | None) -> NDArray[np.float32]:
@@ -211,10 +208,10 @@ def finish(fusion: FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan,
         )
 
 
-def train(federation: Federation, request: EmbeddingsRequest, settings: Settings) -> TrainedNetwork:
+def train(federation: Federation, request: EmbeddingsRequest, settings: Settings) -> LearntNetwork:
     """Run the protocol between all parties of a federation in this process."""
     if request.regime == "paper" and not federation.public:
-        raise PlanError(
+        raise OnlyForPublicData(
             "regime 'paper' protects nobody end to end: it is for data that every party declared public. Use 'frozen' "
             "or 'private-local', or say public = true if the data is."
         )
@@ -237,5 +234,32 @@ def train(federation: Federation, request: EmbeddingsRequest, settings: Settings
     if plan.regime != "paper" and holder.sums is not None:
         finish(fusion, holder.sums, plan, linear=settings.fusion is None)
     locals_: dict[str, Any] = {name: run.result(name).brought.contributor for name in plan.contributors}
-    communication = Communication.of(run.outcome, plan, holder.epochs)
-    return TrainedNetwork(run, locals_, fusion, communication, holder.epochs)
+    frame = Frame(tuple(plan.encoders.items()), plan.label)
+    return LearntNetwork(
+        Network(design_of(plan, settings), frame, locals_, fusion),
+        plan.statement,
+        tuple(fusion.history),
+        Communication.of(run.outcome, plan, holder.epochs),
+        holder.epochs,
+        frame=frame,
+        privacy=run.privacy,
+        run=run,
+        split=True,
+        notes=(plan.statement, SPLIT),
+    )
+
+
+def design_of(plan: EmbeddingsPlan, settings: Settings) -> Design:
+    """What a file has to say of the network."""
+    return Design(
+        task=plan.task,
+        regime=plan.regime,
+        receiver=plan.receiver,
+        networks=settings.networks if isinstance(settings.networks, str) else OWN,
+        fusion="linear" if settings.fusion is None else OWN,
+        image=settings.image,
+        embedding=plan.embedding,
+        bound=plan.bound,
+        classes=len(plan.label.classes),
+        scale=fusion_scale(plan),
+    )

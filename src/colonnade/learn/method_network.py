@@ -1,0 +1,131 @@
+"""Neural networks over several parties, as a method: sums of embeddings, after PBM-VFL.
+
+The table of methods imports this without PyTorch. A plan needs none either; training and scoring do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from colonnade.data.documents import Form
+from colonnade.errors import OnlyForPublicData, PlanError
+from colonnade.learn.federation import Federation
+from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.learn.networks.design import Kind
+from colonnade.learn.networks.extra import need_networks
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.embeddings_plan import Mechanism, Regime
+from colonnade.protocols.embeddings_request import EmbeddingsRequest
+from colonnade.protocols.moments_plan import DEFAULT_GAMMA
+
+if TYPE_CHECKING:
+    from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class NetworkOptions(Form):
+    """What `NeuralClassifier` takes, but for modules of one's own, which no job file can hold.
+
+    `networks` left out is "random" where networks are frozen, else "dense"; `image` is [channels, height, width] of
+    each party's part. ε and δ of the job are for what the label holder learns of one party's part of one record. No
+    party's network may have more than `parameters` numbers to learn: noise is accounted for that many.
+    """
+
+    regime: Regime = "frozen"
+    mechanism: Mechanism = "poisson-binomial"
+    networks: Kind | None = None
+    image: Annotated[list[Count], Field(min_length=3, max_length=3)] | None = None
+    embedding: Count = 16
+    trials: Count = 16
+    beta: Positive | None = None
+    label_epsilon: Positive | None = None
+    local_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    epochs: Count = 10
+    batch: Count = 100
+    learning_rate: Positive = 0.01
+    momentum: Share = 0.9
+    clip: Positive = 1.0
+    held_out: Share = 0.0
+    patience: Count = 3
+    gradient_bits: Annotated[int, Field(ge=16, le=32)] = 32
+    parameters: Count = 1 << 16
+    coalitions: list[list[str]] = Field(default_factory=list)
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+def train(federation: Federation, asked: Asked) -> Learnt:
+    """A network whose parts stay with their parties."""
+    return estimator_of(asked).learn(federation)
+
+
+def request(asked: Asked, alignment: Alignment) -> EmbeddingsRequest:
+    """What the parties compare. The paper's regime is for public data, in one process, and nowhere else."""
+    options = network_options(asked)
+    if options.regime == "paper":
+        raise OnlyForPublicData(
+            "regime = 'paper' protects nobody end to end: it runs on public data in one process. Use regime = 'frozen' "
+            "or 'private-local'."
+        )
+    return estimator_of(asked).request(alignment, options.parameters)
+
+
+def estimator_of(asked: Asked) -> NeuralClassifier | NeuralRegressor:
+    """The estimator that does what was asked, not fitted."""
+    # Estimators find methods by the table, which this module is part of.
+    from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
+
+    options = network_options(asked)
+    if asked.gamma != DEFAULT_GAMMA:
+        raise PlanError(
+            f"gamma = {asked.gamma} is the grid of a moment release, and networks have none. Leave it out."
+        )
+    kind = NeuralRegressor if asked.task == "regression" else NeuralClassifier
+    return kind(
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        accepted_delta=asked.accepted_delta,
+        regime=options.regime,
+        mechanism=options.mechanism,
+        networks=options.networks,
+        image=None if options.image is None else (options.image[0], options.image[1], options.image[2]),
+        embedding=options.embedding,
+        trials=options.trials,
+        beta=options.beta,
+        label_epsilon=options.label_epsilon,
+        local_share=options.local_share,
+        epochs=options.epochs,
+        batch=options.batch,
+        learning_rate=options.learning_rate,
+        momentum=options.momentum,
+        clip=options.clip,
+        held_out=options.held_out,
+        patience=options.patience,
+        gradient_bits=options.gradient_bits,
+        parameters=options.parameters,
+        coalitions=tuple(tuple(members) for members in options.coalitions),
+        seed=options.seed,
+    )
+
+
+def network_options(asked: Asked) -> NetworkOptions:
+    """The options of this method, which other methods' are not."""
+    if not isinstance(asked.options, NetworkOptions):
+        raise TypeError(f"networks take NetworkOptions, not {type(asked.options).__name__}")
+    return asked.options
+
+
+METHOD = Method(
+    "network",
+    "a network over noisy sums of embeddings",
+    ("classification", "regression"),
+    NetworkOptions,
+    train,
+    request=request,
+    trains="network",
+    needs=need_networks,
+)

@@ -1,0 +1,111 @@
+"""What every model file is: one JSON document with a format, a version and a digest, and how people are read.
+
+The digest finds damage: a cut file, a flipped bit, an edit by hand. It has no key, so it is no proof of who wrote the
+file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from colonnade.data.encoding import Encoder
+from colonnade.data.label import LabelBlock
+from colonnade.errors import CannotWrite, DataMissing, DataUnreadable, ModelDamaged, ModelError, ModelNewer
+from colonnade.learn.frame import Frame
+from colonnade.learn.privacy import Privacy
+from colonnade.learn.statements import guarantees_from_data, guarantees_to_data
+
+FORMAT = "colonnade model"
+VERSION = 1
+MODEL, PARTIES, PEOPLE = "model.json", "parties", "people.npz"
+UNCOVERED = (
+    "These weights are for their party alone: what follows is about messages and does not cover showing them."
+)
+
+
+def described(
+    frame: Frame, privacy: Privacy, *, kind: str, method: str, run: str, party: str | None, statement: str
+) -> dict[str, Any]:
+    """What a file says of any model: its kind, whose it is, how it reads people, and what it cost."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "method": method,
+        "run": run,
+        "party": party,
+        "encoders": [{"party": owner, "encoder": encoder.to_data()} for owner, encoder in frame.encoders],
+        "label": frame.label.to_data(),
+        "attributes": frame.attributes,
+        "features": list(frame.feature_names),
+        "privacy": guarantees_to_data(privacy),
+        "statement": statement,
+        "reproducible": privacy.reproducible,
+    }
+
+
+def frame_in(data: Mapping[str, Any]) -> Frame:
+    """How the model of a document reads people."""
+    return Frame(
+        tuple((item["party"], Encoder.from_data(item["encoder"])) for item in data["encoders"]),
+        LabelBlock.from_data(data["label"]),
+        data["attributes"],
+    )
+
+
+def privacy_in(data: Mapping[str, Any]) -> Privacy:
+    """What the model of a document cost."""
+    return Privacy(guarantees_from_data(data["privacy"]), reproducible=bool(data["reproducible"]))
+
+
+def write_document(path: Path, data: dict[str, Any]) -> None:
+    """Write a document with its digest, whole or not at all."""
+    text = json.dumps({**data, "digest": _digest(data)}, ensure_ascii=False, indent=1, allow_nan=False)
+    write_whole(path, text.encode())
+
+
+def write_whole(path: Path, contents: bytes) -> None:
+    """Write a file in one step."""
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        draft.write_bytes(contents)
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise CannotWrite(f"cannot write {path}: {error.strerror}.") from None
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The document in a file; anything but a whole one of a known version is an error that says what it is."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataMissing(f"{path}: there is no such file.") from None
+    except OSError as error:
+        raise DataUnreadable(f"{path} cannot be read ({error.strerror}).") from None
+    except ValueError:
+        raise ModelDamaged(
+            f"{path} is not a model, or it is cut off. Copy it again from where it was saved."
+        ) from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ModelError(f"{path} is not a model. Give the model.json of a run, or its folder.")
+    if data.get("version") != VERSION:
+        raise ModelNewer(
+            f"{path} is written in version {data.get('version')!r} of the format, and this Colonnade reads "
+            f"{VERSION}. Upgrade Colonnade to read it."
+        )
+    if data.pop("digest", None) != _digest(data):
+        raise ModelDamaged(
+            f"{path} was altered after it was saved: its digest does not match its contents. Copy it again from "
+            "where it was saved."
+        )
+    return data
+
+
+def _digest(data: Mapping[str, Any]) -> str:
+    text = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,199 @@
+"""A network in two files: how to read people, its shape, what it cost as JSON; its weights as safetensors beside it.
+
+The JSON holds the digest of the weights and of itself. Nothing in either runs when it is read. A network between
+parties has one pair of files for each party, with that party's part alone; the label holder's has the fusion model too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from colonnade.errors import DataMissing, DataUnreadable, ModelDamaged, ModelError, SchemaError
+from colonnade.learn.frame import Frame
+from colonnade.learn.model_document import (
+    MODEL,
+    PARTIES,
+    PEOPLE,
+    UNCOVERED,
+    described,
+    frame_in,
+    privacy_in,
+    read_document,
+    write_document,
+    write_whole,
+)
+from colonnade.learn.networks.design import Design
+from colonnade.learn.networks.extra import need_networks
+from colonnade.learn.people import People
+from colonnade.learn.privacy import Privacy
+from colonnade.randomness import SystemRandomness
+
+if TYPE_CHECKING:
+    from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
+    from colonnade.learn.networks.network import Network, Tensors
+
+KINDS = {"NeuralClassifier": "classification", "NeuralRegressor": "regression"}
+METHOD_NAME = "network"
+WHOLE = (
+    "All parts of this network lie in one file. The fusion model was made with exact labels: what follows is about the "
+    "messages of the training run and does not cover showing it."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkFile:
+    """What the files of a network hold. `party` is whose part alone it is, None for a whole network."""
+
+    kind: str
+    design: Design
+    frame: Frame
+    tensors: Tensors
+    privacy: Privacy
+    regime: str
+    run: str
+    party: str | None = None
+    method: str = METHOD_NAME
+
+    def save(self, path: Path) -> None:
+        """Write the weights, then the document that names their digest."""
+        need_networks()
+        from safetensors.numpy import save
+
+        weights = save({name: np.ascontiguousarray(array) for name, array in self.tensors.items()})
+        beside = weights_path(path)
+        if beside == path:
+            raise ModelError(
+                f"{path}: the weights are written beside it under that name. Let it end in .json."
+            )
+        write_whole(beside, weights)
+        data = described(
+            self.frame,
+            self.privacy,
+            kind=self.kind,
+            method=self.method,
+            run=self.run,
+            party=self.party,
+            statement="\n".join([WHOLE if self.party is None else UNCOVERED, self.regime, str(self.privacy)]),
+        )
+        data["design"] = self.design.to_data()
+        data["regime"] = self.regime
+        data["tensors"] = {"file": beside.name, "sha256": hashlib.sha256(weights).hexdigest()}
+        write_document(path, data)
+
+    @classmethod
+    def load(cls, path: Path) -> NetworkFile:
+        """The network in a pair of files; a pair that is cut off, altered or newer is refused by name."""
+        return cls.of(read_document(path), path)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], path: Path) -> NetworkFile:
+        """The network that a document describes, with the weights beside it."""
+        need_networks()
+        if data.get("kind") not in KINDS:
+            raise ModelError(f"{path} holds a {data.get('kind')}, which is no network.")
+        try:
+            design, frame = Design.from_data(data["design"]), frame_in(data)
+            if KINDS[data["kind"]] != design.task:
+                raise ValueError(f"a {data['kind']} for {design.task}")
+            return cls(
+                kind=data["kind"],
+                design=design,
+                frame=frame,
+                tensors=_weights(path.with_name(str(data["tensors"]["file"])), data["tensors"]["sha256"]),
+                privacy=privacy_in(data),
+                regime=str(data["regime"]),
+                run=str(data["run"]),
+                party=data["party"],
+                method=str(data["method"]),
+            )
+        except (KeyError, TypeError, ValueError, SchemaError) as error:
+            raise ModelDamaged(f"{path} describes a model that cannot be: {error}") from None
+
+    def network(self, *, networks: Mapping[str, Any] | None = None, fusion: Any = None) -> Network:
+        """The network itself; `networks` and `fusion` are a user's own modules, which no file holds."""
+        need_networks()
+        from colonnade.learn.networks.network import Network
+
+        return Network.built(self.design, self.frame, self.tensors, networks=networks, fusion=fusion)
+
+    def estimator(
+        self, *, networks: Mapping[str, Any] | None = None, fusion: Any = None
+    ) -> NeuralClassifier | NeuralRegressor:
+        """The network as scikit-learn knows it, fitted."""
+        from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
+
+        if self.party is not None:
+            raise ModelError(
+                f"this is {self.party}'s part of a network, and a part alone scores nobody. Score between the parties."
+            )
+        design = self.design
+        made = (NeuralClassifier if self.kind == "NeuralClassifier" else NeuralRegressor)(
+            regime=design.regime,
+            networks=networks or design.networks,
+            fusion=fusion,
+            image=design.image,
+            embedding=design.embedding,
+        )
+        made._take(self.network(networks=networks, fusion=fusion), self.privacy, self.regime)
+        return made
+
+
+def network_file(model: NeuralClassifier | NeuralRegressor, *, party: str | None = None) -> NetworkFile:
+    """A fitted network, or one party's part of it, ready to be saved."""
+    network: Network = model.network_ if party is None else model.network_.part(party)
+    return NetworkFile(
+        kind=type(model).__name__,
+        design=network.design,
+        frame=network.frame,
+        tensors=network.tensors(),
+        privacy=model.privacy_,
+        regime=model.statement_,
+        run=model.run_.name if model.run_ is not None else "",
+        party=party,
+    )
+
+
+def save_parts(model: NeuralClassifier | NeuralRegressor, folder: Path) -> None:
+    """One pair of files for each party, and each party's own list of the people trained on, under `parties`."""
+    own = folder / PARTIES
+    own.mkdir(parents=True, exist_ok=True)
+    for party in dict.fromkeys((*model.networks_, model.network_.design.receiver)):
+        network_file(model, party=party).save(own / f"{party}.{MODEL}")
+    if model.run_ is not None:
+        for party, aligned in model.run_.aligned.items():
+            People.of(aligned.table.ids(), SystemRandomness()).save(own / f"{party}.{PEOPLE}")
+
+
+def weights_path(path: Path) -> Path:
+    """Where the weights of a model file lie: beside it, under the same name."""
+    return path.with_suffix(".safetensors")
+
+
+def _weights(path: Path, digest: str) -> Tensors:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        contents = path.read_bytes()
+    except FileNotFoundError:
+        raise DataMissing(f"{path}: the weights of the model are not there. Copy both files of it.") from None
+    except OSError as error:
+        raise DataUnreadable(f"{path} cannot be read ({error.strerror}).") from None
+    if hashlib.sha256(contents).hexdigest() != digest:
+        raise ModelDamaged(
+            f"{path} is cut off or was altered: its digest is not the one in the model's file. Copy both again from "
+            "where they were saved."
+        )
+    try:
+        found: Tensors = load(contents)
+    except SafetensorError:
+        raise ModelDamaged(f"{path} is not a file of weights.") from None
+    if not all(np.isfinite(array).all() for array in found.values()):
+        raise ModelDamaged(f"{path} holds weights that are not finite.")
+    return found
