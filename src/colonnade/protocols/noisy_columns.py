@@ -242,7 +242,7 @@ async def noisy_columns(party: Party, table: AlignedTable | None, plan: NoisyCol
     if party.name == plan.active:
         return {owner: await _receive(party, plan, owner) for owner in plan.passive}
     noise = plan.noise(party.name)
-    for number, block in enumerate(table.blocks(_block(plan, party.name))):
+    for number, block in enumerate(table.blocks(block_of(plan, party.name))):
         noisy = plan.clipped.integers(party.name, block)
         noisy += noise.draw(noisy.shape, party.randomness)
         await tell(party, plan.active, f"columns {number}", Message(arrays={"columns": noisy}))
@@ -250,7 +250,7 @@ async def noisy_columns(party: Party, table: AlignedTable | None, plan: NoisyCol
 
 
 async def _receive(party: Party, plan: NoisyColumnsPlan, owner: str) -> Array:
-    width, size = plan.clipped.encoders[owner].width, _block(plan, owner)
+    width, size = plan.clipped.encoders[owner].width, block_of(plan, owner)
     columns = np.empty((plan.rows, width))
     for number, start in enumerate(range(0, plan.rows, size)):
         stop = min(start + size, plan.rows)
@@ -259,5 +259,6 @@ async def _receive(party: Party, plan: NoisyColumnsPlan, owner: str) -> Array:
     return columns
 
 
-def _block(plan: NoisyColumnsPlan, owner: str) -> int:
+def block_of(plan: NoisyColumnsPlan, owner: str) -> int:
+    """Rows that an owner sends at a time."""
     return max(1, _ENTRIES // plan.clipped.encoders[owner].width)

@@ -1,0 +1,129 @@
+"""People who do not exist, with the declared columns: what a plan is rehearsed on.
+
+A few hidden traits stand behind every column and the label, so that columns say something about each other and about
+the label, as real ones do. Nothing of it comes from anybody's data: bounds and categories are the declared ones, and
+the rest is a public seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from colonnade.data.block import Block
+from colonnade.data.columns import Column, DateColumn, NumericColumn
+from colonnade.data.schema import PublicSchema, Schema
+from colonnade.data.table import ArrayRows, Table
+from colonnade.data.targets import ClassLabel, CountLabel, Label
+from colonnade.randomness import SeededRandomness
+
+Array = NDArray[np.float64]
+TRAITS = 4
+# How much of a column's variance the traits explain, and of the label's.
+COLUMN_SHARE, LABEL_SHARE = 0.5, 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class Invented:
+    """So many people with every party's columns, `tested` of them kept apart to test models on.
+
+    >>> schema = Schema.parse('id = "n"\\ncolumns.age = {kind = "numeric", low = 0, high = 90}').public("bank")
+    >>> people = Invented({"bank": schema}, 100, tested=10)
+    >>> people.tables(50)["bank"].rows, people.held_out["bank"].rows
+    (50, 10)
+    """
+
+    schemas: Mapping[str, PublicSchema]
+    people: int
+    tested: int = 0
+    seed: str = "invented people"
+    _made: dict[str, Block] = field(default_factory=dict)
+
+    def tables(self, rows: int) -> dict[str, Table]:
+        """The first so many people, in the same order at every party."""
+        return {party: self._table(party, 0, rows) for party in self.schemas}
+
+    @cached_property
+    def held_out(self) -> dict[str, Table]:
+        """Those to test on."""
+        return {party: self._table(party, self.people, self.people + self.tested) for party in self.schemas}
+
+    def table(self, party: str, ids: Sequence[str]) -> Table:
+        """One party's rows of the first people, under these ids."""
+        return self._table(party, 0, len(ids), ids)
+
+    def _table(self, party: str, start: int, stop: int, ids: Sequence[str] = ()) -> Table:
+        block, part = self._block(party), slice(start, stop)
+        rows = Block(
+            {name: values[part] for name, values in block.columns.items()},
+            None if block.label is None else block.label[part],
+            stop - start,
+        )
+        names = ids or [f"person {number}" for number in range(start, stop)]
+        return Table.of_rows(party, ArrayRows("invented people", rows, names), schema_of(self.schemas[party]))
+
+    def _block(self, party: str) -> Block:
+        if party not in self._made:
+            schema, everybody = self.schemas[party], self.people + self.tested
+            coins = SeededRandomness(f"{self.seed}/{party}")
+            columns = {column.name: self._column(column, coins) for column in schema.columns}
+            label = None if schema.label is None else self._label(schema.label, coins)
+            self._made[party] = Block(columns, label, everybody)
+        return self._made[party]
+
+    @cached_property
+    def _traits(self) -> Array:
+        everybody = self.people + self.tested
+        return _normal(SeededRandomness(f"{self.seed}/traits"), everybody * TRAITS).reshape(everybody, TRAITS)
+
+    def _places(self, coins: SeededRandomness, share: float) -> Array:
+        """Where each person stands among all, from 0 to 1: a direction in the traits, and chance."""
+        direction = _normal(coins, TRAITS)
+        direction /= np.linalg.norm(direction)
+        own = _normal(coins, self.people + self.tested)
+        return np.asarray(ndtr(np.sqrt(share) * (self._traits @ direction) + np.sqrt(1 - share) * own))
+
+    def _column(self, column: Column, coins: SeededRandomness) -> NDArray[Any]:
+        places = self._places(coins, COLUMN_SHARE)
+        if isinstance(column, NumericColumn | DateColumn):
+            low, high = column.range
+            values: Array = low + places * (high - low)
+            if isinstance(column, NumericColumn) and column.transform == "log1p":
+                values = np.clip(np.expm1(values), column.low, column.high)
+            return values
+        return _levels(places, len(column.levels))
+
+    def _label(self, label: Label, coins: SeededRandomness) -> NDArray[Any]:
+        places = self._places(coins, LABEL_SHARE)
+        if isinstance(label, ClassLabel):
+            return _levels(places, len(label.classes))
+        # Bell-shaped within the bounds: three standard deviations to either side.
+        middle, reach = (label.low + label.high) / 2, (label.high - label.low) / 2
+        values: Array = np.clip(middle + reach * ndtri(places) / 3, label.low, label.high)
+        return np.rint(values) if isinstance(label, CountLabel) else values
+
+
+def schema_of(public: PublicSchema) -> Schema:
+    """A schema with these declarations, and an id column of some name."""
+    names = {column.name for column in public.columns}
+    names |= {public.label.column} if public.label is not None else set()
+    name = "person"
+    while name in names:
+        name += "_"
+    return Schema(name, public.columns, public.label, public.id_spelling, public.map)
+
+
+def _levels(places: Array, count: int) -> NDArray[np.int32]:
+    return np.minimum((places * count).astype(np.int32), np.int32(count - 1))
+
+
+def _normal(coins: SeededRandomness, count: int) -> Array:
+    # The middle of one of 2^52 intervals: neither 0 nor 1, where the normal quantile is infinite.
+    uniform = ((coins.words(count) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+    return np.asarray(ndtri(uniform))

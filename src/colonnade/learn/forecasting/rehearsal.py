@@ -1,0 +1,171 @@
+"""A run on people who do not exist: the real session, real frames, real noise, and ledgers that end with it."""
+
+from __future__ import annotations
+
+import statistics
+import tracemalloc
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from colonnade.data.schema import PublicSchema
+from colonnade.data.table import Table
+from colonnade.errors import ColonnadeError
+from colonnade.learn.federation import Federation, Run
+from colonnade.learn.fitting import NoiseWarning
+from colonnade.learn.forecasting.abridging import MOST_CELLS, Scene, scenes
+from colonnade.learn.forecasting.clock import Clock
+from colonnade.learn.forecasting.cost import Cost, weighted
+from colonnade.learn.forecasting.invented import Invented
+from colonnade.learn.held_out import HeldOut
+from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.learn.release import MomentRelease
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.plans import Plan
+from colonnade.protocols.session import RequestFor
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import Outcome, Program
+
+TESTED = 4000
+DRAWS = 3
+# No ledger is asked about anybody here.
+_UNLIMITED = (1e9, 0.5)
+Found = Learnt | MomentRelease
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A request whose plan is made already. It is compared and carried out like any other."""
+
+    request: RequestFor[Any]
+    settled: Any
+    alignment: Alignment = "equal"
+
+    def to_data(self) -> dict[str, Any]:
+        """The request that it stands for."""
+        return self.request.to_data()
+
+    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Any:
+        """The plan that was settled on."""
+        return self.settled
+
+
+class Stage(Federation):
+    """All parties of a group with invented people, where whatever is run goes by a plan that is made already."""
+
+    def __init__(self, plan: Plan, tables: Mapping[str, Table]) -> None:
+        group = plan.group
+        super().__init__(
+            [tables[owner] for owner in group.owners],
+            budget=_UNLIMITED,
+            server=group.server,
+            threshold=group.threshold,
+            keepers=group.keepers,
+            alignment="equal",
+        )
+        self.settled = plan
+
+    def run(self, session: Program, request: RequestFor[Any], *, record: bool = False) -> Run[Any]:
+        """Run the session by the settled plan."""
+        return super().run(session, Settled(request, self.settled), record=record)
+
+    def _run(self, program: Program, *agreed: Any, record: bool = False) -> Outcome:
+        async def from_here(party: Party, *arguments: Any) -> Any:
+            # Before this a run takes address space that it never writes; only what comes after counts as memory.
+            if tracemalloc.is_tracing():
+                tracemalloc.reset_peak()
+            return await program(party, *arguments)
+
+        return super()._run(from_here, *agreed, record=record)
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What a plan costs, as rehearsed; `whole` if nothing was left out, and then also what was learnt each time."""
+
+    cost: Cost
+    whole: bool
+    found: tuple[Found, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsals:
+    """Where plans with these columns are rehearsed. `effort` is how many seconds the whole of a plan may take."""
+
+    schemas: Mapping[str, PublicSchema]
+    effort: float = 2.0
+    _people: list[Invented] = field(default_factory=list)
+
+    def people(self, rows: int) -> Invented:
+        """At least so many invented people, and some more to test on; made once."""
+        if not self._people or self._people[-1].people < rows:
+            self._people.append(Invented(self.schemas, rows, tested=TESTED))
+        return self._people[-1]
+
+    def rehearse(self, method: Method, asked: Asked, plan: Plan) -> Rehearsed:
+        """What the plan costs: all of it where that is quick, otherwise by scenes."""
+        listed = scenes(plan)
+        first = min(listed, key=lambda scene: scene.share)
+        opening, _ = self.perform(method, asked, first.plan, traced=True)
+        if len(listed) == 1 or (opening.seconds <= self.effort * first.share and plan.rows <= self.most):
+            return self._whole(method, asked, plan, opening.memory if len(listed) == 1 else None)
+        return Rehearsed(self._by_scenes(method, asked, listed, opening.memory), whole=False)
+
+    def perform(
+        self, method: Method, asked: Asked, plan: Plan, *, traced: bool = False
+    ) -> tuple[Cost, Found]:
+        """One run by this plan; with `traced` the most memory is measured, and seconds are not to be trusted."""
+        stage = Stage(plan, self.people(plan.rows).tables(plan.rows))
+        if traced:
+            tracemalloc.start()
+        try:
+            with warnings.catch_warnings(), Clock() as clock:
+                warnings.simplefilter("ignore", NoiseWarning)
+                found = method.train(stage, asked)
+            memory = tracemalloc.get_traced_memory()[1] if traced else 0
+        finally:
+            if traced:
+                tracemalloc.stop()
+        return Cost.of(stage.runs[-1].outcome, seconds=clock.seconds, memory=memory), found
+
+    @property
+    def most(self) -> int:
+        """How many people can be invented here."""
+        cells = sum(schema.encoder("circle").width + len(schema.columns) for schema in self.schemas.values())
+        return max(1, 4 * MOST_CELLS // max(1, cells))
+
+    def score(self, asked: Asked, found: Found, *, components: int | None) -> float | None:
+        """How far a model is from perfect on people it has not seen; None if noise left nothing to learn."""
+        held_out = HeldOut(asked.task, list(self.people(1).held_out.values()), components=components)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NoiseWarning)
+                score = held_out.score(found)
+        except ColonnadeError:
+            return None
+        return score if asked.task == "regression" else 1.0 - score
+
+    def _whole(self, method: Method, asked: Asked, plan: Plan, memory: float | None) -> Rehearsed:
+        if memory is None:
+            memory = self.perform(method, asked, plan, traced=True)[0].memory
+        costs: list[Cost] = []
+        found: list[Found] = []
+        while len(costs) < DRAWS and sum(cost.seconds for cost in costs) < self.effort:
+            cost, learnt = self.perform(method, asked, plan)
+            costs.append(cost)
+            found.append(learnt)
+        seconds = statistics.median(cost.seconds for cost in costs)
+        return Rehearsed(replace(costs[0], seconds=seconds, memory=memory), True, tuple(found))
+
+    def _by_scenes(self, method: Method, asked: Asked, listed: tuple[Scene, ...], memory: float) -> Cost:
+        smallest = min(scene.share for scene in listed)
+        terms = []
+        for scene in listed:
+            cost, _ = self.perform(method, asked, scene.plan)
+            seen = memory
+            if scene.share > smallest and cost.seconds < self.effort / 4:
+                seen = self.perform(method, asked, scene.plan, traced=True)[0].memory
+            terms.append((scene.weight, replace(cost, memory=seen)))
+        return weighted(terms)
