@@ -9,6 +9,7 @@ import pytest
 
 from colonnade.cli.app import run
 from colonnade.runtime.kit import Kit
+from colonnade.runtime.provision import Invitation, ask_for_kit
 
 Said = pytest.CaptureFixture[str]
 
@@ -32,7 +33,12 @@ def test_a_party_joins_with_two_files_and_its_key_never_leaves_it(
     asked = said(capsys, "federation", "join", "ours/invitation.json", "--as", "bank")
     request, key = Path(str(asked["request"])), Path(str(asked["key"])).read_bytes()
     assert key not in request.read_bytes()
-    signed = Path(str(said(capsys, "federation", "approve", "ours", request)["signed"]))
+    assert "somebody exchanged the request" in refusal(
+        capsys, "federation", "approve", "ours", request, "--fingerprint", "0" * 64
+    )
+    approved = said(capsys, "federation", "approve", "ours", request, "--fingerprint", asked["fingerprint"])
+    assert (approved["party"], approved["key"]) == ("bank", asked["fingerprint"])
+    signed = Path(str(approved["signed"]))
     assert key not in signed.read_bytes()
     assert "telephone" in refusal(capsys, "federation", "join", signed, "--as", "bank")
     assert "forged" in refusal(
@@ -62,8 +68,32 @@ def test_mistakes_are_told_before_anything_is_made(
     assert "does not exist" in refusal(capsys, "federation", "join", "none.json", "--as", "bank")
     assert "no name for a party" in refusal(capsys, "federation", "join", "none.json", "--as", "my bank")
     (tmp_path / "bank.request.zip").write_bytes(b"")
-    assert "only whoever made" in refusal(capsys, "federation", "approve", tmp_path, "bank.request.zip")
+    assert "is no request" in refusal(capsys, "federation", "approve", tmp_path, "bank.request.zip")
+    assert "does not exist" in refusal(capsys, "federation", "approve", tmp_path, "shop.request.zip")
     assert "no name for a federation" in refusal(capsys, "federation", "new", "x", "--name", "My!")
+    assert "port 0 does not exist" in refusal(capsys, "federation", "new", "x", "--port", 0)
+    assert "no name for a party" in refusal(capsys, "federation", "new", "x", "--party", "server")
+    assert not (tmp_path / "x").exists()
     assert "is no kit" in refusal(capsys, "doctor", tmp_path)
     assert "is no kit" in refusal(capsys, "job", "status", "--kit", tmp_path)
     assert "is resumed with the kit" in refusal(capsys, "job", "resume", "j", "--kit", tmp_path)
+
+
+def test_only_parties_are_approved_and_each_name_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = Invitation("ours", "localhost", 18003, "0" * 64)
+    (tmp_path / "root").mkdir()
+    requests = {
+        kind: ask_for_kit(tmp_path / kind, made, {"name": name, "org": "mallory", **described})
+        for kind, name, described in (
+            ("admin", "mallory@example.org", {"type": "admin", "role": "lead"}),
+            ("party", "bank", {"type": "client"}),
+        )
+    }
+    told = refusal(capsys, "federation", "approve", tmp_path, requests["admin"])
+    assert "only parties are approved" in told and "mallory@example.org" in told
+    assert "only whoever made" in refusal(capsys, "federation", "approve", tmp_path, requests["party"])
+    (tmp_path / "root" / "approved.json").write_text('{"bank": "another key"}')
+    assert "could then be two" in refusal(capsys, "federation", "approve", tmp_path, requests["party"])

@@ -25,6 +25,8 @@ delta = 1e-5
 # "party:*" = 2.0
 """
 
+# Other members and folders of a federation are called so.
+RESERVED = ("server", "admin", "root", "audit", "requests")
 app = typer.Typer(
     help="""Make a federation of organisations on their own machines, and join one.
 
@@ -63,7 +65,8 @@ def new(
 
     if folder.exists():
         raise InputError(f"{folder} exists already. Name a new folder.")
-    folder.mkdir(parents=True)
+    for member in party:
+        _check_name(member, "--party")
     if party:
         invitation, _ = all_kits(folder, name, party, host=host, port=port)
     else:
@@ -118,16 +121,14 @@ def join(
 
       colonnade federation join bank.signed.zip --as bank --fingerprint "AB 12 ..."
     """
-    if not party.isidentifier():
-        raise InputError(
-            f"--as: {party!r} is no name for a party: use letters, digits and _, a letter first."
-        )
+    _check_name(party, "--as")
     home = folder or Path(party)
     if file.suffix == ".json":
         facts = _ask(file, party, home)
         text = (
             f"{party}'s key is in {facts['key']} and stays there.\nSend {facts['request']} to whoever made the "
-            "federation. When the signed answer comes:\n"
+            f"federation, and tell them its key's fingerprint by telephone:\n  {_spaced(facts['fingerprint'])}\n"
+            "When the signed answer comes:\n"
             f"  colonnade federation join {party}.signed.zip --as {party} --fingerprint FINGERPRINT"
         )
     else:
@@ -146,27 +147,36 @@ def approve(
         ..., metavar="FOLDER", help="The federation's folder, with the root's key."
     ),
     request: Path = typer.Argument(..., metavar="REQUEST", help="A party's request."),
+    fingerprint: str = typer.Option(
+        "", "--fingerprint", help="The key's fingerprint, as the party told it by telephone."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
 ) -> None:
     """Issue a party's certificate, as the holder of the federation's root. Ask the party whether it asked for one.
 
     Example:
 
-      colonnade federation approve ours bank.request.zip
+      colonnade federation approve ours bank.request.zip --fingerprint "AB 12 ..."
     """
-    from colonnade.runtime import provision
+    from colonnade.runtime.identity import plain_fingerprint
+    from colonnade.runtime.provision import approve_party
 
-    if not request.exists():
-        raise InputError(f"{request} does not exist. Ask the party for its request.")
     signed = request.with_name(request.name.replace(".request", ".signed"))
     if signed.exists():
         raise InputError(f"{signed} exists already. Remove it to approve again.")
-    provision.approve(folder, request, signed)
-    say_json({"signed": str(signed)}) if as_json else say(f"Send {signed} back to the party.")
+    told = plain_fingerprint(fingerprint) if fingerprint else ""
+    asked = approve_party(folder, request, signed, key=told)
+    if as_json:
+        say_json({"party": asked.name, "key": asked.key, "signed": str(signed)})
+    elif told:
+        say(f"{asked.name} has a certificate for the key that it told. Send {signed} back to it.")
+    else:
+        say(f"{asked.name} has a certificate for the key\n  {_spaced(asked.key)}")
+        say(f"Ask {asked.name} by telephone whether that is its key, and only then send {signed} back.")
 
 
 def _ask(file: Path, party: str, home: Path) -> dict[str, str]:
-    from colonnade.runtime.provision import INVITATION, Invitation, ask_for_kit
+    from colonnade.runtime.provision import INVITATION, Asked, Invitation, ask_for_kit
 
     invitation = Invitation.load(file)
     if (home / "request").exists():
@@ -174,7 +184,8 @@ def _ask(file: Path, party: str, home: Path) -> dict[str, str]:
     home.mkdir(parents=True, exist_ok=True)
     request = ask_for_kit(home / "request", invitation, {"name": party, "type": "client", "org": party})
     invitation.save(home / INVITATION)
-    return {"key": str(request.parent / f"{party}.key"), "request": str(request)}
+    key = request.parent / f"{party}.key"
+    return {"key": str(key), "request": str(request), "fingerprint": Asked.load(request).key}
 
 
 def _receive(file: Path, party: str, home: Path, told: str) -> dict[str, str]:
@@ -193,6 +204,14 @@ def _receive(file: Path, party: str, home: Path, told: str) -> dict[str, str]:
         policy.write_text(POLICY.format(party=party), encoding="utf-8")
     found = identity.fingerprint(made.identity().certificate)
     return {"kit": str(kit), "policy": str(policy), "fingerprint": found}
+
+
+def _check_name(party: str, option: str) -> None:
+    if not party.isidentifier() or party in RESERVED:
+        raise InputError(
+            f"{option}: {party!r} is no name for a party: use letters, digits and _, a letter first, and none of "
+            f"{', '.join(RESERVED)}."
+        )
 
 
 def _check_told(told: str, invitation: Invitation) -> None:

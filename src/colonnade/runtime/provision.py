@@ -6,6 +6,7 @@ certificate. Only `all_kits` makes every key in one place; it is for one machine
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,6 +130,65 @@ def approve(folder: Path, request: Path, signed: Path) -> None:
         "--out",
         signed,
     )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a request asks for: a certificate in this name, of this kind, for the key with this fingerprint."""
+
+    name: str
+    kind: str
+    key: str
+
+    @classmethod
+    def load(cls, request: Path) -> Asked:
+        """What the request in a file asks for, as the part of it says that would be signed."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+        from cryptography.x509.oid import NameOID
+
+        try:
+            with zipfile.ZipFile(request) as parts:
+                (file,) = [name for name in parts.namelist() if name.endswith(".csr")]
+                found = x509.load_pem_x509_csr(parts.read(file))
+            (name,) = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            (kind,) = found.subject.get_attributes_for_oid(NameOID.UNSTRUCTURED_NAME)
+        except FileNotFoundError:
+            raise InputError(f"{request} does not exist. Ask the party for its request.") from None
+        except (ValueError, zipfile.BadZipFile):
+            raise InputError(
+                f"{request} is no request for a certificate. Ask the party for it again."
+            ) from None
+        key = found.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return cls(str(name.value), str(kind.value), hashlib.sha256(key).hexdigest())
+
+
+def approve_party(folder: Path, request: Path, signed: Path, *, key: str) -> Asked:
+    """Issue a party's certificate, and nothing but a party's: not an administrator's, not a second one in a name.
+
+    `key` is the fingerprint that the party told by another way than its request came by; empty if it told none.
+    """
+    asked = Asked.load(request)
+    if asked.kind != "client" or not asked.name.isidentifier():
+        raise InputError(
+            f"{request} asks for a certificate in the name of {asked.name!r} as {asked.kind!r}, and only parties are "
+            "approved here. Nothing was issued; find out who sent it."
+        )
+    if key and key != asked.key:
+        raise InputError(
+            f"{request}: the key in it is not the one whose fingerprint you were told, so somebody exchanged the "
+            "request on its way. Nothing was issued."
+        )
+    kept = folder / "root" / "approved.json"
+    approved = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    if approved.get(asked.name, asked.key) != asked.key:
+        raise InputError(
+            f"{asked.name} has a certificate for another key, and could then be two. If it lost that key, take its "
+            f"line out of {kept} and have every party pin the new certificate. Nothing was issued."
+        )
+    approve(folder, request, signed)
+    kept.write_text(json.dumps({**approved, asked.name: asked.key}, indent=1) + "\n", encoding="utf-8")
+    return asked
 
 
 def make_kit(signed: Path, requested: Path, kit: Path, *, root: str) -> Kit:
