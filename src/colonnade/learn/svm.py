@@ -71,7 +71,8 @@ class SupportVectorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """The class of each person, as declared."""
-        return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(np.int64)])
+        margins = self.decision_function(X)
+        return np.asarray(self.classes_[(margins > 0).astype(np.int64)])
 
     def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The share of people whose class is predicted right.

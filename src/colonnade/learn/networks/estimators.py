@@ -118,8 +118,13 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def learn(self, federation: Federation) -> LearntNetwork:
         """Train on a federation, as `fit` does, and leave the estimator as it is."""
         need_networks()
+        from colonnade.learn.federation import Federation as Parties
         from colonnade.learn.networks.training import Settings, modules_for, train
 
+        if not isinstance(federation, Parties):
+            raise TypeError(
+                f"fit takes a Federation, not {type(federation).__name__}. Rows are never given to a model."
+            )
         self._check()
         settings = Settings(
             networks=self._networks(),
@@ -144,6 +149,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.network_, self.privacy_, self.statement_ = network, privacy, statement
         self.networks_, self.fusion_ = dict(network.locals), network.fusion
         self.run_, self.plan_ = None, None
+        self.releases_ = ()
         self.frame_ = network.frame
         self.columns_in_ = self.frame_.column_names
         self.feature_names_in_ = np.array(self.frame_.feature_names, dtype=object)
@@ -212,6 +218,8 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return "random" if self.regime == "frozen" else "dense"
 
     def _check(self) -> None:
+        if self.epsilon is not None:
+            at_least("epsilon", self.epsilon, 0.0, strict=True)
         at_least("learning_rate", self.learning_rate, 0.0, strict=True)
         at_least("momentum", self.momentum, 0.0)
         at_least("patience", self.patience, 1)
