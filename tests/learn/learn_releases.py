@@ -13,7 +13,10 @@ from colonnade.data.columns import BinaryColumn, CategoricalColumn, NumericColum
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
 from colonnade.data.quantizer import Quantizer
-from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
+from colonnade.learn.federation import Federation
 from colonnade.learn.release import MomentRelease
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
@@ -102,6 +105,31 @@ class Shoppers:
             CategoricalColumn("region", ("north", "south", "east", "west")),
         )
         self.columns = {"bank": bank, "shop": shop}
+
+    def label_of(self, kind: str) -> tuple[Label | None, NDArray[Any] | None]:
+        """A declared label with everybody's values."""
+        two, three = ("no", "yes"), ("low", "middle", "high")
+        labels: dict[str, tuple[Label | None, NDArray[Any] | None]] = {
+            "two": (ClassLabel("buys", two), np.array(two)[self.buys]),
+            "three": (ClassLabel("grade", three), np.array(three)[self.grade]),
+            "real": (RealLabel("spent", 0, 100), self.spent),
+            "cost": (RealLabel("cost", 1, 100), np.clip(self.spent, 1, 100)),
+            "count": (CountLabel("orders", 0, 9), self.orders),
+            "none": (None, None),
+        }
+        return labels[kind]
+
+    def federation(self, kind: str, *, budget: tuple[float, float] = (100.0, 1e-3)) -> Federation:
+        """Bank and shop, with the label at the bank and noise from a seed."""
+        label, values = self.label_of(kind)
+        tables = []
+        for party, columns in self.columns.items():
+            arrays = {column.name: self.raw[column.name] for column in columns}
+            own = label if party == "bank" else None
+            if own is not None:
+                arrays[own.column] = values
+            tables.append(Table.from_arrays(party, arrays, Schema("person", columns, own)))
+        return Federation(tables, budget=budget, noise_seed=3)
 
     def parties(self, mode: str) -> list[tuple[str, Encoder, Mapping[str, Any]]]:
         return [(party, Encoder(columns, mode), self.raw) for party, columns in self.columns.items()]  # type: ignore[arg-type]
