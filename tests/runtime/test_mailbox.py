@@ -99,3 +99,15 @@ def test_a_waiting_party_wakes_up_for_a_frame_of_another_thread() -> None:
         return await waiting
 
     assert asyncio.run(main()) == b"x"
+
+
+def test_an_interruption_ends_waiting_but_what_has_arrived_is_handed_out() -> None:
+    box = Mailbox("shop", ("bank",))
+    box.put("bank", 0, "s", b"x")
+    box.interrupt("the job was stopped")
+    assert taken(box, 1) == [b"x"]
+    with pytest.raises(RemoteProtocolError, match="shop waits at step 's' for bank: the job was stopped"):
+        taken(box, 1, 60)
+    box.end("bank", "its own reason")
+    with pytest.raises(RemoteProtocolError, match="bank stopped: its own reason"):
+        taken(box, 1, 60)

@@ -136,9 +136,10 @@ class FlareChannel:
         peers = [peer for peer in self._addresses if not self._mailbox.ended(peer)]
         codes = await asyncio.gather(*(self._ask(peer, _ROOM, {}, None, _PING_SECONDS) for peer in peers))
         gone = [peer for peer, code in zip(peers, codes, strict=True) if code != ReturnCode.OK]
-        why = f"{reason}, and {' and '.join(gone)} cannot be reached any more" if gone else reason
-        for peer in peers:
-            self._mailbox.end(peer, why)
+        fell = {peer: why for peer in self._addresses if (why := self._mailbox.fell(peer)) is not None}
+        told = [reason, f"{' and '.join(gone)} cannot be reached any more"] if gone else [reason]
+        told += [f"{peer} stopped: {why}" for peer, why in fell.items()]
+        self._mailbox.interrupt(", and ".join(told))
 
     async def close(self) -> None:
         """Finish saying goodbye, see that everything has arrived where somebody waits for it, and stop watching."""
@@ -146,7 +147,7 @@ class FlareChannel:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_FAREWELL_SECONDS):
                 for peer in self._addresses:
-                    while self._underway[peer] and not self._mailbox.ended(peer):
+                    while self._underway[peer] and not self._left(peer):
                         if await self._ask(peer, _ROOM, {}, None, _PING_SECONDS) in _GONE:
                             break
                         await self._again(peer)
@@ -155,6 +156,10 @@ class FlareChannel:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _left(self, peer: str) -> bool:
+        """Whether nothing more is owed to a peer: it has left, or this member is to leave."""
+        return self._mailbox.ended(peer) or self._mailbox.interrupted is not None
 
     async def _room(self, to: str, number: int, step: str) -> None:
         """Wait while the receiver is far behind; the caller's own timeout bounds it."""
@@ -171,6 +176,8 @@ class FlareChannel:
             self._mailbox.end(peer, "it cannot be reached any more")
         if (reason := self._mailbox.fell(peer)) is not None:
             raise RemoteProtocolError(f"{self.name} at step {step!r}: {peer} stopped: {reason}")
+        if self._mailbox.interrupted is not None:
+            raise RemoteProtocolError(f"{self.name} at step {step!r}: {self._mailbox.interrupted}")
 
     async def _watch(self, peer: str) -> None:
         """Notice that a peer's process is gone while this member waits for it, and send again what was lost."""

@@ -49,6 +49,8 @@ class Mailbox:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._bell = asyncio.Event()
+        #: Why this member itself is to stop waiting, if it is.
+        self.interrupted: str | None = None
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wake this loop from now on. Frames may have arrived before it began."""
@@ -97,6 +99,11 @@ class Mailbox:
                 line.ended, line.reason, line.total = True, reason, total
         self._ring()
 
+    def interrupt(self, reason: str) -> None:
+        """Let whoever waits here stop waiting, whomever it waits for."""
+        self.interrupted = reason
+        self._ring()
+
     def ended(self, peer: str) -> bool:
         """Whether a peer has left, or is known to be gone."""
         return self._lines[peer].ended
@@ -115,6 +122,10 @@ class Mailbox:
                         why = f": {line.reason}" if line.reason else " before it sent what was expected"
                         raise RemoteProtocolError(
                             f"{self.name} waits at step {step!r}, but {peer} stopped{why}"
+                        )
+                    if self.interrupted is not None:
+                        raise RemoteProtocolError(
+                            f"{self.name} waits at step {step!r} for {peer}: {self.interrupted}"
                         )
                     self._bell.clear()
                     await self._bell.wait()
