@@ -1,0 +1,163 @@
+"""How observers of an opened sum look for one record in it: moment matrices and quadratic objectives.
+
+The server and readers compare a data set with one that lacks the record: a zero row adds nothing to a sum, and the
+noise of both plans is the same, which is checked. A party compares two values of the others' part of the record, after
+it took off the noise that it dealt itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from colonnade.audits.experiments import Array, Bits, Claim, Experiment
+from colonnade.audits.people import People, anybody, corner, mixed, together
+from colonnade.audits.sessions import Session
+from colonnade.privacy.observers import PartyView, Reader, Server
+from colonnade.protocols.functional_mechanism import integer_rows
+from colonnade.protocols.functional_mechanism import noise_part as functional_noise
+from colonnade.protocols.functional_plan import FunctionalPlan
+from colonnade.protocols.moments_plan import MomentsPlan
+from colonnade.protocols.noisy_moments import arranged
+from colonnade.protocols.noisy_moments import noise_part as matrix_noise
+from colonnade.protocols.session import RequestFor
+from colonnade.randomness import SeededRandomness
+from colonnade.runtime.party import Party
+
+OpenedPlan = MomentsPlan | FunctionalPlan
+# Canaries of one session; more of them hide each other.
+CANARIES = 8
+_LOW, _HIGH = 0.0, 1.0
+
+
+def opened_experiments(plan: OpenedPlan, request: RequestFor[Any]) -> list[Experiment]:
+    """Server and readers with one record and with several, then every party."""
+    schemas = plan.schemas
+    low, high = corner(schemas, _LOW), corner(schemas, _HIGH)
+    claims = {stated.observer.name: Claim.of(stated) for stated in plan.guarantees}
+    public = (claims[Server().name], claims[Reader().name])
+    draws = SeededRandomness("canaries of an audit")
+    canaries = [anybody(schemas, draws) for _ in range(CANARIES)]
+    found = [
+        _sum_experiment(plan, request, public, base=low, canaries=[high]),
+        _sum_experiment(plan, request, public, base=low, canaries=canaries),
+    ]
+    for owner in plan.group.owners:
+        others = [other for other in plan.group.owners if other != owner]
+        first, second = low, mixed(low, high, others)
+        found.append(
+            Experiment(
+                "neighbours",
+                (claims[PartyView(owner).name],),
+                1,
+                _either(first, second),
+                _replaced_statistic(plan, owner, first, second),
+                lambda coins: request,
+                "what was opened less its own noise, along the change of the others' part",
+            )
+        )
+    return found
+
+
+def _sum_experiment(
+    plan: OpenedPlan,
+    request: RequestFor[Any],
+    claims: tuple[Claim, ...],
+    *,
+    base: People,
+    canaries: list[People],
+) -> Experiment:
+    weighed = [direction(plan, row_of(plan, canary)) for canary in canaries]
+    rows = [row_of(plan, canary) for canary in canaries]
+    known = row_of(plan, base)
+
+    def people(coins: Bits) -> People:
+        return together([base, *(canary for canary, coin in zip(canaries, coins, strict=True) if coin)])
+
+    def statistic(session: Session, claim: Claim) -> Array:
+        # A reader sees what is published, which any owner also has.
+        member = plan.group.server if claim.observer == Server().name else plan.group.owners[0]
+        opened = opened_vector(plan, session.result(member)) - known
+        return np.array([told(plan, opened, row, way) for row, way in zip(rows, weighed, strict=True)])
+
+    single = len(canaries) == 1
+    return Experiment(
+        "neighbours" if single else "canaries",
+        claims,
+        len(canaries),
+        people,
+        statistic,
+        lambda coins: request,
+        f"what was opened, along {'the' if single else 'each'} record's own products",
+    )
+
+
+def _either(first: People, second: People) -> Callable[[Bits], People]:
+    return lambda coins: second if coins[0] else first
+
+
+def _replaced_statistic(
+    plan: OpenedPlan, owner: str, first: People, second: People
+) -> Callable[[Session, Claim], Array]:
+    before, after = row_of(plan, first), row_of(plan, second)
+    way = direction(plan, after - before)
+
+    def statistic(session: Session, claim: Claim) -> Array:
+        opened = (
+            opened_vector(plan, session.result(owner)) - noise_of(session.alone(owner), session.plan) - before
+        )
+        return np.array([told(plan, opened, after - before, way)])
+
+    return statistic
+
+
+def opened_vector(plan: OpenedPlan, result: Any) -> Array:
+    """What a member read, as one vector: each unordered product once."""
+    if isinstance(plan, FunctionalPlan):
+        return np.asarray(result.coefficients, dtype=np.float64)
+    return np.asarray(result.matrix[np.triu_indices(plan.size)], dtype=np.float64)
+
+
+def noise_of(party: Party, plan: OpenedPlan) -> Array:
+    """What one owner deals of the noise, drawn from its coins by its own code."""
+    if isinstance(plan, FunctionalPlan):
+        return np.asarray(functional_noise(party, plan)[0], dtype=np.float64)
+    return np.asarray(arranged(matrix_noise(party, plan), plan)[np.triu_indices(plan.size)], dtype=np.float64)
+
+
+def row_of(plan: OpenedPlan, people: People) -> Array:
+    """What these people add to the opened vector, up to how their rows are rounded."""
+    owners = plan.group.owners
+    if isinstance(plan, FunctionalPlan):
+        dealt = np.concatenate([integer_rows(plan, owner, people[owner]) for owner in owners], axis=1)
+        products = dealt.astype(np.float64).T @ dealt
+        return np.asarray(products[np.triu_indices(plan.dissection.columns)][plan.dissection.opened])
+    parts = [
+        plan.encoders[owner].encode(people[owner]) * (plan.gamma / plan.attributes**0.5) for owner in owners
+    ]
+    holder = people[plan.label_holder]
+    label = plan.label.quantize(holder.label if plan.task != "pca" else None, plan.gamma, rows=holder.rows)
+    joint = np.concatenate([*parts, label], axis=1)
+    return np.asarray((joint.T @ joint)[np.triu_indices(plan.size)])
+
+
+def direction(plan: OpenedPlan, change: Array) -> Array:
+    """A change over the variance of each entry's noise, up to a factor."""
+    if isinstance(plan, FunctionalPlan):
+        variances = [
+            np.full(block.size, plan.noise_of(block).variance(plan.group)) for block in plan.dissection.blocks
+        ]
+        return np.asarray(change / np.concatenate(variances))
+    first, second = np.triu_indices(plan.size)
+    # Entries off the diagonal have half the variance.
+    return change * np.where(first == second, 1.0, 2.0)
+
+
+def told(plan: OpenedPlan, opened: Array, change: Array, way: Array) -> float:
+    """How much an opened vector, less what is known of it, speaks for the change."""
+    if isinstance(plan, FunctionalPlan) and plan.noises[0].law == "laplace":
+        scales = np.sqrt(change / np.where(way == 0, 1.0, way), where=way != 0, out=np.ones_like(change))
+        return float(np.sum((np.abs(opened) - np.abs(opened - change)) / scales))
+    return float(opened @ way)

@@ -1,0 +1,200 @@
+"""People that nobody is: records of a job's declared columns, at the corners of what the columns may hold.
+
+Noise is calibrated to the record that moves a release most, and such a record lies at the ends of the declared bounds;
+so audits need no row of anybody's data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.block import Block
+from colonnade.data.clipping import ClippingLog
+from colonnade.data.columns import Column, DateColumn, NumericColumn
+from colonnade.data.schema import PublicSchema, Schema
+from colonnade.data.table import ArrayRows, Table
+from colonnade.data.targets import ClassLabel, Label
+from colonnade.randomness import Randomness
+
+People = Mapping[str, Block]
+"""Everybody's rows, by owner."""
+
+
+def corner(schemas: Sequence[PublicSchema], place: float) -> People:
+    """One record with every number this far between its bounds, and every category as far down its list.
+
+    >>> age = NumericColumn("age", low=20, high=60)
+    >>> corner([PublicSchema("bank", (age,))], 1.0)["bank"].columns["age"].tolist()
+    [60.0]
+    """
+    return {schema.party: _record(schema, [place] * (len(schema.columns) + 1)) for schema in schemas}
+
+
+def anybody(schemas: Sequence[PublicSchema], coins: Randomness) -> People:
+    """One record with every number at one of its bounds and every category and class drawn evenly."""
+    made = {}
+    for schema in schemas:
+        words = coins.words(len(schema.columns) + 1)
+        made[schema.party] = _record(
+            schema, [float(word >> np.uint64(11)) * 2.0**-53 for word in words], ends=True
+        )
+    return made
+
+
+def _record(schema: PublicSchema, places: Sequence[float], *, ends: bool = False) -> Block:
+    columns = {
+        column.name: np.array([_value(column, float(round(place)) if ends else place)])
+        if isinstance(column, NumericColumn | DateColumn)
+        else np.array([_level(len(column.levels), place)], dtype=np.int32)
+        for column, place in zip(schema.columns, places, strict=False)
+    }
+    label = None if schema.label is None else np.array([_label(schema.label, places[-1])])
+    return Block(columns, label, 1)
+
+
+def _value(column: Column, place: float) -> float:
+    if isinstance(column, NumericColumn):
+        low, high = column.range
+        value = low + place * (high - low)
+        return min(max(math.expm1(value) if column.transform == "log1p" else value, column.low), column.high)
+    if isinstance(column, DateColumn):
+        low, high = column.range
+        return low + place * (high - low)
+    raise TypeError(f"{type(column).__name__} has levels, not bounds")
+
+
+def _level(count: int, place: float) -> int:
+    return min(count - 1, int(place * count))
+
+
+def _label(label: Label, place: float) -> np.int32 | float:
+    if isinstance(label, ClassLabel):
+        return np.int32(_level(len(label.classes), place))
+    return label.low + round(place) * (label.high - label.low)
+
+
+def together(records: Sequence[People]) -> People:
+    """Several people as the rows of one data set."""
+    return {
+        owner: Block(
+            {
+                name: np.concatenate([people[owner].columns[name] for people in records])
+                for name in first.columns
+            },
+            None
+            if first.label is None
+            else np.concatenate([label for people in records if (label := people[owner].label) is not None]),
+            sum(people[owner].rows for people in records),
+        )
+        for owner, first in records[0].items()
+    }
+
+
+def mixed(first: People, second: People, owners: Sequence[str]) -> People:
+    """The first record with these owners' parts of the second."""
+    return {owner: (second if owner in owners else first)[owner] for owner in first}
+
+
+def chosen(first: People, second: People, coins: NDArray[np.bool_]) -> People:
+    """As many people as there are coins, each the first record or, where its coin says so, the second."""
+    which = coins.astype(np.int64)
+    return {
+        owner: Block(
+            {name: values[which] for name, values in both.columns.items()},
+            None if both.label is None else both.label[which],
+            len(which),
+        )
+        for owner, both in together([first, second]).items()
+    }
+
+
+def as_far_as(
+    distance: Callable[[People, People], float], first: People, second: People, *, limit: float
+) -> People:
+    """A record between two others that is as far from the first as the limit allows, column by column.
+
+    Columns of the second are taken one after another while the record stays within the limit; of the column that
+    would go beyond, a number is moved as far as it can.
+    """
+    found = first
+    for owner, block in second.items():
+        for name, values in block.columns.items():
+            found = _moved(distance, first, found, owner, name, values, limit)
+        if block.label is not None and distance(first, _with(found, owner, None, block.label)) <= limit:
+            found = _with(found, owner, None, block.label)
+    return found
+
+
+def _moved(
+    distance: Callable[[People, People], float],
+    first: People,
+    found: People,
+    owner: str,
+    name: str,
+    values: NDArray[np.generic],
+    limit: float,
+) -> People:
+    whole = _with(found, owner, name, values)
+    if distance(first, whole) <= limit:
+        return whole
+    here = found[owner].columns[name]
+    if values.dtype.kind != "f":
+        return found
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        part = _with(found, owner, name, here + middle * (values - here))
+        low, high = (middle, high) if distance(first, part) <= limit else (low, middle)
+    return _with(found, owner, name, here + low * (values - here))
+
+
+def _with(people: People, owner: str, name: str | None, values: NDArray[np.generic]) -> People:
+    block = people[owner]
+    columns = dict(block.columns)
+    label = block.label
+    if name is None:
+        label = values
+    else:
+        columns[name] = values
+    return {**people, owner: Block(columns, label, block.rows)}
+
+
+def schema_of(public: PublicSchema) -> Schema:
+    """A party's declared columns with an id column of no meaning."""
+    taken = {column.name for column in public.columns} | ({public.label.column} if public.label else set())
+    name = "person"
+    while name in taken:
+        name += "_"
+    return Schema(name, public.columns, public.label, public.id_spelling, public.map)
+
+
+def table_of(schema: Schema, party: str, rows: Block, read: Callable[[], None]) -> Table:
+    """One party's table; `read` is called whenever its rows have been read to the end."""
+    ids = [f"n{number}" for number in range(rows.rows)]
+    return Table.of_rows(party, _WatchedRows(ArrayRows("synthetic people", rows, ids), read), schema)
+
+
+@dataclass(frozen=True, eq=False)
+class _WatchedRows:
+    inner: ArrayRows
+    read: Callable[[], None]
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def count(self) -> int:
+        return self.inner.count
+
+    def ids(self) -> Iterator[list[str]]:
+        return self.inner.ids()
+
+    def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
+        yield from self.inner.blocks(size, log)
+        self.read()

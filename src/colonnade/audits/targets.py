@@ -1,0 +1,180 @@
+"""What can be audited, method by method: which protocol is run, on how many people, and which claims are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from colonnade.audits.columns import MANY, local_experiments, one_shot_experiments
+from colonnade.audits.drawn import Drawn, opened_draws
+from colonnade.audits.encrypted import ROWS as ENCRYPTED_ROWS
+from colonnade.audits.encrypted import encrypted_experiments
+from colonnade.audits.experiments import Claim, Experiment
+from colonnade.audits.gradients import ROWS as GRADIENT_ROWS
+from colonnade.audits.gradients import gradient_experiments
+from colonnade.audits.messages import MANY as MANY_MESSAGES
+from colonnade.audits.messages import ROWS as MESSAGE_ROWS
+from colonnade.audits.messages import canary_message_experiments, message_experiments
+from colonnade.audits.opened import opened_experiments
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import PlanError
+from colonnade.learn.method import Asked
+from colonnade.learn.methods import METHODS
+from colonnade.privacy.neighbours import OthersPart
+from colonnade.privacy.observers import PartyView
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.encrypted_gradient import encrypted_session
+from colonnade.protocols.encrypted_planning import EncryptedRequest
+from colonnade.protocols.functional_mechanism import functional_session
+from colonnade.protocols.gradient_session import GradientRequest, gradient_session
+from colonnade.protocols.intermediate_request import IntermediateRequest
+from colonnade.protocols.intermediate_results import intermediate_session
+from colonnade.protocols.local_perturbation import local_session
+from colonnade.protocols.moments_session import moments_session
+from colonnade.protocols.noisy_columns import noisy_columns_session
+from colonnade.protocols.plans import Plan, default_delta
+from colonnade.protocols.session import RequestFor
+from colonnade.runtime.group import Group
+from colonnade.runtime.run import Program
+
+ALIGNED: Alignment = "equal"
+"""Everybody brings the same people in the same order: alignment releases nothing and is not audited."""
+SAME_NOISE = (
+    "The noise of this method does not depend on how many people there are: few show as much as many."
+)
+OWN_ROWS = "The plan is the job's on so few people, with noise of its own for the same ε."
+
+
+@dataclass(frozen=True)
+class Target:
+    """A method's protocol with what an audit tries of it; `runs` sessions an experiment take about a minute in all."""
+
+    method: str
+    group: Group
+    schemas: tuple[PublicSchema, ...]
+    program: Program
+    experiments: tuple[Experiment, ...]
+    runs: int
+    notes: tuple[str, ...] = ()
+    drawn: tuple[Drawn, ...] = ()
+
+
+def target_of(method: str, asked: Asked, group: Group, schemas: tuple[PublicSchema, ...]) -> Target:
+    """What there is to audit of a method; a method that promises nothing and claims nothing is a `PlanError`."""
+    if method not in _BUILDERS:
+        audited = ", ".join(_BUILDERS)
+        raise PlanError(
+            f"method = {method!r} has no observers to audit: it is a simulation in one place, or has no noise. "
+            f"Audits are of {audited}."
+        )
+    delta = default_delta(1) if asked.delta is None else asked.delta
+    # On so few people any δ may be above 1/n; that is about real people, and there are none here.
+    return _BUILDERS[method](method, replace(asked, delta=delta, accepted_delta=delta), group, schemas)
+
+
+def _request(method: str, asked: Asked) -> RequestFor[Any]:
+    made = METHODS[method].request
+    if made is None:
+        raise PlanError(f"method = {method!r} has no protocol to audit.")
+    return made(asked, ALIGNED)
+
+
+def _opened(program: Program) -> Callable[[str, Asked, Group, tuple[PublicSchema, ...]], Target]:
+    def build(method: str, asked: Asked, group: Group, schemas: tuple[PublicSchema, ...]) -> Target:
+        request = _request(method, asked)
+        plan = request.plan(group, schemas, 2)
+        experiments = tuple(opened_experiments(plan, request))
+        drawn = tuple(opened_draws(plan))
+        return Target(method, group, schemas, program, experiments, 400, (SAME_NOISE,), drawn)
+
+    return build
+
+
+def _local(method: str, asked: Asked, group: Group, schemas: tuple[PublicSchema, ...]) -> Target:
+    request = _request(method, asked)
+    experiments = tuple(local_experiments(request.plan(group, schemas, 1), request))
+    return Target(method, group, schemas, local_session, experiments, 400, (SAME_NOISE,))
+
+
+def _one_shot(method: str, asked: Asked, group: Group, schemas: tuple[PublicSchema, ...]) -> Target:
+    request = _request(method, asked)
+    experiments = tuple(one_shot_experiments(request.plan(group, schemas, MANY), request))
+    return Target(method, group, schemas, noisy_columns_session, experiments, 400, (SAME_NOISE,))
+
+
+def _messages(method: str, asked: Asked, group: Group, schemas: tuple[PublicSchema, ...]) -> Target:
+    paper = getattr(asked.options, "calibration", "sound") == "paper"
+    asked, sized = _within(asked, MESSAGE_ROWS, calibration="sound")
+    request = _request(method, asked)
+    if paper and isinstance(request, IntermediateRequest):
+        request = replace(request, calibration="paper", declared_public=group.owners)
+    few, many = (request.plan(group, schemas, rows) for rows in (MESSAGE_ROWS, MANY_MESSAGES))
+    experiments = (
+        *message_experiments(few, request, _claims(few, asked, paper)),
+        *canary_message_experiments(many, request, _claims(many, asked, paper)),
+    )
+    return Target(method, group, schemas, intermediate_session, experiments, 400, (OWN_ROWS, *sized))
+
+
+def _gradient(method: str, asked: Asked, group: Group, schemas: tuple[PublicSchema, ...]) -> Target:
+    request = _request(method, asked)
+    if not isinstance(request, GradientRequest):
+        raise TypeError(f"slr asks for gradients, not {type(request).__name__}")
+    experiments = tuple(gradient_experiments(request.plan(group, schemas, GRADIENT_ROWS), request))
+    return Target(method, group, schemas, gradient_session, experiments, 24, (OWN_ROWS,))
+
+
+def _encrypted(method: str, asked: Asked, group: Group, schemas: tuple[PublicSchema, ...]) -> Target:
+    defence = getattr(asked.options, "defence", "sound")
+    if defence == "none":
+        raise PlanError("defence = 'none' claims nothing; `colonnade attack` shows what it gives away.")
+    asked, sized = _within(asked, ENCRYPTED_ROWS, defence="sound")
+    request = _request(method, asked)
+    if defence == "paper" and isinstance(request, EncryptedRequest):
+        step = min(1.0, request.learning_rate)
+        request = replace(request, defence="paper", declared_public=group.owners, learning_rate=step)
+    plan = request.plan(group, schemas, ENCRYPTED_ROWS)
+    experiments = tuple(encrypted_experiments(plan, request, _claims(plan, asked, defence == "paper")))
+    return Target(method, group, schemas, encrypted_session, experiments, 24, (OWN_ROWS, *sized))
+
+
+def _within(asked: Asked, rows: int, **changed: str) -> tuple[Asked, tuple[str, ...]]:
+    """The options with batches that so few people can fill."""
+    batch = getattr(asked.options, "batch", None)
+    update: dict[str, Any] = dict(changed)
+    notes: tuple[str, ...] = ()
+    if batch is not None and batch > rows:
+        update["batch"] = None
+        notes = (f"Batches of {batch} are audited as one batch of all people.",)
+    return replace(asked, options=asked.options.model_copy(update=update)), notes
+
+
+def _claims(plan: Plan, asked: Asked, paper: bool) -> tuple[Claim, ...]:
+    """What is proved, or what a paper's formula was given as its target."""
+    if not paper:
+        return tuple(Claim.of(stated) for stated in plan.guarantees)
+    return tuple(
+        Claim.of_paper(
+            PartyView(owner),
+            OthersPart(owner).name,
+            f"{PartyView(owner).sentence}, about {OthersPart(owner).sentence}",
+            epsilon=asked.epsilon,
+            delta=plan.delta,
+        )
+        for owner in plan.group.owners
+    )
+
+
+_BUILDERS: dict[str, Callable[[str, Asked, Group, tuple[PublicSchema, ...]], Target]] = {
+    "moments": _opened(moments_session),
+    "spca": _opened(moments_session),
+    "functional": _opened(functional_session),
+    "slr": _gradient,
+    "local": _local,
+    "intermediate": _messages,
+    "one-shot": _one_shot,
+    "encrypted": _encrypted,
+}
+AUDITED = tuple(_BUILDERS)
+"""The methods that have observers to audit."""
