@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -37,7 +38,7 @@ from colonnade.privacy.paper.functional_mechanism import (
     party_epsilon,
 )
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.functional_mechanism import FunctionalRequest, functional_session
+from colonnade.protocols.functional_mechanism import FunctionalRequest, OpenedObjective, functional_session
 from colonnade.protocols.functional_plan import FunctionalPlan
 
 if TYPE_CHECKING:
@@ -95,20 +96,22 @@ def train(federation: Federation, asked: Asked) -> Learnt:
     if options.calibration == "paper":
         return _as_the_paper_does(federation, asked, options)
     run = federation.run(functional_session, request_of(asked, federation.alignment))
-    opened = run.result()
+    return replace(objective_model(run.result(), options), privacy=run.privacy, run=run)
+
+
+def objective_model(opened: OpenedObjective, options: FunctionalOptions) -> LearntLinear:
+    """The model at the minimum of an objective that was opened, for whoever has it."""
     check_classes(opened)
-    found = minimise(opened_objective(opened), ridge=options.ridge)
-    frame = Frame(tuple(run.plan.encoders.items()), run.plan.label)
+    plan, found = opened.plan, minimise(opened_objective(opened), ridge=options.ridge)
     # `frame.features` are divided by √m, as in the ball; the box has them as they are.
-    scale = math.sqrt(run.plan.attributes) if run.plan.domain == "box" else 1.0
-    coefficients, intercepts = _in_label_units(found, run.plan.label, scale)
+    scale = math.sqrt(plan.attributes) if plan.domain == "box" else 1.0
+    coefficients, intercepts = _in_label_units(found, plan.label, scale)
     return LearntLinear(
         coefficients,
         intercepts,
-        frame=frame,
-        privacy=run.privacy,
-        run=run,
-        notes=notes_on(run.plan, found),
+        frame=Frame(tuple(plan.encoders.items()), plan.label),
+        privacy=Privacy(plan.guarantees, reproducible=opened.reproducible),
+        notes=notes_on(plan, found),
     )
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-from colonnade.learn.federation import Federation, Run
+from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
 from colonnade.learn.method import Asked, Learnt, LearntLinear, Method, NoOptions
+from colonnade.learn.privacy import Privacy
 from colonnade.learn.release import MomentRelease
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.local_perturbation import LocalRequest, PerturbedMoments, local_session
@@ -19,7 +20,9 @@ from colonnade.protocols.local_perturbation import LocalRequest, PerturbedMoment
 def train(federation: Federation, asked: Asked) -> MomentRelease | Learnt:
     """Moments of perturbed rows for components; otherwise the linear model that fits the perturbed rows best."""
     run = federation.run(local_session, request(asked, federation.alignment))
-    return perturbed_release(run.result()) if asked.task == "pca" else perturbed_model(run)
+    if asked.task == "pca":
+        return perturbed_release(run.result())
+    return replace(perturbed_model(run.result()), privacy=run.privacy, run=run)
 
 
 def request(asked: Asked, alignment: Alignment) -> LocalRequest:
@@ -57,9 +60,8 @@ def perturbed_release(found: PerturbedMoments) -> MomentRelease:
     )
 
 
-def perturbed_model(run: Run[Any]) -> Learnt:
+def perturbed_model(found: PerturbedMoments) -> LearntLinear:
     """Least squares on the perturbed rows as they are: for classes, where the second-order logistic loss is least."""
-    found: PerturbedMoments = run.result()
     columns, rows = found.plan.columns, found.plan.rows
     edge, label = sum(columns.widths.values()), columns.label
     one = float(label.constant(columns.gamma))
@@ -81,8 +83,7 @@ def perturbed_model(run: Run[Any]) -> Learnt:
         slopes,
         np.asarray(offsets),
         frame=Frame(tuple(columns.encoders.items()), label),
-        privacy=run.privacy,
-        run=run,
+        privacy=Privacy(found.plan.guarantees, reproducible=found.reproducible),
         notes=("Trained on rows that every party perturbed by itself: the baseline that trusts nobody.",),
     )
 

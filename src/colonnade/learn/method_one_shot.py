@@ -81,7 +81,7 @@ def train_once(federation: Federation, asked: Asked, loss: Loss, options: OneSho
             loss.check(table.schema.label)
     run = federation.run(noisy_columns_session, _request(asked, options, federation.alignment))
     plan = run.plan
-    weights, label = _fitted(run.result(plan.active), loss, options)
+    weights, label = fitted_once(run.result(plan.active), loss, options)
     kept = {owner: run.result(owner).kept for owner in plan.group.owners}
     frame, coefficients, intercepts = linear_model(plan.clipped, loss, label, weights, kept)
     return LearntLinear(
@@ -97,7 +97,10 @@ def train_once(federation: Federation, asked: Asked, loss: Loss, options: OneSho
     )
 
 
-def _fitted(received: NoisyColumns, loss: Loss, options: OneShotOptions) -> tuple[dict[str, Array], Label]:
+def fitted_once(
+    received: NoisyColumns, loss: Loss, options: OneShotOptions
+) -> tuple[dict[str, Array], Label]:
+    """What the active party learns from the noisy columns it received and its own: weights by owner."""
     plan, table = received.plan, received.aligned
     if table is None or table.schema.label is None:
         raise ValueError("only the active party can fit")
