@@ -179,6 +179,7 @@ def _on_public(
         server=job.server,
         threshold=job.threshold,
         keepers=job.keepers,
+        timeout=job.timeout,
         progress=advance,
     )
 

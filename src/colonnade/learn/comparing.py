@@ -129,6 +129,7 @@ def compare(
     server: str = "server",
     threshold: int | None = None,
     keepers: tuple[str, ...] | None = None,
+    timeout: float = 600.0,
     noise_seed: int | None = None,
     progress: Advance = silent,
 ) -> Comparison:
@@ -136,7 +137,8 @@ def compare(
 
     Every method that can do the task takes part, or those named in `methods`; `options` are by method, and `paper`
     adds the calibrations of papers, which guarantee nothing. A `field` takes the place of all three. Seeds 0, 1, …
-    each give a split of the people that all tables have in common; noise is fresh, unless a study seeds it.
+    each give a split of the people that all tables have in common; noise is fresh, unless a study seeds it. A party
+    that waits longer than `timeout` seconds for another gives up.
     """
     given = list(tables)
     chosen = field or field_of(METHODS.values(), task, named=methods, options=options, paper=paper)
@@ -168,6 +170,7 @@ def compare(
                 server=server,
                 threshold=threshold,
                 keepers=keepers,
+                timeout=timeout,
                 public=True,
                 noise_seed=None if noise_seed is None else noise_seed + seed,
             )
