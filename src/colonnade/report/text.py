@@ -259,6 +259,17 @@ def size_text(size: int) -> str:
     return f"{value:.1f} GB"
 
 
+def duration_text(seconds: float) -> str:
+    """A time in a unit that people read.
+
+    >>> duration_text(0.034), duration_text(42), duration_text(600), duration_text(9000)
+    ('0.03 s', '42 s', '10 min', '2.5 h')
+    """
+    if seconds < 99.5:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5970 else f"{seconds / 3600:.1f} h"
+
+
 def wrapped(sentences: Iterable[str], width: int | None, *, bullet: str = "") -> list[str]:
     """Sentences as indented lines, at most `width` wide; one line each without a width.
 
