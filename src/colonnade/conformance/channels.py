@@ -193,8 +193,10 @@ async def _others(ends: Ends) -> None:
 
 
 async def _strangers(ends: Ends) -> None:
-    for attempt in (ends["bank"].send("stranger", "x", b""), ends["bank"].receive("stranger", "x", _SHORT)):
-        expect_named(await _refused(attempt, LocalProtocolError), "bank", "stranger")
+    sent = await _refused(ends["bank"].send("stranger", "x", b""), LocalProtocolError)
+    received = await _refused(ends["bank"].receive("stranger", "x", _SHORT), LocalProtocolError)
+    for message in (sent, received):
+        expect_named(message, "bank", "stranger")
 
 
 async def _stopping_twice(ends: Ends) -> None:

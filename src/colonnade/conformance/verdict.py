@@ -70,7 +70,5 @@ def judging(law: str) -> Iterator[None]:
         yield
     except Broken as broken:
         raise ConformanceError(law, expected=broken.expected, found=broken.found) from broken.__cause__
-    except ConformanceError:
-        raise
     except Exception as error:
         raise ConformanceError(law, expected="no error", found=f"{type(error).__name__}: {error}") from error
