@@ -31,6 +31,7 @@ from colonnade.protocols.plans import Task
 if TYPE_CHECKING:
     from colonnade.learn.federation import Federation
     from colonnade.learn.networks.network import Network
+    from colonnade.learn.networks.training import Settings
 
 Array = NDArray[np.float64]
 
@@ -119,14 +120,24 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """Train on a federation, as `fit` does, and leave the estimator as it is."""
         need_networks()
         from colonnade.learn.federation import Federation as Parties
-        from colonnade.learn.networks.training import Settings, modules_for, train
+        from colonnade.learn.networks.training import modules_for, train
 
         if not isinstance(federation, Parties):
             raise TypeError(
                 f"fit takes a Federation, not {type(federation).__name__}. Rows are never given to a model."
             )
+        settings, parameters = self.settings(), self.parameters
+        if parameters is None:
+            modules = modules_for(federation.tables, settings, self.embedding).values()
+            parameters = max([1, *(sum(each.numel() for each in module.parameters()) for module in modules)])
+        return train(federation, self.request(federation.alignment, parameters), settings)
+
+    def settings(self) -> Settings:
+        """What training takes besides the request, checked; it needs PyTorch."""
+        from colonnade.learn.networks.training import Settings
+
         self._check()
-        settings = Settings(
+        return Settings(
             networks=self._networks(),
             fusion=self.fusion,
             image=self.image,
@@ -136,11 +147,6 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             seed=self.seed,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
         )
-        parameters = self.parameters
-        if parameters is None:
-            modules = modules_for(federation.tables, settings, self.embedding).values()
-            parameters = max([1, *(sum(each.numel() for each in module.parameters()) for module in modules)])
-        return train(federation, self.request(federation.alignment, parameters), settings)
 
     def _take(self, network: Network, privacy: Privacy, statement: str) -> None:
         """Forget the last fit and be this network."""
