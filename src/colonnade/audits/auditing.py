@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from colonnade.audits.bounds import CONFIDENCE, Bound, best_of, canary_bound, threshold_bound
+from colonnade.audits.drawn import Drawn
 from colonnade.audits.experiments import Array, Bits, Claim, Experiment
 from colonnade.audits.sessions import Sessions
+from colonnade.audits.targets import Target
 from colonnade.errors import PlanError
-from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
+from colonnade.randomness import Randomness
 from colonnade.runtime.party import silent
 
 Progress = Callable[[str, int, int], None]
@@ -81,8 +83,23 @@ class Finding:
         }
 
 
+def audit(
+    target: Target, *, runs: int, draws: int = 0, seed: int | None = None, progress: Progress = silent
+) -> tuple[Finding, ...]:
+    """Every experiment of a target in so many sessions each, and so many draws of its noise where it has such."""
+    sessions = Sessions(target.program, target.group, target.schemas, seed=seed)
+    drawn = target.drawn if draws else ()
+    return carry_out(target.experiments, sessions, runs=runs, drawn=drawn, draws=draws, progress=progress)
+
+
 def carry_out(
-    experiments: Sequence[Experiment], sessions: Sessions, *, runs: int, progress: Progress = silent
+    experiments: Sequence[Experiment],
+    sessions: Sessions,
+    *,
+    runs: int,
+    drawn: Sequence[Drawn] = (),
+    draws: int = 0,
+    progress: Progress = silent,
 ) -> tuple[Finding, ...]:
     """Every experiment in so many sessions; one finding a claim, in the order of the claims.
 
@@ -96,6 +113,8 @@ def carry_out(
     for experiment in experiments:
         for claim in experiment.claims:
             ways[claim.key] = ways.get(claim.key, 0) + 1
+    for each in drawn:
+        ways[each.claim.key] = ways.get(each.claim.key, 0) + 1
     claims: dict[tuple[str, str], Claim] = {}
     shown: dict[tuple[str, str], list[Shown]] = {}
     done, total = 0, runs * len(experiments)
@@ -114,8 +133,15 @@ def carry_out(
             bound = judged(
                 experiment, np.array(values[claim.key]), np.array(flipped), claim.delta, confidence=confidence
             )
-            claims[claim.key] = claim
+            claims.setdefault(claim.key, claim)
             shown.setdefault(claim.key, []).append(Shown(experiment.kind, experiment.what, runs, bound))
+    for number, each in enumerate(drawn):
+        key = each.claim.key
+        confidence = 1 - (1 - CONFIDENCE) / ways[key]
+        bound = each.bound(draws, sessions.coins(f"draws {number}"), confidence=confidence)
+        claims.setdefault(key, each.claim)
+        shown.setdefault(key, []).append(Shown("draws", each.what, 0, bound))
+        progress("draws", number + 1, len(drawn))
     return tuple(Finding(claim, tuple(shown[key])) for key, claim in claims.items())
 
 
@@ -135,8 +161,3 @@ def judged(experiment: Experiment, values: Array, coins: Bits, delta: float, *, 
         flat, truth = values.ravel(), coins.ravel()
         return threshold_bound(flat[~truth], flat[truth], delta=delta, confidence=confidence)
     return canary_bound(values, coins, delta=delta, confidence=confidence)
-
-
-def auditor_coins(seed: int | None) -> Randomness:
-    """Where an audit draws its own choices from."""
-    return SystemRandomness() if seed is None else SeededRandomness(f"auditor {seed}")

@@ -25,7 +25,7 @@ Bits = NDArray[np.bool_]
 
 CONFIDENCE = 0.95
 # Shares of the guesses for which somebody who may abstain speaks up.
-_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+_SHARES = (0.2, 0.1, 0.3, 0.5, 0.05, 0.7, 1.0, 0.02, 0.01)
 _THRESHOLDS = 60
 
 

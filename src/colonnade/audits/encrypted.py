@@ -24,7 +24,7 @@ ROWS = 2
 
 
 def encrypted_experiments(
-    plan: EncryptedPlan, request: RequestFor[Any], claims: Sequence[Claim]
+    plan: EncryptedPlan, request: RequestFor[Any], claims: Sequence[Claim], rest: People
 ) -> list[Experiment]:
     """Every owner with two values of the others' part of the first record."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
@@ -34,9 +34,7 @@ def encrypted_experiments(
         others = [other for other in plan.group.owners if other != owner]
         # The observer's own part of the canary differs from the rest, so that it can tell their scores apart.
         record = mixed(low, high, [owner])
-        worlds = [
-            together([first, *[low] * (plan.rows - 1)]) for first in (record, mixed(record, high, others))
-        ]
+        worlds = [together([first, rest]) for first in (record, mixed(record, high, others))]
         found.append(
             Experiment(
                 "neighbours",

@@ -17,14 +17,13 @@ from colonnade.protocols.noisy_gradient_plan import GradientPlan
 ROWS = 8
 
 
-def gradient_experiments(plan: GradientPlan, request: GradientRequest) -> list[Experiment]:
+def gradient_experiments(plan: GradientPlan, request: GradientRequest, rest: People) -> list[Experiment]:
     """The server and readers with a record there or left out, every party with two values of the others' part.
 
     Gradients are divided by the number of people who take part on average. Where the record is left out that is one
     person less, and steps are shorter by as much, so that only the record itself is missing.
     """
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
-    rest = [low if number % 2 else _flipped(plan, low) for number in range(plan.rows - 1)]
     public = tuple(
         Claim.of(stated) for stated in plan.guarantees if not isinstance(stated.observer, PartyView)
     )
@@ -34,7 +33,7 @@ def gradient_experiments(plan: GradientPlan, request: GradientRequest) -> list[E
             "neighbours",
             public,
             1,
-            lambda coins: together([*rest, *([high] if coins[0] else [])]),
+            lambda coins: together([rest, *([high] if coins[0] else [])]),
             _statistic(plan, gradient_of(plan, high)),
             lambda coins: request if coins[0] else shorter,
             "how far the weights of every step moved along the record's own gradient",
@@ -44,7 +43,7 @@ def gradient_experiments(plan: GradientPlan, request: GradientRequest) -> list[E
         if isinstance(stated.observer, PartyView):
             others = [owner for owner in plan.group.owners if owner != stated.observer.party]
             second = mixed(low, high, others)
-            worlds = [together([*rest, record]) for record in (low, second)]
+            worlds = [together([rest, record]) for record in (low, second)]
             change = gradient_of(plan, second) - gradient_of(plan, low)
             found.append(
                 Experiment(
@@ -58,10 +57,6 @@ def gradient_experiments(plan: GradientPlan, request: GradientRequest) -> list[E
                 )
             )
     return found
-
-
-def _flipped(plan: GradientPlan, people: People) -> People:
-    return mixed(people, corner(plan.schemas, 1.0), [plan.label_holder])
 
 
 def _either(worlds: list[People]) -> Callable[[Bits], People]:

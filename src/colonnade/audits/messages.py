@@ -28,7 +28,7 @@ MANY = 200
 
 
 def message_experiments(
-    plan: IntermediatePlan, request: RequestFor[Any], claims: Sequence[Claim]
+    plan: IntermediatePlan, request: RequestFor[Any], claims: Sequence[Claim], rest: People
 ) -> list[Experiment]:
     """Every claim with one record among few; what the active party sends, also with every record of many."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
@@ -39,7 +39,7 @@ def message_experiments(
             changed = [owner for owner in plan.group.owners if owner not in sees]
         else:
             changed = [owner for owner in plan.group.owners if claim.unit == f"own-part:{owner}"]
-        worlds = [together([record, *[low] * (plan.rows - 1)]) for record in (low, mixed(low, high, changed))]
+        worlds = [together([record, rest]) for record in (low, mixed(low, high, changed))]
         found.append(
             Experiment(
                 "neighbours",

@@ -32,21 +32,24 @@ CANARIES = 8
 _LOW, _HIGH = 0.0, 1.0
 
 
-def opened_experiments(plan: OpenedPlan, request: RequestFor[Any]) -> list[Experiment]:
-    """Server and readers with one record and with several, then every party."""
+def opened_experiments(
+    plan: OpenedPlan, request: RequestFor[Any], rest: People | None = None
+) -> list[Experiment]:
+    """Server and readers with one record and with several, then every party; `rest` are people everybody knows."""
     schemas = plan.schemas
     low, high = corner(schemas, _LOW), corner(schemas, _HIGH)
+    base = low if rest is None else rest
     claims = {stated.observer.name: Claim.of(stated) for stated in plan.guarantees}
     public = (claims[Server().name], claims[Reader().name])
     draws = SeededRandomness("canaries of an audit")
     canaries = [anybody(schemas, draws) for _ in range(CANARIES)]
     found = [
-        _sum_experiment(plan, request, public, base=low, canaries=[high]),
-        _sum_experiment(plan, request, public, base=low, canaries=canaries),
+        _sum_experiment(plan, request, public, base=base, canaries=[high]),
+        _sum_experiment(plan, request, public, base=base, canaries=canaries),
     ]
     for owner in plan.group.owners:
         others = [other for other in plan.group.owners if other != owner]
-        first, second = low, mixed(low, high, others)
+        first, second = (together([base, record]) for record in (low, mixed(low, high, others)))
         found.append(
             Experiment(
                 "neighbours",

@@ -95,6 +95,11 @@ def together(records: Sequence[People]) -> People:
     }
 
 
+def several(record: People, count: int) -> People:
+    """So many people who are all alike."""
+    return together([record] * count)
+
+
 def mixed(first: People, second: People, owners: Sequence[str]) -> People:
     """The first record with these owners' parts of the second."""
     return {owner: (second if owner in owners else first)[owner] for owner in first}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from colonnade.audits.messages import MANY as MANY_MESSAGES
 from colonnade.audits.messages import ROWS as MESSAGE_ROWS
 from colonnade.audits.messages import canary_message_experiments, message_experiments
 from colonnade.audits.opened import opened_experiments
+from colonnade.audits.people import People, corner, several
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
 from colonnade.learn.method import Asked
@@ -43,6 +44,9 @@ ALIGNED: Alignment = "equal"
 SAME_NOISE = (
     "The noise of this method does not depend on how many people there are: few show as much as many."
 )
+ALONE = (
+    "What is seen of one record has nothing to do with the others, so that every record of a session counts."
+)
 OWN_ROWS = "The plan is the job's on so few people, with noise of its own for the same ε."
 
 
@@ -60,8 +64,28 @@ class Target:
     drawn: tuple[Drawn, ...] = ()
 
 
-def target_of(method: str, asked: Asked, group: Group, schemas: tuple[PublicSchema, ...]) -> Target:
+@dataclass(frozen=True)
+class Wanted:
+    """What a job asks for, and who is in the data set beside the canaries: people declared public, or nobody."""
+
+    method: str
+    asked: Asked
+    group: Group
+    schemas: tuple[PublicSchema, ...]
+    rest: People | None = None
+
+    def others(self, count: int) -> People:
+        """The known people of a data set; so many that nobody is, where none are declared public."""
+        return several(corner(self.schemas, 0.0), count) if self.rest is None else self.rest
+
+    def rows(self, count: int) -> int:
+        """How many people a data set has with one canary, where so many would be made up."""
+        return 1 + self.others(count - 1)[self.group.owners[0]].rows
+
+
+def target_of(wanted: Wanted) -> Target:
     """What there is to audit of a method; a method that promises nothing and claims nothing is a `PlanError`."""
+    method, asked = wanted.method, wanted.asked
     if method not in _BUILDERS:
         audited = ", ".join(_BUILDERS)
         raise PlanError(
@@ -70,7 +94,7 @@ def target_of(method: str, asked: Asked, group: Group, schemas: tuple[PublicSche
         )
     delta = default_delta(1) if asked.delta is None else asked.delta
     # On so few people any δ may be above 1/n; that is about real people, and there are none here.
-    return _BUILDERS[method](method, replace(asked, delta=delta, accepted_delta=delta), group, schemas)
+    return _BUILDERS[method](replace(wanted, asked=replace(asked, delta=delta, accepted_delta=delta)))
 
 
 def _request(method: str, asked: Asked) -> RequestFor[Any]:
@@ -80,63 +104,72 @@ def _request(method: str, asked: Asked) -> RequestFor[Any]:
     return made(asked, ALIGNED)
 
 
-def _opened(program: Program) -> Callable[[str, Asked, Group, tuple[PublicSchema, ...]], Target]:
-    def build(method: str, asked: Asked, group: Group, schemas: tuple[PublicSchema, ...]) -> Target:
-        request = _request(method, asked)
-        plan = request.plan(group, schemas, 2)
-        experiments = tuple(opened_experiments(plan, request))
-        drawn = tuple(opened_draws(plan))
-        return Target(method, group, schemas, program, experiments, 400, (SAME_NOISE,), drawn)
+def _target(
+    wanted: Wanted, program: Program, experiments: Iterable[Experiment], runs: int, *notes: str
+) -> Target:
+    return Target(wanted.method, wanted.group, wanted.schemas, program, tuple(experiments), runs, notes)
+
+
+def _opened(program: Program) -> Callable[[Wanted], Target]:
+    def build(wanted: Wanted) -> Target:
+        request = _request(wanted.method, wanted.asked)
+        plan = request.plan(wanted.group, wanted.schemas, wanted.rows(2))
+        found = _target(wanted, program, opened_experiments(plan, request, wanted.rest), 400, SAME_NOISE)
+        return replace(found, drawn=tuple(opened_draws(plan)))
 
     return build
 
 
-def _local(method: str, asked: Asked, group: Group, schemas: tuple[PublicSchema, ...]) -> Target:
-    request = _request(method, asked)
-    experiments = tuple(local_experiments(request.plan(group, schemas, 1), request))
-    return Target(method, group, schemas, local_session, experiments, 400, (SAME_NOISE,))
+def _local(wanted: Wanted) -> Target:
+    request = _request(wanted.method, wanted.asked)
+    plan = request.plan(wanted.group, wanted.schemas, 1)
+    return _target(wanted, local_session, local_experiments(plan, request), 400, SAME_NOISE, ALONE)
 
 
-def _one_shot(method: str, asked: Asked, group: Group, schemas: tuple[PublicSchema, ...]) -> Target:
-    request = _request(method, asked)
-    experiments = tuple(one_shot_experiments(request.plan(group, schemas, MANY), request))
-    return Target(method, group, schemas, noisy_columns_session, experiments, 400, (SAME_NOISE,))
+def _one_shot(wanted: Wanted) -> Target:
+    request = _request(wanted.method, wanted.asked)
+    plan = request.plan(wanted.group, wanted.schemas, MANY)
+    return _target(wanted, noisy_columns_session, one_shot_experiments(plan, request), 400, SAME_NOISE, ALONE)
 
 
-def _messages(method: str, asked: Asked, group: Group, schemas: tuple[PublicSchema, ...]) -> Target:
-    paper = getattr(asked.options, "calibration", "sound") == "paper"
-    asked, sized = _within(asked, MESSAGE_ROWS, calibration="sound")
-    request = _request(method, asked)
+def _messages(wanted: Wanted) -> Target:
+    paper = getattr(wanted.asked.options, "calibration", "sound") == "paper"
+    rows = wanted.rows(MESSAGE_ROWS)
+    asked, sized = _within(wanted.asked, rows, calibration="sound")
+    request = _request(wanted.method, asked)
     if paper and isinstance(request, IntermediateRequest):
-        request = replace(request, calibration="paper", declared_public=group.owners)
-    few, many = (request.plan(group, schemas, rows) for rows in (MESSAGE_ROWS, MANY_MESSAGES))
+        request = replace(request, calibration="paper", declared_public=wanted.group.owners)
+    few, many = (request.plan(wanted.group, wanted.schemas, count) for count in (rows, MANY_MESSAGES))
     experiments = (
-        *message_experiments(few, request, _claims(few, asked, paper)),
+        *message_experiments(few, request, _claims(few, asked, paper), wanted.others(MESSAGE_ROWS - 1)),
         *canary_message_experiments(many, request, _claims(many, asked, paper)),
     )
-    return Target(method, group, schemas, intermediate_session, experiments, 400, (OWN_ROWS, *sized))
+    return _target(wanted, intermediate_session, experiments, 400, OWN_ROWS, *sized)
 
 
-def _gradient(method: str, asked: Asked, group: Group, schemas: tuple[PublicSchema, ...]) -> Target:
-    request = _request(method, asked)
+def _gradient(wanted: Wanted) -> Target:
+    request = _request(wanted.method, wanted.asked)
     if not isinstance(request, GradientRequest):
         raise TypeError(f"slr asks for gradients, not {type(request).__name__}")
-    experiments = tuple(gradient_experiments(request.plan(group, schemas, GRADIENT_ROWS), request))
-    return Target(method, group, schemas, gradient_session, experiments, 24, (OWN_ROWS,))
+    plan = request.plan(wanted.group, wanted.schemas, wanted.rows(GRADIENT_ROWS))
+    experiments = gradient_experiments(plan, request, wanted.others(GRADIENT_ROWS - 1))
+    return _target(wanted, gradient_session, experiments, 24, OWN_ROWS)
 
 
-def _encrypted(method: str, asked: Asked, group: Group, schemas: tuple[PublicSchema, ...]) -> Target:
-    defence = getattr(asked.options, "defence", "sound")
+def _encrypted(wanted: Wanted) -> Target:
+    defence = getattr(wanted.asked.options, "defence", "sound")
     if defence == "none":
         raise PlanError("defence = 'none' claims nothing; `colonnade attack` shows what it gives away.")
-    asked, sized = _within(asked, ENCRYPTED_ROWS, defence="sound")
-    request = _request(method, asked)
+    rows = wanted.rows(ENCRYPTED_ROWS)
+    asked, sized = _within(wanted.asked, rows, defence="sound")
+    request = _request(wanted.method, asked)
     if defence == "paper" and isinstance(request, EncryptedRequest):
         step = min(1.0, request.learning_rate)
-        request = replace(request, defence="paper", declared_public=group.owners, learning_rate=step)
-    plan = request.plan(group, schemas, ENCRYPTED_ROWS)
-    experiments = tuple(encrypted_experiments(plan, request, _claims(plan, asked, defence == "paper")))
-    return Target(method, group, schemas, encrypted_session, experiments, 24, (OWN_ROWS, *sized))
+        request = replace(request, defence="paper", declared_public=wanted.group.owners, learning_rate=step)
+    plan = request.plan(wanted.group, wanted.schemas, rows)
+    claims = _claims(plan, asked, defence == "paper")
+    experiments = encrypted_experiments(plan, request, claims, wanted.others(ENCRYPTED_ROWS - 1))
+    return _target(wanted, encrypted_session, experiments, 24, OWN_ROWS, *sized)
 
 
 def _within(asked: Asked, rows: int, **changed: str) -> tuple[Asked, tuple[str, ...]]:
@@ -166,7 +199,7 @@ def _claims(plan: Plan, asked: Asked, paper: bool) -> tuple[Claim, ...]:
     )
 
 
-_BUILDERS: dict[str, Callable[[str, Asked, Group, tuple[PublicSchema, ...]], Target]] = {
+_BUILDERS: dict[str, Callable[[Wanted], Target]] = {
     "moments": _opened(moments_session),
     "spca": _opened(moments_session),
     "functional": _opened(functional_session),

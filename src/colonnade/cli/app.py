@@ -18,6 +18,7 @@ from colonnade import __version__
 from colonnade.cli import (
     align,
     attack,
+    audit,
     compare,
     demo,
     doctor,
@@ -68,6 +69,7 @@ app.command("align")(align.align)
 app.command("train")(train.train)
 app.command("compare")(compare.compare)
 app.command("attack")(attack.attack)
+app.command("audit")(audit.audit)
 app.command("predict")(predict.predict)
 app.command("runs")(runs.runs)
 app.command("show")(show.show)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -10,10 +11,11 @@ import typer
 from colonnade.cli.failures import charged_text, where_text
 from colonnade.cli.run_folders import RunFolder, find_run, readable
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import CannotWrite, InputError, NameTaken
+from colonnade.errors import CannotWrite, InputError, ModelDamaged, NameTaken
 
 EXAMPLE = """
-The page is made from facts.json alone: no data is read, nothing is run and nothing is charged.
+The page is made from facts.json, and from audit.json where `colonnade audit` was run since: no data is read, nothing is
+run and nothing is charged.
 
 Example (`colonnade demo` makes such a run):
 
@@ -35,11 +37,9 @@ def report(
     if output is not None and (output.exists() or output.is_symlink()):
         raise NameTaken(f"--output: {output} exists already. Name another file.")
     with readable(found):
-        from colonnade.report.html import run_page
-
-        page = run_page(found.facts)
+        page = page_of(found)
     target = output or found.path / "report.html"
-    _write(target, page)
+    write_whole(target, page)
     if as_json:
         say_json({"run": str(found.path), "report": str(target)})
         return
@@ -47,6 +47,20 @@ def report(
 
 
 report.__doc__ = f"{report.__doc__}\n{EXAMPLE}"
+
+
+def page_of(run: RunFolder) -> str:
+    """The page of a run, with the audit that was made of it since, if there is one."""
+    from colonnade.report.html import run_page
+
+    path = run.path / "audit.json"
+    try:
+        audit = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+    except ValueError:
+        raise ModelDamaged(
+            f"{path} is not JSON: it was changed or cut off since the audit wrote it."
+        ) from None
+    return run_page(run.facts if audit is None else {**run.facts, "audit": audit})
 
 
 def _failed(run: RunFolder) -> str:
@@ -57,8 +71,8 @@ def _failed(run: RunFolder) -> str:
         )
 
 
-def _write(target: Path, page: str) -> None:
-    """The page under its name, whole or not at all."""
+def write_whole(target: Path, page: str) -> None:
+    """A text under its name, whole or not at all."""
     draft = None
     try:
         with tempfile.NamedTemporaryFile(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from colonnade.learn.model_file import Model
     from colonnade.learn.release import MomentRelease
     from colonnade.learn.training import Neural
+    from colonnade.runtime.group import Group
 
 RUNS = Path("runs")
 EXAMPLE = """
@@ -128,6 +129,7 @@ def _write_run(
         notes=(*trained.notes, *([f"No model was learnt: {failure}"] if failure else [])),
     )
     facts["time"] = now()
+    facts["asked"] = _asked(job, federation.group)
     write_report(folder.draft, facts)
     _write_model(folder.draft, job, federation, trained.model, found)
     # In one process one user is every party; each page is for its own party and leaves this folder with nobody else.
@@ -138,6 +140,22 @@ def _write_run(
     for party, page in party_pages(federation.runs[-1], federation, name=job.name).items():
         (own / f"{party}.html").write_text(page, encoding="utf-8")
     return facts, failure
+
+
+def _asked(job: Job, group: Group) -> dict[str, Any]:
+    """What the parties agreed to run, so that it can be audited from this record; all of it is in the job."""
+    return {
+        "method": job.method,
+        "task": job.task,
+        "epsilon": job.epsilon,
+        "gamma": job.gamma,
+        "options": job.options.model_dump(mode="json", exclude_unset=True),
+        "parties": list(group.owners),
+        "active": group.active,
+        "server": group.server,
+        "keepers": list(group.keepers),
+        "threshold": group.threshold,
+    }
 
 
 def _write_model(

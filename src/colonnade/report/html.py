@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from colonnade.privacy.guarantee import delta_text
+from colonnade.report.audits import audit_section
 from colonnade.report.facts import Facts
 from colonnade.report.pictures import effect_picture, effect_scale, eigenvalue_picture, flow_picture
 from colonnade.report.text import (
@@ -42,6 +43,7 @@ def run_page(facts: Facts) -> str:
             shown=SHOWN_COEFFICIENTS,
             flows=flows(facts),
             ledgers=ledgers(facts),
+            audit=audit_section(facts.get("audit")),
             spectrum=facts.get("spectrum"),
             eigenvalues=eigenvalue_picture(facts["spectrum"]) if facts.get("spectrum") else "",
             flow_picture=flow_picture(flows(facts)),

@@ -1,0 +1,259 @@
+"""`colonnade audit`: what observers can be shown to learn, beside what is proved that they cannot exceed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from colonnade.cli.folders import new_folder, uninterrupted
+from colonnade.cli.run_folders import RunFolder, find_run, is_run, readable
+from colonnade.cli.screen import plain, progress, say, say_json, width
+from colonnade.errors import InputError, ModelError, OnlyForPublicData, PrivacyError
+
+if TYPE_CHECKING:
+    from colonnade.audits.people import People
+    from colonnade.audits.targets import Wanted
+    from colonnade.learn.jobs import Job
+    from colonnade.learn.party_files import PartyFile
+
+AUDITS = Path("audits")
+AUDIT = "audit.json"
+RUNS = Path("runs")
+MOST_PEOPLE = 200
+EXAMPLE = """
+No row of the parties' data is read, and nothing is charged: the method's own protocol runs, again and again, on people
+made up from the declared columns, with ledgers that end with the audit. Each observer guesses from what it really saw
+which of two neighbouring data sets it was, or which of many canaries were in. With --public the other people of the
+data set are the parties' own, if every party's file says public = true.
+
+Of a run, the audit is of the plan that the run had; it is kept in the run's folder, and report.html shows it.
+
+Example (`colonnade demo` writes such files):
+
+  colonnade audit demo-run/job.toml --runs 100
+"""
+
+
+def audit(
+    what: Path = typer.Argument(..., metavar="RUN|JOB", help="The folder of a run, or a job file (TOML)."),
+    runs: int | None = typer.Option(
+        None,
+        "--runs",
+        "-n",
+        metavar="N",
+        help="Sessions for each experiment; left out, about a minute in all.",
+    ),
+    draws: int = typer.Option(
+        0,
+        "--draws",
+        metavar="N",
+        help="Besides sessions, so many draws of the plan's own noise, for methods that open a sum.",
+    ),
+    public: bool = typer.Option(
+        False, "--public", help="Put the canaries among the parties' own people, if all are declared public."
+    ),
+    party: list[Path] = typer.Option(
+        [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
+    ),
+    output: Path | None = typer.Option(
+        None,
+        "--output",
+        "-o",
+        metavar="FOLDER",
+        help="A new folder for facts and picture; audits/NAME-OF-JOB if left out. Not for a run.",
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+) -> None:
+    """Audit ε: run a method's protocol on made-up people and show how much of its proved ε observers can use."""
+    if runs is not None and runs < 8:
+        raise InputError(
+            f"--runs: found {runs}; it must be at least 8, so that both halves hold both data sets."
+        )
+    if draws < 0:
+        raise InputError(f"--draws: found {draws}; it must not be negative.")
+    run = _run(what)
+    if run is not None:
+        if output is not None or public or party:
+            raise InputError(
+                "--output, --public and --party are for a job; the audit of a run is kept in its own folder."
+            )
+        facts = _facts(_wanted_of_run(run), _name(run), runs, draws, "people made up", quiet=as_json)
+        _keep(run, facts)
+    else:
+        facts = _audit_job(what, party, output, runs=runs, draws=draws, public=public, quiet=as_json)
+    from colonnade.report.audits import DEFECT, audit_text
+
+    if as_json:
+        say_json(facts)
+    else:
+        say(f"{audit_text(facts, width=width())}\n\nPicture: {facts['picture']}")
+    if facts["defect"]:
+        raise PrivacyError(DEFECT)
+
+
+audit.__doc__ = f"{audit.__doc__}\n{EXAMPLE}"
+
+
+def _run(what: Path) -> RunFolder | None:
+    if what.suffix == ".toml" or (what.is_file() and what.suffix != ".json"):
+        return None
+    if is_run(what) or is_run(RUNS / what) or what.suffix == ".json":
+        return find_run(what)
+    raise InputError(
+        f"{what} is neither a run nor a job file. Name the folder of a run (`colonnade runs` lists them), or a file "
+        "that ends in .toml."
+    )
+
+
+def _name(run: RunFolder) -> str:
+    return str(run.facts.get("name", run.path.name))
+
+
+def _audit_job(
+    path: Path,
+    given: list[Path],
+    output: Path | None,
+    *,
+    runs: int | None,
+    draws: int,
+    public: bool,
+    quiet: bool,
+) -> dict[str, Any]:
+    from colonnade.learn.jobs import Job
+    from colonnade.learn.party_files import party_files
+
+    job = Job.load(path)
+    files = party_files(job, given)
+    if public:
+        _refuse_private(files)
+    with new_folder(output or AUDITS / job.path.stem, numbered=output is None) as folder:
+        rest = _known(job, files) if public else None
+        who = "people declared public" if public else "people made up"
+        facts = _facts(_wanted_of_job(job, files, rest), job.name, runs, draws, who, quiet=quiet)
+        with uninterrupted():
+            _write(folder.draft, facts)
+            finished = folder.finish()
+    facts["picture"] = str(finished / "audit.svg")
+    return facts
+
+
+def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None) -> Wanted:
+    from colonnade.audits.targets import Wanted
+    from colonnade.data.schema import Schema
+    from colonnade.runtime.group import Group
+
+    schemas = tuple(Schema.load(file.schema).public(party) for party, file in files.items())
+    holders = [schema.party for schema in schemas if schema.label is not None]
+    group = Group.of(
+        job.parties,
+        active=holders[0] if holders else None,
+        server=job.server,
+        threshold=job.threshold,
+        keepers=job.keepers,
+    )
+    return Wanted(job.method, job.asked, group, schemas, rest)
+
+
+def _wanted_of_run(run: RunFolder) -> Wanted:
+    from colonnade.audits.targets import Wanted
+    from colonnade.data.schema import PublicSchema
+    from colonnade.learn.method import Asked
+    from colonnade.learn.methods import METHODS, checked_options
+    from colonnade.runtime.group import Group
+
+    if run.failed:
+        raise InputError(f"{run.path} failed half way. Audit its job file instead.")
+    if "asked" not in run.facts:
+        raise ModelError(
+            f"{run.path} does not say what was asked for: an earlier version wrote it. Audit its job file instead."
+        )
+    with readable(run):
+        asked, plan = run.facts["asked"], run.facts["plan"]
+        method = METHODS[asked["method"]]
+        group = Group(
+            tuple(asked["parties"]),
+            server=asked["server"],
+            keepers=tuple(asked["keepers"]),
+            threshold=asked["threshold"],
+            active=asked["active"],
+        )
+        schemas = tuple(PublicSchema.from_data(plan["schemas"][party]) for party in group.owners)
+        delta = run.facts["guarantees"][0]["delta"] if run.facts["guarantees"] else plan["delta"]
+        options = checked_options(method, asked["options"])
+        request = Asked(asked["task"], asked["epsilon"], delta, delta, asked["gamma"], options)
+    return Wanted(method.name, request, group, schemas)
+
+
+def _refuse_private(files: Mapping[str, PartyFile]) -> None:
+    private = [str(file.path) for file in files.values() if not file.public]
+    if private:
+        raise OnlyForPublicData(
+            f"--public takes people of data that every party declared public; {', '.join(private)} did not. Nothing "
+            "was run. Leave --public out: people made up from the declared columns show as much."
+        )
+
+
+def _known(job: Job, files: Mapping[str, PartyFile]) -> People:
+    """Some people of data declared public, the same at every party."""
+    from colonnade.learn.federation import Federation
+
+    tables = [file.table() for file in files.values()]
+    federation = Federation(
+        tables, budget=(1.0, 1e-5), alignment=job.alignment, timeout=job.timeout, public=True
+    )
+    outcome = federation.align()
+    return {
+        owner: next(outcome.results[owner].table.blocks(MOST_PEOPLE)) for owner in federation.group.owners
+    }
+
+
+def _facts(
+    wanted: Wanted, name: str, runs: int | None, draws: int, people: str, *, quiet: bool
+) -> dict[str, Any]:
+    from colonnade.audits.auditing import audit as carry_out
+    from colonnade.audits.targets import target_of
+
+    began = time.monotonic()
+    target = target_of(wanted)
+    sessions = target.runs if runs is None else runs
+    with progress(not quiet) as advance:
+        found = carry_out(target, runs=sessions, draws=draws, progress=advance)
+    return {
+        "name": name,
+        "method": wanted.method,
+        "people": people,
+        "runs": sessions,
+        "draws": draws,
+        "sessions": sessions * len(target.experiments),
+        "seconds": time.monotonic() - began,
+        "confidence": 0.95,
+        "notes": list(target.notes),
+        "findings": [each.to_data() for each in found],
+        "defect": any(each.exceeded and each.claim.proved for each in found),
+    }
+
+
+def _write(folder: Path, facts: dict[str, Any]) -> None:
+    from colonnade.report.audits import audit_drawing, audit_text
+
+    text = json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False)
+    (folder / "facts.json").write_text(text, encoding="utf-8")
+    (folder / "audit.txt").write_text(audit_text(facts) + "\n", encoding="utf-8")
+    (folder / "audit.svg").write_text(audit_drawing(facts["findings"]), encoding="utf-8")
+
+
+def _keep(run: RunFolder, facts: dict[str, Any]) -> None:
+    """The audit into the run's folder, in place of an earlier one, and into its page."""
+    from colonnade.cli.report import page_of, write_whole
+    from colonnade.report.audits import audit_drawing
+
+    with uninterrupted():
+        write_whole(run.path / "audit.svg", audit_drawing(facts["findings"]))
+        write_whole(run.path / AUDIT, json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False))
+        write_whole(run.path / "report.html", page_of(run))
+    facts["picture"] = str(run.path / "audit.svg")

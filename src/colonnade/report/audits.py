@@ -1,0 +1,151 @@
+"""What an audit showed beside what is proved: as lines with bars, and as one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from colonnade.privacy.guarantee import delta_text, epsilon_text
+from colonnade.report.facts import Facts
+from colonnade.report.text import wrapped
+
+MEANING = (
+    "A lower bound near 0 proves nothing: it says that these observers, with these statistics and so few trials, saw "
+    "little. What is proved is the upper bound. A lower bound above it would be a defect, of the proof or of the code."
+)
+DEFECT = (
+    "DEFECT: more was shown than is proved. With 95 % confidence a guarantee of Colonnade does not hold. Do not run "
+    "this method on private data, and report this audit."
+)
+CAUGHT = (
+    "Caught: more was shown than the paper's formula claims. It is no guarantee, and none was printed as one."
+)
+NAMES = {
+    "neighbours": "two neighbouring data sets",
+    "canaries": "many canaries in every session",
+    "draws": "draws of the plan's own noise, without a session",
+}
+_BAR = 40
+
+
+def audit_text(facts: Facts, *, width: int | None = None) -> str:
+    """One bar an observer: what was shown, filled, and what is proved, as a line."""
+    lines = [
+        f"{facts['name']}: audit of {facts['method']} on {facts['people']}",
+        f"  {facts['sessions']} sessions of the real protocol in {facts['seconds']:.0f} s; ε at least, with 95 % "
+        "confidence for each observer",
+    ]
+    scale = max((item["upper"] for item in facts["findings"]), default=1.0)
+    scale = max([scale, *(item["lower"] for item in facts["findings"])])
+    for item in facts["findings"]:
+        lines += ["", f"  {item['about']}", f"  {bar_text(item['lower'], item['upper'], scale)}"]
+        lines += wrapped([told(item)], width)
+        lines += wrapped(experiments(item), width, bullet="- ")
+    if facts["notes"]:
+        lines += ["", *wrapped(facts["notes"], width)]
+    lines += ["", *wrapped([verdict(facts)], width)]
+    return "\n".join(lines)
+
+
+def told(item: Facts) -> str:
+    """Both bounds of one observer in words.
+
+    >>> told({"lower": 0.349, "upper": 1.0, "delta": 1e-5, "proved": True, "exceeded": False, "most": 5.0})
+    'shown: ε ≥ 0.34; proved: ε ≤ 1.00 at δ = 1e-05; so many trials could have shown at most 5.0'
+    """
+    kind = "proved" if item["proved"] else "the paper claims"
+    loud = (" DEFECT" if item["proved"] else " CAUGHT") if item["exceeded"] else ""
+    lower = int(item["lower"] * 100) / 100
+    return (
+        f"shown: ε ≥ {lower:.2f}; {kind}: ε ≤ {epsilon_text(item['upper'])} at δ = {delta_text(item['delta'])}; "
+        f"so many trials could have shown at most {item['most']:.1f}{loud}"
+    )
+
+
+def experiments(item: Facts) -> list[str]:
+    """How an observer looked, experiment by experiment."""
+    return [
+        f"{NAMES[each['kind']]}: {each['what']}; ε ≥ {int(each['epsilon'] * 100) / 100:.2f} "
+        f"({each['hits']} right, {each['misses']} wrong of {each['trials']} trials judged)"
+        for each in item["experiments"]
+    ]
+
+
+def verdict(facts: Facts) -> str:
+    """What to make of it."""
+    exceeded = [item for item in facts["findings"] if item["exceeded"]]
+    if any(item["proved"] for item in exceeded):
+        return DEFECT
+    return CAUGHT if exceeded else MEANING
+
+
+def bar_text(lower: float, upper: float, scale: float) -> str:
+    """A bar of characters: the lower bound filled, the upper one a line.
+
+    >>> bar_text(1.0, 4.0, 4.0)
+    '██████████······························┃'
+    >>> bar_text(2.0, 1.0, 2.0)
+    '██████████┃██████████████████████████████'
+    """
+    filled = round(_BAR * min(1.0, lower / scale))
+    marks = ["█"] * filled + ["·"] * (_BAR - filled)
+    line = round(_BAR * min(1.0, upper / scale))
+    cells = [*marks[:line], "┃", *(mark if mark == "█" else " " for mark in marks[line:])]
+    return "".join(cells).rstrip()
+
+
+def audit_picture(findings: Sequence[Facts]) -> Markup:
+    """One bar an observer as SVG, in the colours of the page.
+
+    >>> "server" in audit_picture([{"observer": "server", "unit": "record", "lower": 0.3, "upper": 1.0,
+    ...     "proved": True, "exceeded": False}])
+    True
+    """
+    if not findings:
+        return Markup("")
+    width, row, left, right = 640.0, 40.0, 8.0, 70.0
+    scale = max(max(item["upper"], item["lower"]) for item in findings) or 1.0
+    room = width - left - right
+    drawn = []
+    for number, item in enumerate(findings):
+        top = number * row
+        lower, upper = (left + room * item[key] / scale for key in ("lower", "upper"))
+        kind = "shown over" if item["exceeded"] else "shown"
+        lower_text = f"{int(item['lower'] * 100) / 100:.2f}"
+        drawn.append(
+            f'<text x="{left:g}" y="{top + 13:g}">{escape(item["observer"])}, {escape(item["unit"])}: '
+            f"shown ≥ {lower_text}, {'proved' if item['proved'] else 'claimed'} ≤ {epsilon_text(item['upper'])}</text>"
+            f'<rect class="room" x="{left:g}" y="{top + 19:g}" width="{upper - left:.1f}" height="12"/>'
+            f'<rect class="{kind}" x="{left:g}" y="{top + 19:g}" width="{lower - left:.1f}" height="12"/>'
+            f'<line class="proved" x1="{upper:.1f}" x2="{upper:.1f}" y1="{top + 15:g}" y2="{top + 35:g}"/>'
+        )
+    return Markup(
+        f'<svg class="picture wide" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {len(findings) * row:g}" '
+        f'role="img" aria-label="what was shown against what is proved">{"".join(drawn)}</svg>'
+    )
+
+
+STYLE = (
+    "text{font:12px system-ui,sans-serif;fill:#5a6478}.room{fill:#dde2eb}.shown{fill:#2f6db5}.over{fill:#a8322a}"
+    ".proved{stroke:#b5602f;stroke-width:2}"
+)
+
+
+def audit_drawing(findings: Sequence[Facts]) -> str:
+    """The picture as a file of its own, with colours in it."""
+    return str(audit_picture(findings)).replace(">", f"><style>{STYLE}</style>", 1)
+
+
+def audit_section(audit: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What the page of a run needs of an audit."""
+    if audit is None:
+        return None
+    return {
+        **audit,
+        "picture": audit_picture(audit["findings"]),
+        "lines": [{"about": item["about"], "told": told(item)} for item in audit["findings"]],
+        "verdict": verdict(audit),
+        "bad": any(item["exceeded"] and item["proved"] for item in audit["findings"]),
+    }
