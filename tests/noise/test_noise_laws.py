@@ -88,20 +88,6 @@ def test_a_wide_discrete_laplace_looks_laplace():
     assert chi_square_of_quantiles(draws, lambda p: 2.0**30 * stats.laplace.ppf(p)) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("parts", [2, 8])
-def test_the_parts_of_a_skellam_sum_to_the_whole(parts):
-    part = SkellamNoise(Fraction(1000)).part(parts)
-    draws = sum(part.draw(DRAWS // 2, SystemRandomness()) for _ in range(parts))
-    assert chi_square(draws, skellam(1000), 300) > FALSE_ALARM
-
-
-@pytest.mark.parametrize("parts", [2, 5])
-def test_polya_differences_sum_to_a_discrete_laplace(parts):
-    part = DiscreteLaplaceNoise(Fraction(20)).part(parts)
-    draws = sum(part.draw(DRAWS // 2, SystemRandomness()) for _ in range(parts))
-    assert chi_square(draws, discrete_laplace(20), 400) > FALSE_ALARM
-
-
 def test_parts_of_parts_are_parts():
     assert SkellamNoise(Fraction(6)).part(2).part(3) == SkellamNoise(Fraction(1))
     assert PolyaNoise(Fraction(5), Fraction(1, 2)).part(3) == PolyaNoise(Fraction(5), Fraction(1, 6))
