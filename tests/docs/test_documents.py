@@ -1,21 +1,19 @@
 """What the documents say is there is there, and what they say runs runs.
 
-A fence marked `python` is run, in order, in one namespace per page; a fence marked `text output` after it is
-what it prints. A fence marked `python` and a path is an excerpt of that file, `...` standing for lines left out.
-A fence marked `toml` whose first line is a file's name in a comment is that file.
+How a page is written so that its snippets and commands are run and their output compared: tests/docs/fences.py.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
-from dataclasses import dataclass
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 import typer
+from fences import ROOT, fences, perform, prose, says, silent_screen
+from stages import STAGES
 
 import colonnade.errors
 from colonnade import Federation, Schema, Table
@@ -24,7 +22,6 @@ from colonnade.errors import ColonnadeError
 from colonnade.learn.jobs import Job
 from colonnade.learn.party_files import PartyFile
 
-ROOT = Path(__file__).parents[2]
 FRONT = ("README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PAGES = (*(ROOT / name for name in FRONT), *sorted((ROOT / "docs").rglob("*.md")))
 CODE = sorted(
@@ -33,30 +30,9 @@ CODE = sorted(
     for path in (ROOT / folder).rglob("*.py")
     if path.is_file()
 )
-FENCE = re.compile(r"^```(?P<kind>\w*) ?(?P<rest>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FILE = re.compile(r"^(?:docs|src|tests|benchmarks)/[\w./-]*\w(?:::\w+)?$")
-
-
-@dataclass(frozen=True)
-class Fence:
-    kind: str
-    rest: str
-    text: str
-    line: int
-
-
-def fences(page: Path) -> list[Fence]:
-    text = page.read_text(encoding="utf-8")
-    return [
-        Fence(found["kind"], found["rest"].strip(), found["text"], text[: found.start()].count("\n") + 2)
-        for found in FENCE.finditer(text)
-    ]
-
-
-def prose(page: Path) -> str:
-    return FENCE.sub("", page.read_text(encoding="utf-8"))
 
 
 def name_of(path: Path) -> str:
@@ -82,21 +58,114 @@ def small_federation() -> Federation:
     return Federation([shop, club], budget=(8.0, 1e-5))
 
 
-@pytest.mark.parametrize(
-    "page", fenced("python", False, tuple(p for p in PAGES if p.parent in (ROOT, ROOT / "docs"))), ids=name_of
+# Commands that pages show and tests do not run, each with the reason and with what runs it instead.
+NOT_RUN = (
+    (
+        r"make (demo|demo-federation|test|check|format|docs|bench|reproduce|coverage)\b",
+        "CI and people run these",
+    ),
+    (r"pip install", "sets an environment up, which takes the network"),
+    (r"colonnade attack ", "half a minute of exponentiations: tests/cli/test_cli_attack.py"),
+    (r"colonnade (federation|party|job|doctor) ", "needs several machines: tests/cli/test_cli_federation.py"),
 )
-def test_every_python_snippet_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+# Commands that are run in a shorter form, or on the folder of the stage that they are about.
+RUN_AS = {
+    "colonnade compare demo-run/job.toml --epsilons 0.1,1,10 --seeds 5": "colonnade compare demo-run/job.toml "
+    "--epsilons 1 --seeds 1 --methods moments,central",
+    "colonnade compare job.toml --epsilons 0.1,1,10": "colonnade compare public/job.toml --epsilons 0.1,1,10 "
+    "--methods moments,central --seeds 1",
+    "colonnade predict runs/first visits.toml": "colonnade predict runs/first visits.toml "
+    "--party new/bank.toml --party new/insurer.toml",
+}
+# Fences of commands that are shown only. The number of lines is held, so that none hides among them.
+SHOWN = {"docs/tutorial.md": (3, "sets an environment up, which takes the network")}
+PERFORMED = [
+    page for page in PAGES if any(f.kind in ("python", "sh") and f.file is None for f in fences(page))
+]
+
+
+def not_run(command: str) -> bool:
+    return any(re.match(pattern, command) for pattern, _ in NOT_RUN)
+
+
+def follow(page: Path) -> tuple[int, int]:
+    """Perform a page in the current folder; how many snippets and commands ran, how many outputs were compared."""
     names: dict[str, object] = {"federation": small_federation()}
-    printed = ""
+    printed, ran, compared = "", 0, 0
     for fence in fences(page):
-        if fence.kind == "python" and not fence.rest:
-            screen = io.StringIO()
-            with contextlib.redirect_stdout(screen):
-                exec(compile(fence.text, f"{name_of(page)}, line {fence.line}", "exec"), names)
-            printed = screen.getvalue()
+        where = f"{name_of(page)}, line {fence.line}"
+        if fence.file is not None:
+            Path(fence.file).write_text(fence.text, encoding="utf-8")
+        elif fence.kind == "python" and not fence.rest:
+            with silent_screen() as (screen, _):
+                exec(compile(fence.text, where, "exec"), names)
+            printed, ran = screen.getvalue(), ran + 1
+        elif fence.kind == "sh":
+            said = [perform(RUN_AS.get(line, line)) for line in fence.commands if not not_run(line)]
+            ends = [one.code for one in said]
+            wanted = int(fence.rest.removeprefix("exits ")) if fence.rest else 0
+            assert ends[-1:] in ([], [wanted]) and not any(ends[:-1]), f"{where}: {[one.err for one in said]}"
+            printed = "".join(one.out + (one.err if one.code else "") for one in said)
+            ran += len(said)
         elif (fence.kind, fence.rest) == ("text", "output"):
-            assert printed == fence.text, f"{name_of(page)}, line {fence.line}"
+            assert says(printed, fence.text), (
+                f"{where}: the page shows\n{fence.text}\nbut this was printed\n{printed}"
+            )
+            compared += 1
+    return ran, compared
+
+
+@pytest.mark.parametrize("page", PERFORMED, ids=name_of)
+def test_every_snippet_and_command_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    STAGES.get(name_of(page), lambda: None)()
+    follow(page)
+
+
+def test_this_performance_would_notice_another_output_and_a_command_that_fails(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("test_documents.ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    right = "```python\nprint(1)\n```\n```text output\n1\n```\n```sh\ncolonnade --version # says it\n```\n"
+    page.write_text(right, encoding="utf-8")
+    assert follow(page) == (2, 1)
+    for wrong in (right.replace("output\n1", "output\n2"), right.replace("--version", "dance")):
+        page.write_text(wrong, encoding="utf-8")
+        with pytest.raises(AssertionError):
+            follow(page)
+    page.write_text(
+        "```sh exits 2\ncolonnade dance\n```\n```text output\n…dance…\n…\n```\n", encoding="utf-8"
+    )
+    assert follow(page) == (1, 1)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_command_hides_in_a_fence_that_is_not_run(page):
+    looks = re.compile(r"^(?:\$ )?(?:colonnade|make|python3?|pip|\.venv/bin/\w+) [\w./-]", re.MULTILINE)
+    hidden = [
+        f.line for f in fences(page) if f.kind in ("", "text", "bash", "shell") and looks.search(f.text)
+    ]
+    assert hidden == [], "commands belong into a fence marked sh"
+    lines = sum(len(f.commands) for f in fences(page) if f.kind == "console")
+    assert lines == SHOWN.get(name_of(page), (0, ""))[0], "a fence marked console needs a reason in SHOWN"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_fence_says_what_it_is(page):
+    kinds = {"python", "sh", "console", "text", "toml", "csv", "json", "sql", "yaml"}
+    assert [fence.line for fence in fences(page) if fence.kind not in kinds] == []
+    for fence in fences(page):
+        if fence.kind == "toml":
+            tomllib.loads(fence.text)
+
+
+def test_the_lists_of_what_is_not_run_name_what_pages_show():
+    shown = [
+        line for page in PAGES for fence in fences(page) if fence.kind == "sh" for line in fence.commands
+    ]
+    assert [pattern for pattern, _ in NOT_RUN if not any(re.match(pattern, line) for line in shown)] == []
+    assert [command for command in RUN_AS if command not in shown] == []
 
 
 @pytest.mark.parametrize("page", fenced("python", True), ids=name_of)
@@ -112,9 +181,8 @@ def test_every_file_that_the_readme_shows_is_one_that_the_program_reads(tmp_path
     shown = {}
     for fence in fences(ROOT / "README.md"):
         if fence.kind == "toml":
-            first = fence.text.splitlines()[0]
-            shown[first.removeprefix("# ")] = fence.text
-            (tmp_path / first.removeprefix("# ")).write_text(fence.text, encoding="utf-8")
+            shown[fence.file] = fence.text
+            (tmp_path / fence.file).write_text(fence.text, encoding="utf-8")
     assert set(shown) == {"job.toml", "bank.toml", "bank.schema.toml"}
     job = Job.load(tmp_path / "job.toml")
     party = PartyFile.load(tmp_path / "bank.toml")

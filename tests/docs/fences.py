@@ -1,0 +1,124 @@
+"""How a page is written so that what it shows is run, and its output compared.
+
+A page is performed from top to bottom in an empty folder. Its fences say what they are:
+
+- `python`: run, in one namespace for the page. The name `federation` is there (a shop and a club with 3,000 people).
+- `python` and a path: an excerpt of that file; `...` on a line of its own stands for lines left out.
+- `toml`, `csv` or `json` and a name: that file is written. A `toml` fence without a name whose first line is
+  `# name.toml` is that file too; any other one must at least parse.
+- `sh`: every line is a command that is run: `colonnade …`, `python path/of/a/script.py …` from the top of the
+  repository, `mkdir -p`, `cd`. What follows ` #` is a remark. `sh exits 3` says which exit code its last command has.
+- `text output`: what the `python` or `sh` fence before it printed (for `sh exits …` also what it said on the other
+  stream). `…` stands for anything on its line, on a line of its own for any lines.
+- `text` and another word, or nothing: a picture or a file to look at. Commands do not belong there.
+- `console`: commands that are shown and not run. Each must be on the list `SHOWN` in tests/docs/test_documents.py
+  with the reason.
+
+A command that cannot be run in a test, because it needs another machine, runs for hours or is what runs the tests, is
+on the list `NOT_RUN` there; one that would take long is run with the words that `SHORTENED` adds. A page whose
+commands need files that it does not write has a stage in tests/docs/stages.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from colonnade.cli.app import run
+
+ROOT = Path(__file__).parents[2]
+FENCE = re.compile(r"^```(?P<kind>\w*) ?(?P<rest>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+WRITTEN = ("toml", "csv", "json")
+
+
+@dataclass(frozen=True)
+class Fence:
+    """One fence of a page: its language, what follows that, its lines, and where they begin."""
+
+    kind: str
+    rest: str
+    text: str
+    line: int
+
+    @property
+    def file(self) -> str | None:
+        """The file that this fence is, if it is one."""
+        if self.kind not in WRITTEN:
+            return None
+        first = re.match(r"# ([\w.-]+\.toml)\n", self.text)
+        return self.rest or (first[1] if first else None)
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands of a fence, without remarks."""
+        lines = (re.split(r"(?:^|\s)#", line)[0].strip() for line in self.text.splitlines())
+        return [line for line in lines if line]
+
+
+def fences(page: Path) -> list[Fence]:
+    """The fences of a page in order."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Fence(found["kind"], found["rest"].strip(), found["text"], text[: found.start()].count("\n") + 2)
+        for found in FENCE.finditer(text)
+    ]
+
+
+def prose(page: Path) -> str:
+    """A page without its fences."""
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def says(printed: str, shown: str) -> bool:
+    """Whether a text is what a page shows; an ellipsis on a line of its own stands for any lines, or none."""
+    whole = re.escape(shown.strip("\n"))
+    whole = re.sub(r"(?:^|(?<=\n))…(?:\\\n|$)", lambda _: "(?:.*\n)*?", whole)
+    whole = whole.replace("…", ".*")
+    return re.fullmatch(f"{whole}\n*", printed) is not None
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said on its two streams, and how it ended."""
+
+    out: str
+    err: str
+    code: int
+
+
+@contextlib.contextmanager
+def silent_screen() -> Iterator[tuple[io.StringIO, io.StringIO]]:
+    """Both streams of this process, caught."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        yield out, err
+
+
+def perform(command: str) -> Said:
+    """Run one command of a page in the current folder."""
+    program, *words = shlex.split(command)
+    if program == "colonnade":
+        with silent_screen() as (out, err):
+            code = run(words)
+        return Said(out.getvalue(), err.getvalue(), code)
+    if program == "cd":
+        os.chdir(words[0])
+        return Said("", "", 0)
+    if program == "mkdir":
+        Path(words[-1]).mkdir(parents=True, exist_ok="-p" in words)
+        return Said("", "", 0)
+    if program != "python":
+        raise ValueError(f"{command}: pages run colonnade, python, cd and mkdir; see tests/docs/fences.py")
+    script, *rest = words
+    done = subprocess.run(
+        [sys.executable, str(ROOT / script), *rest], capture_output=True, text=True, check=False
+    )
+    return Said(done.stdout, done.stderr, done.returncode)

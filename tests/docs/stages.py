@@ -1,0 +1,64 @@
+"""Files that the commands of a page need and that the page does not write: small, made up, and about nobody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from fences import ROOT, fences, perform
+
+INSURER_SCHEMA = """
+id = "person"
+columns.claims = {kind = "numeric", low = 0, high = 5}
+"""
+INSURER = """
+party = "insurer"
+data = "insurer.csv"
+schema = "insurer.schema.toml"
+dataset = "claims 2026"
+ledger = "insurer.ledger"
+
+[[budget]]
+epsilon = 4.0
+delta = 1e-6
+"""
+
+
+def tables(folder: Path, *, people: int = 400, first: int = 0) -> None:
+    """A bank's and an insurer's export."""
+    rng = np.random.default_rng(first)
+    income, claims = rng.uniform(0, 100_000, people), rng.poisson(1.0, people)
+    repaid = np.where(income - 10_000 * claims > 30_000, "yes", "no")
+    job = rng.choice(["employed", "self-employed", "retired"], people)
+    ids = range(first, first + people)
+    rows = [f"{i},{x:.0f},{j},{y}" for i, x, j, y in zip(ids, income, job, repaid, strict=True)]
+    (folder / "bank.csv").write_text("\n".join(["customer,income,employment,repaid", *rows, ""]))
+    rows = [f"{i},{k}" for i, k in zip(ids, claims, strict=True)]
+    (folder / "insurer.csv").write_text("\n".join(["person,claims", *rows, ""]))
+
+
+def readme() -> None:
+    """The folder that the README's list of commands is about, with another for those that want public data."""
+    shown = {fence.file: fence.text for fence in fences(ROOT / "README.md") if fence.file}
+    for folder in (Path(), Path("public"), Path("new")):
+        folder.mkdir(exist_ok=True)
+        tables(folder, first=0 if folder.name != "new" else 1000)
+        public = "public = true\n" if folder.name else ""
+        for name, text in {**shown, "insurer.toml": INSURER, "insurer.schema.toml": INSURER_SCHEMA}.items():
+            own = name in ("bank.toml", "insurer.toml")
+            (folder / name).write_text((public if own else "") + text, encoding="utf-8")
+    Path("visits.toml").write_text(shown["job.toml"], encoding="utf-8")
+
+
+def trained() -> None:
+    """The same after a run, so that ledgers have something to say."""
+    readme()
+    said = perform("colonnade train job.toml --output runs/first")
+    if said.code:
+        raise ValueError(said.err)
+
+
+STAGES = {
+    "README.md": readme,
+    "docs/two-organisations.md": trained,
+}
