@@ -118,7 +118,9 @@ def _source(data: str, sql: str | None, password_env: str | None) -> Source:
         return source_from_data(data, Path(), where="DATA", error=InputError)
     document = Document.load(data)
     where = document.where(("data",))
-    return source_from_data(document.data.get("data"), Path(data).parent, where=where, error=InputError)
+    return source_from_data(
+        document.data.get("data"), Path(data).parent, where=where, document=document, error=InputError
+    )
 
 
 def _write(output: Path, text: str) -> None:

@@ -137,6 +137,8 @@ class Document:
                 found = table + _keys(assignment[1])
             else:
                 continue
+            # A header such as [columns.age] also is the first place of the table [columns].
+            found = found[: len(wanted)]
             if len(found) > depth and found == wanted[: len(found)]:
                 best, depth = number, len(found)
         return best
@@ -171,7 +173,9 @@ def check(
         # A misspelt key also shows as a missing one; the misspelling is what the reader can find in the file.
         first = min(found, key=lambda one: one["type"] != "extra_forbidden")
     path, valid, wanted = _walk(form, first["loc"])
-    if first["type"] in ("union_tag_not_found", "union_tag_invalid"):
+    if first["type"] == "union_tag_not_found":
+        first, path, valid = _tag_misspelt(first, path, wanted)
+    elif first["type"] == "union_tag_invalid":
         path = (*path, "kind")
     place = (
         document.where((*prefix, *path))
@@ -268,6 +272,18 @@ def _sentence(wrong: ErrorDetails, path: tuple[str | int, ...], valid: tuple[str
                 if text[:6] == "should"
                 else f"found {shown(found)}: {text}."
             )
+
+
+def _tag_misspelt(
+    wrong: ErrorDetails, path: tuple[str | int, ...], wanted: Any
+) -> tuple[ErrorDetails, tuple[str | int, ...], tuple[str, ...]]:
+    """Where `kind` is missing because it was misspelt, the misspelling is the mistake."""
+    given = wrong["input"] if isinstance(wrong["input"], Mapping) else {}
+    fields = {name for model in _members(wanted) for name in getattr(model, "model_fields", {})}
+    meant = [key for key in given if key not in fields and nearest("kind", [str(key)])]
+    if not meant:
+        return wrong, (*path, "kind"), ()
+    return {**wrong, "type": "extra_forbidden"}, (*path, meant[0]), ("kind",)
 
 
 def _walk(

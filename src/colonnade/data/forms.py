@@ -16,6 +16,7 @@ from colonnade.data.columns import (
     DateColumn,
     NumericColumn,
 )
+from colonnade.data.declaring import nearest
 from colonnade.data.derived import MISSING, moment_of
 from colonnade.data.documents import Form, check
 from colonnade.data.feature_maps import FeatureMap
@@ -53,7 +54,9 @@ def _policy(value: object) -> object:
         return None
     if value == "category":
         return {"own_category": True}
-    raise ValueError('write "refuse", "category" or {value = …}')
+    raise ValueError(
+        'write "refuse", "category" or {value = …}' + nearest(str(value), ("refuse", "category"))
+    )
 
 
 _Policy = Annotated[_Missing | None, BeforeValidator(_policy)]

@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from colonnade.data.documents import Form, check
-from colonnade.errors import InputError, JobError
+from colonnade.data.documents import Document, Form, check, shown
+from colonnade.errors import InputError, JobError, WrongType
 
 _POSTGRESQL = ("postgresql", "postgres")
 
@@ -127,9 +127,16 @@ class _SqlForm(Form):
 
 
 def source_from_data(
-    value: object, folder: Path, *, where: str = "data", error: type[InputError] = JobError
+    value: object,
+    folder: Path,
+    *,
+    where: str = "data",
+    document: Document | None = None,
+    error: type[InputError] = JobError,
 ) -> Source:
     """The source that a party file's `data` names; paths are relative to `folder`, `where` begins messages.
+
+    `document` is the file in which it stands, if it stands in one.
 
     >>> source_from_data("bank.csv", Path("bank"))
     FileSource(path=PosixPath('bank/bank.csv'))
@@ -139,15 +146,21 @@ def source_from_data(
     if isinstance(value, str) and value:
         return FileSource(folder / value)
     if not isinstance(value, Mapping):
-        raise error(f'{where}: name a file, or write {{sql = "select …", database = "bank.duckdb"}}.')
-    form = check(_SqlForm, dict(value), name=where)
+        raise WrongType(
+            f'{where}: found {shown(value)}; name a file, or write {{sql = "select …", database = "bank.duckdb"}}.'
+        )
+    form = check(_SqlForm, dict(value), name=where, document=document, prefix=("data",))
     sql = form.sql.strip().rstrip(";").strip()
     if not sql:
-        raise error(f"{where}, sql: the query is empty.")
+        raise error(f"{_place('sql', where, document)}: the query is empty.")
     try:
         return _database(sql, form, folder)
     except JobError as wrong:
-        raise error(f"{where}, database: {wrong}") from None
+        raise error(f"{_place('database', where, document)}: {wrong}") from None
+
+
+def _place(field: str, where: str, document: Document | None) -> str:
+    return f"{where}, {field}" if document is None else document.where(("data", field))
 
 
 def _database(sql: str, form: Any, folder: Path) -> Source:

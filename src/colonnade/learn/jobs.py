@@ -15,7 +15,8 @@ Where a party's data lies and how much it is willing to lose stands in its own f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ class Job:
         try:
             job.group()
         except PlanError as error:
-            raise PlanError(f"{document.where(())}: {error}") from None
+            raise type(error)(f"{document.where((_amiss(job),))}: {error}") from None
         return job
 
     @property
@@ -150,6 +151,19 @@ class Job:
         )
 
 
+def _amiss(job: Job) -> str:
+    """The field without which the group would be one; the parties themselves if there is none."""
+    for field, without in (
+        ("threshold", replace(job, threshold=None)),
+        ("keepers", replace(job, keepers=None)),
+        ("server", replace(job, server="server")),
+    ):
+        with suppress(PlanError):
+            without.group()
+            return field
+    return "parties"
+
+
 def _check_numbers(form: _JobForm, document: Document) -> None:
     """Refuse numbers that no plan could use, with the line they stand on."""
     for field, value, fits, limit in (
@@ -162,6 +176,7 @@ def _check_numbers(form: _JobForm, document: Document) -> None:
             LEAST_GAMMA_NEAREST <= form.gamma <= MOST_GAMMA,
             f"between {LEAST_GAMMA_NEAREST} and {MOST_GAMMA}; leave it out for {DEFAULT_GAMMA}",
         ),
+        ("timeout", form.timeout, form.timeout > 0, "a number of seconds greater than 0"),
         ("components", form.components, form.components is None or form.components > 0, "at least 1"),
         (
             "components",

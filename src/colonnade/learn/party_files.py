@@ -29,19 +29,26 @@ from colonnade.data.schema import Schema
 from colonnade.data.sources import Source, source_from_data
 from colonnade.data.table import Table
 from colonnade.errors import (
+    DataMissing,
     FileMissing,
     InputError,
     JobError,
     LabelMismatch,
     LedgerError,
+    LedgerMissing,
     OutOfRange,
     PartyMismatch,
+    UnknownChoice,
 )
 from colonnade.learn.federation import Federation
 from colonnade.learn.jobs import Job
 from colonnade.ledger import Ledger
-from colonnade.ledger.budget import Budget, named_pattern
+from colonnade.ledger.budget import Account, Budget, named_pattern
 from colonnade.ledger.ledger import PATIENCE
+from colonnade.protocols.intersection import MOST_IDS
+
+_UNITS = ("record", "record-replaced", "others-part", "own-part:", "columns:", "*")
+_OBSERVERS = ("server", "reader", "party:", "coalition:", "*")
 
 
 class _BudgetForm(Form):
@@ -75,9 +82,9 @@ class PartyFile:
     ids that peers are shown when people are matched: at least the true one, which it hides. `patience` is how many
     seconds to wait for another process that holds the ledger.
 
-    >>> PartyFile.load("no such folder/bank.toml")
+    >>> PartyFile.load("nowhere/bank.toml")
     Traceback (most recent call last):
-    colonnade.errors.FileMissing: no such folder/bank.toml does not exist. The folder no such folder does not exist either.
+    colonnade.errors.FileMissing: nowhere/bank.toml does not exist. The folder nowhere does not exist either.
     """
 
     path: Path
@@ -97,6 +104,11 @@ class PartyFile:
         path = Path(path)
         document = Document.load(path)
         form = document.check(_PartyForm)
+        if form.shown_ids is not None and not 0 < form.shown_ids <= MOST_IDS:
+            raise OutOfRange(
+                f"{document.where(('shown_ids',))}: found {form.shown_ids!r}; it must be at least the number of ids "
+                f"and at most {MOST_IDS}."
+            )
         if not form.patience >= 0:
             raise OutOfRange(
                 f"{document.where(('patience',))}: found {form.patience!r}; it must be a number of seconds."
@@ -105,7 +117,7 @@ class PartyFile:
         return cls(
             path=path,
             party=form.party,
-            data=source_from_data(form.data, folder, where=document.where(("data",))),
+            data=source_from_data(form.data, folder, where=document.where(("data",)), document=document),
             schema=folder / str(form.schema),
             dataset=form.dataset,
             ledger=folder / form.ledger,
@@ -117,10 +129,25 @@ class PartyFile:
 
     def table(self) -> Table:
         """This party's rows under its schema."""
-        return Table(self.party, self.data, Schema.load(self.schema))
+        try:
+            schema = Schema.load(self.schema)
+        except FileMissing as error:
+            raise FileMissing(f"{self._where('schema')}: {error}") from None
+        try:
+            return Table(self.party, self.data, schema)
+        except DataMissing as error:
+            raise DataMissing(f"{self._where('data')}: {error}") from None
+
+    def _where(self, field: str) -> str:
+        return Document.load(self.path).where((field,))
 
     def open_ledger(self) -> Ledger:
         """This party's ledger, made if there is none, with the budgets of this file in force."""
+        if not self.ledger.parent.is_dir():
+            raise LedgerMissing(
+                f"{self._where('ledger')}: the folder {self.ledger.parent} does not exist, so no ledger can be there. "
+                "Make it, or correct the path."
+            )
         ledger = (
             Ledger.open(self.ledger, patience=self.patience)
             if self.ledger.exists()
@@ -197,15 +224,38 @@ def _budgets(form: _PartyForm, document: Document) -> tuple[Budget, ...]:
         )
     budgets: dict[object, Budget] = {}
     for number, item in enumerate(form.budget):
-        try:
-            account = named_pattern(form.dataset, item.unit, item.observer)
-            budget = Budget(account, epsilon=item.epsilon, delta=item.delta)
-        except InputError as error:
-            raise JobError(f"{document.where(('budget', number))}: {error}") from None
+        account = _account(form.dataset, item, document=document, number=number)
+        for field, value, fits, limit in (
+            ("epsilon", item.epsilon, item.epsilon > 0, "greater than 0"),
+            ("delta", item.delta, 0 < item.delta < 1, "between 0 and 1, well below one over the rows"),
+        ):
+            if not fits:
+                place = document.where(("budget", number, field))
+                raise OutOfRange(f"{place}: found {value!r}; a budget's {field} must be {limit}.")
+        budget = Budget(account, epsilon=item.epsilon, delta=item.delta)
         if account in budgets:
             raise JobError(f"{document.where(('budget', number))}: {account} has two budgets. Keep one.")
         budgets[account] = budget
     return tuple(budgets.values())
+
+
+def _account(dataset: str, item: _BudgetForm, *, document: Document, number: int) -> Account:
+    """Whom a budget is for; a unit or an observer that there is not is told with the nearest one."""
+    if not dataset:
+        raise JobError(
+            f"{document.where(('dataset',))}: the data set has no name. Budgets and ledgers are per data set."
+        )
+    for field, unit, observer, choices in (
+        ("unit", item.unit, "*", _UNITS),
+        ("observer", item.unit, item.observer, _OBSERVERS),
+    ):
+        try:
+            account = named_pattern(dataset, unit, observer)
+        except InputError as error:
+            place = document.where(("budget", number, field))
+            found = str(getattr(item, field))
+            raise UnknownChoice(f"{place}: {error}.{nearest(found, choices)}") from None
+    return account
 
 
 def _beside(job: Job, party: str) -> PartyFile:

@@ -21,14 +21,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form
-from colonnade.errors import JobError, OutOfRange, PolicyRefused
+from colonnade.errors import OutOfRange, PolicyRefused, UnknownChoice
 from colonnade.learn.jobs import Job
+from colonnade.learn.methods import METHODS
 from colonnade.ledger import Ledger, Release
 from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.observers import parse_observer
 
 ANY = "*"
+OBSERVERS = ("server", "reader", "party:*", "coalition:*")
 
 
 class _PolicyForm(Form):
@@ -81,9 +84,18 @@ class Policy:
                 try:
                     parse_observer(observer)
                 except ValueError as error:
-                    raise JobError(f"{where}: {error}.") from None
+                    raise UnknownChoice(f"{where}: {error}.{nearest(observer, OBSERVERS)}") from None
             elif observer not in (ANY, "party:*", "coalition:*"):
-                raise JobError(f"{where}: patterns are '*', 'party:*' and 'coalition:*'.")
+                raise UnknownChoice(
+                    f"{where}: found {observer!r}; patterns are '*', 'party:*' and 'coalition:*'."
+                    f"{nearest(observer, OBSERVERS)}"
+                )
+        for number, method in enumerate(form.methods):
+            if method not in METHODS:
+                raise UnknownChoice(
+                    f"{document.where(('methods', number))}: no method is called {method!r}; there are "
+                    f"{', '.join(METHODS)}.{nearest(method, METHODS)}"
+                )
         return cls(
             document.name,
             tuple(form.methods),

@@ -1,0 +1,493 @@
+"""Everything a person can type wrongly in job, schema, party and policy files, tried systematically.
+
+A rich set of valid files is taken apart line by line: every key is misspelt, every word of a choice, every number is
+made something else, every path points nowhere, every needed line is deleted or doubled. Each time the message has to
+name file, line, field and value, and the nearest choice where there is one; nothing is run, written or charged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from cli_project import Project, write_project
+
+from colonnade.cli.app import run
+from colonnade.cli.screen import complain
+from colonnade.data.schema import Schema
+from colonnade.errors import ColonnadeError
+from colonnade.learn.jobs import Job
+from colonnade.learn.party_files import PartyFile, federation_of, party_files
+from colonnade.learn.policy import Policy
+
+PASSWORD = "hunter2"
+JOB = """name = "Default risk"
+task = "classification"
+method = "functional"
+parties = ["bank", "insurer"]
+active = "bank"
+server = "server"
+threshold = 1
+epsilon = 1.0
+delta = 1e-5
+accepted_delta = 1e-5
+alignment = "auto"
+timeout = 600.0
+
+[options]
+domain = "ball"
+noise = "skellam"
+"""
+PARTY = """party = "bank"
+data = "bank.csv"
+schema = "bank.schema.toml"
+dataset = "customers"
+ledger = "bank.ledger"
+public = false
+shown_ids = 500
+patience = 0.2
+
+[[budget]]
+epsilon = 4.0
+delta = 1e-5
+
+[[budget]]
+epsilon = 2.0
+delta = 1e-5
+unit = "record"
+observer = "server"
+"""
+QUERY = """party = "bank"
+schema = "bank.schema.toml"
+dataset = "customers"
+ledger = "bank.ledger"
+
+[data]
+sql = "select * from customers"
+database = "bank.duckdb"
+
+[[budget]]
+epsilon = 4.0
+delta = 1e-5
+"""
+SCHEMA = """id = "customer"
+
+[columns.age]
+kind = "numeric"
+low = 18
+high = 90
+transform = "none"
+missing = {value = 40}
+
+[columns.since]
+kind = "date"
+low = 2000-01-01
+high = 2020-12-31
+
+[columns.income]
+kind = "bins"
+edges = [0, 10, 20]
+missing = "category"
+
+[columns.smoker]
+kind = "binary"
+values = ["no", "yes"]
+case = "lower"
+unicode = "exact"
+trim = true
+
+[columns.job]
+kind = "categorical"
+categories = ["clerk", "farmer", "nurse"]
+other = "nurse"
+
+[label]
+column = "risk"
+kind = "classes"
+classes = ["low", "high"]
+
+[map]
+kind = "random-relu"
+features = 8
+seed = 7
+origin = "middle"
+columns = ["age", "income"]
+"""
+POLICY = """methods = ["moments", "functional"]
+parties = ["insurer"]
+delta = 1e-5
+
+[epsilon]
+server = 1.0
+reader = 1.0
+"party:*" = 2.0
+"""
+FILES = {
+    "job.toml": JOB,
+    "bank.toml": PARTY,
+    "query.toml": QUERY,
+    "bank.schema.toml": SCHEMA,
+    "policy.toml": POLICY,
+}
+# Keys that a file can do without.
+OPTIONAL = {
+    "job.toml": {
+        "method",
+        "active",
+        "server",
+        "threshold",
+        "delta",
+        "accepted_delta",
+        "alignment",
+        "timeout",
+        "domain",
+        "noise",
+    },
+    "bank.toml": {"public", "shown_ids", "patience", "unit", "observer"},
+    "query.toml": set(),
+    "bank.schema.toml": {"transform", "missing", "case", "unicode", "trim", "other", "origin", "columns"},
+    "policy.toml": {"server", "reader", '"party:*"'},
+}
+CHOICES = {
+    "classification": "clasification",
+    "functional": "functoinal",
+    "auto": "autto",
+    "ball": "bal",
+    "skellam": "skelam",
+    "record": "recrod",
+    "numeric": "numreic",
+    "date": "dat",
+    "bins": "bin",
+    "binary": "binnary",
+    "categorical": "categoric",
+    "classes": "clases",
+    "lower": "lowr",
+    "exact": "exakt",
+    "none": "nne",
+    "category": "categry",
+    "random-relu": "random-rellu",
+    "middle": "midle",
+    "moments": "momnts",
+}
+# Numbers that may be any finite number of their type as far as the file alone says.
+ANY_NUMBER = {"low", "high", "missing", "edges", "seed"}
+NUMBER = re.compile(r"(?<![\w\"'-])-?\d+(?:\.\d+)?(?:e-?\d+)?(?![\w\"-])")
+ASSIGNMENT = re.compile(r'^("[^"]*"|[\w-]+) = (.*)$')
+HEADER = re.compile(r"^\[\[?([\w.]+)\]\]?$")
+
+
+class Mutation(NamedTuple):
+    file: str
+    text: str | bytes
+    line: int | None
+    pieces: tuple[str, ...]
+    what: str
+
+
+def changed(file: str, number: int, line: str | None) -> str:
+    """The file with one line replaced, deleted if it is None."""
+    lines = FILES[file].splitlines()
+    lines[number - 1 : number] = [] if line is None else line.split("\n")
+    return "\n".join(lines) + "\n"
+
+
+def lines(file: str) -> Iterator[tuple[int, str, str]]:
+    for number, line in enumerate(FILES[file].splitlines(), start=1):
+        if found := ASSIGNMENT.match(line):
+            yield number, found[1], found[2]
+
+
+def misspelt(word: str) -> str:
+    """Two letters changed places, or one more where that makes no difference."""
+    middle = len(word) // 2
+    swapped = word[: middle - 1] + word[middle] + word[middle - 1] + word[middle + 1 :]
+    return swapped if len(word) > 3 and swapped != word else word + word[-1]
+
+
+def misspelt_keys() -> Iterator[Mutation]:
+    for file in FILES:
+        for number, key, value in lines(file):
+            if file == "policy.toml" and number > 5:
+                continue  # observers, which are tried below
+            wrong = misspelt(key)
+            pieces = (wrong, "unknown key", f"Did you mean {key!r}?")
+            yield Mutation(file, changed(file, number, f"{wrong} = {value}"), number, pieces, f"key {key}")
+        for number, line in enumerate(FILES[file].splitlines(), start=1):
+            if header := HEADER.match(line):
+                table = header[1].split(".")[0]
+                wrong = misspelt(table)
+                mutated = changed(file, number, line.replace(table, wrong, 1))
+                yield Mutation(
+                    file, mutated, number, (wrong, f"Did you mean {table!r}?"), f"table {header[1]}"
+                )
+
+
+def misspelt_choices() -> Iterator[Mutation]:
+    for file in FILES:
+        for number, key, value in lines(file):
+            word = value.strip('"[]').split('", "')[0]
+            if f'"{word}"' not in value or word not in CHOICES or key in ("name", "sql"):
+                continue
+            wrong = value.replace(f'"{word}"', f'"{CHOICES[word]}"', 1)
+            pieces = (repr(CHOICES[word]), repr(word))
+            yield Mutation(
+                file, changed(file, number, f"{key} = {wrong}"), number, pieces, f"choice {key} {word}"
+            )
+
+
+def wrong_numbers() -> Iterator[Mutation]:
+    for file in FILES:
+        for number, key, value in lines(file):
+            found = (
+                NUMBER.search(value) if not value.startswith('"') and not re.match(r"\d{4}-", value) else None
+            )
+            if found is None:
+                continue
+            tried = ['"ten"', "[1]", "true", "nan", "inf", "-inf"]
+            if key not in ANY_NUMBER:
+                tried += ["-3", "0", "1e+300" if "." in found[0] or "e" in found[0] else "1" + "0" * 30]
+                if key in ("epsilon", "server", "reader", '"party:*"', "timeout", "patience"):
+                    tried.remove("1e+300")  # as much as one likes
+                if key == "patience":
+                    tried.remove("0")  # not at all
+            for other in tried:
+                mutated = changed(file, number, f"{key} = {value.replace(found[0], other, 1)}")
+                shown = other.strip('"').removeprefix("+")
+                field = key.strip('"')
+                yield Mutation(
+                    file,
+                    mutated,
+                    number,
+                    (field, shown[:6].rstrip("0") if len(shown) > 6 else shown.replace("true", "True")),
+                    f"{key} {other[:6]}",
+                )
+
+
+def wrong_types() -> Iterator[Mutation]:
+    """Texts, lists and truth values made numbers, and the other way round."""
+    for file in FILES:
+        for number, key, value in lines(file):
+            if value.startswith('"'):
+                others = ["17", "[]", "{a = 1}"]
+            elif value.startswith("["):
+                others = ["17", '"word"']
+            elif value in ("true", "false"):
+                others = ["1", '"yes"']
+            else:
+                continue
+            for other in others:
+                if (key, other) in (("data", "{a = 1}"), ("id", "{a = 1}"), ("missing", "{a = 1}")):
+                    continue
+                if key == "other" and other == "17":
+                    continue
+                yield Mutation(
+                    file, changed(file, number, f"{key} = {other}"), number, (key,), f"type {key} {other}"
+                )
+
+
+def missing_lines() -> Iterator[Mutation]:
+    for file in FILES:
+        for number, key, _ in lines(file):
+            if key not in OPTIONAL[file]:
+                yield Mutation(file, changed(file, number, None), None, (key, "missing"), f"without {key}")
+
+
+def doubled_lines() -> Iterator[Mutation]:
+    for file in FILES:
+        for number, key, value in lines(file):
+            line = f"{key} = {value}"
+            yield Mutation(
+                file,
+                changed(file, number, f"{line}\n{line}"),
+                number + 1,
+                (key, "not TOML", "second time"),
+                f"twice {key}",
+            )
+
+
+def broken_toml() -> Iterator[Mutation]:
+    for file in FILES:
+        for number, key, value in lines(file):
+            if value.startswith(('"', "[", "{")):
+                line = f"{key} = {value[:-1]}"
+                yield Mutation(file, changed(file, number, line), None, ("not TOML",), f"broken {key}")
+        number, key, value = next(lines(file))
+        yield Mutation(file, changed(file, number, f"{key} {value}"), number, ("not TOML",), "no sign")
+        yield Mutation(file, "", None, ("missing",), "empty")
+        latin = FILES[file].replace(value, value[:-1] + "é" + value[-1]).encode("latin-1")
+        yield Mutation(file, latin, number, ("UTF-8",), "latin-1")
+        yield Mutation(file, FILES[file].encode("utf-16"), None, ("UTF-8",), "utf-16")
+        yield Mutation(file, bytes(range(256)), None, (), "bytes")
+
+
+def by_hand() -> Iterator[Mutation]:
+    """What is not a matter of one word: contradictions, names that do not fit, paths that lead nowhere."""
+
+    def edit(file: str, old: str, new: str, *pieces: str, line: int | None = 0) -> Mutation:
+        number = FILES[file][: FILES[file].index(old)].count("\n") + 1
+        return Mutation(
+            file, FILES[file].replace(old, new, 1), number if line == 0 else line, pieces, f"{old} {new}"[:40]
+        )
+
+    yield edit("bank.toml", '"bank.csv"', '"bnak.csv"', "bnak.csv", "does not exist", "'bank.csv'")
+    yield edit("bank.toml", '"bank.csv"', '"no/bank.csv"', "no/bank.csv", "does not exist")
+    yield edit("bank.toml", "bank.schema.toml", "bnak.schema.toml", "'bank.schema.toml'")
+    yield edit("bank.toml", "bank.ledger", "no/such/bank.ledger", "no/such", "does not exist")
+    yield edit("query.toml", '"bank.duckdb"', '"bank.duckbd"', "database", "not known")
+    yield edit("query.toml", '"bank.duckdb"', f'"postgresql://u:{PASSWORD}@host/db"', "database", "password")
+    yield edit("query.toml", '"bank.duckdb"', f'["postgresql://u:{PASSWORD}@host/db"]', "database")
+    yield edit("query.toml", "sql =", f'password = "{PASSWORD}"\nsql =', "data.password", "unknown key")
+    yield edit("query.toml", "bank.duckdb", "bnak.duckdb", "bnak.duckdb", "does not exist", line=6)
+    yield edit("bank.toml", 'party = "bank"', 'party = "bnak"', "'bnak'", "'bank'", line=None)
+    yield edit("bank.toml", '"server"', '"sever"', "'sever'", "server")
+    yield edit("bank.toml", 'unit = "record"\nobserver = "server"\n', "", "two budgets", line=14)
+    yield edit("job.toml", 'active = "bank"', 'active = "bnak"', "'bnak'", "Did you mean 'bank'?")
+    yield edit(
+        "job.toml", '"bank", "insurer"', '"bank", "insurrer"', "'insurrer'", "found 'insurer'", line=None
+    )
+    yield edit("job.toml", '"bank", "insurer"', '"bank", "bank"', "bank", line=None)
+    yield edit("job.toml", '"bank", "insurer"', '"bank", ""', "''", line=None)
+    yield edit("job.toml", "ball", "cube", "options.domain", "'cube'")
+    yield edit("job.toml", "noise =", "nois =", "options.nois", "Did you mean 'noise'?")
+    yield edit(
+        "job.toml", 'method = "functional"', 'method = "moments"', "options.domain", "unknown key", line=15
+    )
+    yield edit("bank.schema.toml", "low = 18", "low = 90", "'age'", "90")
+    yield edit("bank.schema.toml", "low = 18", "low = 99", "'age'", "99", "90")
+    yield edit("bank.schema.toml", "{value = 40}", "{value = 400}", "'age'", "400")
+    yield edit("bank.schema.toml", "{value = 40}", "{valu = 40}", "age.missing", "value")
+    yield edit("bank.schema.toml", "2020-12-31", "1999-12-31", "'since'", "1999-12-31", line=12)
+    yield edit("bank.schema.toml", "2020-12-31", '"soon"', "since.high", "'soon'")
+    yield edit("bank.schema.toml", "[0, 10, 20]", "[0, 20, 10]", "'income'", "edges")
+    yield edit("bank.schema.toml", "[0, 10, 20]", '[0, "10", 20]', "income.edges", "'10'")
+    yield edit("bank.schema.toml", '"farmer"', '"clerk"', "'job'", "'clerk'", "more than once")
+    yield edit("bank.schema.toml", '"farmer"', '""', "'job'", "empty")
+    yield edit("bank.schema.toml", 'other = "nurse"', 'other = "nrse"', "'nrse'", "Did you mean 'nurse'?")
+    yield edit("bank.schema.toml", '["no", "yes"]', '["no", "yes", "maybe"]', "'smoker'", "values")
+    yield edit("bank.schema.toml", '["low", "high"]', '["low"]', "'risk'", "at least 2")
+    yield edit("bank.schema.toml", '"age", "income"', '"aeg", "income"', "'aeg'", "Did you mean 'age'?")
+    yield edit("bank.schema.toml", 'id = "customer"', 'id = ""', "id", "blank")
+    yield edit("bank.schema.toml", "low = 18", 'low = ""', "age.low", "blank")
+    yield edit(
+        "bank.schema.toml", 'id = "customer"', 'id = {column = "customer", cas = "lower"}', "id.cas", "'case'"
+    )
+    yield edit("bank.schema.toml", 'id = "customer"', 'id = "age"', "'age'", "id column", line=3)
+    yield edit("policy.toml", "server = 1.0", "sever = 1.0", "'sever'", "server")
+    yield edit("policy.toml", '"party:*"', '"part:*"', "part:*")
+
+
+MUTATIONS = [
+    pytest.param(mutation, id=f"{make.__name__}: {mutation.file}: {mutation.what}")
+    for make in (
+        misspelt_keys,
+        misspelt_choices,
+        wrong_numbers,
+        wrong_types,
+        missing_lines,
+        doubled_lines,
+        broken_toml,
+        by_hand,
+    )
+    for mutation in make()
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = write_project(tmp_path_factory.mktemp("mutations"), rows=40)
+    head, *rows = project.path("bank.csv").read_text().splitlines()
+    rows = [
+        f"{','.join(row.split(',')[:3])},2010-05-01,{number % 20},yes,{row.split(',')[3]}"
+        for number, row in enumerate(rows)
+    ]
+    head = "customer,age,job,since,income,smoker,risk"
+    project.path("bank.csv").write_text("\n".join([head, *rows]) + "\n")
+    project.path("insurer.schema.toml").write_text(
+        'id = "customer"\n[columns.claims]\nkind = "numeric"\nlow = 0\nhigh = 9\n'
+    )
+    return project
+
+
+def write(project: Project, mutation: Mutation) -> None:
+    """The valid files, and one of them mutated."""
+    for name, text in FILES.items():
+        project.path(name).write_text(text)
+    for ledger in project.folder.glob("*.ledger*"):
+        ledger.unlink()
+    mutated = mutation.text if isinstance(mutation.text, bytes) else mutation.text.encode()
+    project.path(mutation.file).write_bytes(mutated)
+
+
+def prepared(project: Project, file: str) -> int:
+    """All that is read before a run; as the command line would say it, and much faster."""
+    try:
+        if file == "policy.toml":
+            # A policy is read when a party starts its kit; here it is read alone.
+            Policy.load(project.path(file))
+        else:
+            job = Job.load(project.path("job.toml"))
+            federation_of(job, party_files(job, given(project, file)))
+    except ColonnadeError as error:
+        complain(str(error), error.number)
+        return error.exit_code
+    return 0
+
+
+def given(project: Project, file: str) -> list[Path]:
+    return [project.path("query.toml" if file == "query.toml" else "bank.toml"), project.path("insurer.toml")]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_what_is_typed_wrongly_is_named_with_file_line_field_and_nearest_choice(
+    folder: Project, capsys: pytest.CaptureFixture[str], mutation: Mutation
+) -> None:
+    write(folder, mutation)
+    before = folder.files()
+    code = prepared(folder, mutation.file)
+    said = capsys.readouterr().err
+    assert code in (3, 4, 5, 6), said
+    assert said.startswith(f"error E{code}"), said
+    named = mutation.file if mutation.line is None else f"{mutation.file}, line {mutation.line}"
+    assert named in said, said
+    assert all(piece in said for piece in mutation.pieces), (mutation.pieces, said)
+    assert "Traceback" not in said and PASSWORD not in said
+    assert folder.files() == before, "nothing is written"
+    assert folder.charges("bank") == folder.charges("insurer") == 0
+
+
+SAMPLE = [mutation for mutation in MUTATIONS if mutation.values[0].file != "policy.toml"][::15]
+
+
+@pytest.mark.parametrize("mutation", SAMPLE)
+def test_the_command_line_says_the_same(
+    folder: Project, capsys: pytest.CaptureFixture[str], mutation: Mutation
+) -> None:
+    write(folder, mutation)
+    code = prepared(folder, mutation.file)
+    said = capsys.readouterr().err
+    parties = [word for path in given(folder, mutation.file) for word in ("-p", str(path))]
+    before = folder.files()
+    assert run(["train", str(folder.path("job.toml")), *parties]) == code
+    assert capsys.readouterr().err == said
+    assert folder.files() == before
+
+
+@pytest.mark.parametrize("mark", ["bom", "crlf", "both"])
+def test_a_byte_order_mark_and_the_line_ends_of_other_systems_are_no_mistake(
+    folder: Project, mark: str
+) -> None:
+    for name, text in FILES.items():
+        changed = text.replace("\n", "\r\n") if mark != "bom" else text
+        folder.path(name).write_bytes((b"\xef\xbb\xbf" if mark != "crlf" else b"") + changed.encode())
+    assert Job.load(folder.path("job.toml")).method == "functional"
+    assert len(PartyFile.load(folder.path("bank.toml")).budgets) == 2
+    assert Schema.load(folder.path("bank.schema.toml")).map is not None
+    assert Policy.load(folder.path("policy.toml")).limit("party:insurer") == 2.0
+
+
+def test_the_mutations_are_many_and_the_files_they_start_from_are_valid(folder: Project) -> None:
+    assert len(MUTATIONS) > 300
+    test_a_byte_order_mark_and_the_line_ends_of_other_systems_are_no_mistake(folder, "none")
