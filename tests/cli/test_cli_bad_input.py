@@ -162,15 +162,15 @@ FILES: dict[str, tuple[Change, tuple[str, ...]]] = {
     ),
     "budget of 0": (
         replaced("bank.toml", "epsilon = 4.0", "epsilon = 0"),
-        ("bank.toml, line 8, budget", "ε = 0"),
+        ("bank.toml, line 9, budget.0.epsilon", "found 0.0", "greater than 0"),
     ),
     "budget for nobody": (
         replaced("bank.toml", "delta = 1e-5", 'delta = 1e-5\nobserver = "sever"'),
-        ("bank.toml, line 8, budget", "'sever'", "server"),
+        ("bank.toml, line 11, budget.0.observer", "'sever'", "Did you mean 'server'?"),
     ),
     "second budget of 0": (
         replaced("bank.toml", "delta = 1e-5\n", "delta = 1e-5\n\n[[budget]]\nepsilon = 0\ndelta = 1e-5\n"),
-        ("bank.toml, line 12, budget.1", "ε = 0"),
+        ("bank.toml, line 13, budget.1.epsilon", "found 0.0"),
     ),
     "unknown key in a second budget": (
         replaced("bank.toml", "delta = 1e-5\n", "delta = 1e-5\n\n[[budget]]\nepsilom = 1.0\ndelta = 1e-5\n"),
@@ -182,7 +182,7 @@ FILES: dict[str, tuple[Change, tuple[str, ...]]] = {
             "delta = 1e-5\n",
             'delta = 1e-5\n\n[[budget]]\nepsilon = 1.0\ndelta = 1e-5\nunit = "recrod"\n',
         ),
-        ("bank.toml, line 12, budget.1", "'recrod'", "record"),
+        ("bank.toml, line 15, budget.1.unit", "'recrod'", "Did you mean 'record'?"),
     ),
     "one ledger for two": (
         replaced("bank.toml", "bank.ledger", "insurer.ledger"),

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
-from colonnade.errors import PlanError
+from colonnade.errors import LabelMismatch, PlanError
 from colonnade.privacy.paper import hdp_vfl
 from colonnade.privacy.sensitivity import losses as sensitivity
 from colonnade.privacy.sensitivity.losses import LossBounds
@@ -38,7 +38,7 @@ def _signs(label: Label, values: ArrayLike) -> Array:
 def _check_two_classes(label: Label, loss: str) -> None:
     if not isinstance(label, ClassLabel) or len(label.classes) != 2:
         found = f"{len(label.classes)} classes" if isinstance(label, ClassLabel) else f"kind {label.kind!r}"
-        raise PlanError(
+        raise LabelMismatch(
             f"the {loss} loss needs a label of two classes; {label.column!r} has {found}. "
             "Declare two classes, or train by second moments, which take any number."
         )
@@ -46,7 +46,7 @@ def _check_two_classes(label: Label, loss: str) -> None:
 
 def _range(label: Label, loss: str) -> tuple[float, float]:
     if not isinstance(label, RealLabel | CountLabel):
-        raise PlanError(
+        raise LabelMismatch(
             f"the {loss} loss needs a label that is a number; {label.column!r} is of kind {label.kind!r}. "
             "Change the loss, or the label's declaration."
         )
@@ -194,7 +194,7 @@ class Poisson:
         """A number that is never negative."""
         low, _ = _range(label, self.name)
         if low < 0:
-            raise PlanError(
+            raise LabelMismatch(
                 f"the Poisson loss needs a label from 0 up; {label.column!r} is declared from {low:g}. "
                 "Use least squares, or declare a label that counts."
             )
@@ -251,7 +251,7 @@ class Gamma:
         """A number that is always above 0."""
         low, high = _range(label, self.name)
         if low <= 0:
-            raise PlanError(
+            raise LabelMismatch(
                 f"the Gamma loss needs a label above 0; {label.column!r} is declared from {low:g} to {high:g}. "
                 "Declare the smallest value that occurs in the world, or use the Poisson loss."
             )

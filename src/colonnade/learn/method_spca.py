@@ -8,7 +8,7 @@ from pydantic import Field
 
 from colonnade.data.documents import Form
 from colonnade.data.quantizer import Rounding
-from colonnade.errors import PlanError
+from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.learn.federation import Federation, released
 from colonnade.learn.method import Asked, Method
 from colonnade.learn.paper_spca import paper_spca
@@ -42,7 +42,7 @@ def request(asked: Asked, alignment: Alignment) -> MomentsRequest:
     """What the parties compare. The paper's own mode is a simulation and asks the parties for nothing."""
     options = _options(asked)
     if options.calibration == "paper":
-        raise PlanError(
+        raise OnlyForPublicData(
             "calibration = 'paper' simulates the paper's formulas on public data; there is no plan of it."
         )
     return MomentsRequest(
