@@ -36,11 +36,11 @@ def job_text(kind: str = MOMENTS, *, epsilon: float = 1.0, timeout: float = 60) 
     )
 
 
-def in_process(kind: str = MOMENTS) -> Federation:
-    """The same job in this process, with the same seeds; it has run."""
+def in_process(kind: str = MOMENTS, *, text: str = "", seed: int = SEED) -> Federation:
+    """The same job in this process, with the same seeds; it has run. `text` is the job, where it is not the usual."""
     tables = [Table.from_arrays(party, _columns(party), Schema.parse(_schema(party))) for party in PARTIES]
-    federation = Federation(tables, budget=(50.0, 1e-5), noise_seed=SEED)
-    job = Job.parse(job_text(kind))
+    federation = Federation(tables, budget=(50.0, 1e-5), noise_seed=seed)
+    job = Job.parse(text or job_text(kind))
     train_with(federation, job.method, job.asked)
     return federation
 
