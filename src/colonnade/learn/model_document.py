@@ -14,11 +14,21 @@ from typing import Any
 
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
-from colonnade.errors import CannotWrite, DataMissing, DataUnreadable, ModelDamaged, ModelError, ModelNewer
+from colonnade.errors import (
+    CannotWrite,
+    ColonnadeError,
+    DataMissing,
+    DataUnreadable,
+    ModelDamaged,
+    ModelError,
+    ModelNewer,
+)
 from colonnade.learn.frame import Frame
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.statements import guarantees_from_data, guarantees_to_data
 
+# What a description of something that cannot be raises: its digest matches, so a person or a program wrote it so.
+IMPOSSIBLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, ColonnadeError)
 FORMAT = "colonnade model"
 VERSION = 1
 MODEL, PARTIES, PEOPLE = "model.json", "parties", "people.npz"
@@ -82,28 +92,45 @@ def write_whole(path: Path, contents: bytes) -> None:
 def read_document(path: Path) -> dict[str, Any]:
     """The document in a file; anything but a whole one of a known version is an error that says what it is."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refused)
     except FileNotFoundError:
         raise DataMissing(f"{path}: there is no such file.") from None
     except OSError as error:
         raise DataUnreadable(f"{path} cannot be read ({error.strerror}).") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ModelDamaged(
             f"{path} is not a model, or it is cut off. Copy it again from where it was saved."
         ) from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ModelError(f"{path} is not a model. Give the model.json of a run, or its folder.")
-    if data.get("version") != VERSION:
+    version = data.get("version")
+    if isinstance(version, int) and version > VERSION:
         raise ModelNewer(
-            f"{path} is written in version {data.get('version')!r} of the format, and this Colonnade reads "
-            f"{VERSION}. Upgrade Colonnade to read it."
+            f"{path} is written in version {version} of the format, and this Colonnade reads up to {VERSION}. Upgrade "
+            "Colonnade to read it."
         )
-    if data.pop("digest", None) != _digest(data):
+    if isinstance(version, bool) or version != VERSION or not isinstance(version, int):
+        raise ModelDamaged(
+            f"{path} says that it is written in version {version!r} of the format, which never was."
+        )
+    if data.pop("digest", None) != _digest_of_any(data):
         raise ModelDamaged(
             f"{path} was altered after it was saved: its digest does not match its contents. Copy it again from "
             "where it was saved."
         )
     return data
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _digest_of_any(data: Mapping[str, Any]) -> str | None:
+    """The digest of what was read; None for numbers that overflow, which no model holds."""
+    try:
+        return _digest(data)
+    except ValueError:
+        return None
 
 
 def _digest(data: Mapping[str, Any]) -> str:

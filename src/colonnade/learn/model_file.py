@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import ModelDamaged, SchemaError
+from colonnade.errors import ModelDamaged
 from colonnade.learn.frame import Frame
 from colonnade.learn.gamma import GammaRegression
 from colonnade.learn.linear import LinearRegression
 from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.model_document import (
+    IMPOSSIBLE,
     UNCOVERED,
     described,
     frame_in,
@@ -81,7 +82,7 @@ class ModelFile:
         """The model that a document describes."""
         try:
             return cls._of(data)
-        except (KeyError, TypeError, ValueError, SchemaError) as error:
+        except IMPOSSIBLE as error:
             raise ModelDamaged(f"{path} describes a model that cannot be: {error}") from None
 
     @property

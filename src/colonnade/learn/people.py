@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import ModelDamaged
+from colonnade.learn.archives import DAMAGE
 from colonnade.randomness import Randomness
 
 KEY_BYTES = 32
@@ -60,7 +61,7 @@ class People:
         try:
             with np.load(path, allow_pickle=False) as archive:
                 key, digests = archive["key"].tobytes(), archive["digests"]
-        except (OSError, ValueError, KeyError, EOFError):
+        except DAMAGE:
             raise ModelDamaged(f"{path} does not hold the people that a model was trained on.") from None
         if len(key) != KEY_BYTES or digests.dtype != np.uint64 or digests.ndim != 1:
             raise ModelDamaged(f"{path} does not hold the people that a model was trained on.")

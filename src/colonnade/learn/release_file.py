@@ -11,7 +11,6 @@ import json
 import os
 import tempfile
 import zipfile
-import zlib
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
@@ -28,8 +27,9 @@ from colonnade.errors import (
     ModelDamaged,
     ModelError,
     ModelNewer,
-    SchemaError,
 )
+from colonnade.learn.archives import DAMAGE
+from colonnade.learn.model_document import IMPOSSIBLE
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.statements import guarantees_from_data, guarantees_to_data
 
@@ -74,7 +74,7 @@ def load_release(path: str | PathLike[str]) -> MomentRelease:
         header, matrix, digest = _members(source)
     except FileNotFoundError:
         raise DataMissing(f"{source}: there is no such file.") from None
-    except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error):
+    except DAMAGE:
         raise ModelDamaged(
             f"{source} is not a moment release, or it is damaged or cut off. Copy it again from where it was saved."
         ) from None
@@ -94,7 +94,7 @@ def load_release(path: str | PathLike[str]) -> MomentRelease:
         )
     try:
         return _read(described, matrix)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, SchemaError) as error:
+    except IMPOSSIBLE as error:
         raise ModelDamaged(f"{source} describes a release that cannot be: {error}") from None
 
 

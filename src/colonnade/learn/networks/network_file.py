@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from colonnade.errors import DataMissing, DataUnreadable, ModelDamaged, ModelError, SchemaError
+from colonnade.errors import DataError, DataMissing, DataUnreadable, ModelDamaged, ModelError
 from colonnade.learn.frame import Frame
 from colonnade.learn.model_document import (
+    IMPOSSIBLE,
     MODEL,
     PARTIES,
     PEOPLE,
@@ -112,7 +113,9 @@ class NetworkFile:
                 party=data["party"],
                 method=str(data["method"]),
             )
-        except (KeyError, TypeError, ValueError, SchemaError) as error:
+        except DataError:
+            raise
+        except IMPOSSIBLE as error:
             raise ModelDamaged(f"{path} describes a model that cannot be: {error}") from None
 
     def network(self, *, networks: Mapping[str, Any] | None = None, fusion: Any = None) -> Network:
