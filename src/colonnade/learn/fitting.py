@@ -134,6 +134,7 @@ def begin(model: Any, found: MomentRelease | Learnt) -> None:
     model.frame_ = frame_of(found)
     model.releases_ = (found,) if isinstance(found, MomentRelease) else ()
     model.run_ = found.run if isinstance(found, Learnt) else None
+    model.split_ = isinstance(found, Learnt) and found.split
     model.privacy_ = found.privacy
     model.n_features_in_ = model.frame_.columns
     model.feature_names_in_ = np.array(model.frame_.feature_names, dtype=object)

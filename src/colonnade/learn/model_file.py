@@ -98,7 +98,7 @@ class ModelFile:
         """The model as scikit-learn knows it, fitted."""
         model: Any = KINDS[self.kind]()
         model.frame_, model.privacy_ = self.frame, self.privacy
-        model.releases_, model.run_ = (), None
+        model.releases_, model.run_, model.split_ = (), None, self.party is not None
         model.n_features_in_ = self.frame.columns
         model.feature_names_in_ = np.array(self.frame.feature_names, dtype=object)
         model.columns_in_ = self.frame.column_names
