@@ -1,4 +1,4 @@
-"""`colonnade doctor`: look a kit over before a job finds what is wrong with it."""
+"""`colonnade doctor`: look an installation, a job's files or a kit over before a run finds what is wrong with it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import datetime
 import shutil
 import ssl
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from colonnade.cli.findings import Finding
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import ColonnadeError, InputError
 
@@ -20,46 +21,59 @@ if TYPE_CHECKING:
 
 SOON = datetime.timedelta(days=30)
 LEAST_DISK = 1 << 30
+WIDTH = 18
 EXAMPLE = """
 Nothing is run, released or charged. A schema is checked as a job would; a ledger's chain of hashes is gone through.
 
-Example:
+Examples:
+
+  colonnade doctor
+
+  colonnade doctor demo-run/job.toml
 
   colonnade doctor bank/kit
 """
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at, what was found, and what to do if it is not in order."""
-
-    what: str
-    fine: bool
-    found: str
-    remedy: str = ""
-
-
 def doctor(
-    kit: Path = typer.Argument(..., metavar="KIT", help="A party's, the server's or an administrator's kit."),
+    target: Path | None = typer.Argument(
+        None,
+        metavar="[KIT|JOB]",
+        help="A party's, the server's or an administrator's kit; or a job (TOML). Without it, this installation.",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
 ) -> None:
-    """Check clock, certificates, port, versions, schema, ledger and disk of a kit, and say what to do."""
-    from colonnade.runtime.kit import Kit
-
-    findings = list(examine(Kit.load(kit)))
+    """Say what is wrong with this installation, with a job's files or with a kit, and what to do about it."""
+    findings = []
+    for finding in _findings(target):
+        findings.append(finding)
+        if not as_json:
+            say(f"{'ok     ' if finding.fine else 'PROBLEM'}  {finding.what:<{WIDTH}} {finding.found}")
+            if finding.remedy and not finding.fine:
+                say(f"{'':{WIDTH + 10}}{finding.remedy}")
     fine = all(finding.fine for finding in findings)
     if as_json:
-        say_json({"kit": str(kit), "fine": fine, "findings": [asdict(finding) for finding in findings]})
-    else:
-        for finding in findings:
-            say(f"{'ok     ' if finding.fine else 'PROBLEM'}  {finding.what:<12} {finding.found}")
-            if finding.remedy and not finding.fine:
-                say(f"{'':22}{finding.remedy}")
+        looked_at = None if target is None else str(target)
+        say_json({"target": looked_at, "fine": fine, "findings": [asdict(finding) for finding in findings]})
     if not fine:
         raise typer.Exit(InputError.exit_code)
 
 
 doctor.__doc__ = f"{doctor.__doc__}\n{EXAMPLE}"
+
+
+def _findings(target: Path | None) -> Iterator[Finding]:
+    if target is None:
+        from colonnade.cli.installation import examine_installation
+
+        return examine_installation()
+    if target.is_file() or target.suffix == ".toml":
+        from colonnade.cli.job_files import examine_job
+
+        return examine_job(target)
+    from colonnade.runtime.kit import Kit
+
+    return examine(Kit.load(target))
 
 
 def examine(kit: Kit) -> Iterator[Finding]:

@@ -1,0 +1,149 @@
+"""`colonnade doctor` without a kit: what is wrong with an installation or with a job's files, and what to do."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_project import Project, one_object
+
+from colonnade.cli import installation
+from colonnade.cli.app import run
+from colonnade.noise.skellam import SkellamNoise
+
+
+def findings(capsys: pytest.CaptureFixture[str], *target: str, code: int) -> dict[str, dict[str, object]]:
+    assert run(["doctor", *target, "--json"]) == code
+    found = one_object(capsys.readouterr().out)
+    assert found["fine"] is (code == 0)
+    return {finding["what"]: finding for finding in found["findings"]}
+
+
+def test_this_installation_is_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    found = findings(capsys, code=0)
+    assert list(found) == [
+        "python",
+        "packages",
+        "networks",
+        "flare",
+        "postgres",
+        "processor",
+        "clock",
+        "disk",
+        "compiled",
+        "integers",
+        "randomness",
+        "noise",
+        "ledger",
+        "pictures",
+    ]
+    assert run(["doctor"]) == 0
+    assert capsys.readouterr().out.count("ok  ") == len(found)
+
+
+def told(monkeypatch: pytest.MonkeyPatch, installed: dict[str, str | None]) -> None:
+    """As if these versions were installed, or not at all."""
+    real = importlib.metadata.version
+
+    def version(name: str) -> str:
+        if name in installed:
+            if installed[name] is None:
+                raise importlib.metadata.PackageNotFoundError(name)
+            return str(installed[name])
+        return real(name)
+
+    monkeypatch.setattr("importlib.metadata.version", version)
+
+
+def test_packages_that_are_missing_or_too_old_are_named_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told(monkeypatch, {"numpy": "1.26.4", "gmpy2": None})
+    found = installation._packages("packages")
+    assert not found.fine
+    assert "numpy 2.0 or later is needed, and 1.26.4 is installed" in found.found
+    assert "gmpy2 is not installed" in found.found
+    assert found.remedy == "pip install 'numpy>=2.0' 'gmpy2>=2.2'"
+
+
+@pytest.mark.parametrize(
+    ("installed", "fine", "said"),
+    [
+        ({"torch": None, "safetensors": None}, True, "pip install 'colonnade[networks]'"),
+        ({"torch": "1.0"}, False, "torch 2.13.0 is needed, and 1.0 is installed"),
+        ({"torch": "2.13.0+cpu"}, True, "torch 2.13.0+cpu"),
+    ],
+)
+def test_an_extra_may_be_absent_but_not_of_another_version(
+    monkeypatch: pytest.MonkeyPatch, installed: dict[str, str | None], fine: bool, said: str
+) -> None:
+    told(monkeypatch, installed)
+    found = installation._extra("networks")
+    assert found.fine is fine and said in found.found
+
+
+def test_noise_of_the_wrong_size_and_bits_that_repeat_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = SkellamNoise.draw
+    monkeypatch.setattr(SkellamNoise, "draw", lambda self, shape, coins: right(self, shape, coins) * 11 // 10)
+    assert not installation._noise("noise").fine
+    monkeypatch.setattr(SkellamNoise, "draw", lambda self, shape, coins: right(self, shape, coins) + 150)
+    assert not installation._noise("noise").fine
+    monkeypatch.setattr(
+        "colonnade.randomness.SystemRandomness.words", lambda self, count: np.full(count, 7, dtype=np.uint64)
+    )
+    assert not installation._randomness("randomness").fine
+
+
+def test_a_place_for_compiled_loops_that_cannot_be_written_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    found = installation._compiled("compiled")
+    assert not found.fine and "NUMBA_CACHE_DIR" in found.remedy
+
+
+def test_whatever_a_broken_package_raises_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(what: str) -> None:
+        raise ImportError("libgmp.so.10: cannot open shared object file")
+
+    monkeypatch.setattr(installation, "_integers", broken)
+    (found,) = [one for one in installation.examine_installation() if not one.fine]
+    assert found.what == "integers" and "libgmp" in found.found and "pip install" in found.remedy
+
+
+def test_the_files_of_a_job_are_looked_over_without_running_anything(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = project.files()
+    found = findings(capsys, "job.toml", code=0)
+    assert list(found) == [
+        "job",
+        "bank",
+        "bank data",
+        "bank ledger",
+        "insurer",
+        "insurer data",
+        "insurer ledger",
+    ]
+    assert "400 rows" in str(found["bank data"]["found"]) and "first run" in str(
+        found["bank ledger"]["found"]
+    )
+    assert project.files() == before and not Path("bank.ledger").exists()
+
+
+def test_what_is_wrong_with_the_files_of_a_job_is_told_file_by_file(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.edit("bank.schema.toml", '"categorical"', '"categoric"')
+    project.row("insurer.csv", 3, "C1,3,no")
+    found = findings(capsys, "job.toml", code=3)
+    wrong = {what: finding for what, finding in found.items() if not finding["fine"]}
+    assert set(wrong) == {"bank data", "insurer data"}
+    assert "E356" in str(wrong["bank data"]["found"]) and "line 9" in str(wrong["bank data"]["found"])
+    assert "E314" in str(wrong["insurer data"]["found"])
+    project.path("insurer.toml").unlink()
+    project.edit("job.toml", "epsilon = 1.0", "epsilon = 0")
+    assert "E357" in str(findings(capsys, "job.toml", code=3)["job"]["found"])
+    project.edit("job.toml", "epsilon = 0", "epsilon = 1.0")
+    assert "not here" in str(findings(capsys, "job.toml", code=3)["insurer"]["found"])
