@@ -39,6 +39,12 @@ def start(
     noise_seed: int | None = typer.Option(
         None, "--noise-seed", help="For trying out: repeatable noise, which protects nobody and says so."
     ),
+    metrics: int | None = typer.Option(
+        None,
+        "--metrics",
+        metavar="PORT",
+        help="Tell Prometheus, on this machine only, of jobs, steps, bytes, seconds.",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
 ) -> None:
     """Start a party or the server and keep it running until Ctrl-C.
@@ -51,8 +57,9 @@ def start(
 
       colonnade party start bank/kit --party bank.toml --policy bank/bank.policy.toml
     """
+    from colonnade.cli.party_metrics import Tally, served
     from colonnade.runtime.kit import Kit
-    from colonnade.runtime.operations import wait_for_server
+    from colonnade.runtime.operations import answers, wait_for_server
     from colonnade.runtime.processes import CONSOLE, check_startable, connected, household
 
     found = Kit.load(kit)
@@ -61,13 +68,19 @@ def start(
             f"{kit} is an administrator's kit, which starts nothing. Name a party's or the server's."
         )
     check_startable(found)
+    if found.kind == "server" and answers(found.address):
+        raise InputError(
+            f"port {found.address[1]} is in use by another program. End that one, or make the federation with "
+            "another --port."
+        )
     site = site_facts(found, party=party, policy=policy, pins=pin, noise_seed=noise_seed)
     found.tell_site(site)
     if found.kind == "party":
         check_site(found)
         wait_for_server(found)
     code = 0
-    with contextlib.suppress(KeyboardInterrupt), household() as begin:
+    told = contextlib.nullcontext() if metrics is None else served(Tally(found), metrics)
+    with contextlib.suppress(KeyboardInterrupt), told, household() as begin:
         process = begin(found)
         while process.poll() is None and not connected(found):
             time.sleep(GLANCE_SECONDS)

@@ -1,0 +1,69 @@
+"""The demonstration of a federation: the same numbers as in one process, and nothing left of it when it is stopped."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+PATIENCE_SECONDS = 900.0
+COMMAND = [sys.executable, "-c", "from colonnade.cli import main; main()", "federation", "demo", "--output"]
+
+
+def until(fulfilled: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not fulfilled():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.1)
+
+
+def of_the_demonstration(folder: Path) -> list[int]:
+    """Processes whose command names the folder, or something in it."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if any(word.startswith(str(folder)) for word in process.info["cmdline"] or ()):
+            found.append(process.pid)
+    return found
+
+
+@pytest.mark.slow
+def test_three_organisations_and_a_server_come_to_the_numbers_of_one_process(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    done = subprocess.run([*COMMAND, str(folder), "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert {name: job["same"] for name, job in facts["jobs"].items()} == {
+        "moments": True,
+        "intermediate": True,
+    }
+    assert all(job["compared"] > 30 for job in facts["jobs"].values())
+    assert [ledger["party"] for ledger in facts["ledgers"]] == ["clinic", "laboratory", "imaging"]
+    assert all(total["epsilon"] > 0 for ledger in facts["ledgers"] for total in ledger["totals"])
+    assert of_the_demonstration(folder) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=lambda how: how.name)
+def test_a_demonstration_that_is_stopped_in_the_middle_of_a_job_leaves_nothing(
+    tmp_path: Path, how: signal.Signals
+) -> None:
+    folder = tmp_path / "demo"
+    process = subprocess.Popen(
+        [*COMMAND, str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    until(lambda: list(folder.glob("kits/*/runs/*/log.jsonl")) or process.poll() is not None)
+    # A server, three parties, and a job's process for each.
+    assert len(of_the_demonstration(folder)) >= 8
+    process.send_signal(how)
+    _, said = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 130
+    assert "stopped" in said and "Traceback" not in said
+    assert of_the_demonstration(folder) == []
+    assert not folder.exists()

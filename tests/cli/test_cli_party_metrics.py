@@ -1,0 +1,72 @@
+"""What Prometheus is told of a member: what its logs add up to, on loopback, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from certificates import Root
+from kits import make_kit
+
+from colonnade.cli.party_metrics import LOOPBACK, Tally, served
+from colonnade.errors import InputError
+from colonnade.runtime.kit import Kit
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Kit:
+    return make_kit(tmp_path, Root.make(), "bank")
+
+
+def note(kit: Kit, job: str, *, sent: int, state: str = "", torn: str = "") -> None:
+    folder = kit.run_folder(job)
+    folder.mkdir(parents=True, exist_ok=True)
+    line = {"step": "columns 0", "sent": sent, "received": 2 * sent, "seconds": 0.5}
+    with (folder / "log.jsonl").open("a") as log:
+        log.write(json.dumps(line) + "\n" + torn)
+    if state:
+        (folder / "outcome.json").write_text(json.dumps({"state": state, "reason": "a secret reason"}))
+
+
+def told(tally: Tally) -> dict[str, float]:
+    lines = [line.rpartition(" ") for line in tally.text().splitlines() if not line.startswith("#")]
+    return {
+        name.replace('{member="bank"', "{").replace("{,", "{").replace("{}", ""): float(value)
+        for name, _, value in lines
+    }
+
+
+def test_totals_are_those_of_the_logs_and_grow_with_them(kit: Kit) -> None:
+    tally = Tally(kit)
+    assert set(told(tally).values()) == {0.0}
+    note(kit, "j1", sent=10, state="finished")
+    note(kit, "j2", sent=5, torn='{"step": "no')
+    found = told(tally)
+    assert found["colonnade_steps_total"] == 2
+    assert found["colonnade_sent_bytes_total"] == 15
+    assert found["colonnade_received_bytes_total"] == 30
+    assert found["colonnade_step_seconds_total"] == 1.0
+    assert found['colonnade_jobs{state="finished"}'] == 1
+    assert found['colonnade_jobs{state="running"}'] == 1
+    with (kit.run_folder("j2") / "log.jsonl").open("a") as log:
+        log.write('ise", "sent": 1, "received": 0, "seconds": 0.25}\n')
+    (kit.run_folder("j2") / "outcome.json").write_text('{"state": "failed", "reason": "a secret reason"}')
+    found = told(tally)
+    assert (found["colonnade_steps_total"], found["colonnade_sent_bytes_total"]) == (3, 16)
+    assert found['colonnade_jobs{state="failed"}'] == 1
+    assert "secret" not in tally.text()
+
+
+def test_it_is_served_on_loopback_under_one_path(kit: Kit) -> None:
+    note(kit, "j1", sent=10)
+    with served(Tally(kit), 0) as port:
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=60) as answer:
+            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+            assert b"colonnade_sent_bytes_total" in answer.read()
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://{LOOPBACK}:{port}/runs/j1/outcome.json", timeout=60)
+        with pytest.raises(InputError, match=rf"port {port} cannot be had"), served(Tally(kit), port):
+            pass
