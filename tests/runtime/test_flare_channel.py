@@ -145,7 +145,7 @@ def test_a_member_that_never_comes_is_named() -> None:
     with cells(("bank",)) as made:
         channel = FlareChannel("bank", made["bank"], {**addresses(made), "shop": "shop"})
         channel._addresses.pop("server")
-        with pytest.raises(PeerTimeout, match=r"bank waited 0.2 s for shop to join"):
+        with pytest.raises(PeerTimeout, match=r"bank waited 0.2 s at step 'joining' for shop"):
             asyncio.run(channel.open(0.2))
 
 

@@ -94,7 +94,7 @@ class FlareChannel:
                     self._refuse_gone(other, "joining", ReturnCode.OK)
                 if time.monotonic() > deadline:
                     raise PeerTimeout(
-                        f"{self.name} waited {timeout:g} s for {peer} to join the job. See whether {peer} runs "
+                        f"{self.name} waited {timeout:g} s at step 'joining' for {peer}. See whether {peer} runs "
                         "(`colonnade party start`), and what its log says."
                     )
                 await asyncio.sleep(_PAUSE_SECONDS[1])
