@@ -23,6 +23,7 @@ from colonnade.cli import (
     demo,
     doctor,
     explain,
+    export,
     federation,
     job,
     ledger,
@@ -71,6 +72,7 @@ app.command("compare")(compare.compare)
 app.command("attack")(attack.attack)
 app.command("audit")(audit.audit)
 app.command("predict")(predict.predict)
+app.command("export")(export.export)
 app.command("runs")(runs.runs)
 app.command("show")(show.show)
 app.command("report")(report.report)

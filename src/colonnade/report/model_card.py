@@ -1,0 +1,261 @@
+"""A model card as hubs read it: metadata in YAML, then what the model is, what it may be used for and what it cost.
+
+Everything on it is public or post-processing: declarations, the plan's number of rows, weights that were released, and
+figures only where they were measured on data declared public.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from colonnade import __version__
+from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.learn.exporting import exportable
+from colonnade.learn.model_file import ModelFile
+from colonnade.runtime.channel import readable
+
+TAGS = ("colonnade", "differential-privacy", "vertical-federated-learning", "tabular")
+UNDECLARED = "unknown"
+_KNOWN = (
+    "apache-2.0 mit bsd bsd-2-clause bsd-3-clause bsd-3-clause-clear cc cc0-1.0 cc-by-3.0 cc-by-4.0 cc-by-sa-3.0 "
+    "cc-by-sa-4.0 cc-by-nc-3.0 cc-by-nc-4.0 cc-by-nd-4.0 cc-by-nc-nd-4.0 cc-by-nc-sa-3.0 cc-by-nc-sa-4.0 "
+    "cdla-sharing-1.0 cdla-permissive-1.0 cdla-permissive-2.0 eupl-1.1 eupl-1.2 agpl-3.0 gpl gpl-2.0 gpl-3.0 lgpl "
+    "lgpl-2.1 lgpl-3.0 isc mpl-2.0 openrail odc-by odbl pddl unlicense zlib other unknown"
+)
+LICENSES = frozenset(_KNOWN.split())
+"""Identifiers that hubs know. Another one is written as the name of a license of its own."""
+
+_WHAT = {
+    "LogisticRegression": "a linear classifier with logistic probabilities",
+    "SupportVectorClassifier": "a linear support vector classifier",
+    "LinearRegression": "a linear regression",
+    "PoissonRegression": "a Poisson regression with log link",
+    "GammaRegression": "a Gamma regression with log link",
+    "PCA": "principal components",
+}
+
+_NOISY = "Noise was added for privacy: weights of columns that matter little may have either sign."
+_UNPROTECTED = "Nothing is promised to the people it was trained on: it was made without a privacy guarantee."
+
+
+def model_card(
+    model: Any,
+    *,
+    name: str = "",
+    license: str = UNDECLARED,
+    facts: Mapping[str, Any] | None = None,
+    onnx: bool = False,
+) -> str:
+    """The card of a fitted linear model, or of its file, as Markdown with YAML front matter.
+
+    `facts` are those of the run (`facts.json`), for the number of rows, the notes and figures on public data. `license`
+    is whoever publishes the model to declare; `onnx` says that the graph lies beside the card.
+
+    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.learn.frame import Frame
+    >>> import numpy as np
+    >>> from colonnade.learn.privacy import Privacy
+    >>> empty = ModelFile("PCA", Frame((), LabelBlock(None)), np.zeros((1, 0)), np.zeros(0), Privacy(()), "moments", "")
+    >>> model_card(empty, license="mit").splitlines()[:3]
+    ['---', 'license: "mit"', 'library_name: "colonnade"']
+    """
+    whole = exportable(model)
+    told = dict(facts or {})
+    title = readable(name or str(told.get("name") or whole.kind))
+    front = "\n".join(_yaml(metadata(whole, name=title, license=license, facts=told, onnx=onnx)))
+    sections = (
+        _details(whole, license, onnx),
+        _uses(whole),
+        _training(whole, told),
+        _privacy(whole, told),
+        _evaluation(told),
+        _limits(whole, told),
+    )
+    return f"---\n{front}\n---\n\n# {title}\n\n" + "\n".join(sections)
+
+
+def metadata(
+    model: ModelFile, *, name: str, license: str, facts: Mapping[str, Any], onnx: bool
+) -> dict[str, Any]:
+    """The front matter as plain values; metrics only where a figure was measured on public data."""
+    own = {"license": license} if license in LICENSES else {"license": "other", "license_name": license}
+    found: dict[str, Any] = {
+        **own,
+        "library_name": "colonnade",
+        "tags": [*TAGS, *(["onnx"] if onnx else [])],
+    }
+    task = _task(model)
+    if task is not None:
+        found["pipeline_tag"] = task
+    metrics = [
+        {"type": "accuracy" if "accuracy" in what else "r_squared", "value": round(value, 6), "name": what}
+        for what, value in _measured(facts).items()
+        if not what.startswith("non-private")
+    ]
+    if metrics and task is not None:
+        found["metrics"] = sorted({metric["type"] for metric in metrics})
+        result = {
+            "task": {"type": task},
+            "dataset": {"type": "declared-public", "name": "the parties' data, declared public"},
+            "metrics": metrics,
+        }
+        found["model-index"] = [{"name": name, "results": [result]}]
+    return found
+
+
+def _details(model: ModelFile, license: str, onnx: bool) -> str:
+    label = model.frame.label
+    learns = f" of `{label.label.column}`" if label.label is not None else ""
+    classes = f" Classes: {', '.join(f'`{name}`' for name in label.classes)}." if label.classes else ""
+    undeclared = " Whoever publishes it has not declared one yet." if license == UNDECLARED else ""
+    graph = (
+        "\n- ONNX: the graph beside this card takes the raw columns by name; its metadata has this statement, too."
+        if onnx
+        else ""
+    )
+    return (
+        "## Model details\n\n"
+        f"This is {_WHAT[model.kind]}{learns}, trained with Colonnade {__version__} "
+        f"on columns that {_listed([party for party, _ in model.frame.encoders])} hold about the same "
+        f"people and never put in one place.{classes}\n\n"
+        f"- Kind: {model.kind}, {model.frame.columns} features from {len(model.frame.column_names)} columns\n"
+        f"- Method: {model.method}\n"
+        f"- Run: {model.run or 'not recorded'}\n"
+        f"- License: {license}.{undeclared}{graph}\n"
+    )
+
+
+def _uses(model: ModelFile) -> str:
+    answer = "components of" if model.kind == "PCA" else "predictions for"
+    return (
+        "## Intended uses\n\n"
+        f"For {answer} people like those it was trained on, whose columns lie within the declared bounds below; values "
+        "outside are clipped. With Colonnade installed:\n\n"
+        "```sh\ncolonnade predict model.json --rows people.csv --id id\n```\n\n"
+        "Not for decisions about a person without somebody who answers for them, and not for columns that are declared "
+        "otherwise than below.\n"
+    )
+
+
+def _training(model: ModelFile, facts: Mapping[str, Any]) -> str:
+    rows = (
+        f"{facts['rows']} people that all parties hold, a number that the parties agreed to show.\n\n"
+        if facts.get("rows")
+        else ""
+    )
+    lines = ["| column | party | declared as |", "|---|---|---|"]
+    names = iter(model.frame.column_names)
+    for party, encoder in model.frame.encoders:
+        lines += [
+            f"| {_cell(next(names))} | {_cell(party)} | {_cell(_declared(column))} |"
+            for column in encoder.columns
+        ]
+    return (
+        f"## Training data\n\n{rows}Bounds and categories were declared by people who know the columns, not read from "
+        "the data. No row of it is in the model.\n\n" + "\n".join(lines) + "\n"
+    )
+
+
+def _privacy(model: ModelFile, facts: Mapping[str, Any]) -> str:
+    sentences = str(model.privacy).splitlines()
+    collusion = f"\n{facts['collusion']}\n" if facts.get("collusion") else ""
+    return (
+        "## Privacy\n\nWhat each observer of the training learns at most, and what that rests on:\n\n"
+        + "\n".join(f"- {sentence}" for sentence in sentences)
+        + f"\n{collusion}\nUsing the model, and everything computed from its weights, costs nothing more.\n"
+    )
+
+
+def _evaluation(facts: Mapping[str, Any]) -> str:
+    measured = _measured(facts)
+    if not measured:
+        return (
+            "## Evaluation\n\nNone is shown: an exact figure on people who are not public would itself be a release, "
+            "and nobody paid for one.\n"
+        )
+    lines = [f"| {_cell(what)} | {value:.3f} |" for what, value in measured.items()]
+    return (
+        "## Evaluation\n\nMeasured on data that every party declared public.\n\n| figure | value |\n|---|---|\n"
+        + ("\n".join(lines) + "\n")
+    )
+
+
+def _limits(model: ModelFile, facts: Mapping[str, Any]) -> str:
+    notes = [readable(str(note)) for note in facts.get("notes") or ()]
+    linear = (
+        "It is linear in its features, so what bends more than once along a column it cannot say."
+        if model.frame.label.kind == "classes"
+        else "It is linear in its features."
+    )
+    return (
+        "## Limitations\n\n"
+        + "\n".join(
+            f"- {limit}"
+            for limit in (
+                _NOISY if model.privacy else _UNPROTECTED,
+                linear,
+                "Whatever was unfair in the data is in the model; privacy does not mend it.",
+                *notes,
+            )
+        )
+        + "\n"
+    )
+
+
+def _task(model: ModelFile) -> str | None:
+    if model.kind == "PCA":
+        return None
+    return "tabular-classification" if model.classifies else "tabular-regression"
+
+
+def _measured(facts: Mapping[str, Any]) -> dict[str, float]:
+    return {str(what): float(value) for what, value in (facts.get("measured") or {}).items()}
+
+
+def _declared(column: Column) -> str:
+    match column:
+        case NumericColumn():
+            transform = ", log1p" if column.transform == "log1p" else ""
+            return f"number from {column.low:g} to {column.high:g}{transform}"
+        case BinaryColumn() | CategoricalColumn():
+            return f"one of {', '.join(column.levels)}"
+        case BinnedColumn():
+            return f"number in bins: {', '.join(column.levels)}"
+        case _:
+            return f"date from {column.low.isoformat()} to {column.high.isoformat()}"
+
+
+def _cell(text: str) -> str:
+    return readable(text).replace("|", "\\|")
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "nobody"
+
+
+def _yaml(value: Mapping[str, Any], *, indent: str = "") -> list[str]:
+    """Mappings and lists as YAML; scalars as JSON, which is YAML."""
+    lines = []
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            lines += [f"{indent}{key}:", *_yaml(item, indent=f"{indent}  ")]
+        elif isinstance(item, list):
+            lines.append(f"{indent}{key}:")
+            for entry in item:
+                if isinstance(entry, Mapping):
+                    first, *rest = _yaml(entry, indent=f"{indent}  ")
+                    lines += [f"{indent}- {first.strip()}", *rest]
+                else:
+                    lines.append(f"{indent}- {_scalar(entry)}")
+        else:
+            lines.append(f"{indent}{key}: {_scalar(item)}")
+    return lines
+
+
+def _scalar(value: object) -> str:
+    # YAML takes no control characters, also not escaped as JSON leaves some of them.
+    return json.dumps(
+        readable(value) if isinstance(value, str) else value, ensure_ascii=False, allow_nan=False
+    )

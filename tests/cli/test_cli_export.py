@@ -1,0 +1,77 @@
+"""A released model leaves as ONNX and with a card; one in parts does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+import yaml
+from cli_project import Project, one_object, train
+
+from colonnade.cli.app import run
+from colonnade.learn.model_file import ModelFile
+
+USAGE, INPUT = 2, 3
+
+
+def test_a_run_is_exported_with_its_statement(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(project, "--output", "runs/first") == 0
+    capsys.readouterr()
+    assert (
+        run(["export", "runs/first", "--onnx", "model.onnx", "--card", "README.md", "--license", "mit"]) == 0
+    )
+    out = capsys.readouterr().out
+    model = ModelFile.load(project.path("runs/first/model.json"))
+    card = project.path("README.md").read_text()
+    front = yaml.safe_load(card.split("---")[1])
+    assert (front["license"], "onnx" in front["tags"]) == ("mit", True)
+    assert "model-index" not in front, "this data is not public"
+    for sentence in str(model.privacy).splitlines():
+        assert sentence in out and sentence in card
+    running = onnxruntime.InferenceSession(project.path("model.onnx"), providers=["CPUExecutionProvider"])
+    people = {"age": [30.0, 80.0], "job": ["clerk", "nurse"], "claims": [1.0, 12.0], "smoker": ["no", "yes"]}
+    given = {
+        name: np.array(values, dtype=object if isinstance(values[0], str) else float).reshape(-1, 1)
+        for name, values in people.items()
+    }
+    label, probabilities = running.run(["label", "probabilities"], given)
+    assert label.tolist() == model.estimator().predict(people).tolist()
+    assert np.allclose(probabilities, model.estimator().predict_proba(people), atol=1e-12)
+
+
+def test_as_json_it_is_one_object(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(project, "--output", "runs/first") == 0
+    capsys.readouterr()
+    assert run(["export", "runs/first/model.json", "--card", "card.md", "--json"]) == 0
+    facts = one_object(capsys.readouterr().out)
+    assert (facts["card"], facts["onnx"], facts["kind"]) == ("card.md", None, "LogisticRegression")
+
+
+def test_a_model_in_parts_is_refused_and_why(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.edit("job.toml", '"moments"', '"intermediate"')
+    assert train(project, "--output", "runs/first") == 0
+    for what in ("runs/first", "runs/first/parties/bank.model.json"):
+        capsys.readouterr()
+        assert run(["export", what, "--card", "card.md"]) == INPUT
+        assert "part" in (said := capsys.readouterr().err) and "card.md" not in said
+    assert run(["export", "runs/first", "--onnx", "model.onnx"]) == INPUT
+    assert "stay with their parties" in capsys.readouterr().err
+    assert not project.path("card.md").exists() and not project.path("model.onnx").exists()
+
+
+def test_mistakes_are_told_before_anything_is_written(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--output", "runs/first") == 0
+    project.path("there.md").write_text("kept")
+    for arguments, code, told in (
+        (["runs/first"], USAGE, "say what to write"),
+        (["runs/first", "--onnx", "m.onnx", "--card", "there.md"], INPUT, "there.md exists already"),
+        (["runs/second", "--card", "card.md"], INPUT, "runs/second"),
+        (["runs/first", "--card", "none/card.md"], INPUT, "none/card.md cannot be written"),
+        (["runs/first", "--onnx", "none/m.onnx"], INPUT, "none/m.onnx cannot be written"),
+    ):
+        capsys.readouterr()
+        assert run(["export", *arguments]) == code
+        assert told in capsys.readouterr().err
+    assert project.path("there.md").read_text() == "kept" and not project.path("m.onnx").exists()

@@ -1,0 +1,198 @@
+"""The card of a model: metadata that hubs accept, and nothing on it that may not be shown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, DateColumn, NumericColumn
+from colonnade.data.encoding import Encoder
+from colonnade.data.label import LabelBlock
+from colonnade.data.targets import ClassLabel, RealLabel
+from colonnade.errors import ModelError
+from colonnade.learn.frame import Frame
+from colonnade.learn.model_file import ModelFile, parts_of
+from colonnade.learn.privacy import Privacy
+from colonnade.privacy.guarantee import Guarantee
+from colonnade.privacy.neighbours import ZERO_OUT
+from colonnade.privacy.observers import Reader, Server
+from colonnade.report.model_card import LICENSES, model_card
+from colonnade.runtime.channel import readable
+
+GUARANTEES = (
+    Guarantee(
+        Server(), ZERO_OUT, 0.9951, 1e-5, "at least 1 of 2 owners keeps its noise secret", "Rényi, order 21"
+    ),
+    Guarantee(Reader(), ZERO_OUT, 0.9951, 1e-5, "", "Rényi, order 21"),
+)
+FACTS = {
+    "name": "Risk",
+    "rows": 4000,
+    "notes": ["Class 'high' is rare."],
+    "collusion": "The shares lie with the server, the bank and the shop.",
+    "measured": {"accuracy on the training rows": 0.75, "non-private model, accuracy": 0.8},
+}
+
+# The metadata of a model card as the hub's own specification has it (hub-docs, modelcard.md), with what it requires.
+SCALARS = {"license", "license_name", "license_link", "library_name", "pipeline_tag", "base_model"}
+LISTS = {"language", "tags", "datasets", "metrics"}
+TASKS = {"tabular-classification", "tabular-regression"}
+_IDENTIFIERS = (
+    "apache-2.0 mit openrail bigscience-openrail-m creativeml-openrail-m bsl-1.0 bsd bsd-2-clause bsd-3-clause "
+    "bsd-3-clause-clear c-uda cc cc0-1.0 cc-by-2.0 cc-by-2.5 cc-by-3.0 cc-by-4.0 cc-by-sa-3.0 cc-by-sa-4.0 "
+    "cc-by-nc-2.0 cc-by-nc-3.0 cc-by-nc-4.0 cc-by-nd-4.0 cc-by-nc-nd-3.0 cc-by-nc-nd-4.0 cc-by-nc-sa-2.0 "
+    "cc-by-nc-sa-3.0 cc-by-nc-sa-4.0 cdla-sharing-1.0 cdla-permissive-1.0 cdla-permissive-2.0 wtfpl ecl-2.0 epl-1.0 "
+    "epl-2.0 etalab-2.0 eupl-1.1 eupl-1.2 agpl-3.0 gfdl gpl gpl-2.0 gpl-3.0 lgpl lgpl-2.1 lgpl-3.0 isc lppl-1.3c ms-pl "
+    "mpl-2.0 odc-by odbl openrail++ osl-3.0 postgresql ofl-1.1 ncsa unlicense zlib pddl lgpl-lr unknown other"
+)
+HUB_LICENSES = frozenset(_IDENTIFIERS.split())
+
+
+def problems(found: Any) -> list[str]:
+    """What a hub would refuse about the metadata."""
+    wrong = [f"{key} is no field" for key in found if key not in SCALARS | LISTS | {"model-index"}]
+    wrong += [f"{key} is no text" for key in SCALARS & set(found) if not isinstance(found[key], str)]
+    wrong += [
+        f"{key} is no list of texts"
+        for key in LISTS & set(found)
+        if not isinstance(found[key], list) or not all(isinstance(item, str) for item in found[key])
+    ]
+    if found.get("license") not in HUB_LICENSES:
+        wrong.append("license is not on the list")
+    if (found.get("license") == "other") != ("license_name" in found):
+        wrong.append("a name is for a license that is not on the list")
+    if "license_name" in found and not re.fullmatch(r"[a-z0-9-.]+", found["license_name"]):
+        wrong.append("license_name is no identifier")
+    for model in found.get("model-index", []):
+        if not isinstance(model.get("name"), str) or not model.get("results"):
+            wrong.append("a model of the index has a name and results")
+        for result in model.get("results", []):
+            if result.get("task", {}).get("type") not in TASKS:
+                wrong.append("a result has a task")
+            if not {"type", "name"} <= set(result.get("dataset", {})):
+                wrong.append("a data set has a type and a name")
+            for metric in result.get("metrics", [{}]):
+                if not isinstance(metric.get("type"), str) or not isinstance(
+                    metric.get("value"), int | float
+                ):
+                    wrong.append("a metric has a type and a value")
+    return wrong
+
+
+def front(card: str) -> Any:
+    start, matter, _ = re.split(r"^---$", card, maxsplit=2, flags=re.MULTILINE)
+    assert start == ""
+    return yaml.safe_load(matter)
+
+
+def model(kind: str = "LogisticRegression", *, privacy: Privacy | None = None) -> ModelFile:
+    label = {
+        "LogisticRegression": LabelBlock(ClassLabel("risk", ("low", "high"))),
+        "LinearRegression": LabelBlock(RealLabel("cost", 0, 10)),
+        "PCA": LabelBlock(None),
+    }[kind]
+    bank = Encoder((NumericColumn("age", 18, 90), BinaryColumn("sex", ("F", "M"))), "linear")
+    shop = Encoder(
+        (
+            NumericColumn("spent", 0, 999, "log1p"),
+            CategoricalColumn("a | b", ("x", "y", "z")),
+            BinnedColumn("visits", (1, 5)),
+            DateColumn("opened", date(2000, 1, 1), date(2030, 1, 1)),
+        ),
+        "linear",
+    )
+    frame = Frame((("bank", bank), ("shop", shop)), label)
+    offsets = np.zeros(frame.columns if kind == "PCA" else 1)
+    shown = Privacy(GUARANTEES) if privacy is None else privacy
+    return ModelFile(kind, frame, np.ones((1, frame.columns)), offsets, shown, "moments", "5f0c")
+
+
+@pytest.mark.parametrize("kind", ["LogisticRegression", "LinearRegression", "PCA"])
+@pytest.mark.parametrize("facts", [None, FACTS, {**FACTS, "measured": None}])
+@pytest.mark.parametrize("license", ["unknown", "cc-by-4.0", "our-own-1.0"])
+def test_hubs_accept_the_metadata(kind: str, facts: Any, license: str) -> None:
+    found = front(model_card(model(kind), facts=facts, license=license))
+    assert problems(found) == []
+    assert "differential-privacy" in found["tags"] and found["library_name"] == "colonnade"
+    assert found.get("pipeline_tag") == {
+        "LogisticRegression": "tabular-classification",
+        "LinearRegression": "tabular-regression",
+    }.get(kind)
+
+
+def test_the_licenses_that_are_taken_for_known_are() -> None:
+    assert LICENSES <= HUB_LICENSES
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"license": "mine"},
+        {"license": "other"},
+        {"license": "mit", "tags": "one"},
+        {"license": "mit", "privacy": "much"},
+        {"license": "mit", "model-index": [{"name": "x"}]},
+        {"license": "mit", "model-index": [{"name": "x", "results": [{"task": {"type": "t"}}]}]},
+    ],
+)
+def test_this_check_would_notice_metadata_that_hubs_refuse(broken: Any) -> None:
+    assert problems(broken) != []
+
+
+@given(st.text(min_size=1), st.lists(st.text(), max_size=2))
+def test_no_name_breaks_out_of_the_metadata(name: str, notes: list[str]) -> None:
+    found = front(model_card(model(), name=name, facts={**FACTS, "notes": notes}))
+    assert found["model-index"][0]["name"] == readable(name)
+
+
+def test_every_observer_is_told_about_with_what_it_rests_on() -> None:
+    card = model_card(model(), facts=FACTS)
+    for item in GUARANTEES:
+        assert f"- {item}" in card
+    assert FACTS["collusion"] in card and "4000 people" in card and "- Class 'high' is rare." in card
+
+
+def test_figures_are_shown_only_where_they_were_measured_on_public_data() -> None:
+    shown = model_card(model(), facts=FACTS)
+    assert "| accuracy on the training rows | 0.750 |" in shown
+    (result,) = front(shown)["model-index"][0]["results"]
+    assert [metric["value"] for metric in result["metrics"]] == [0.75], (
+        "another model's figure is not this one's"
+    )
+    hidden = model_card(model(), facts={**FACTS, "measured": None})
+    assert "None is shown" in hidden and not {"model-index", "metrics"} & set(front(hidden))
+
+
+def test_columns_are_shown_as_they_were_declared() -> None:
+    card = model_card(model())
+    for line in (
+        "| age | bank | number from 18 to 90 |",
+        "| sex | bank | one of F, M |",
+        "| spent | shop | number from 0 to 999, log1p |",
+        r"| a \| b | shop | one of x, y, z |",
+        "| visits | shop | number in bins: below 1, 1 to 5, from 5 |",
+        "| opened | shop | date from 2000-01-01 to 2030-01-01 |",
+    ):
+        assert line in card
+
+
+def test_a_model_that_promises_nothing_says_so() -> None:
+    assert "- No guarantee." in (card := model_card(model(privacy=Privacy(()))))
+    assert "Nothing is promised" in card
+    assert "- No privacy: the noise was drawn from a seed" in model_card(
+        model(privacy=Privacy(GUARANTEES, reproducible=True))
+    )
+
+
+def test_a_part_of_a_model_has_no_card() -> None:
+    with pytest.raises(ModelError, match="stay with their parties"):
+        model_card(parts_of(model(), active="bank")["shop"])
+    assert model_card(replace(model(), run=""))
