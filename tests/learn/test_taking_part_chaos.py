@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from certificates import Root
 from nvflare.fuel.f3.cellnet.defs import ReturnCode
-from nvflare.fuel.f3.cellnet.utils import make_reply
+from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
 from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, PARTIES, charges, in_process, job_text, split
 
@@ -32,9 +32,9 @@ class Chaos:
         self.drawn = np.random.default_rng(seed)
         self.lock = threading.Lock()
         self.told_data: set[str] = set()
-        # A relay that alters ends a run at the next frame, so only some do, and seldom.
-        altered = 0.02 * (self.drawn.uniform() < 0.3)
-        self.kinds = [*self.drawn.dirichlet((12, 1, 0.5, 1)) * (1 - altered), altered]
+        # A relay that alters or forges ends a run at the next frame, so only some do, and seldom.
+        foul = 0.02 * (self.drawn.uniform() < 0.3)
+        self.kinds = [*self.drawn.dirichlet((12, 1, 0.5, 1)) * (1 - 2 * foul), foul, foul]
         self.victim = str(self.drawn.choice(["bank", "shop", "server", "nobody", "nobody"]))
         self.after = int(self.drawn.integers(1, 60))
         self.made: dict[str, Any] = {}
@@ -52,15 +52,17 @@ class Chaos:
             step = str(message.get_header("step"))
             if step.startswith(DATA):
                 self.told_data.add(str(message.get_header("cn__origin")))
-            kind = self.drawn.choice(["pass", "delay", "lose", "repeat", "alter"], p=self.kinds)
+            kind = str(self.drawn.choice(["pass", "delay", "lose", "repeat", "alter", "forge"], p=self.kinds))
             pause = float(self.drawn.uniform(0, 0.05))
-            self.done[str(kind)] += 1
+            self.done[kind] += 1
         if kind == "delay":
             time.sleep(pause)
         elif kind == "lose":
             return make_reply(ReturnCode.TIMEOUT)
         elif kind == "repeat":
             self._repeat(message)
+        elif kind == "forge":
+            self._forge(message)
         elif kind == "alter" and message.payload:
             changed = bytearray(message.payload)
             changed[-1] ^= 1
@@ -68,9 +70,14 @@ class Chaos:
         return None
 
     def _repeat(self, message: Any) -> None:
-        """Send a frame to its receiver once more, as the server could."""
-        from nvflare.fuel.f3.cellnet.utils import new_cell_message
+        """Let a frame arrive once more than it was sent, a little earlier than the first time."""
+        target = str(message.get_header("cn__destination"))
+        arrived = self.made[target].core_cell.req_reg.find("colonnade", "frame")
+        copy = new_cell_message(dict(message.headers), bytes(message.payload or b""))
+        arrived.cb(copy, *arrived.args, **arrived.kwargs)
 
+    def _forge(self, message: Any) -> None:
+        """Send a frame to its receiver as if it were the server's own."""
         headers = {key: message.get_header(key) for key in ("number", "step", "index", "of")}
         target = str(message.get_header("cn__destination"))
         core = self.made["server"].core_cell
@@ -121,4 +128,4 @@ def test_fifty_runs_in_chaos_end_right_or_fail_by_name_and_no_ledger_counts_too_
     # Neither end is rare, and everything was done to frames and members, so the test looks at all of it.
     assert min(ends["finished"], ends["failed"]) >= RUNS // 5, ends
     kills = {f"kill {member}" for member in MEMBERS}
-    assert set(done) >= kills | {"delay", "lose", "repeat", "alter"}, done
+    assert set(done) >= kills | {"delay", "lose", "repeat", "alter", "forge"}, done
