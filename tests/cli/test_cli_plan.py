@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from cli_project import ROWS, Project, one_object, train
 
 from colonnade.cli.app import run
-from colonnade.data.schema import Schema
-from colonnade.learn.jobs import Job
-from colonnade.learn.planning import plan_job, price
-from colonnade.protocols.dry_run import bill
-from colonnade.protocols.moments_plan import MomentsPlan
 
 USAGE, INPUT, PLAN = 2, 3, 4
 
 
 def plan(project: Project, *options: str) -> int:
-    return run(["plan", str(project.path("job.toml")), *options])
-
-
-def planned(project: Project, rows: int) -> MomentsPlan:
-    job = Job.load(project.path("job.toml"))
-    schemas = {
-        party: Schema.load(project.path(f"{party}.schema.toml")).public(party) for party in job.parties
-    }
-    return plan_job(job, schemas, rows=rows)
+    """The job's own method alone, without its error: the rest is rehearsed where a test is about it."""
+    chosen = options if "--methods" in options else (*options, "--methods", "none", "--no-simulation")
+    return run(["plan", str(project.path("job.toml")), *chosen])
 
 
 def test_a_plan_promises_what_the_run_then_promises_and_touches_nothing(
@@ -44,7 +35,10 @@ def test_a_plan_promises_what_the_run_then_promises_and_touches_nothing(
     assert facts["plan"] == after["plan"]
     assert facts["guarantees"] == after["guarantees"]
     assert facts["noise"]["standard_deviation"] == after["noise"]["standard_deviation"]
-    assert 0 < facts["traffic"]["bytes"] < after["traffic"]["bytes"]
+    (own,) = facts["methods"]
+    assert own["forecast"]["bytes"] == after["traffic"]["bytes"]
+    assert own["forecast"]["rounds"] == after["traffic"]["rounds"]
+    assert own["forecast"]["steps"] == {item["step"]: item["bytes"] for item in after["traffic"]["steps"]}
 
 
 def test_a_plan_can_count_rows_if_it_is_asked_to(
@@ -56,25 +50,6 @@ def test_a_plan_can_count_rows_if_it_is_asked_to(
         assert plan(project, *options) == USAGE
         assert "--rows" in capsys.readouterr().err
     assert plan(project, "--rows", "0") == INPUT
-
-
-def test_bytes_of_many_blocks_are_those_of_running_them_all(project: Project) -> None:
-    many = planned(project, 1000)
-    small = MomentsPlan(
-        many.task,
-        many.group,
-        5 * many.block + 77,
-        many.schemas,
-        many.epsilon,
-        many.delta,
-        many.gamma,
-        many.mu,
-    )
-    scaled, real = price(small), bill(small)
-    assert dict(scaled.bytes_by_step) == dict(real.bytes_by_step)
-    assert scaled.rounds == real.rounds
-    one = price(many)
-    assert dict(one.bytes_by_step) == dict(bill(many).bytes_by_step)
 
 
 def test_budgets_are_asked_with_what_the_ledger_holds_and_not_written(
@@ -139,3 +114,97 @@ def test_a_plan_refuses_what_the_run_would_refuse(
     assert plan(project, "--rows", str(ROWS)) == PLAN
     err = capsys.readouterr().err
     assert "job.toml" in err and "active = 'bank'" in err
+
+
+def test_methods_stand_side_by_side_and_one_is_recommended_with_a_reason(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert plan(project, "--rows", "2000", "--methods", "local,intermediate", "--json") == 0
+    facts = one_object(capsys.readouterr().out)
+    methods = {item["method"]: item for item in facts["methods"]}
+    assert facts["methods"][0]["method"] == "moments" and set(methods) == {"moments", "local", "intermediate"}
+    for item in methods.values():
+        made = item["forecast"]
+        assert made["bytes"] > 0 and made["rounds"] > 0 and made["seconds"] > 0 and made["memory"] > 0
+        assert made["noise"]["standard_deviation"] > 0 and made["expected"]["rows"] == 2000
+        assert item["guarantees"] and item["admitted"] is True
+    assert facts["recommended"] in methods and "expected error" in facts["why"]
+    assert 0 < facts["without_privacy"] < 0.5
+    assert plan(project, "--rows", "2000", "--methods", "local") == 0
+    out = capsys.readouterr().out
+    assert "Recommended" in out and " * " in out and "invented people" in out
+    assert "ε of local: server" in out and "Noise, standard deviation" in out
+
+
+def test_a_method_that_cannot_do_the_job_is_listed_with_its_reason(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.edit("bank.schema.toml", 'classes = ["low", "high"]', 'classes = ["low", "middle", "high"]')
+    assert plan(project, "--rows", "400", "--methods", "encrypted", "--no-simulation", "--json") == 0
+    facts = one_object(capsys.readouterr().out)
+    moments, encrypted = facts["methods"]
+    assert encrypted["forecast"] is None and "two classes" in encrypted["reason"]
+    assert moments["forecast"]["expected"] is None and "no simulation" in moments["forecast"]["unknown"]
+    assert facts["recommended"] is None
+
+
+def test_a_line_and_another_machine_change_the_time_and_nothing_else(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert plan(project, "--rows", "400", "--json") == 0
+    text = capsys.readouterr().out
+    facts = one_object(text)
+    here = project.path("here.json")
+    machine = {name: value / 2 for name, value in facts["rehearsed_on"].items()}
+    here.write_text(text.replace(json.dumps(facts["machine"]), json.dumps(machine | {"cores": 2}), 1))
+    options = ("--rows", "400", "--json", "--bandwidth", "1", "--latency", "100", "--machine", str(here))
+    assert plan(project, *options) == 0
+    slow = one_object(capsys.readouterr().out)
+    (before,), (after,) = facts["methods"], slow["methods"]
+    for name in ("bytes", "rounds", "steps", "busiest"):
+        assert before["forecast"][name] == after["forecast"][name]
+    made = after["forecast"]
+    assert made["sending"] == pytest.approx(made["rounds"] * 0.1 + 8 * made["busiest"] / 1e6)
+    assert made["seconds"] == made["sending"] + made["computing"]
+    assert slow["machine"] == machine | {"cores": 2}
+
+
+def test_people_whom_a_party_holds_alone_make_matching_part_of_the_forecast(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert plan(project, "--rows", "100", "--json") == 0
+    alike = one_object(capsys.readouterr().out)["methods"][0]["forecast"]
+    assert plan(project, "--rows", "100", "--held", "bank=150", "--json") == 0
+    matched = one_object(capsys.readouterr().out)["methods"][0]["forecast"]
+    # A point of the curve has 32 bytes; every id travels blinded once each way and comes back.
+    assert matched["bytes"] - alike["bytes"] > 32 * (150 + 150 + 100)
+    assert matched["rounds"] >= alike["rounds"]
+
+
+@pytest.mark.parametrize(
+    ("options", "pieces"),
+    [
+        (("--held", "bnak=900"), ("bnak", "Did you mean 'bank'")),
+        (("--held", "bank=3"), ("bank=", "400")),
+        (("--bandwidth", "0"), ("--bandwidth", "above 0")),
+        (("--latency", "-1"), ("--latency", "from 0")),
+        (("--effort", "nan"), ("--effort", "seconds")),
+        (("--methods", "slrr"), ("--methods", "slr")),
+        (("--machine", "nowhere.json"), ("nowhere.json", "cannot be read")),
+    ],
+)
+def test_what_is_typed_wrongly_is_named(
+    project: Project, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], pieces: tuple[str, ...]
+) -> None:
+    assert plan(project, "--rows", "400", *options) == INPUT
+    err = capsys.readouterr().err
+    assert all(piece in err for piece in pieces), err
+
+
+@pytest.mark.parametrize("text", ["[", '{"machine": 3}', '{"cores": 2, "products": -1}'])
+def test_a_file_that_is_no_machine_is_refused_by_name(
+    project: Project, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    project.path("there.json").write_text(text)
+    assert plan(project, "--rows", "400", "--machine", str(project.path("there.json"))) == INPUT
+    assert "there.json" in capsys.readouterr().err

@@ -1,36 +1,39 @@
-"""`colonnade plan`: what a job would promise and cost, before anything is run or charged."""
+"""`colonnade plan`: what a job would promise, cost and bring, by every method, before anything is run or charged."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.screen import say, say_json, width
+from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import InputError, JobError
 
 if TYPE_CHECKING:
     from colonnade.data.schema import PublicSchema
+    from colonnade.learn.forecasting.choosing import Candidate, Choice
+    from colonnade.learn.forecasting.machine import Line, Machine
     from colonnade.learn.jobs import Job
     from colonnade.learn.party_files import PartyFile
-    from colonnade.learn.planning import Answer
-    from colonnade.protocols.functional_plan import FunctionalPlan
-    from colonnade.protocols.moments_plan import MomentsPlan
     from colonnade.protocols.plans import Plan
 
 EXAMPLE = """
 It reads schemas, not rows: say with --rows how many people the parties are expected to have in common. --count
-takes the least number of rows of any party instead, and reads that number, and nothing else, from the data.
+takes the least number of rows of any party instead, and reads these numbers, and nothing else, from the data.
 
-Schemas are those that the parties' own files name; of a party whose file is not here, NAME.schema.toml beside the
-job. Ledgers are asked and not written. Noise, bytes and memory are told of methods that release once; introductions
-and the matching of ids come on top.
+Every method that can do the task is rehearsed on invented people with the declared columns: bytes, rounds, seconds,
+memory, and the error of the model on other invented people. What is too long to rehearse is rehearsed in part. Schemas
+are those that the parties' own files name; of a party whose file is not here, NAME.schema.toml beside the job. Ledgers
+are asked and not written.
 
-Example (`colonnade demo` writes such files):
+Examples (`colonnade demo` writes such files):
 
   colonnade plan demo-run/job.toml --rows 455
+
+  colonnade plan demo-run/job.toml --rows 455 --bandwidth 100 --latency 20 --held clinic=600
 """
 
 
@@ -40,30 +43,93 @@ def plan(
         None, "--rows", "-n", metavar="N", help="How many people the parties will have in common."
     ),
     count: bool = typer.Option(False, "--count", help="Read the numbers of rows from the data instead."),
+    held: list[str] = typer.Option(
+        [],
+        "--held",
+        metavar="PARTY=N",
+        help="How many people a party holds, if more than those in common; repeat.",
+    ),
     party: list[Path] = typer.Option(
         [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
     ),
+    methods: str | None = typer.Option(
+        None,
+        "--methods",
+        metavar="LIST",
+        help="Only these methods beside the job's own, such as slr,local; or none.",
+    ),
+    simulation: bool = typer.Option(
+        True, "--simulation/--no-simulation", help="Whether to foretell the error of each model."
+    ),
+    effort: float = typer.Option(
+        2.0, "--effort", metavar="SECONDS", help="How long a rehearsal of a whole run may take."
+    ),
+    bandwidth: float | None = typer.Option(
+        None, "--bandwidth", metavar="MBIT", help="What each party's connection carries, in Mbit a second."
+    ),
+    latency: float = typer.Option(
+        0.0, "--latency", metavar="MS", help="How long a message takes from party to party, in milliseconds."
+    ),
+    machine: Path | None = typer.Option(
+        None, "--machine", metavar="FILE", help="Another machine: what --json printed there. Else this one."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
 ) -> None:
-    """Say what a job would promise each observer, whether budgets admit it, and what a release costs in bytes."""
+    """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take."""
+    from colonnade.cli.plan_text import plan_text
     from colonnade.learn.jobs import Job
-    from colonnade.learn.planning import ask_budgets, plan_job
+    from colonnade.learn.planning import plan_job
 
     if (rows is None) != count:
         raise typer.BadParameter("give --rows N, or --count to read the numbers of rows, and not both.")
     if rows is not None and rows < 1:
         raise InputError(f"--rows: found {rows}; it must be at least 1.")
+    line = _line(bandwidth, latency)
+    if not (math.isfinite(effort) and effort >= 0):
+        raise InputError(f"--effort: found {effort:g}; it must be a number of seconds from 0.")
     agreed = Job.load(job)
     files, schemas = _declared(agreed, party)
-    planned = plan_job(agreed, schemas, rows=_counted(agreed, files) if rows is None else rows)
-    facts = _facts(agreed, schemas, planned, ask_budgets(planned, files))
+    counts = _counted(agreed, files) if rows is None else {}
+    common = min(counts.values()) if rows is None else rows
+    people = _held(agreed, held, common) | ({} if held else counts)
+    planned = plan_job(agreed, schemas, rows=common)
+    there = None if machine is None else _loaded(machine)
+    with progress(not as_json) as advance:
+        choice, here = _chosen(
+            agreed,
+            planned,
+            schemas,
+            files=files,
+            held=people,
+            named=_named(agreed, methods),
+            simulated=simulation,
+            effort=effort,
+            advance=advance,
+        )
+    facts = _facts(agreed, schemas, planned, choice, line=line, here=here, there=there)
     if as_json:
         say_json(facts)
         return
-    say(_text(facts, width()))
+    say(plan_text(facts, width()))
 
 
 plan.__doc__ = f"{plan.__doc__}\n{EXAMPLE}"
+
+
+def _line(bandwidth: float | None, latency: float) -> Line:
+    from colonnade.learn.forecasting.machine import Line
+
+    if bandwidth is not None and not (math.isfinite(bandwidth) and bandwidth > 0):
+        raise InputError(f"--bandwidth: found {bandwidth:g}; it must be a number of Mbit a second above 0.")
+    if not (math.isfinite(latency) and latency >= 0):
+        raise InputError(f"--latency: found {latency:g}; it must be a number of milliseconds from 0.")
+    return Line(math.inf if bandwidth is None else bandwidth * 1e6, latency / 1e3)
+
+
+def _loaded(path: Path) -> Machine:
+    from colonnade.learn.forecasting.machine import Machine
+
+    return Machine.load(path)
 
 
 def _declared(job: Job, given: list[Path]) -> tuple[dict[str, PartyFile], dict[str, PublicSchema]]:
@@ -84,24 +150,99 @@ def _declared(job: Job, given: list[Path]) -> tuple[dict[str, PartyFile], dict[s
     return files, {party: Schema.load(path).public(party) for party, path in paths.items()}
 
 
-def _counted(job: Job, files: Mapping[str, PartyFile]) -> int:
+def _counted(job: Job, files: Mapping[str, PartyFile]) -> dict[str, int]:
     missing = [party for party in job.parties if party not in files]
     if missing:
         raise JobError(
             f"--count needs the own file of {', '.join(missing)}. Give it with --party, or use --rows."
         )
-    return min(file.table().rows for file in files.values())
+    return {party: files[party].table().rows for party in job.parties}
+
+
+def _held(job: Job, given: list[str], common: int) -> dict[str, int]:
+    """How many people each party holds: those in common, unless --held says more."""
+    from colonnade.data.declaring import nearest
+
+    found = dict.fromkeys(job.parties, common)
+    for text in given:
+        party, _, number = text.partition("=")
+        if party not in found:
+            raise InputError(
+                f"--held {text}: {party!r} is not among the parties ({', '.join(job.parties)})."
+                + nearest(party, job.parties)
+            )
+        if not number.isdecimal() or int(number) < common:
+            raise InputError(
+                f"--held {text}: wanted {party}= and a number from {common}, which all parties have in common."
+            )
+        found[party] = int(number)
+    return found
+
+
+def _named(job: Job, listed: str | None) -> frozenset[str] | None:
+    """The methods that were asked for beside the job's own; None for all."""
+    from colonnade.learn.methods import method_named
+
+    if listed is None:
+        return None
+    names = [name.strip() for name in listed.split(",") if name.strip() and name.strip() != "none"]
+    return frozenset(method_named(name, job.task, place="--methods").name for name in names) | {job.method}
+
+
+def _chosen(
+    job: Job,
+    planned: Plan,
+    schemas: Mapping[str, PublicSchema],
+    *,
+    files: Mapping[str, PartyFile],
+    held: Mapping[str, int],
+    named: frozenset[str] | None,
+    simulated: bool,
+    effort: float,
+    advance: Any,
+) -> tuple[Choice, Machine]:
+    """Rehearse, and measure the machine that it was rehearsed on."""
+    from colonnade.learn.forecasting.choosing import candidates, choose, error_without_privacy
+    from colonnade.learn.forecasting.machine import Machine
+    from colonnade.learn.forecasting.matching import matching_cost
+    from colonnade.learn.forecasting.rehearsal import Rehearsals
+
+    here = Machine.measured()
+    rehearsals = Rehearsals(schemas, effort=effort)
+    matching = matching_cost(planned.group, schemas, alignment=job.alignment, rows=planned.rows, held=held)
+    found = candidates(
+        job,
+        planned,
+        schemas,
+        files=files,
+        rehearsals=rehearsals,
+        matching=matching,
+        simulated=simulated,
+        named=named,
+        advance=advance,
+    )
+    exact = error_without_privacy(job, planned, rehearsals) if simulated else None
+    return choose(found, without_privacy=exact), here
 
 
 def _facts(
-    job: Job, schemas: Mapping[str, PublicSchema], plan: Plan, answers: tuple[Answer, ...]
+    job: Job,
+    schemas: Mapping[str, PublicSchema],
+    plan: Plan,
+    choice: Choice,
+    *,
+    line: Line,
+    here: Machine,
+    there: Machine | None,
 ) -> dict[str, Any]:
+    from colonnade.learn.forecasting.forecast import ERRORS
     from colonnade.learn.planning import features_of, warnings_for
     from colonnade.protocols.functional_plan import FunctionalPlan
-    from colonnade.protocols.moments_plan import MomentsPlan
     from colonnade.report.facts import guarantee_facts
 
     features = features_of(job.task, schemas)
+    own = choice.candidates[0]
+    made = own.forecast
     return {
         "name": job.name,
         "task": job.task,
@@ -112,119 +253,66 @@ def _facts(
         "delta": plan.delta,
         "plan": {"hash": plan.hash, **plan.to_data()},
         "guarantees": [guarantee_facts(item) for item in plan.guarantees],
-        **(_moments_facts(plan) if isinstance(plan, MomentsPlan) else {}),
-        **(_blocks_facts(plan) if isinstance(plan, FunctionalPlan) else {}),
+        **(_noise_facts(plan, own) if made is not None and made.noise is not None else {}),
+        **({"block_lines": _block_lines(plan)} if isinstance(plan, FunctionalPlan) else {}),
+        "methods": [_method_facts(item, line=line, here=here, there=there) for item in choice.candidates],
+        "error": ERRORS[job.task],
+        "without_privacy": choice.without_privacy,
+        "recommended": choice.recommended,
+        "why": choice.why,
+        "line": {
+            "bandwidth": line.bandwidth if math.isfinite(line.bandwidth) else None,
+            "latency": line.latency,
+        },
+        "machine": (there or here).to_data(),
+        "rehearsed_on": here.to_data(),
+        "held": 8 * plan.rows * sum(len(schema.columns) for schema in schemas.values()),
         "budgets": [
-            {"party": answer.party, "admits": answer.admits, "reason": answer.reason} for answer in answers
+            {"party": answer.party, "admits": answer.admits, "reason": answer.reason}
+            for answer in own.answers
         ],
         "warnings": list(warnings_for(plan, epsilon=job.epsilon, features=features)),
     }
 
 
-def _moments_facts(plan: MomentsPlan) -> dict[str, Any]:
-    """Noise, bytes and memory of a moment release."""
-    from colonnade.learn.planning import noise_of
+def _method_facts(item: Candidate, *, line: Line, here: Machine, there: Machine | None) -> dict[str, Any]:
+    """One method's promise and forecast, its seconds on the stated machine and line."""
+    from colonnade.report.facts import guarantee_facts
 
-    noise = noise_of(plan)
-    # One person moves the moment of two columns by at most 1/m.
-    return {"noise": {"standard_deviation": noise, "people": noise * plan.attributes}, **_cost_facts(plan)}
+    made = item.forecast
+    facts: dict[str, Any] = {
+        "method": item.method.name,
+        "title": item.method.title,
+        "admitted": item.admitted,
+        "reason": item.reason,
+        "guarantees": [] if item.plan is None else [guarantee_facts(each) for each in item.plan.guarantees],
+        "forecast": None,
+    }
+    if made is None:
+        return facts
+    data = made.to_data()
+    work = made.cost.seconds * (1.0 if there is None else here.stretch(made.kernel, to=there))
+    sent = line.seconds(made.cost)
+    return facts | {"forecast": {**data, "seconds": work + sent, "computing": work, "sending": sent}}
 
 
-def _blocks_facts(plan: FunctionalPlan) -> dict[str, Any]:
-    """Whose coefficients an objective has, what each block and each party's part costs, noise, bytes and memory."""
-    from dataclasses import asdict
+def _noise_facts(plan: Plan, own: Candidate) -> dict[str, Any]:
+    """The noise of the job's own method; of one release, also how many people could move it as far."""
+    from colonnade.protocols.functional_plan import FunctionalPlan
+    from colonnade.protocols.moments_plan import MomentsPlan
 
+    noise = None if own.forecast is None else own.forecast.noise
+    if noise is None:
+        return {}
+    facts: dict[str, Any] = {"standard_deviation": noise.deviation, "on": noise.on}
+    if isinstance(plan, MomentsPlan | FunctionalPlan):
+        # One person moves a moment of two columns by at most 1/m; in the box of the functional mechanism by 1.
+        boxed = isinstance(plan, FunctionalPlan) and plan.domain != "ball"
+        facts["people"] = noise.deviation * (1 if boxed else plan.attributes)
+    return {"noise": facts}
+
+
+def _block_lines(plan: Any) -> list[str]:
     from colonnade.learn.method_functional import notes_on
 
-    noise = max(line.deviation for line in plan.bill)
-    # In the box a person moves the product of two columns by at most 1.
-    people = noise * (plan.attributes if plan.domain == "ball" else 1)
-    return {
-        "blocks": [asdict(line) for line in plan.bill],
-        "block_lines": list(notes_on(plan)),
-        "noise": {"standard_deviation": noise, "people": people},
-        **_cost_facts(plan),
-    }
-
-
-def _cost_facts(plan: MomentsPlan | FunctionalPlan) -> dict[str, Any]:
-    """Bytes and memory, by running the plan on blanks."""
-    from colonnade.learn.planning import price
-
-    cost = price(plan)
-    return {
-        "traffic": {"bytes": cost.bytes_sent, "rounds": cost.rounds, "steps": dict(cost.bytes_by_step)},
-        "memory": {"bytes": cost.memory, "matched_rows": cost.held},
-    }
-
-
-def _text(facts: dict[str, Any], columns: int | None) -> str:
-    from colonnade.report.text import table_lines
-
-    lines = [
-        facts["name"],
-        f"  {facts['task']} by {facts['method']} on {facts['rows']} people with {facts['features']} features, "
-        f"plan {facts['plan']['hash'][:12]}",
-    ]
-    if facts["warnings"]:
-        lines += ["", "Warnings", *_wrapped(facts["warnings"], columns)]
-    lines += ["", "What each observer could learn at most"]
-    lines += _wrapped([item["sentence"] for item in facts["guarantees"]], columns)
-    if "noise" in facts:
-        lines += _cost_lines(facts, columns)
-    if "blocks" in facts:
-        lines += ["", "Blocks of the objective", *_wrapped(facts["block_lines"], columns)]
-    lines += ["", "Budgets"]
-    words = {True: "yes", False: "no", None: "not known"}
-    lines += table_lines(
-        [(item["party"], words[item["admits"]], item["reason"]) for item in facts["budgets"]]
-    )
-    lines += ["", "Nothing was run or charged."]
-    return "\n".join(lines)
-
-
-def _cost_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
-    from colonnade.report.text import size_text, table_lines
-
-    noise, traffic, memory = facts["noise"], facts["traffic"], facts["memory"]
-    deviation, people = noise["standard_deviation"], noise["people"]
-    lines = ["", "Noise"]
-    lines += _wrapped(
-        [
-            f"The moment of two columns gets noise of standard deviation {deviation:.3g}. {people:,.0f} people could "
-            f"move it as far at most, {people / facts['rows']:.2g} of the {facts['rows']} who take part."
-        ],
-        columns,
-    )
-    lines += ["", "Cost"]
-    lines += table_lines(
-        [
-            (
-                "sent",
-                f"about {size_text(traffic['bytes'])} in {traffic['rounds']} rounds, ids and introductions aside",
-            ),
-            (
-                "memory",
-                f"up to about {size_text(memory['bytes'])}, and {size_text(memory['matched_rows'])} of matched rows",
-            ),
-        ]
-    )
-    return lines
-
-
-def _wrapped(sentences: list[str], columns: int | None) -> list[str]:
-    import textwrap
-
-    if columns is None:
-        return [f"  - {sentence}" for sentence in sentences]
-    return [
-        line
-        for sentence in sentences
-        for line in textwrap.wrap(
-            sentence,
-            max(columns, 40),
-            initial_indent="  - ",
-            subsequent_indent="    ",
-            break_on_hyphens=False,
-        )
-    ]
+    return list(notes_on(plan))

@@ -1,17 +1,13 @@
-"""What a job would promise and cost, from declarations alone: no row is read and no ledger is written.
+"""What a job would promise, from declarations alone: no row is read and no ledger is written.
 
-Bytes are counted by running the real protocol on blank rows. Every block of rows but the last costs the same, so of
-many blocks only two and the rest are run: bytes(k blocks + r rows) = bytes(2 blocks + r rows) + (k − 2) × the cost
-of a block, which is bytes(2 blocks + r rows) − bytes(1 block + r rows). The number of a block stands in its frames,
-so from the eleventh block on this is short by a few digits.
+What it would cost and bring is in `colonnade.learn.forecasting`.
 """
 
 from __future__ import annotations
 
 import math
-import tracemalloc
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from colonnade.data.feature_maps import RandomFourier, RandomRelu
 from colonnade.data.schema import PublicSchema
@@ -23,8 +19,6 @@ from colonnade.learn.training import request_of, told_of
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
 from colonnade.ledger.book import Book
-from colonnade.protocols.dry_run import bill
-from colonnade.protocols.functional_plan import FunctionalPlan
 from colonnade.protocols.moments_plan import MomentsPlan
 from colonnade.protocols.plans import Plan, Task, default_delta
 from colonnade.runtime.group import Group
@@ -32,26 +26,6 @@ from colonnade.runtime.group import Group
 FEW_ROWS = 1000
 SMALL_EPSILON = 0.5
 RANDOM_MAPS_PAY = 1000
-
-
-@dataclass(frozen=True)
-class Price:
-    """What a plan sends after the parties have introduced themselves and matched their people, and what it holds.
-
-    `memory` is the most that the arrays of all parties in one process take while blocks are dealt, with `held` for
-    matched rows on top, which stay in memory where ids have to be matched. It includes address space that a run takes
-    and never writes, so it is an upper figure.
-    """
-
-    bytes_by_step: Mapping[str, int]
-    rounds: int
-    memory: int
-    held: int
-
-    @property
-    def bytes_sent(self) -> int:
-        """Everything that goes over the wire."""
-        return sum(self.bytes_by_step.values())
 
 
 @dataclass(frozen=True)
@@ -93,24 +67,6 @@ def features_of(task: Task, schemas: Mapping[str, PublicSchema]) -> int:
         schema.encoder("circle" if task == "classification" else "linear").width
         for schema in schemas.values()
     )
-
-
-def price(plan: MomentsPlan | FunctionalPlan) -> Price:
-    """Bytes, rounds and memory of a plan, by running it on blanks."""
-    blocks, rest = divmod(plan.rows, plan.block)
-    small = bill(replace(plan, rows=min(blocks, 1) * plan.block + rest))
-    sent, rounds, memory = small.bytes_by_step, small.rounds, 0
-    tracemalloc.start()
-    try:
-        large = bill(replace(plan, rows=min(blocks, 2) * plan.block + rest))
-        memory = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    if blocks > 1:
-        each = {step: size - sent.get(step, 0) for step, size in large.bytes_by_step.items()}
-        sent = {step: size + (blocks - 2) * each[step] for step, size in large.bytes_by_step.items()}
-        rounds = large.rounds + (blocks - 2) * (large.rounds - small.rounds)
-    return Price(sent, rounds, memory, 8 * plan.rows * sum(len(schema.columns) for schema in plan.schemas))
 
 
 def ask_budgets(plan: Plan, files: Mapping[str, PartyFile]) -> tuple[Answer, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,10 +65,18 @@ def candidates(
     rehearsals: Rehearsals,
     matching: Cost | None = None,
     simulated: bool = True,
+    named: Collection[str] | None = None,
     advance: Advance = silent,
 ) -> tuple[Candidate, ...]:
-    """A candidate for every method that can do the job's task as a protocol, the job's own as it is planned."""
-    able = [method for method in methods_for(job.task) if method.request is not None]
+    """A candidate for every method that can do the job's task as a protocol, the job's own as it is planned.
+
+    `named` are the only methods to look at, the job's own among them.
+    """
+    able = [
+        method
+        for method in methods_for(job.task)
+        if method.request is not None and (named is None or method.name in named)
+    ]
     able.sort(key=lambda method: method.name != job.method)
     found = []
     for number, method in enumerate(able):
@@ -102,8 +111,11 @@ def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None
         )
         return Choice(found, None, why, without_privacy)
     least = min(known, key=_error)
-    margin = max(TOLD_APART, 2 * _spread(least))
-    close = [item for item in known if _error(item) <= _error(least) + margin]
+    close = [
+        item
+        for item in known
+        if _error(item) - _error(least) <= max(TOLD_APART, 2 * math.hypot(_spread(item), _spread(least)))
+    ]
     best = min(close, key=_bytes)
     why = (
         f"It has the least expected error, {_error(best):.3f}, of the {len(known)} whose error was simulated."

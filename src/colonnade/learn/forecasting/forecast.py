@@ -133,7 +133,7 @@ def _simulated(
         tables = rehearsals.people(rows).tables(rows)
         return [_twin(smaller, tables) for _ in range(DRAWS)], rows, True
     rows = min(rows, int(plan.rows * rehearsals.effort / seconds))
-    if rows < FEWEST:
+    if rows < min(FEWEST, plan.rows):
         return [], rows, False
     smaller = _planned_for(rehearsals, method, asked, plan, rows)
     return [rehearsals.perform(method, asked, smaller)[1]], rows, False

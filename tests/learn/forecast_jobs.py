@@ -1,0 +1,69 @@
+"""Small jobs with every method, and the runs that forecasts are held to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from colonnade.data.columns import CategoricalColumn, NumericColumn
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.data.targets import ClassLabel, RealLabel
+from colonnade.learn.federation import Federation
+from colonnade.learn.forecasting.cost import Cost
+from colonnade.learn.forecasting.rehearsal import Rehearsals
+from colonnade.learn.method import Asked
+from colonnade.learn.methods import METHODS, checked_options
+from colonnade.protocols.plans import Plan, Task
+from colonnade.runtime.run import Outcome
+
+
+def tables(widths: list[int], rows: int, *, task: Task = "classification", alone: int = 0) -> list[Table]:
+    """Numbers and one column of categories at each party; the label is with the first. Nobody's order is another's
+    where parties hold people alone."""
+    generator = np.random.default_rng(5)
+    made = []
+    for number, width in enumerate(widths):
+        party, held = f"house{number}", rows + alone
+        columns: list[Any] = [NumericColumn(f"n{number}.{i}", low=0, high=10) for i in range(width)]
+        arrays: dict[str, Any] = {column.name: generator.uniform(0, 10, held) for column in columns}
+        columns.append(CategoricalColumn(f"c{number}", ("red", "green", "blue")))
+        arrays[f"c{number}"] = np.array(["red", "green", "blue"])[generator.integers(3, size=held)]
+        label: Any = None
+        if number == 0 and task != "pca":
+            label = ClassLabel("y", ("no", "yes")) if task == "classification" else RealLabel("y", 0, 20)
+            score = arrays["n0.0"] + generator.normal(size=held)
+            arrays["y"] = (
+                np.where(score > 5, "yes", "no") if task == "classification" else np.clip(score, 0, 20)
+            )
+        ids = [f"all {row}" for row in range(rows)] + [f"{party} {row}" for row in range(alone)]
+        order = generator.permutation(held) if alone else np.arange(held)
+        arrays = {name: values[order] for name, values in arrays.items()}
+        schema = Schema("id", tuple(columns), label)
+        made.append(Table.from_arrays(party, arrays, schema, ids=[ids[place] for place in order]))
+    return made
+
+
+def planned(
+    method: str, made: list[Table], rows: int, *, task: Task = "classification", options: dict[str, Any]
+) -> tuple[Asked, Plan, Federation]:
+    """What is asked, the plan for so many people, and a federation to run it in."""
+    chosen = METHODS[method]
+    asked = Asked(task, 1.0, options=checked_options(chosen, options))
+    federation = Federation(made, budget=(1e9, 0.5))
+    schemas = tuple(table.public() for table in made)
+    assert chosen.request is not None
+    return asked, chosen.request(asked, "auto").plan(federation.group, schemas, rows), federation
+
+
+def foretold(method: str, asked: Asked, plan: Plan, made: list[Table]) -> Cost:
+    """The forecast from scenes alone."""
+    rehearsals = Rehearsals({table.party: table.public() for table in made}, effort=0.0, tries=1, weighed=False)
+    return rehearsals.rehearse(METHODS[method], asked, plan).cost
+
+
+def ran(method: str, asked: Asked, federation: Federation) -> Outcome:
+    """The run itself, on real rows."""
+    METHODS[method].train(federation, asked)
+    return federation.runs[-1].outcome

@@ -1,0 +1,145 @@
+"""A forecast is what the run then takes: the same rounds, and the same bytes but for digits in the names of steps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from forecast_jobs import foretold, planned, ran, tables
+from hypothesis import given
+from hypothesis import strategies as st
+
+from colonnade.learn.forecasting.abridging import Axis, product, scenes
+from colonnade.learn.forecasting.cost import Cost, weighted
+from colonnade.learn.forecasting.matching import matching_cost
+
+DIGITS = 0.01
+
+SMALL: list[tuple[str, Any, dict[str, Any]]] = [
+    ("moments", "classification", {}),
+    ("moments", "regression", {}),
+    ("moments", "pca", {}),
+    ("functional", "classification", {}),
+    ("spca", "pca", {}),
+    ("slr", "classification", {"epochs": 3.0}),
+    ("local", "classification", {}),
+    ("intermediate", "classification", {"epochs": 7}),
+    ("intermediate", "regression", {"epochs": 5, "batch": 30}),
+    ("one-shot", "classification", {}),
+]
+
+
+@pytest.mark.parametrize("widths", [[2, 3], [1, 2, 4], [2, 1, 3, 1]], ids=["two", "three", "four"])
+@pytest.mark.parametrize(
+    ("method", "task", "options"), SMALL, ids=[f"{name}-{task}" for name, task, _ in SMALL]
+)
+def test_a_run_takes_the_bytes_and_rounds_that_were_foretold(
+    method: str, task: Any, options: dict[str, Any], widths: list[int]
+) -> None:
+    rows = 170 + 13 * len(widths)
+    made = tables(widths, rows, task=task)
+    asked, plan, federation = planned(method, made, rows, task=task, options=options)
+    cost, outcome = foretold(method, asked, plan, made), ran(method, asked, federation)
+    assert cost.rounds == outcome.rounds
+    assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
+    assert set(cost.by_step) == set(outcome.bytes_by_step)
+
+
+@pytest.mark.parametrize("method", ["moments", "functional", "local"])
+def test_blocks_that_are_left_out_are_counted(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("moments_plan", "functional_plan"):
+        monkeypatch.setattr(f"colonnade.protocols.{module}.block_rows", lambda columns: 64)
+    made = tables([2, 2, 2], 700)
+    asked, plan, federation = planned(method, made, 700, options={})
+    assert [scene.plan.rows for scene in scenes(plan)] == [60 + 64, 60 + 3 * 64]
+    cost, outcome = foretold(method, asked, plan, made), ran(method, asked, federation)
+    assert cost.rounds == outcome.rounds
+    assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
+    assert set(cost.by_step) == set(outcome.bytes_by_step)
+
+
+@pytest.mark.parametrize(
+    "widths", [[2, 2], pytest.param([2, 1, 1], marks=pytest.mark.slow)], ids=["two", "three"]
+)
+def test_batches_under_encryption_are_counted(widths: list[int]) -> None:
+    made = tables(widths, 29)
+    asked, plan, federation = planned("encrypted", made, 29, options={"epochs": 3, "batch": 8})
+    assert len(scenes(plan)) == 3
+    cost, outcome = foretold("encrypted", asked, plan, made), ran("encrypted", asked, federation)
+    assert cost.rounds == outcome.rounds
+    assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
+
+
+@pytest.mark.parametrize("regime", ["frozen", pytest.param("private-local", marks=pytest.mark.slow)])
+def test_batches_of_networks_are_counted(regime: str) -> None:
+    pytest.importorskip("torch")
+    made = tables([3, 2, 2], 130)
+    options = {"regime": regime, "batch": 10, "epochs": 4, "held_out": 0.2, "embedding": 4, "patience": 50}
+    asked, plan, federation = planned("network", made, 130, options=options)
+    assert len(scenes(plan)) > 1
+    cost, outcome = foretold("network", asked, plan, made), ran("network", asked, federation)
+    assert cost.rounds == outcome.rounds
+    assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
+
+
+@pytest.mark.parametrize("widths", [[1, 1], [1, 1, 1]], ids=["two", "three"])
+def test_people_to_match_are_counted(widths: list[int]) -> None:
+    made = tables(widths, 90, alone=40)
+    asked, plan, federation = planned("one-shot", made, 90, options={})
+    schemas = {table.party: table.public() for table in made}
+    added = matching_cost(
+        federation.group, schemas, alignment="auto", rows=90, held=dict.fromkeys(schemas, 130)
+    )
+    assert added is not None
+    cost = weighted([(1.0, foretold("one-shot", asked, plan, made)), (1.0, added)])
+    outcome = ran("one-shot", asked, federation)
+    assert cost.rounds == outcome.rounds
+    assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
+
+
+def test_equal_lists_of_people_need_no_matching() -> None:
+    made = tables([1, 1], 20)
+    schemas = {table.party: table.public() for table in made}
+    group = planned("one-shot", made, 20, options={})[2].group
+    held = dict.fromkeys(schemas, 20)
+    for alignment in ("auto", "equal"):
+        assert matching_cost(group, schemas, alignment=alignment, rows=20, held=held) is None  # type: ignore[arg-type]
+    assert matching_cost(group, schemas, alignment="intersection", rows=20, held=held) is not None
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.integers(1, 4), st.integers(1, 6)), min_size=1, max_size=3),
+    st.lists(st.floats(-5, 5), min_size=8, max_size=8),
+)
+def test_scenes_add_up_to_whatever_is_a_straight_line_in_each_axis(
+    drawn: list[tuple[int, int, int]], slopes: list[float]
+) -> None:
+    axes = [Axis(full, low, low + more) for full, low, more in drawn]
+
+    def amount(numbers: tuple[int, ...]) -> float:
+        corners = [
+            math.prod(number for place, number in enumerate(numbers) if mask >> place & 1)
+            for mask in range(8)
+        ]
+        return sum(slope * corner for slope, corner in zip(slopes, corners, strict=True))
+
+    made = product(axes, lambda *numbers: numbers)
+    assert math.isclose(sum(scene.weight for scene in made), 1.0, abs_tol=1e-9)
+    found = sum(scene.weight * amount(scene.plan) for scene in made)
+    assert math.isclose(found, amount(tuple(axis.full for axis in axes)), rel_tol=1e-9, abs_tol=1e-6)
+
+
+def test_a_scene_charges_what_the_whole_plan_charges() -> None:
+    made = tables([2, 2], 200)
+    _, plan, _ = planned("slr", made, 200, options={})
+    for scene in scenes(plan):
+        assert scene.plan.schedule.steps < plan.schedule.steps  # type: ignore[attr-defined]
+        assert scene.plan.views == plan.views and scene.plan.guarantees == plan.guarantees
+        assert scene.plan.capacity == plan.capacity and scene.plan.field == plan.field  # type: ignore[attr-defined]
+
+
+def test_a_long_run_is_never_foretold_to_be_quicker_than_a_part_of_it() -> None:
+    short, longer = Cost(seconds=1.0, memory=5.0), Cost(seconds=0.9, memory=4.0)
+    assert weighted([(-8.0, short), (9.0, longer)]).seconds == 1.0
+    assert weighted([(-8.0, short), (9.0, longer)]).memory == 5.0
