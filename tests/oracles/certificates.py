@@ -41,12 +41,16 @@ class Root:
         days: int = 9,
         key: Key | None = None,
         ca: bool = False,
+        hosts: tuple[str, ...] = (),
     ) -> Identity:
-        """An identity under this root."""
+        """An identity under this root; of a machine that is called by its name, with its `hosts`."""
         own = key or ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_named(name), self.certificate.subject, own.public_key(), start, days)
         if ca:
             builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        if hosts:
+            names = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts])
+            builder = builder.add_extension(names, critical=False)
         return Identity(builder.sign(self.key, SHA256()), own)
 
 

@@ -109,12 +109,27 @@ def _versions(what: str, kit: Kit) -> Finding:
 
 
 def _clock(what: str, kit: Kit) -> Finding:
+    """No clock is right that is before what it has written itself."""
     now = datetime.datetime.now(datetime.UTC)
     issued = kit.identity().certificate.not_valid_before_utc
-    remedy = "Set the clock: certificates are refused by the wrong time."
-    return Finding(
-        what, now >= issued, f"{now:%Y-%m-%d %H:%M} UTC; the certificate is of {issued:%Y-%m-%d}", remedy
-    )
+    written = _last_written(kit)
+    found = f"{now:%Y-%m-%d %H:%M} UTC; the certificate is of {issued:%Y-%m-%d}"
+    if written is not None and written > now:
+        found = f"{found}, and the ledger's last entry of {written:%Y-%m-%d %H:%M}"
+    fine = now >= issued and (written is None or now >= written)
+    return Finding(what, fine, found, "Set the clock: certificates are refused by the wrong time.")
+
+
+def _last_written(kit: Kit) -> datetime.datetime | None:
+    from colonnade.learn.party_files import PartyFile
+    from colonnade.ledger import Ledger
+
+    try:
+        path = PartyFile.load(kit.site()["party"]).ledger
+        return datetime.datetime.fromisoformat(Ledger.open(path).entries()[-1].time)
+    except (KeyError, ColonnadeError):
+        # Whatever is wrong with these files is told of the files.
+        return None
 
 
 def _certificate(what: str, kit: Kit) -> Finding:
