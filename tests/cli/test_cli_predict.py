@@ -58,6 +58,17 @@ def test_released_weights_score_a_file_anywhere(project: Project, capsys: pytest
     )
 
 
+def test_columns_that_a_file_lacks_are_named_all_at_once(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--output", "run") == 0
+    capsys.readouterr()
+    assert run(["predict", "run", "--rows", "bank.csv", "--id", "customer"]) == INPUT
+    assert "lacks 2 of the 4 columns that the model reads: claims, smoker" in capsys.readouterr().err
+    assert run(["predict", "run", "--rows", "bank.csv", "--id", "custmer"]) == INPUT
+    assert "--id: bank.csv has no column 'custmer'. Did you mean 'customer'?" in capsys.readouterr().err
+
+
 def test_parties_score_together_as_the_model_does_in_one_place(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,3 +160,60 @@ def test_weights_that_no_guarantee_covers_are_in_no_shared_file(project: Project
     assert facts["learnt"]["split"] and facts["learnt"]["coefficients"] == []
     assert sorted(path.name for path in Path("run/parties").glob("*.model.json")) == ["bank.model.json"]
     assert not Path("run/model.json").exists()
+
+
+def test_a_network_is_trained_by_a_job_and_scores_between_its_parties(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.edit("job.toml", '"moments"', '"network"')
+    project.edit("job.toml", "delta = 1e-5", "delta = 1e-5\n[options]\nembedding = 1\ntrials = 2")
+    assert train(project, "--output", "run") == 0
+    own = Path("run/parties")
+    assert not Path("run/model.json").exists()
+    assert all((own / f"bank.model.{kind}").is_file() for kind in ("json", "safetensors"))
+    facts = json.loads(Path("run/facts.json").read_text())
+    assert facts["learnt"]["network"]["receiver"] == "bank" and "curve" not in facts["learnt"]
+    capsys.readouterr()
+    assert run(["predict", "run", "job.toml"]) == REFUSED
+    assert "400 of the 400 people to score were trained on" in capsys.readouterr().err
+    strangers(project)
+    assert run(["predict", "run", "job.toml", "--json"]) == 0
+    found = one_object(capsys.readouterr().out)
+    assert found["names"] == ["probability of low", "probability of high"] and found["people"] == 400
+    assert "disclosed to bank" in found["statement"]
+    assert run(["predict", "run", "--rows", "bank.csv"]) == INPUT
+    weights = own / "insurer.model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    assert run(["predict", "run", "job.toml"]) == INPUT
+    assert "insurer.model.safetensors is cut off or was altered" in capsys.readouterr().err
+
+
+def test_models_of_counts_and_margins_are_trained_by_jobs_and_score_public_people(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for party in ("bank", "insurer"):
+        project.edit(f"{party}.toml", 'dataset = "customers"', 'dataset = "customers"\npublic = true')
+    project.edit("job.toml", '"moments"', '"intermediate"')
+    project.edit("job.toml", "delta = 1e-5", 'delta = 1e-5\n[options]\nloss = "svm"')
+    assert train(project, "--output", "margins") == 0
+    strangers(project)
+    capsys.readouterr()
+    assert run(["predict", "margins", "job.toml", "--json"]) == 0
+    found = one_object(capsys.readouterr().out)
+    assert found["names"] == ["margin of high"]
+    for line in found["scores"]:
+        assert line["predicted"] == ("high" if float(line["margin of high"]) > 0 else "low")
+    # Low and high risk as one and two events.
+    text = project.path("bank.csv").read_text().replace(",low", ",1").replace(",high", ",2")
+    project.path("bank.csv").write_text(text)
+    declared = 'kind = "classes"\nclasses = ["low", "high"]'
+    project.edit("bank.schema.toml", declared, 'kind = "count"\nlow = 0\nhigh = 4')
+    project.edit("job.toml", '"classification"', '"regression"')
+    project.edit("job.toml", '"svm"', '"poisson"')
+    assert train(project, "--output", "counts") == 0
+    assert json.loads(Path("counts/parties/bank.model.json").read_text())["kind"] == "PoissonRegression"
+    strangers(project)
+    capsys.readouterr()
+    assert run(["predict", "counts", "job.toml", "--json"]) == 0
+    expected = [float(line["risk"]) for line in one_object(capsys.readouterr().out)["scores"]]
+    assert min(expected) > 0 and 0.5 < float(np.mean(expected)) < 3.0

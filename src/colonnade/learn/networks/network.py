@@ -15,7 +15,7 @@ from torch import nn
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
-from colonnade.errors import DataError, InputError, ModelError, OnlyForPublicData
+from colonnade.errors import DataError, InputError, ModelError, OnlyForPublicData, PlanError
 from colonnade.learn.frame import Frame
 from colonnade.learn.joint_scoring import JointScores, score_jointly
 from colonnade.learn.networks.design import OWN, Design
@@ -86,7 +86,7 @@ class Network:
                 "Train it with 'frozen' or 'private-local' to score people who are not public."
             )
         if epsilon is None and trained_on is None and not people.public:
-            raise InputError(
+            raise PlanError(
                 "which people the model was trained on is not known here, and exact scores of them would show more "
                 "than was promised. Nothing was run. Score with the estimator that was fitted or the folder of the "
                 "run, or give epsilon for noisy scores that are charged."
