@@ -15,6 +15,7 @@ from colonnade.errors import CannotWrite, ColonnadeError
 
 if TYPE_CHECKING:
     from colonnade.learn.federation import Federation
+    from colonnade.learn.forecasting.forecast import Forecast
     from colonnade.learn.jobs import Job
     from colonnade.learn.method import Learnt
     from colonnade.learn.model_file import Model
@@ -64,6 +65,8 @@ train.__doc__ = f"{train.__doc__}\n{EXAMPLE}"
 
 def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: bool) -> dict[str, Any]:
     """Train as a job file says, write the run's folder, and return its facts."""
+    from colonnade.learn.forecasting.before import foretold
+    from colonnade.learn.forecasting.clock import Clock
     from colonnade.learn.jobs import Job
     from colonnade.learn.party_files import federation_of, party_files
     from colonnade.learn.training import found_for
@@ -73,8 +76,9 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     with new_folder(output or RUNS / job.path.stem, numbered=output is None) as folder:
         federation = federation_of(job, files)
         folder.reserve(_room(federation.features(job.task)))
+        made = foretold(job, federation)
         try:
-            with progress(not quiet) as advance:
+            with progress(not quiet) as advance, Clock() as clock:
                 federation.progress = advance
                 found = found_for(job, federation)
         except BaseException as error:
@@ -83,7 +87,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
             raise
         with uninterrupted():
             try:
-                facts, failure = _write_run(folder, job, federation, found)
+                facts, failure = _write_run(folder, job, federation, found, made=made, seconds=clock.seconds)
             except OSError as error:
                 _fail(folder, job, federation, error, run=federation.runs[-1].name)
                 raise
@@ -104,7 +108,13 @@ def write_report(folder: Path, facts: dict[str, Any]) -> None:
 
 
 def _write_run(
-    folder: Folder, job: Job, federation: Federation, found: MomentRelease | Learnt
+    folder: Folder,
+    job: Job,
+    federation: Federation,
+    found: MomentRelease | Learnt,
+    *,
+    made: Forecast | None,
+    seconds: float,
 ) -> tuple[dict[str, Any], ColonnadeError | None]:
     """Release, facts and page into the draft; what could not be learnt is a note in them."""
     from colonnade.learn.model_document import PARTIES, PEOPLE
@@ -113,6 +123,7 @@ def _write_run(
     from colonnade.learn.training import train_on
     from colonnade.randomness import SystemRandomness
     from colonnade.report.facts import run_facts
+    from colonnade.report.forecast import forecast_facts
     from colonnade.report.party import party_pages
 
     folder.free_reserve()
@@ -129,6 +140,12 @@ def _write_run(
         notes=(*trained.notes, *([f"No model was learnt: {failure}"] if failure else [])),
     )
     facts["time"] = now()
+    if made is not None:
+        # Time can depend on the rows, so it leaves this process only where everybody declared them public.
+        shown = seconds if federation.public else None
+        facts["forecast"] = forecast_facts(
+            made, federation.runs[-1], seconds=shown, measured=trained.measured
+        )
     facts["asked"] = _asked(job, federation.group)
     write_report(folder.draft, facts)
     _write_model(folder.draft, job, federation, trained.model, found)

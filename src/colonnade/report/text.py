@@ -38,11 +38,52 @@ def run_text(facts: Facts, *, width: int | None = None) -> str:
     lines += budget_lines(facts["ledgers"].values())
     traffic = facts["traffic"]
     lines += ["", f"Sent: {size_text(traffic['bytes'])} in {traffic['rounds']} rounds."]
+    lines += forecast_lines(facts, width)
     if facts.get("versions"):
         lines += [
             "Made by " + ", ".join(f"{what} {version}" for what, version in facts["versions"].items()) + "."
         ]
     return "\n".join(lines)
+
+
+def forecast_rows(facts: Facts) -> list[tuple[str, str, str]]:
+    """What, planned, measured; nothing for a run whose facts hold no forecast.
+
+    >>> forecast_rows({"forecast": {"predicted": {"bytes": 1500, "rounds": 9, "seconds": 0.5, "error": None},
+    ...                             "measured": {"bytes": 1512, "rounds": 9, "seconds": None, "error": None}}})
+    [('sent', '1.5 kB', '1.5 kB'), ('rounds', '9', '9'), ('time', '0.5 s', 'not shown')]
+    """
+    made = facts.get("forecast")
+    if not made:
+        return []
+    before, after = made["predicted"], made["measured"]
+    seconds = after["seconds"]
+    rows = [
+        ("sent", size_text(before["bytes"]), size_text(after["bytes"])),
+        ("rounds", str(before["rounds"]), str(after["rounds"])),
+        (
+            "time",
+            duration_text(before["seconds"]),
+            "not shown" if seconds is None else duration_text(seconds),
+        ),
+    ]
+    if after["error"] is not None:
+        planned = "not known" if before["error"] is None else f"{before['error']:.3f}, invented people"
+        rows.append(("error", planned, f"{after['error']:.3f}, training rows"))
+    return rows
+
+
+def forecast_lines(facts: Facts, width: int | None) -> list[str]:
+    """The same as text, with what to know of it."""
+    rows = forecast_rows(facts)
+    if not rows:
+        return []
+    return [
+        "",
+        "Plan against outcome",
+        *table_lines([("", "planned", "measured"), *rows]),
+        *wrapped([facts["forecast"]["note"]], width),
+    ]
 
 
 def learnt_lines(facts: Facts, width: int | None) -> list[str]:

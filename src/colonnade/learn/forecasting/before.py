@@ -1,0 +1,51 @@
+"""A forecast of one job, made right before it is run, so that plan and outcome can stand beside each other."""
+
+from __future__ import annotations
+
+from colonnade.errors import ColonnadeError
+from colonnade.learn.federation import Federation
+from colonnade.learn.forecasting.forecast import Forecast, forecast
+from colonnade.learn.forecasting.matching import matching_cost
+from colonnade.learn.forecasting.rehearsal import Rehearsals
+from colonnade.learn.jobs import Job
+from colonnade.learn.methods import METHODS
+from colonnade.learn.readiness import check_budgets, check_plan
+from colonnade.learn.training import request_of
+
+EFFORT = 0.5
+
+
+def foretold(job: Job, federation: Federation) -> Forecast | None:
+    """What the run of a job will take, from declarations and numbers of rows alone.
+
+    None where there is nothing to foretell: the method has no protocol, or the run will be refused, which it then says
+    itself. The error is foretold only where it may be measured afterwards, on data that everybody declared public.
+    """
+    method = METHODS[job.method]
+    try:
+        method.needs()
+        tables = federation.tables
+        plan = check_plan(request_of(job), federation.group, tables)
+        if plan is None:
+            return None
+        check_budgets(plan, federation.ledgers, federation.datasets)
+        schemas = {owner: tables[owner].public() for owner in federation.group.owners}
+        shown = {
+            owner: max(tables[owner].rows, federation.shown_ids.get(owner, 0))
+            for owner in federation.group.owners
+        }
+        matching = matching_cost(
+            federation.group, schemas, alignment=job.alignment, rows=plan.rows, held=shown
+        )
+        rehearsals = Rehearsals(schemas, effort=EFFORT, draws=1, tries=1, weighed=False)
+        return forecast(
+            rehearsals,
+            method,
+            job.asked,
+            plan,
+            matching=matching,
+            simulated=federation.public,
+            components=job.components,
+        )
+    except ColonnadeError:
+        return None
