@@ -12,6 +12,7 @@ from sklearn.datasets import load_breast_cancer
 
 from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.data import ClassLabel, NumericColumn
+from colonnade.privacy.guarantee import epsilon_text
 
 HOUSES = {
     "clinic": {"mean radius": (7, 28), "mean texture": (9, 40), "mean symmetry": (0.1, 0.3)},
@@ -52,9 +53,8 @@ def main() -> None:
 
     for guarantee in model.privacy_:
         about = "any one record" if guarantee.unit.name == "record" else "the others' part of one"
-        print(
-            f"{guarantee.observer.name:>20}: ε ≤ {guarantee.epsilon:.2f} (δ = {guarantee.delta:g}) about {about}"
-        )
+        most = f"ε ≤ {epsilon_text(guarantee.epsilon)} (δ = {guarantee.delta:g})"
+        print(f"{guarantee.observer.name:>20}: {most} about {about}")
 
 
 if __name__ == "__main__":

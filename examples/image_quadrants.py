@@ -15,6 +15,7 @@ from sklearn.datasets import load_digits
 
 from colonnade import Federation, LogisticRegression, NeuralClassifier, Schema, Table
 from colonnade.data import ClassLabel, NumericColumn
+from colonnade.privacy.guarantee import epsilon_text
 
 QUADRANTS = {
     "northwest": (slice(0, 4), slice(0, 4)),
@@ -51,7 +52,7 @@ def main() -> None:
     print(network.statement_)
     for guarantee in network.privacy_:
         if guarantee.observer.name == "server" and not guarantee.unit.name.startswith("columns"):
-            print(f"  the label holder, {guarantee.unit.name}: ε = {guarantee.epsilon:.1f}")
+            print(f"  the label holder, {guarantee.unit.name}: ε = {epsilon_text(guarantee.epsilon)}")
     print(f"network:     {network.score(others, digits[test]):.2f} of {len(test)} others right")
 
     warnings.simplefilter("ignore")  # that few rows make some classes faint is what this comparison shows

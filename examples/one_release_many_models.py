@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from colonnade import PCA, Federation, LogisticRegression, MomentRelease, Schema, Table
+from colonnade.privacy.guarantee import epsilon_text
 
 BANK = """
 id = "customer"
@@ -33,7 +34,7 @@ def spent(federation: Federation) -> str:
         for total in federation.ledgers["bank"].totals()
         if total.observer == "server" and total.unit == "record"
     ]
-    return f"{total.epsilon:.2f} of {total.budget_epsilon:.2f}"
+    return f"{epsilon_text(total.epsilon)} of {total.budget_epsilon:.2f}"
 
 
 def main() -> None:

@@ -1,0 +1,87 @@
+"""Every example runs as a script in an empty folder and prints lines like those that `examples/README.md` shows."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from colonnade.errors import PrivacyError
+from colonnade.learn.jobs import Job
+from colonnade.learn.party_files import PartyFile
+from colonnade.learn.policy import Policy
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.py"))}
+MOST_LINES = 99
+# It starts FLARE's processes, which take half a minute to know each other, and minutes on a busy machine.
+SLOW = ("federation_on_one_machine",)
+
+
+def printed(name: str, folder: Path) -> str:
+    settings = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"}
+    command = [sys.executable, str(EXAMPLES[name])]
+    done = subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def shown(name: str) -> str:
+    """What the index shows of an example."""
+    page = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    found = re.search(rf"^## \[{name}\.py\].*?^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert found, f"examples/README.md shows no output of {name}"
+    return found[1]
+
+
+def openings(text: str) -> list[str]:
+    """Each line up to its first number, in alphabetical order: noise moves numbers, and what is ranked by them."""
+    lines = (" ".join(re.split(r"[-\d\[]", line)[0].split()) for line in text.splitlines() if line.strip())
+    return sorted(lines)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in EXAMPLES]
+)
+def test_an_example_prints_lines_like_those_that_the_index_shows(name, tmp_path):
+    assert openings(printed(name, tmp_path)) == openings(shown(name))
+
+
+def test_this_comparison_would_notice_a_line_that_is_missing_or_another():
+    text = shown("four_parties")
+    assert openings(text) == openings(re.sub(r"0\.\d+", "0.123", text))
+    assert openings(text) != openings("\n".join(text.splitlines()[1:]))
+    assert openings(text) != openings(text.replace("all four houses", "all five houses"))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_short_says_what_to_look_at_and_takes_no_options(name):
+    source = EXAMPLES[name].read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= MOST_LINES
+    assert re.search(r'^""".*^Look at: .*?^"""', source, re.MULTILINE | re.DOTALL)
+    assert "argparse" not in source
+    assert "sys.argv" not in source
+
+
+def test_what_the_example_of_a_federation_writes_is_in_order_without_starting_one(tmp_path):
+    example = loaded("federation_on_one_machine")
+    example.write_houses(tmp_path)
+    accepted, refused = (Job.parse(example.JOB.format(epsilon=epsilon)) for epsilon in (1.0, 3.0))
+    for party in accepted.parties:
+        PartyFile.load(tmp_path / f"{party}.toml").table().check()
+        policy = Policy.load(tmp_path / f"{party}.policy.toml")
+        policy.check_job(accepted, party)
+        with pytest.raises(PrivacyError, match="most accepted is 2"):
+            policy.check_job(refused, party)
+
+
+def loaded(name: str):
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES[name])
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
