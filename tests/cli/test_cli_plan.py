@@ -208,3 +208,14 @@ def test_a_file_that_is_no_machine_is_refused_by_name(
     project.path("there.json").write_text(text)
     assert plan(project, "--rows", "400", "--machine", str(project.path("there.json"))) == INPUT
     assert "there.json" in capsys.readouterr().err
+
+
+def test_a_run_sets_its_plan_against_its_outcome_and_shows_no_time_of_private_rows(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--json") == 0
+    facts = one_object(capsys.readouterr().out)
+    predicted, measured = facts["forecast"]["predicted"], facts["forecast"]["measured"]
+    for name in ("bytes", "rounds"):
+        assert predicted[name] == measured[name] == facts["traffic"][name]
+    assert predicted["seconds"] > 0 and measured["seconds"] is None and measured["error"] is None

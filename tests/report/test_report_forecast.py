@@ -1,0 +1,52 @@
+"""Plan against outcome: both sides of a run, and nothing that depends on private rows."""
+
+from __future__ import annotations
+
+from report_runs import private_run
+
+from colonnade.learn.forecasting.cost import Cost
+from colonnade.learn.forecasting.forecast import Expected, Forecast
+from colonnade.report.facts import Facts
+from colonnade.report.forecast import NO_SECONDS, forecast_facts
+from colonnade.report.html import run_page
+from colonnade.report.text import forecast_lines, run_text
+
+MADE = Forecast(
+    Cost({("bank", "shop", "columns"): 51_500.0}, {("shop", "columns"): 14.0}, seconds=0.25),
+    True,
+    None,
+    "products",
+    Expected(0.219, 0.01, 3, 300),
+)
+
+
+def with_forecast(*, seconds: float | None, measured: dict[str, float] | None) -> Facts:
+    facts, federation = private_run()
+    return facts | {"forecast": forecast_facts(MADE, federation.runs[-1], seconds=seconds, measured=measured)}
+
+
+def test_both_sides_stand_in_text_and_page() -> None:
+    facts = with_forecast(seconds=0.31, measured={"accuracy on the training rows": 0.83})
+    taken = facts["traffic"]
+    assert facts["forecast"]["measured"]["bytes"] == taken["bytes"]
+    assert facts["forecast"]["measured"]["rounds"] == taken["rounds"]
+    lines = "\n".join(forecast_lines(facts, None))
+    for piece in ("51.5 kB", "14", "0.25 s", "0.31 s", "0.219, invented people", "0.170, training rows"):
+        assert piece in lines and piece in run_page(facts), piece
+    assert lines in run_text(facts)
+
+
+def test_time_and_error_of_private_rows_are_not_shown() -> None:
+    facts = with_forecast(seconds=None, measured=None)
+    lines = "\n".join(forecast_lines(facts, None))
+    assert "not shown" in lines and NO_SECONDS in lines and "error" not in lines
+    assert (
+        facts["forecast"]["measured"]["seconds"] is None and facts["forecast"]["predicted"]["error"] is None
+    )
+    assert NO_SECONDS in run_page(facts)
+
+
+def test_a_run_without_a_forecast_says_nothing_about_one() -> None:
+    facts, _ = private_run()
+    assert forecast_lines(facts, None) == []
+    assert "Plan against outcome" not in run_page(facts) and "Plan against outcome" not in run_text(facts)
