@@ -14,14 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrc
-from scipy.stats import beta
+from scipy.special import bdtrc, betaincinv
 
 Array = NDArray[np.float64]
 Bits = NDArray[np.bool_]
+Counts = NDArray[np.integer[Any]]
 
 CONFIDENCE = 0.95
 # Shares of the guesses for which somebody who may abstain speaks up.
@@ -55,11 +56,21 @@ def counted_bound(
     >>> counted_bound(50, 50, trials=(100, 100))
     0.0
     """
+    found = _counted(np.array([hits]), np.array([misses]), trials, delta=delta, confidence=confidence)
+    return float(found[0])
+
+
+def _counted(
+    hits: Counts, misses: Counts, trials: tuple[int, int], *, delta: float, confidence: float
+) -> Array:
+    """The bounds of many events at once."""
     alarm = (1 - confidence) / 2
     first, second = trials
-    p = float(beta.ppf(alarm, hits, first - hits + 1)) if hits else 0.0
-    q = float(beta.ppf(1 - alarm, misses + 1, second - misses)) if misses < second else 1.0
-    return max(0.0, math.log((p - delta) / q)) if p > delta else 0.0
+    # Clopper and Pearson's limits are quantiles of beta laws; where nothing was counted they are 0 and 1.
+    p = np.where(hits > 0, betaincinv(np.maximum(hits, 1), first - hits + 1.0, alarm), 0.0)
+    q = np.where(misses < second, betaincinv(misses + 1.0, np.maximum(second - misses, 1), 1 - alarm), 1.0)
+    above = np.maximum(p - delta, 0.0)
+    return np.asarray(np.log(np.maximum(above, q)) - np.log(q))
 
 
 def threshold_bound(
@@ -84,18 +95,14 @@ def threshold_bound(
     sorted_zeros, sorted_ones = np.sort(zeros), np.sort(ones)
     # Among so many events the best looks better than it is: it is chosen as if all of them had to hold.
     strict = 1 - (1 - confidence) / (2 * len(levels))
-    best, event = -1.0, (1.0, float(np.median(levels)))
-    for level in levels:
-        above = [len(part) - int(np.searchsorted(part, level)) for part in (sorted_zeros, sorted_ones)]
-        below = [int(np.searchsorted(part, level, side="right")) for part in (sorted_zeros, sorted_ones)]
-        for sign, hits, misses, trials in (
-            (1.0, above[1], above[0], (len(ones), len(zeros))),
-            (-1.0, below[0], below[1], (len(zeros), len(ones))),
-        ):
-            guess = counted_bound(hits, misses, trials=trials, delta=delta, confidence=strict)
-            if guess > best:
-                best, event = guess, (sign, float(level))
-    sign, level = event
+    above = [len(part) - np.searchsorted(part, levels) for part in (sorted_zeros, sorted_ones)]
+    below = [np.searchsorted(part, levels, side="right") for part in (sorted_zeros, sorted_ones)]
+    high = _counted(above[1], above[0], (len(ones), len(zeros)), delta=delta, confidence=strict)
+    low = _counted(below[0], below[1], (len(zeros), len(ones)), delta=delta, confidence=strict)
+    sign = 1.0 if high.max() >= low.max() else -1.0
+    guesses = high if sign > 0 else low
+    # Where no event shows anything, the middle one is as good as any.
+    level = float(levels[int(np.argmax(guesses))] if guesses.max() > 0 else np.median(levels))
     expected, other = (fresh_ones, fresh_zeros) if sign > 0 else (fresh_zeros, fresh_ones)
     hits, misses = (int(np.count_nonzero(sign * part >= sign * level)) for part in (expected, other))
     trials = (len(expected), len(other))

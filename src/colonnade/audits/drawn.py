@@ -15,6 +15,8 @@ from colonnade.audits.sessions import alone
 from colonnade.privacy.observers import PartyView
 from colonnade.randomness import Randomness
 
+_AT_ONCE = 1 << 18
+
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
@@ -29,7 +31,8 @@ class Drawn:
 
     def bound(self, count: int, coins: Randomness, *, confidence: float = CONFIDENCE) -> Bound:
         """What so many draws on either side show."""
-        values = [self.draw(side, count, coins) for side in (False, True)]
+        counts = [min(_AT_ONCE, count - start) for start in range(0, count, _AT_ONCE)]
+        values = [np.concatenate([self.draw(side, some, coins) for some in counts]) for side in (False, True)]
         return threshold_bound(*values, delta=self.claim.delta, confidence=confidence)
 
 

@@ -16,6 +16,8 @@ from colonnade.audits.gradients import gradient_experiments
 from colonnade.audits.messages import MANY as MANY_MESSAGES
 from colonnade.audits.messages import ROWS as MESSAGE_ROWS
 from colonnade.audits.messages import canary_message_experiments, message_experiments
+from colonnade.audits.networks import HOLDER_ONLY, WORST, network_experiments, worst_session
+from colonnade.audits.networks import MANY as MANY_EMBEDDED
 from colonnade.audits.opened import opened_experiments
 from colonnade.audits.people import People, corner, several
 from colonnade.data.schema import PublicSchema
@@ -199,6 +201,12 @@ def _claims(plan: Plan, asked: Asked, paper: bool) -> tuple[Claim, ...]:
     )
 
 
+def _network(wanted: Wanted) -> Target:
+    request = _request(wanted.method, wanted.asked)
+    plan = request.plan(wanted.group, wanted.schemas, MANY_EMBEDDED)
+    return _target(wanted, worst_session, network_experiments(plan, request), 60, WORST, ALONE, HOLDER_ONLY)
+
+
 _BUILDERS: dict[str, Callable[[Wanted], Target]] = {
     "moments": _opened(moments_session),
     "spca": _opened(moments_session),
@@ -208,6 +216,7 @@ _BUILDERS: dict[str, Callable[[Wanted], Target]] = {
     "intermediate": _messages,
     "one-shot": _one_shot,
     "encrypted": _encrypted,
+    "network": _network,
 }
 AUDITED = tuple(_BUILDERS)
 """The methods that have observers to audit."""

@@ -1,0 +1,30 @@
+"""Declared columns of two parties, and what a job asks of a method, small enough to audit in a test."""
+
+from colonnade.audits.targets import Wanted
+from colonnade.data.schema import Schema
+from colonnade.learn.method import Asked
+from colonnade.learn.methods import METHODS, checked_options
+from colonnade.runtime.group import Group
+
+BANK = """id = "n"
+columns.age = {kind = "numeric", low = 18, high = 90}
+columns.job = {kind = "categorical", categories = ["clerk", "farmer", "nurse"]}
+columns.since = {kind = "date", low = 2000-01-01, high = 2020-01-01}
+"""
+SHOP = """id = "n"
+columns.spent = {kind = "numeric", low = 0, high = 1000, transform = "log1p"}
+columns.member = {kind = "binary", values = ["no", "yes"]}
+"""
+LABELS = {
+    "classification": 'label = {column = "risk", kind = "classes", classes = ["low", "high"]}',
+    "regression": 'label = {column = "price", kind = "real", low = 0, high = 9}',
+    "pca": "",
+}
+
+
+def wanted(method, *, task="classification", epsilon=1.0, delta=1e-5, parties=2, **options):
+    bank = Schema.parse(BANK + LABELS[task]).public("bank")
+    shops = tuple(Schema.parse(SHOP).public(name) for name in ("shop", "store")[: parties - 1])
+    group = Group.of(("bank", *(shop.party for shop in shops)), active="bank" if LABELS[task] else None)
+    asked = Asked(task, epsilon, delta, options=checked_options(METHODS[method], options))
+    return Wanted(method, asked, group, (bank, *shops))

@@ -1,0 +1,159 @@
+"""Audits run the real protocols, each observer has what it really saw, and nothing is shown beyond what is proved."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from audit_jobs import wanted
+
+from colonnade.audits.auditing import audit, carry_out
+from colonnade.audits.messages import expected, messages_of
+from colonnade.audits.opened import noise_of, opened_vector, row_of
+from colonnade.audits.people import chosen, corner, together
+from colonnade.audits.sessions import Sessions
+from colonnade.audits.targets import AUDITED, target_of
+from colonnade.data.block import Block
+from colonnade.errors import PlanError
+from colonnade.learn.methods import METHODS
+
+QUICK = [
+    ("moments", {}),
+    ("moments", {"task": "regression", "parties": 3}),
+    ("spca", {"task": "pca"}),
+    ("functional", {}),
+    ("functional", {"task": "regression", "noise": "laplace"}),
+    ("local", {}),
+    ("local", {"task": "pca"}),
+    ("one-shot", {"parties": 3}),
+    ("intermediate", {"epochs": 2, "batch": 30}),
+    ("intermediate", {"epochs": 2, "parties": 3, "task": "regression"}),
+    ("slr", {"epochs": 1, "rate": 0.5}),
+    ("network", {"embedding": 4}),
+    ("network", {"embedding": 4, "regime": "private-local", "epochs": 2, "held_out": 0.25}),
+]
+
+
+def sessions_of(target, seed=1):
+    return Sessions(target.program, target.group, target.schemas, seed=seed)
+
+
+@pytest.mark.parametrize(("method", "options"), QUICK, ids=str)
+def test_a_seeded_audit_shows_no_more_than_is_proved(method, options):
+    target = target_of(wanted(method, **options))
+    found = audit(target, runs=8, seed=7)
+    claimed = {claim.key for experiment in target.experiments for claim in experiment.claims}
+    assert {each.claim.key for each in found} == claimed
+    for each in found:
+        assert each.claim.proved
+        assert 0 <= each.lower <= each.claim.epsilon
+        assert not each.exceeded
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("defence", ["sound", "paper"])
+def test_encrypted_gradients_are_audited_through_the_encryption(defence):
+    found = audit(target_of(wanted("encrypted", defence=defence, epochs=2)), runs=8, seed=7)
+    assert len(found) == 2
+    assert all(each.claim.proved is (defence == "sound") and not each.exceeded for each in found)
+
+
+def test_every_method_with_a_protocol_is_audited():
+    planned = {name for name, method in METHODS.items() if method.request is not None}
+    assert planned == set(AUDITED)
+
+
+@pytest.mark.parametrize(("method", "task"), [("moments", "classification"), ("functional", "regression")])
+def test_what_was_opened_is_the_rows_and_the_noise_that_each_party_can_draw_again(method, task):
+    """With everybody's own noise taken off nothing is left but the people's products, exactly."""
+    target = target_of(wanted(method, task=task))
+    experiment = target.experiments[0]
+    session = sessions_of(target).run(
+        experiment.request(np.array([True])), experiment.people(np.array([True]))
+    )
+    opened = opened_vector(session.plan, session.result("server"))
+    noise = sum(noise_of(session.alone(owner), session.plan) for owner in session.plan.group.owners)
+    rows = row_of(session.plan, session.people)
+    # Rows are rounded to the grid; a product of two entries then moves by less than the norm of the row.
+    assert np.abs(opened - noise - rows).max() < 2 * session.plan.gamma
+    assert np.abs(noise).max() > 10 * session.plan.gamma
+
+
+def test_noise_does_not_depend_on_whether_a_record_is_there():
+    for method in ("moments", "functional"):
+        target = target_of(wanted(method))
+        experiment, sessions = target.experiments[0], sessions_of(target)
+        plans = []
+        for there in (False, True):
+            coins = np.array([there])
+            plans.append(sessions.run(experiment.request(coins), experiment.people(coins)).plan)
+        assert [plan.rows for plan in plans] == [1, 2]
+        assert plans[0].to_data()["views"] == plans[1].to_data()["views"]
+
+
+def test_messages_are_the_expected_ones_and_noise():
+    target = target_of(wanted("intermediate", epochs=10, epsilon=4.0))
+    experiment = target.experiments[0]
+    session = sessions_of(target).run(
+        experiment.request(np.array([True])), experiment.people(np.array([True]))
+    )
+    plan = session.plan
+    for owner in plan.group.owners:
+        noise = np.concatenate(
+            [
+                sent - mean
+                for sent, mean in zip(
+                    messages_of(plan, session, owner),
+                    expected(plan, session, owner, session.people),
+                    strict=True,
+                )
+            ]
+        )
+        assert len(noise) == plan.rows * plan.epochs
+        assert 0.6 < noise.std() / plan.sigma(owner) < 1.5
+        others = experiment.people(np.array([False]))
+        assert (
+            not np.allclose(
+                np.concatenate(expected(plan, session, owner, session.people)),
+                np.concatenate(expected(plan, session, owner, others)),
+            )
+            or owner == "bank"
+        )
+
+
+@pytest.mark.parametrize("method", ["moments", "functional", "one-shot", "local"])
+def test_an_audit_notices_noise_that_is_too_small_for_its_claim(method):
+    """The power control: sessions with noise for ε = 16, held against a claim of 1/4."""
+    target = target_of(wanted(method, epsilon=16.0))
+    # Of sums a party sees most, which takes its own noise off; of perturbed rows the one that gets them all.
+    experiment = target.experiments[-1 if method in ("moments", "functional") else 0]
+    small = replace(experiment, claims=tuple(replace(claim, epsilon=0.25) for claim in experiment.claims))
+    found = carry_out([small], sessions_of(target), runs=40)
+    assert all(each.exceeded and each.lower > 0.25 for each in found)
+
+
+def test_draws_of_the_noise_alone_show_more_and_not_too_much():
+    target = target_of(wanted("moments", epsilon=8.0))
+    target = replace(target, experiments=target.experiments[:1], drawn=target.drawn[:1])
+    found = audit(target, runs=8, draws=400, seed=3)
+    assert all(each.lower <= each.claim.epsilon for each in found)
+    assert max(each.lower for each in found) > 0.1
+
+
+def test_simulations_in_one_place_have_nobody_to_audit():
+    with pytest.raises(PlanError, match="no observers to audit"):
+        target_of(wanted("single-party"))
+    with pytest.raises(PlanError, match="colonnade attack"):
+        target_of(wanted("encrypted", defence="none"))
+
+
+def test_people_are_at_the_ends_of_what_is_declared():
+    schemas = wanted("moments").schemas
+    low, high = corner(schemas, 0.0), corner(schemas, 1.0)
+    assert low["bank"].columns["age"].tolist() == [18.0]
+    assert high["shop"].columns["spent"][0] == pytest.approx(1000)
+    assert high["bank"].columns["job"].tolist() == [2]
+    both = chosen(low, high, np.array([True, False]))
+    apart = together([high, low])
+    for owner, block in both.items():
+        assert isinstance(block, Block)
+        assert all((block.columns[name] == apart[owner].columns[name]).all() for name in block.columns)
