@@ -80,6 +80,13 @@ class Live:
         for member in members:
             self.until(lambda member=member: connected(self.kits[member]) or self._fell(member))
 
+    @contextmanager
+    def session_again(self) -> Iterator[None]:
+        """A new session, for when the server is a new one."""
+        with Administration(self.kits["admin"], timeout=PATIENCE_SECONDS) as session:
+            self.session = session
+            yield
+
     def _fell(self, member: str) -> bool:
         if self.processes[member].poll() is not None:
             said = (self.kits[member].path / CONSOLE).read_text(errors="replace")
@@ -105,21 +112,29 @@ class Live:
 
 
 @contextmanager
-def live(folder: Path, *, seeded: bool = True) -> Iterator[Live]:
-    """A server and two parties that are connected; ended, whatever happens."""
+def live(
+    folder: Path, *, seeded: bool = True, prepare: Callable[[dict[str, Kit]], None] = lambda kits: None
+) -> Iterator[Live]:
+    """A server and two parties that are connected; ended, whatever happens. `prepare` gets the kits before."""
     seed = {"noise_seed": SEED} if seeded else {}
     sites = {party: {**write_party(folder, party), **seed} for party in PARTIES}
-    with federation_of(folder, {**sites, "server": seed}) as running:
+    with federation_of(folder, {**sites, "server": seed}, prepare=prepare) as running:
         yield running
 
 
 @contextmanager
-def federation_of(folder: Path, sites: dict[str, dict[str, Any]]) -> Iterator[Live]:
+def federation_of(
+    folder: Path,
+    sites: dict[str, dict[str, Any]],
+    *,
+    prepare: Callable[[dict[str, Kit]], None] = lambda kits: None,
+) -> Iterator[Live]:
     """A server and parties with what each one's kit is told, connected; ended, whatever happens."""
     parties = tuple(name for name in sites if name != "server")
     _, kits = all_kits(folder / "kits", "test", parties, host="localhost", port=_free_port())
     for name, told in sites.items():
         kits[name].tell_site(told)
+    prepare(kits)
     with household() as begin:
         running = Live(folder, kits, begin, parties)
         running.start("server")

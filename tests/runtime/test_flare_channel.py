@@ -118,6 +118,15 @@ def test_a_peer_whose_process_is_gone_is_named_long_before_the_timeout() -> None
     talk(program)
 
 
+def test_where_the_relay_is_gone_it_is_named_beside_whoever_was_waited_for() -> None:
+    async def program(channels: dict[str, FlareChannel], made: Any) -> None:
+        threading.Thread(target=made["server"].stop, daemon=True).start()
+        with pytest.raises(RemoteProtocolError, match=r"shop stopped: its process .*, nor can server"):
+            await channels["bank"].receive("shop", "columns 3", 60)
+
+    talk(program)
+
+
 def test_a_peer_that_stops_says_why_without_moving_the_cursor() -> None:
     async def program(channels: dict[str, FlareChannel], made: Any) -> None:
         channels["shop"].stop("no\x1b[2Jbudget")

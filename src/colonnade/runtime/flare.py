@@ -91,7 +91,7 @@ class FlareChannel:
         for peer in self._addresses:
             while await self._ask(peer, _ROOM, {}, None, _PING_SECONDS) != ReturnCode.OK:
                 for other in self._addresses:
-                    self._refuse_gone(other, "joining", ReturnCode.OK)
+                    await self._refuse_gone(other, "joining", ReturnCode.OK)
                 if time.monotonic() > deadline:
                     raise PeerTimeout(
                         f"{self.name} waited {timeout:g} s at step 'joining' for {peer}. See whether {peer} runs "
@@ -115,7 +115,7 @@ class FlareChannel:
                 code = self._fire(to, headers, piece)
             else:
                 code = await loop.run_in_executor(self._threads, self._fire, to, headers, piece)
-            self._refuse_gone(to, step, code)
+            await self._refuse_gone(to, step, code)
 
     async def receive(self, peer: str, step: str, timeout: float) -> bytes:
         if peer not in self._addresses:
@@ -166,18 +166,26 @@ class FlareChannel:
         pause, longest = _PAUSE_SECONDS
         while number - self._taken[to] >= AHEAD:
             code = await self._ask(to, _ROOM, {}, None, _PING_PATIENCE)
-            self._refuse_gone(to, step, code)
+            await self._refuse_gone(to, step, code)
             if number - self._taken[to] >= AHEAD:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, longest)
 
-    def _refuse_gone(self, peer: str, step: str, code: str) -> None:
+    async def _refuse_gone(self, peer: str, step: str, code: str) -> None:
         if code in _GONE:
-            self._mailbox.end(peer, "it cannot be reached any more")
+            await self._lose(peer)
         if (reason := self._mailbox.fell(peer)) is not None:
             raise RemoteProtocolError(f"{self.name} at step {step!r}: {peer} stopped: {reason}")
         if self._mailbox.interrupted is not None:
             raise RemoteProtocolError(f"{self.name} at step {step!r}: {self._mailbox.interrupted}")
+
+    async def _lose(self, peer: str) -> None:
+        """Note that a peer cannot be reached, and who else cannot: whoever relays may be the one that is gone."""
+        others = [other for other in self._addresses if other != peer and not self._mailbox.ended(other)]
+        codes = await asyncio.gather(*(self._ask(other, _ROOM, {}, None, _PING_SECONDS) for other in others))
+        gone = [other for other, code in zip(others, codes, strict=True) if code in _GONE]
+        more = f", nor can {' and '.join(gone)}" if gone else ""
+        self._mailbox.end(peer, f"its process cannot be reached any more{more}")
 
     async def _watch(self, peer: str) -> None:
         """Notice that a peer's process is gone while this member waits for it, and send again what was lost."""
@@ -187,7 +195,7 @@ class FlareChannel:
             if code not in _GONE:
                 code = await self._again(peer)
             if code in _GONE:
-                self._mailbox.end(peer, "its process cannot be reached any more")
+                await self._lose(peer)
 
     async def _again(self, peer: str) -> str:
         """Send again, and have acknowledged, what has been underway for too long; returns FLARE's code."""

@@ -1,0 +1,188 @@
+"""Chaos among real FLARE processes: whole sites and single jobs are killed, and connections cut, at any moment.
+
+Parties reach their server through a proxy that delays what passes and cuts connections, which is all that a network
+can do to mutual TLS. Every job ends right or fails by name everywhere, goes on when it is resumed, and is charged once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from live_federation import Live, live
+from two_houses import MEMBERS, PARTIES, SEED, in_process, job_text, split
+
+from colonnade.runtime.processes import family
+
+RUNS = 6
+STEPS = split(150)
+DEEDS = ("kill the job", "kill the site", "cut", "nothing")
+
+
+class Proxy:
+    """Passes bytes between parties and their server, late if it likes, until it cuts them off."""
+
+    def __init__(self, server: tuple[str, int]) -> None:
+        self.server = server
+        self.pause = 0.0
+        self.pairs: list[tuple[socket.socket, socket.socket]] = []
+        self.door = socket.create_server(("127.0.0.1", 0))
+        self.port = self.door.getsockname()[1]
+        threading.Thread(target=self._welcome, daemon=True).start()
+
+    def _welcome(self) -> None:
+        while True:
+            try:
+                caller, _ = self.door.accept()
+                called = socket.create_connection(self.server)
+            except OSError:
+                return
+            self.pairs.append((caller, called))
+            for one, other in ((caller, called), (called, caller)):
+                threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+
+    def _pass(self, source: socket.socket, sink: socket.socket) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                if self.pause:
+                    time.sleep(self.pause)
+                sink.sendall(data)
+        except OSError:
+            pass
+        finally:
+            _close(source)
+            _close(sink)
+
+    def cut(self) -> None:
+        """End every connection that there is; parties may call again."""
+        for pair in self.pairs:
+            for end in pair:
+                _close(end)
+        self.pairs.clear()
+
+    def close(self) -> None:
+        self.door.close()
+        self.cut()
+
+
+def _close(end: socket.socket) -> None:
+    try:
+        end.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return
+    finally:
+        end.close()
+
+
+@contextmanager
+def proxied(folder: Path) -> Iterator[tuple[Live, Proxy]]:
+    """A federation whose shop calls its server through a proxy."""
+    made: list[Proxy] = []
+
+    def prepare(kits: dict[str, object]) -> None:
+        path = kits["shop"].path / "startup" / "fed_client.json"  # type: ignore[attr-defined]
+        config = json.loads(path.read_text())
+        host, port = kits["shop"].address  # type: ignore[attr-defined]
+        made.append(Proxy((host, port)))
+        config["servers"][0]["service"]["target"] = f"{host}:{made[0].port}"
+        path.write_text(json.dumps(config))
+
+    try:
+        with live(folder, prepare=prepare) as running:
+            yield running, made[0]
+    finally:
+        for proxy in made:
+            proxy.close()
+
+
+def do(deed: str, victim: str, running: Live, proxy: Proxy, job_id: str) -> None:
+    if deed == "kill the job":
+        for process in family(running.kits[victim]):
+            if job_id in process.cmdline():
+                process.kill()
+    elif deed == "kill the site":
+        for process in family(running.kits[victim]):
+            process.kill()
+    elif deed == "cut":
+        proxy.cut()
+
+
+def revive(running: Live) -> None:
+    """Start again what was killed: parties, or everybody if it was the server."""
+    down = [member for member in ("server", *PARTIES) if running.processes[member].poll() is not None]
+    for member in down:
+        running.until(lambda member=member: not family(running.kits[member]))
+        running.start(member)
+
+
+@pytest.mark.slow
+def test_real_processes_in_chaos_end_right_or_fail_by_name_and_are_charged_once(
+    tmp_path: Path, record_testsuite_property: Callable[[str, object], None]
+) -> None:
+    drawn, done, seconds = np.random.default_rng(5), Counter[str](), []
+    with proxied(tmp_path) as (running, proxy):
+        for number in range(RUNS):
+            # The server's own site is left alone here: killing it ends this session too, not only the job.
+            deed = DEEDS[number % len(DEEDS)]
+            victim = str(drawn.choice(PARTIES if deed == "kill the site" else MEMBERS))
+            for member in MEMBERS:
+                told = {**running.kits[member].site(), "noise_seed": SEED + number}
+                running.kits[member].tell_site(told)
+            before = {party: running.charges(party) for party in PARTIES}
+            proxy.pause = float(drawn.uniform(0, 0.01))
+            job_id = running.submit(job_text(STEPS))
+            running.at_step("bank", job_id, f"scores {drawn.integers(1, 100)}")
+            began = time.monotonic()
+            do(deed, victim, running, proxy, job_id)
+            done[f"{deed} {victim}"] += 1
+            ended = running.wait(job_id)
+            seconds.append(round(time.monotonic() - began, 1))
+            first, attempts = job_id, 1
+            while ended != "FINISHED:COMPLETED":
+                named = victim if deed.startswith("kill") else r"bank|shop|server"
+                for member in MEMBERS:
+                    outcome = running.outcome(member, job_id)
+                    if outcome is not None and outcome["state"] == "failed":
+                        assert re.search(named, outcome["reason"]) and outcome["step"], (number, outcome)
+                assert attempts < 4, (number, deed, victim)
+                revive(running)
+                job_id, attempts = running.submit(job_text(STEPS), resumes=first), attempts + 1
+                ended = running.wait(job_id)
+            right = in_process(STEPS, seed=SEED + number).runs[0]
+            for party in PARTIES:
+                outcome = running.outcome(party, job_id)
+                assert outcome is not None
+                assert outcome["learnt"]["weights"] == right.result(party).weights.tolist(), (number, party)
+                assert running.charges(party) - before[party] == 1, (number, party)
+    record_testsuite_property("done", dict(done))
+    record_testsuite_property("seconds until the job had ended", seconds)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_whole_stops_the_job_by_name_and_may_come_back(tmp_path: Path) -> None:
+    with live(tmp_path) as running:
+        job_id = running.submit(job_text(split(4000)))
+        running.at_step("bank", job_id, "scores 20")
+        for process in family(running.kits["server"]):
+            process.kill()
+        for party in PARTIES:
+            running.until(lambda party=party: running.outcome(party, job_id) is not None)
+            outcome = running.outcome(party, job_id)
+            assert outcome is not None and outcome["state"] == "failed"
+            assert "server" in outcome["reason"] and "step '" in outcome["reason"], outcome
+        running.until(lambda: not family(running.kits["server"]))
+        running.start("server")
+        with running.session_again():
+            running.until(lambda: set(running.session.parties()) >= set(PARTIES))
+            again = running.submit(job_text(split(4000)), resumes=job_id)
+            assert running.wait(again) == "FINISHED:COMPLETED"
+            assert [running.charges(party) for party in PARTIES] == [1, 1]
