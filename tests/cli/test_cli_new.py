@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
 from cli_project import Project, run
+
+from colonnade.data.sources import FileSource
+from colonnade.learn.jobs import Job
+from colonnade.learn.party_files import PartyFile
 
 INPUT = 3
 
@@ -28,6 +33,20 @@ def test_new_files_are_complete_once_the_blanks_are_filled_in(
     assert "exists already" in capsys.readouterr().err
 
 
+def test_ids_and_odd_names_of_columns_are_written_so_that_they_can_be_read(project: Project) -> None:
+    odd = 'zahlt "gern", [ja]?'
+    project.path("a.csv").write_text(f'Kunden-Nr,"{odd.replace(chr(34), chr(34) * 2)}",Alter\nK1,ja,3\n')
+    parties = ["--party", "bank=a.csv", "--party", "insurer=insurer.csv"]
+    made = [*parties, "--label", f"bank:{odd}", "--id", "bank:Kunden-Nr", "--id", "customer"]
+    assert run(["new", 'the "risk"', *made]) == 0
+    bank = tomllib.loads(Path('the "risk"/bank.schema.toml').read_text())
+    assert bank["id"] == "Kunden-Nr" and bank["label"]["column"] == odd and list(bank["columns"]) == ["Alter"]
+    other = tomllib.loads(Path('the "risk"/insurer.schema.toml').read_text())
+    assert other["id"] == "customer" and "customer" not in other["columns"] and "label" not in other
+    assert Job.load('the "risk"/job.toml').name == 'the "risk"'
+    assert PartyFile.load('the "risk"/bank.toml').data == FileSource(Path('the "risk"/../a.csv'))
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -48,6 +67,34 @@ def test_new_files_are_complete_once_the_blanks_are_filled_in(
             "mean 'risk'",
         ),
         (["--party", "bank=bank.csv", "--party", "insurer=insurer.csv", "--task", "pcb"], "mean 'pca'"),
+        (
+            [
+                "--party",
+                "bank=bank.csv",
+                "--party",
+                "insurer=insurer.csv",
+                "--task",
+                "pca",
+                "--id",
+                "custmer",
+            ],
+            "mean 'customer'",
+        ),
+        (
+            [
+                "--party",
+                "bank=bank.csv",
+                "--party",
+                "insurer=insurer.csv",
+                "--task",
+                "pca",
+                "--id",
+                "a",
+                "--id",
+                "b",
+            ],
+            "PARTY:COLUMN for each",
+        ),
         (["--party", "bank=bonk.csv", "--party", "insurer=insurer.csv", "--task", "pca"], "bonk.csv"),
     ],
 )

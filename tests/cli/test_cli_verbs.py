@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import html
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from cli_project import ROWS, Project, one_object, train
 
 from colonnade import MomentRelease
-from colonnade.cli.app import run
+from colonnade.cli.app import app, run
 
 USAGE, INPUT = 2, 3
 
@@ -133,6 +136,11 @@ def test_the_demonstration_shows_what_it_promises(
     assert run(["show", "demo-run/run"]) == 0
     assert run(["report", "demo-run/run", "--output", "page.html"]) == 0
     assert run(["train", "demo-run/job.toml", "--output", "runs/first"]) == 0
+    new = ["--rows", "demo-run/new-patients.csv", "--id", "patient", "--output", "scores.csv"]
+    assert run(["predict", "demo-run/run", *new]) == 0
+    assert Path("scores.csv").read_text().count("\n") == 1 + 114
+    assert run(["predict", "demo-run/run", "demo-run/visits/job.toml"]) == 0
+    Path("scores.csv").unlink()
     assert run(["ledger", "demo-run/clinic.toml"]) == 0
     assert run(["ledger", "demo-run/clinic.ledger", "--witness", "demo-run/laboratory.ledger"]) == 0
     # A second demonstration leaves the first as it is, and a folder that is named is never taken twice.
@@ -175,13 +183,26 @@ def test_a_wrong_command_line_is_exit_code_2_in_text_and_in_json(
     assert printed.err == "" and one_object(printed.out)["error"]["exit_code"] == USAGE
 
 
-@pytest.mark.parametrize(
-    "verb", ["demo", "schema", "plan", "align", "train", "runs", "show", "report", "ledger"]
-)
-def test_help_has_an_example(capsys: pytest.CaptureFixture[str], verb: str) -> None:
-    assert run([verb, "--help"]) == 0
+def verbs(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every verb, those of groups included."""
+    command = typer.main.get_command(app) if command is None else command
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        return [path]
+    return [verb for name, one in inner.items() for verb in verbs(one, (*path, name))]
+
+
+@pytest.mark.parametrize("verb", verbs(), ids=" ".join)
+def test_every_verb_has_help_with_an_example_and_speaks_json(
+    capsys: pytest.CaptureFixture[str], verb: tuple[str, ...]
+) -> None:
+    assert run([*verb, "--help"]) == 0
     out = capsys.readouterr().out
-    assert f"  colonnade {verb} " in out and "--json" in out
+    assert re.search(rf"^ +colonnade {' '.join(verb)}( |$)", out, re.MULTILINE), out
+    assert "Example" in out
+    assert "--json" in out
+    told = out.split("Options:")[0].splitlines()[2].strip()
+    assert len(told) > 15, "the first line says what it does"
 
 
 def test_nothing_asked_is_help_not_an_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from colonnade.cli.completing import complete_methods
 from colonnade.cli.failures import now
 from colonnade.cli.folders import new_folder, uninterrupted
 from colonnade.cli.run_folders import RUNS
@@ -43,7 +44,12 @@ def compare(
     ),
     seeds: int = typer.Option(5, "--seeds", "-s", metavar="N", help="How many splits, and draws of noise."),
     methods: str | None = typer.Option(
-        None, "--methods", "-m", metavar="LIST", help="Only these methods, with commas; all if left out."
+        None,
+        "--methods",
+        "-m",
+        metavar="LIST",
+        help="Only these methods, with commas; all if left out.",
+        autocompletion=complete_methods,
     ),
     paper: bool = typer.Option(
         False, "--paper", help="Add papers' own calibrations: paper formula, not a guarantee."

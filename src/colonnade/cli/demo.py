@@ -41,11 +41,14 @@ def demo(
     if as_json:
         say_json(facts)
         return
+    from colonnade.cli.demo_files import NEW_PEOPLE, VISITS
     from colonnade.report.text import run_text
 
     say(run_text(facts, width=width()))
     say(
         f"\nTables, schemas, job and ledgers are in {finished}. Go on with\n"
+        f"  colonnade predict {finished / 'run'} --rows {finished / NEW_PEOPLE} --id patient\n"
+        f"  colonnade predict {finished / 'run'} {finished / VISITS / 'job.toml'}\n"
         f"  colonnade ledger {finished / 'clinic.toml'}\n"
         f"  colonnade train {finished / 'job.toml'}\n"
         f"\nReport: {facts['report']}"

@@ -1,5 +1,8 @@
 """The demonstration's files: two organisations' tables, schemas, party files and a job, as a user would write them.
 
+A fifth of the people is held out: all their columns in one file, for whoever has the model, and party by party in a
+folder with a job of its own, for scoring between the parties.
+
 The data is scikit-learn's breast cancer set, which is public and declared so. Declared bounds are the published
 mean ± 1.5 standard deviations of each column.
 """
@@ -19,6 +22,8 @@ TEST_SHARE = 0.2
 SPLIT_SEED = 1
 # What a party grants, in runs: a few, and then its ledger refuses.
 RUNS_GRANTED = 4
+NEW_PEOPLE = "new-patients.csv"
+VISITS = "visits"
 CLASSES = ("malignant", "benign")
 CLINIC = (
     ("worst radius", 9.03, 23.5),
@@ -74,13 +79,21 @@ def write_demo(folder: Path, *, epsilon: float) -> Demo:
     values["diagnosis"] = np.array(CLASSES, dtype=object)[data.target]
     order = public_permutation(len(data.target), SPLIT_SEED)
     held_out, kept = np.split(order, [round(TEST_SHARE * len(order))])
+    visits = folder / VISITS
+    visits.mkdir()
     for party, columns, label in (("clinic", CLINIC, True), ("laboratory", LABORATORY, False)):
         names = [name for name, _, _ in columns] + (["diagnosis"] if label else [])
         write_csv(folder / f"{party}.csv", names, values, kept)
+        write_csv(visits / f"{party}.csv", names, values, held_out)
+        (visits / f"{party}.toml").write_text(
+            party_text(party, RUNS_GRANTED * epsilon, above="../"), encoding="utf-8"
+        )
         (folder / f"{party}.schema.toml").write_text(schema_text(columns, label=label), encoding="utf-8")
         (folder / f"{party}.toml").write_text(party_text(party, RUNS_GRANTED * epsilon), encoding="utf-8")
     job = folder / "job.toml"
     job.write_text(_job(epsilon), encoding="utf-8")
+    (visits / "job.toml").write_text(_job(epsilon), encoding="utf-8")
+    write_csv(folder / NEW_PEOPLE, [name for name, _, _ in (*CLINIC, *LABORATORY)], values, held_out)
     test_rows = {name: values[name][held_out] for name, _, _ in (*CLINIC, *LABORATORY)}
     return Demo(job, test_rows, values["diagnosis"][held_out])
 
@@ -108,14 +121,14 @@ def schema_text(columns: tuple[tuple[str, float, float], ...], *, label: bool) -
     return "\n".join(lines).replace("'", '"')
 
 
-def party_text(party: str, budget: float) -> str:
-    """A party's own file."""
+def party_text(party: str, budget: float, *, above: str = "") -> str:
+    """A party's own file; `above` leads to where its schema and its ledger lie."""
     return f"""# {party}'s own file: it never leaves {party}.
 party = "{party}"
 data = "{party}.csv"
-schema = "{party}.schema.toml"
+schema = "{above}{party}.schema.toml"
 dataset = "breast cancer"
-ledger = "{party}.ledger"
+ledger = "{above}{party}.ledger"
 public = true   # a public teaching set, so accuracy may be measured on it
 
 [[budget]]      # for every observer and unit that no closer budget names

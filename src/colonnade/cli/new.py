@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 
+from colonnade.cli.completing import TASKS, complete_tasks
 from colonnade.cli.folders import new_folder
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import InputError
+from colonnade.errors import ColumnMissing, InputError
 
 EXAMPLE = """
 Names and types of columns are read from the data; bounds, categories and the label's classes are left blank for each
@@ -17,11 +21,10 @@ party to fill in from what it knows. Nothing is run or charged.
 
 Examples:
 
-  colonnade new risk --party bank=bank.csv --party insurer=insurer.parquet --label bank:repaid
+  colonnade new risk --party bank=bank.csv --party insurer=insurer.parquet --id customer --label bank:repaid
 
   colonnade new survey --party north=north.csv --party south=south.csv --task pca
 """
-TASKS = ("classification", "regression", "pca")
 
 
 def new(
@@ -36,7 +39,15 @@ def new(
     label: str | None = typer.Option(
         None, "--label", "-l", metavar="PARTY:COLUMN", help="Who holds the label, and in which column."
     ),
-    task: str = typer.Option("classification", "--task", "-t", help=f"One of {', '.join(TASKS)}."),
+    identity: list[str] = typer.Option(
+        [],
+        "--id",
+        metavar="[PARTY:]COLUMN",
+        help="The column that says who a row is, of one party or of all; repeat.",
+    ),
+    task: str = typer.Option(
+        "classification", "--task", "-t", help=f"One of {', '.join(TASKS)}.", autocompletion=complete_tasks
+    ),
     epsilon: float = typer.Option(1.0, "--epsilon", "-e", help="What the server and readers may learn."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
 ) -> None:
@@ -49,9 +60,11 @@ def new(
         raise InputError(f"--epsilon: found {epsilon:g}; it must be greater than 0. A common choice is 1.")
     data = _parties(party)
     holder, column = _label(label, data, task)
+    ids = _ids(identity, data)
     with new_folder(folder) as made:
         for name, source in data.items():
-            text = _schema(source, column if name == holder else None, task)
+            held = column if name == holder else None
+            text = _schema(source, identity=ids.get(name), label=held, task=task)
             (made.draft / f"{name}.schema.toml").write_text(text, encoding="utf-8")
             place = source if source.is_absolute() else Path(os.path.relpath(source, folder))
             (made.draft / f"{name}.toml").write_text(_party(name, place, epsilon), encoding="utf-8")
@@ -68,7 +81,10 @@ def new(
     for name in data:
         say(f"  colonnade schema --check {finished / name}.schema.toml")
     say(f"  colonnade plan {finished / 'job.toml'} --count")
-    say(f"  colonnade train {finished / 'job.toml'}")
+    say(f"  colonnade train {finished / 'job.toml'} --output {finished / 'run'}")
+    if task != "pca":
+        say("and for people who were not in it, in a file with the columns of all parties:")
+        say(f"  colonnade predict {finished / 'run'} --rows people.csv --id COLUMN")
 
 
 new.__doc__ = f"{new.__doc__}\n{EXAMPLE}"
@@ -92,6 +108,17 @@ def _parties(given: list[str]) -> dict[str, Path]:
     return data
 
 
+def _ids(given: list[str], data: dict[str, Path]) -> dict[str, str]:
+    """The id column of each party for whom one was named; a name without a party is for all others."""
+    named = dict(item.split(":", 1) for item in given if item.partition(":")[0] in data and ":" in item)
+    others = [item for item in given if item.partition(":")[0] not in data or ":" not in item]
+    if len(others) > 1:
+        raise InputError(
+            f"--id: found {' and '.join(others)} for all parties. Write PARTY:COLUMN for each of them."
+        )
+    return {**dict.fromkeys(data, others[0]), **named} if others else named
+
+
 def _label(given: str | None, data: dict[str, Path], task: str) -> tuple[str | None, str | None]:
     from colonnade.data.declaring import nearest
 
@@ -109,33 +136,47 @@ def _label(given: str | None, data: dict[str, Path], task: str) -> tuple[str | N
     return party, column
 
 
-def _schema(source: Path, label: str | None, task: str) -> str:
-    """The draft of a schema, with the label taken out of the columns and declared apart."""
-    from colonnade.data.declaring import nearest
+def _schema(source: Path, *, identity: str | None, label: str | None, task: str) -> str:
+    """The draft of a schema, with id and label taken out of the columns and declared apart."""
     from colonnade.data.drafting import draft
     from colonnade.data.sources import source_from_data
 
     drafted = draft(source_from_data(str(source), Path(), where="--party", error=InputError))
-    if label is None:
-        return drafted.text
-    if label not in drafted.kinds:
-        raise InputError(f"--label: {source} has no column {label!r}.{nearest(label, drafted.kinds)}")
-    blocks = drafted.text.split("\n\n")
-    heads = (f"[columns.{label}]", f'[columns."{label}"]')
-    # The draft's own word on labels is for a person who has not said yet where it is.
-    kept = [block for block in blocks if not any(head in block for head in (*heads, "# [label]"))]
+    if identity is not None and identity != drafted.id:
+        known = {**drafted.kinds, **({drafted.id: "categorical"} if drafted.id else {})}
+        _check_column("--id", identity, known, source)
+        kinds = {name: kind for name, kind in known.items() if name != identity}
+        drafted = replace(drafted, id=identity, kinds=kinds)
+    if label is not None:
+        _check_column("--label", label, drafted.kinds, source)
     asked = (
         'kind = "classes"\nclasses = []   # the names of the classes, as they stand in the data'
         if task == "classification"
         else 'kind = "real"\nlow = ""    # what no value is below\nhigh = ""   # what no value is above'
     )
-    return "\n\n".join(block.rstrip("\n") for block in kept) + f'\n\n[label]\ncolumn = "{label}"\n{asked}\n'
+    return replace(
+        drafted,
+        kinds={name: kind for name, kind in drafted.kinds.items() if name != label},
+        id_note="who a row is; it is never learnt from" if identity is not None else drafted.id_note,
+        ending="" if label is None else f"[label]\ncolumn = {_quoted(label)}\n{asked}\n",
+    ).text
+
+
+def _check_column(option: str, name: str, known: Mapping[str, str], source: Path) -> None:
+    from colonnade.data.declaring import nearest
+
+    if name not in known:
+        raise ColumnMissing(f"{option}: {source} has no column {name!r}.{nearest(name, known)}")
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _party(name: str, data: Path, epsilon: float) -> str:
     return f"""# {name}'s own file: it never leaves {name}.
 party = "{name}"
-data = "{data}"
+data = {_quoted(str(data))}
 schema = "{name}.schema.toml"
 dataset = "{name} people"   # budgets are per data set: name it after the people in it
 ledger = "{name}.ledger"    # made on first use; keep it on a local disk
@@ -149,12 +190,16 @@ delta = 1e-6
 
 def _job(name: str, parties: tuple[str, ...], active: str | None, task: str, epsilon: float) -> str:
     named = ", ".join(f'"{party}"' for party in parties)
-    holder = f'active = "{active}"   # who holds the label\n' if active is not None else ""
+    holder = (
+        f'active = "{active}"{" " * max(1, 15 - len(active))}# who holds the label\n'
+        if active is not None
+        else ""
+    )
     return f"""# What all parties agree on; everybody holds the same file.
-name = "{name}"
+name = {_quoted(name)}
 task = "{task}"
 method = "moments"        # `colonnade compare` shows how others do on public data
 parties = [{named}]
-{holder}epsilon = {epsilon:g}             # for the server and for readers; each party's own ε is printed beside it
+{holder}epsilon = {epsilon:<10g}      # for the server and for readers; each party's own ε is printed beside it
 delta = 1e-6              # well below one over the number of people
 """

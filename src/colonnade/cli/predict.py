@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from colonnade.cli.screen import progress, say, say_json
-from colonnade.errors import CannotWrite, InputError, NameTaken
+from colonnade.errors import CannotWrite, ColumnMissing, InputError, NameTaken
 
 if TYPE_CHECKING:
     from colonnade.learn.scoring import Scores
@@ -26,9 +27,9 @@ are charged like any release.
 
 Examples (`colonnade demo` writes such files):
 
-  colonnade predict demo-run/run --rows new-patients.csv --id patient --output scores.csv
+  colonnade predict demo-run/run --rows demo-run/new-patients.csv --id patient --output scores.csv
 
-  colonnade predict demo-run/run visits.toml
+  colonnade predict demo-run/run demo-run/visits/job.toml
 """
 
 
@@ -72,6 +73,7 @@ def predict(
                 f"{model}: the weights of this model stay with their parties, so it scores nobody in one place. Give "
                 "a JOB in which the parties score together."
             )
+        _check_columns(rows, id_column, stored.whole.frame.column_names)
         found = score_file(stored.whole, rows, id_column=id_column)
     else:
         found = _between_parties(stored, job or Path(), party, epsilon, quiet=as_json)
@@ -84,6 +86,24 @@ def predict(
 
 
 predict.__doc__ = f"{predict.__doc__}\n{EXAMPLE}"
+
+
+def _check_columns(rows: Path, id_column: str, wanted: Sequence[str]) -> None:
+    """Refuse a file without the id or with columns of the model missing, all of them at once."""
+    from colonnade.data.declaring import nearest
+    from colonnade.data.files import open_file
+
+    fields = open_file(rows, party="", wanted=(id_column, *wanted)).fields
+    if id_column not in fields:
+        advice = nearest(id_column, fields) or " Name the column that says who a row is."
+        raise ColumnMissing(f"--id: {rows} has no column {id_column!r}.{advice}")
+    missing = [name for name in wanted if name not in fields]
+    if missing:
+        near = "".join(nearest(name, fields) for name in missing[:1])
+        raise ColumnMissing(
+            f"--rows: {rows} lacks {len(missing)} of the {len(wanted)} columns that the model reads: "
+            f"{', '.join(missing)}.{near}"
+        )
 
 
 def _between_parties(

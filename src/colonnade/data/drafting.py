@@ -41,6 +41,7 @@ LABEL = """\
 # kind = "classes"  # or "real" or "count", with low and high
 # classes = []
 """
+GUESSED = "guessed from its name"
 NOT_GUESSED = "which column says who a row is?"
 
 # How many rows are looked at to tell numbers and dates from other text, where a source has no types.
@@ -61,7 +62,7 @@ _ANYTHING: Mapping[str, Column] = {
 
 @dataclass(frozen=True)
 class Draft:
-    """Names and guessed kinds of a source's columns; `text` is the schema file to correct.
+    """Names and guessed kinds of a source's columns; `text` is the schema file to correct, `ending` its last words.
 
     >>> draft = Draft("file bank.csv", id="customer", kinds={"age": "numeric"})
     >>> print(draft.text.split("[columns.age]")[1].split("#")[0].strip())
@@ -73,19 +74,21 @@ class Draft:
     source: str
     id: str
     kinds: Mapping[str, str]
+    id_note: str = GUESSED
+    ending: str = LABEL
 
     @property
     def text(self) -> str:
         """The draft as TOML; every blank in it is refused until somebody fills it in."""
-        guess = "guessed from its name" if self.id else NOT_GUESSED
+        note = self.id_note if self.id else NOT_GUESSED
         parts = [
             PREFACE.format(source=self.source),
-            f"id = {json.dumps(self.id, ensure_ascii=False)}  # {guess}\n",
+            f"id = {json.dumps(self.id, ensure_ascii=False)}  # {note}\n",
         ]
         for kind, alike in itertools.groupby(self.kinds, key=lambda name: self.kinds[name]):
             for name in fold_names(alike):
                 parts.append(f'[columns.{_key(name)}]\nkind = "{kind}"\n{_BLANK[kind]}')
-        return "\n".join((*parts, LABEL))
+        return "\n".join((*parts, *filter(None, (self.ending,))))
 
 
 def draft(source: Source, *, party: str = "") -> Draft:
