@@ -29,7 +29,8 @@ from colonnade.learn.policy import Policy
 from colonnade.learn.programs import program_of
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.taking_part import LOG, OUTCOME
-from colonnade.runtime.kit import Kit
+from colonnade.runtime.kit import COORDINATOR, MEMBER, Kit
+from colonnade.runtime.sealed import SealedChannel
 
 ROOT = Root.make()
 SPLIT = split(2)
@@ -41,12 +42,21 @@ def kits(tmp_path: Path) -> dict[str, Kit]:
     return houses(tmp_path, ROOT)
 
 
-def test_moments_are_bit_for_bit_those_of_one_process(kits: dict[str, Kit], tmp_path: Path) -> None:
+def test_moments_are_bit_for_bit_those_of_one_process(
+    kits: dict[str, Kit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[bytes] = []
+    told: list[tuple[str, str, bytes]] = []
+    sent = SealedChannel.send
+
+    async def send(channel: SealedChannel, to: str, step: str, frame: bytes) -> None:
+        told.append((to, step, bytes(frame)))
+        await sent(channel, to, step, frame)
 
     def relay(message: Any) -> None:
         seen.append(bytes(message.payload or b""))
 
+    monkeypatch.setattr(SealedChannel, "send", send)
     outcomes = run_job(kits, relay=relay)
     assert {name: outcome["state"] for name, outcome in outcomes.items()} == dict.fromkeys(
         MEMBERS, "finished"
@@ -64,6 +74,10 @@ def test_moments_are_bit_for_bit_those_of_one_process(kits: dict[str, Kit], tmp_
     assert b"bank_0" not in passed
     clear = [frame for frame in seen if b"CLND" in frame and b"sealed hello" not in frame]
     assert not clear
+    # Nor is the end of any frame, where shares and masks lie, of those that parties sent each other or the server.
+    assert {"columns 0", "noise", "moments"} <= {step for _, step, _ in told}
+    ends = {frame[-24:] for _, _, frame in told if len(frame) >= 24}
+    assert len(ends) > 20 and not [end for end in ends if end in passed]
     for party in PARTIES:
         assert charges(tmp_path, party) == 1
         lines = [json.loads(line) for line in (kits[party].run_folder("j1") / LOG).read_text().splitlines()]
@@ -95,8 +109,10 @@ def failed(outcomes: dict[str, dict[str, Any]], tmp_path: Path, *, charged: bool
         ({"methods": '["slr"]'}, "methods: the job asks for 'moments'"),
         ({"epsilon": 0.5}, "the job asks for ε = 1"),
         ({"epsilon": 1.2}, r"would cost ε = 1.\d+ towards party:shop"),
+        ({"parties": '["somebody"]'}, "the job names shop, with whom bank does not work"),
+        ({"observers": "server"}, "would tell (reader|party:shop) something, and nothing is accepted for it"),
     ],
-    ids=["method", "epsilon of the job", "epsilon of an observer"],
+    ids=["method", "epsilon of the job", "epsilon of an observer", "party", "observer"],
 )
 def test_what_a_policy_does_not_accept_is_refused_while_nothing_is_charged(
     kits: dict[str, Kit], tmp_path: Path, change: dict[str, Any], found: str
@@ -255,6 +271,39 @@ def test_kits_forbid_code_foreign_classes_and_shells(kits: dict[str, Kit]) -> No
         rights = json.loads((local / "authorization.json").read_text())["permissions"]
         for role in ("project_admin", "org_admin", "lead"):
             assert rights[role]["byoc"] == rights[role]["shell_commands"] == "none"
+
+
+@pytest.mark.parametrize("member", ["server", "bank"])
+def test_flare_reads_the_kits_as_they_are_meant(kits: dict[str, Kit], member: str) -> None:
+    """FLARE's own judges of classes and rights, without its processes; tests with those are studies."""
+    from nvflare.apis.fl_exception import UnsafeComponentError
+    from nvflare.apis.workspace import Workspace
+    from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAuthorizer
+    from nvflare.fuel.sec.authz import Authorizer, AuthzContext, Person
+
+    kits[member].harden()
+    judge, workspace = ComponentPathAuthorizer(), Workspace(str(kits[member].path))
+    own = COORDINATOR if member == "server" else MEMBER
+    judge.authorize_component_config({"path": own}, workspace=workspace)
+    for foreign in (
+        "subprocess.Popen",
+        "os.system",
+        f"{own}s",
+        "colonnade.cli.app.run",
+        "nvflare.app_common.np.x.Y",
+    ):
+        with pytest.raises(UnsafeComponentError, match="is not in allow_list"):
+            judge.authorize_component_config({"path": foreign}, workspace=workspace)
+    rights = Authorizer("ours")
+    assert not rights.load_policy(
+        json.loads((kits[member].path / "local" / "authorization.json").read_text())
+    )
+    for role in ("project_admin", "org_admin", "lead", "member"):
+        whoever = Person("admin", "ours", role)
+        for right in ("byoc", "shell_commands", "clone_job"):
+            assert not rights.authorize(AuthzContext(right, whoever, whoever))[0], (role, right)
+    lead = Person("admin", "ours", "lead")
+    assert rights.authorize(AuthzContext("submit_job", lead, lead))[0]
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def federation_of(
 ) -> Iterator[Live]:
     """A server and parties with what each one's kit is told, connected; ended, whatever happens."""
     parties = tuple(name for name in sites if name != "server")
-    _, kits = all_kits(folder / "kits", "test", parties, host="localhost", port=_free_port())
+    _, kits = all_kits(folder / "kits", "test", parties, host="localhost", port=free_port())
     for name, told in sites.items():
         kits[name].tell_site(told)
     prepare(kits)
@@ -145,7 +145,8 @@ def federation_of(
             yield running
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -45,10 +45,17 @@ def in_process(kind: str = MOMENTS, *, text: str = "", seed: int = SEED) -> Fede
     return federation
 
 
-def policy_text(party: str, *, methods: str = '["moments", "intermediate"]', epsilon: float = 9.0) -> str:
+def policy_text(
+    party: str,
+    *,
+    methods: str = '["moments", "intermediate"]',
+    epsilon: float = 9.0,
+    parties: str = "",
+    observers: str = "*",
+) -> str:
     """What a party agrees to."""
-    others = json.dumps([other for other in PARTIES if other != party])
-    return f'methods = {methods}\nparties = {others}\ndelta = 1e-5\nepsilon = {{"*" = {epsilon}}}\n'
+    others = parties or json.dumps([other for other in PARTIES if other != party])
+    return f'methods = {methods}\nparties = {others}\ndelta = 1e-5\nepsilon = {{"{observers}" = {epsilon}}}\n'
 
 
 def write_party(folder: Path, party: str, *, budget: float = 500.0) -> dict[str, Any]:
