@@ -9,7 +9,7 @@ import typer
 
 from colonnade.cli.federation_demo import demo
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import InputError
+from colonnade.errors import InputError, KitError, NameTaken
 
 if TYPE_CHECKING:
     from colonnade.runtime.provision import Invitation
@@ -64,7 +64,7 @@ def new(
     from colonnade.runtime.provision import INVITATION, all_kits, found_federation
 
     if folder.exists():
-        raise InputError(f"{folder} exists already. Name a new folder.")
+        raise NameTaken(f"{folder} exists already. Name a new folder.")
     for member in party:
         _check_name(member, "--party")
     if party:
@@ -163,7 +163,7 @@ def approve(
 
     signed = request.with_name(request.name.replace(".request", ".signed"))
     if signed.exists():
-        raise InputError(f"{signed} exists already. Remove it to approve again.")
+        raise NameTaken(f"{signed} exists already. Remove it to approve again.")
     told = plain_fingerprint(fingerprint) if fingerprint else ""
     asked = approve_party(folder, request, signed, key=told)
     if as_json:
@@ -180,7 +180,7 @@ def _ask(file: Path, party: str, home: Path) -> dict[str, str]:
 
     invitation = Invitation.load(file)
     if (home / "request").exists():
-        raise InputError(f"{home / 'request'} exists already. Remove it to ask again with a new key.")
+        raise NameTaken(f"{home / 'request'} exists already. Remove it to ask again with a new key.")
     home.mkdir(parents=True, exist_ok=True)
     request = ask_for_kit(home / "request", invitation, {"name": party, "type": "client", "org": party})
     invitation.save(home / INVITATION)
@@ -193,10 +193,10 @@ def _receive(file: Path, party: str, home: Path, told: str) -> dict[str, str]:
     from colonnade.runtime.provision import INVITATION, Invitation, make_kit
 
     if not file.exists():
-        raise InputError(f"{file} does not exist. Name the invitation (.json) or the signed answer (.zip).")
+        raise KitError(f"{file} does not exist. Name the invitation (.json) or the signed answer (.zip).")
     kit, policy = home / "kit", home / f"{party}.policy.toml"
     if kit.exists():
-        raise InputError(f"{kit} exists already. Remove it, or name another --folder.")
+        raise NameTaken(f"{kit} exists already. Remove it, or name another --folder.")
     invitation = Invitation.load(home / INVITATION)
     _check_told(told, invitation)
     made = make_kit(file, home / "request" / party, kit, root=invitation.root)
@@ -218,12 +218,12 @@ def _check_told(told: str, invitation: Invitation) -> None:
     from colonnade.runtime.identity import plain_fingerprint
 
     if not told:
-        raise InputError(
+        raise KitError(
             "--fingerprint: whoever can change the invitation on its way could be in the middle of this federation. "
             f"Ask by telephone whether the root's fingerprint is {_spaced(invitation.root)}, and give it here."
         )
     if plain_fingerprint(told) != invitation.root:
-        raise InputError(
+        raise KitError(
             "--fingerprint: what you were told is not the fingerprint in the invitation, so one of them is forged or "
             "of another federation. Stop, and ask again."
         )

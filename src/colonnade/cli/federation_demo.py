@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import InputError, PeerTimeout, ProtocolError
+from colonnade.errors import NameTaken, PeerTimeout, ProtocolError
 
 if TYPE_CHECKING:
     from colonnade.learn.jobs import Job
@@ -45,7 +45,7 @@ def demo(
       colonnade federation demo --output trial
     """
     if output.exists():
-        raise InputError(f"--output: {output} exists already. Name a new folder.")
+        raise NameTaken(f"--output: {output} exists already. Name a new folder.")
     tell = (lambda text: None) if as_json else say
     began = time.monotonic()
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import InputError
+from colonnade.errors import InputError, KitError, PartyMismatch
 
 GLANCE_SECONDS = 0.2
 app = typer.Typer(
@@ -64,7 +64,7 @@ def start(
 
     found = Kit.load(kit)
     if found.kind == "admin":
-        raise InputError(
+        raise KitError(
             f"{kit} is an administrator's kit, which starts nothing. Name a party's or the server's."
         )
     check_startable(found)
@@ -91,7 +91,7 @@ def start(
             say_json(facts) if as_json else say(f"{facts['name']} {here}. Ctrl-C ends it.")
         code = process.wait()
     if code:
-        raise InputError(
+        raise KitError(
             f"{found.path}: FLARE's process ended with code {code}. {found.path / CONSOLE} and "
             f"`colonnade doctor {kit}` say more."
         )
@@ -125,11 +125,11 @@ def check_site(kit: Any) -> None:
     site = kit.site()
     for name in ("party", "policy"):
         if name not in site:
-            raise InputError(f"{kit.path} does not know the {name} file yet. Give it with --{name}.")
+            raise KitError(f"{kit.path} does not know the {name} file yet. Give it with --{name}.")
     file = PartyFile.load(site["party"])
     Policy.load(site["policy"])
     if file.party != kit.identity().name:
-        raise InputError(
+        raise PartyMismatch(
             f"{file.path}, party: found {file.party!r}, but this kit is {kit.identity().name!r}'s. Give the party's "
             "own file and kit."
         )

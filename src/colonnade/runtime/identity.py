@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from cryptography.x509.oid import NameOID
 
-from colonnade.errors import InputError
+from colonnade.errors import KitError
 
 _LEAST_RSA_BITS = 2048
 _PSS = padding.PSS(mgf=padding.MGF1(SHA256()), salt_length=padding.PSS.DIGEST_LENGTH)
@@ -53,9 +53,7 @@ class Identity:
 
     def __post_init__(self) -> None:
         if self._key.public_key() != self.certificate.public_key():
-            raise InputError(
-                "the key does not belong to the certificate beside it. Use the files of one kit."
-            )
+            raise KitError("the key does not belong to the certificate beside it. Use the files of one kit.")
 
     @classmethod
     def load(cls, certificate: Path, key: Path) -> Identity:
@@ -64,14 +62,12 @@ class Identity:
             loaded = load_pem_private_key(key.read_bytes(), password=None)
             issued = x509.load_pem_x509_certificate(certificate.read_bytes())
         except (ValueError, TypeError) as error:
-            raise InputError(
+            raise KitError(
                 f"{certificate} and {key} are not a certificate and an unencrypted key ({error}). Use the files of "
                 "one kit, as they were made."
             ) from None
         if not isinstance(loaded, _PrivateKey):
-            raise InputError(
-                f"{key} holds a kind of key that cannot sign here. Use an RSA, EC or Ed25519 key."
-            )
+            raise KitError(f"{key} holds a kind of key that cannot sign here. Use an RSA, EC or Ed25519 key.")
         return cls(issued, loaded)
 
     @property
@@ -108,7 +104,7 @@ class Trust:
         try:
             loaded = x509.load_pem_x509_certificate(root.read_bytes())
         except ValueError:
-            raise InputError(f"{root} holds no certificate. Use the one that came with the kit.") from None
+            raise KitError(f"{root} holds no certificate. Use the one that came with the kit.") from None
         return cls(loaded, {name: plain_fingerprint(pin) for name, pin in (pins or {}).items()})
 
     def certificate(self, der: bytes, name: str, *, now: datetime.datetime | None = None) -> x509.Certificate:
@@ -167,7 +163,7 @@ def plain_fingerprint(text: str) -> str:
     """
     plain = text.lower().replace(":", "").replace(" ", "").removeprefix("sha256")
     if len(plain) != 64 or any(digit not in "0123456789abcdef" for digit in plain):
-        raise InputError(
+        raise KitError(
             f"{text!r} is no fingerprint: 64 hexadecimal digits, the SHA-256 of a certificate, as "
             "`colonnade doctor` shows it."
         )

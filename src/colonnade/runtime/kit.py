@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from colonnade.errors import InputError
+from colonnade.errors import InputError, KitError
 from colonnade.runtime.identity import Identity, Trust
 
 #: The two classes that a job may name; both are part of the installed package.
@@ -62,10 +62,10 @@ class Kit:
                 try:
                     return cls(path, kind, json.loads(found.read_text(encoding="utf-8")))
                 except ValueError:
-                    raise InputError(
+                    raise KitError(
                         f"{found} is damaged. Make the kit again with `colonnade federation join`."
                     ) from None
-        raise InputError(
+        raise KitError(
             f"{path} is no kit: it has no startup/fed_client.json, fed_server.json or fed_admin.json. Name the folder "
             "that `colonnade federation new` or `colonnade federation join` made."
         )
@@ -104,7 +104,7 @@ class Kit:
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
         except ValueError:
-            raise InputError(f"{path} is not JSON. `colonnade party start` writes it anew.") from None
+            raise KitError(f"{path} is not JSON. `colonnade party start` writes it anew.") from None
         return found if isinstance(found, dict) else {}
 
     def tell_site(self, facts: Mapping[str, Any]) -> None:

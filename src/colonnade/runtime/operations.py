@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from colonnade.errors import InputError, PeerTimeout, RemoteProtocolError
+from colonnade.errors import KitError, PeerTimeout, RemoteProtocolError
 from colonnade.runtime.kit import COORDINATOR, MEMBER, Kit
 
 # A server that does much else answers late; one that is gone is noticed at once.
@@ -71,9 +71,7 @@ class Administration:
 
     def __init__(self, kit: Kit, *, timeout: float = 30.0) -> None:
         if kit.kind != "admin":
-            raise InputError(
-                f"{kit.path} is a {kit.kind}'s kit. Jobs are submitted with the administrator's."
-            )
+            raise KitError(f"{kit.path} is a {kit.kind}'s kit. Jobs are submitted with the administrator's.")
         from nvflare.fuel.flare_api.flare_api import new_secure_session
 
         self._kit = kit

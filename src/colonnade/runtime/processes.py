@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from colonnade.errors import InputError
+from colonnade.errors import KitError
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import answers
 
@@ -39,7 +39,7 @@ Begin = Callable[[Kit], "subprocess.Popen[bytes]"]
 def command_for(kit: Kit) -> list[str]:
     """What runs a server's or a party's FLARE process in the foreground."""
     if kit.kind == "admin":
-        raise InputError(
+        raise KitError(
             f"{kit.path} is an administrator's kit, which starts nothing. Name a server's or a party's."
         )
     module, file, who = (
@@ -76,9 +76,9 @@ def check_startable(kit: Kit) -> None:
     for path in (str(kit.path), sys.executable):
         if shlex.split(path) != [path]:
             # FLARE puts both into one line for a job's process, without quotes.
-            raise InputError(f"{path}: FLARE cannot run jobs from a path with spaces or quotes. Move it.")
+            raise KitError(f"{path}: FLARE cannot run jobs from a path with spaces or quotes. Move it.")
     if running := family(kit):
-        raise InputError(
+        raise KitError(
             f"{kit.path} runs already (process {', '.join(str(process.pid) for process in running)}). A kit is one "
             "member: end that one first."
         )

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colonnade.errors import InputError
+from colonnade.errors import InputError, KitError
 from colonnade.runtime.kit import Kit
 
 ADMIN = "admin@colonnade.local"
@@ -71,9 +71,9 @@ class Invitation:
             found = json.loads(path.read_text(encoding="utf-8"))
             return cls(found["federation"], found["host"], found["port"], found["root"])
         except FileNotFoundError:
-            raise InputError(f"{path} does not exist. Ask whoever made the federation for it.") from None
+            raise KitError(f"{path} does not exist. Ask whoever made the federation for it.") from None
         except (ValueError, KeyError, TypeError):
-            raise InputError(f"{path} is no invitation to a federation. Ask for it again.") from None
+            raise KitError(f"{path} is no invitation to a federation. Ask for it again.") from None
 
     def save(self, path: Path) -> None:
         """Write the invitation."""
@@ -117,7 +117,7 @@ def ask_for_kit(folder: Path, invitation: Invitation, described: Mapping[str, An
 def approve(folder: Path, request: Path, signed: Path) -> None:
     """Issue a certificate for a request, as the holder of the federation's root in `folder`."""
     if not (folder / "root" / "rootCA.key").exists():
-        raise InputError(f"{folder} has no root/rootCA.key: only whoever made the federation can approve.")
+        raise KitError(f"{folder} has no root/rootCA.key: only whoever made the federation can approve.")
     _flare(
         folder,
         "cert",
@@ -154,9 +154,9 @@ class Asked:
             (name,) = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
             (kind,) = found.subject.get_attributes_for_oid(NameOID.UNSTRUCTURED_NAME)
         except FileNotFoundError:
-            raise InputError(f"{request} does not exist. Ask the party for its request.") from None
+            raise KitError(f"{request} does not exist. Ask the party for its request.") from None
         except (ValueError, zipfile.BadZipFile):
-            raise InputError(
+            raise KitError(
                 f"{request} is no request for a certificate. Ask the party for it again."
             ) from None
         key = found.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
@@ -170,19 +170,19 @@ def approve_party(folder: Path, request: Path, signed: Path, *, key: str) -> Ask
     """
     asked = Asked.load(request)
     if asked.kind != "client" or not asked.name.isidentifier():
-        raise InputError(
+        raise KitError(
             f"{request} asks for a certificate in the name of {asked.name!r} as {asked.kind!r}, and only parties are "
             "approved here. Nothing was issued; find out who sent it."
         )
     if key and key != asked.key:
-        raise InputError(
+        raise KitError(
             f"{request}: the key in it is not the one whose fingerprint you were told, so somebody exchanged the "
             "request on its way. Nothing was issued."
         )
     kept = folder / "root" / "approved.json"
     approved = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
     if approved.get(asked.name, asked.key) != asked.key:
-        raise InputError(
+        raise KitError(
             f"{asked.name} has a certificate for another key, and could then be two. If it lost that key, take its "
             f"line out of {kept} and have every party pin the new certificate. Nothing was issued."
         )
@@ -283,4 +283,4 @@ def _flare(folder: Path, *arguments: object) -> None:
     )
     if done.returncode:
         said = (done.stdout + done.stderr).strip().splitlines()
-        raise InputError(f"FLARE refused `nvflare {arguments[0]}`: {' '.join(said[-6:])}")
+        raise KitError(f"FLARE refused `nvflare {arguments[0]}`: {' '.join(said[-6:])}")
