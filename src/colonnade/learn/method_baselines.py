@@ -15,7 +15,7 @@ from sklearn.linear_model import LinearRegression as Squares
 from sklearn.linear_model import LogisticRegression as Logistic
 
 from colonnade.data.documents import Form
-from colonnade.errors import DataError, PlanError
+from colonnade.errors import DataError, LabelMismatch
 from colonnade.learn.baselines.central import exact_release, gaussian_release
 from colonnade.learn.baselines.descent import Law, descend, schedule
 from colonnade.learn.baselines.frank_wolfe import walk, wander
@@ -97,7 +97,7 @@ def frank_wolfe(federation: Federation, asked: Asked) -> Learnt:
         raise TypeError(f"private Frank-Wolfe takes WalkOptions, not {type(options).__name__}")
     rows = gather(federation, asked)
     if rows.loss.outputs > 1:
-        raise PlanError(
+        raise LabelMismatch(
             f"private Frank-Wolfe is for two classes or a number; {rows.plan.label.width} classes are declared."
         )
     classes = rows.plan.label.one_hot

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from colonnade.data.documents import Form
 from colonnade.data.label import LabelBlock
-from colonnade.errors import OnlyForPublicData, PlanError
+from colonnade.errors import LabelMismatch, OnlyForPublicData, PlanError
 from colonnade.learn.baselines.gathering import encoded_rows, gather
 from colonnade.learn.frame import Frame
 from colonnade.learn.functional import (
@@ -149,7 +149,7 @@ def _as_the_paper_does(federation: Federation, asked: Asked, options: Functional
     """Laplace noise of the paper's scale on coefficients in the clear, for data that everybody declared public."""
     rows = gather(federation, asked)
     if rows.plan.label.one_hot and rows.plan.label.width != 2:
-        raise PlanError(
+        raise LabelMismatch(
             f"the logistic objective tells two classes apart; {rows.plan.label.width} are declared."
         )
     schemas = rows.plan.schemas

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import PlanError
+from colonnade.errors import LabelMismatch, PlanError
 from colonnade.learn.baselines.gathering import gather
 from colonnade.learn.federation import Federation
 from colonnade.learn.method import Asked, Learnt, LearntLinear
@@ -46,7 +46,7 @@ def paper_slr(
     """The model that Algorithm 4 would train, and the ε that Lemmas 13 and 14 would print for it."""
     rows = gather(federation, asked)
     if len(rows.plan.label.classes) != 2:
-        raise PlanError(f"SLR is for two classes; {len(rows.plan.label.classes)} are declared.")
+        raise LabelMismatch(f"SLR is for two classes; {len(rows.plan.label.classes)} are declared.")
     attributes = rows.plan.attributes
     features = np.column_stack([rows.features * math.sqrt(attributes), np.ones(rows.plan.rows)])
     features /= math.sqrt(attributes + 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from colonnade.errors import InputError
+from colonnade.errors import CannotWrite
 from colonnade.learn.comparing import METRIC_NOTES, Comparison, Row
 from colonnade.learn.contenders import PAPER
 from colonnade.report.curves import check_plot_path
@@ -123,8 +123,12 @@ def _promise(row: Facts) -> str:
     if not row["guarantees"]:
         # What is not promised is told by the method itself, if it has something to say.
         return "-" if row["failures"] else next(iter(row["notes"]), "No privacy.")
+    # Where every observer is told about one unit, the unit goes without saying.
+    observers = [item["observer"] for item in row["guarantees"]]
+    several = len(set(observers)) < len(observers)
     said = [
         f"{item['observer'].removeprefix('party:')} {spent_text(item['epsilon'])}"
+        + (f" ({item['unit']})" if several else "")
         for item in row["guarantees"]
     ]
     pure = all(item["delta"] == 0 for item in row["guarantees"])
@@ -244,7 +248,7 @@ def draw_comparison(path: Path, facts: Facts) -> None:
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise InputError(f"{path} cannot be written ({error.strerror}). Name another file.") from None
+        raise CannotWrite(f"{path} cannot be written ({error.strerror}). Name another file.") from None
 
 
 def comparison_page(facts: Facts) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colonnade.errors import InputError
+from colonnade.errors import CannotWrite, InputError
 
 FORMATS = ("png", "svg", "pdf")
 _STYLES = (
@@ -130,7 +130,7 @@ def draw(path: Path, lines: Sequence[Line], axes: Axes, *, title: str) -> None:
             partial.replace(path)
         except OSError as error:
             partial.unlink(missing_ok=True)
-            raise InputError(f"{path} cannot be written ({error.strerror}). Name another file.") from None
+            raise CannotWrite(f"{path} cannot be written ({error.strerror}). Name another file.") from None
 
 
 def described(lines: Sequence[Line]) -> str:
