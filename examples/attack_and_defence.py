@@ -30,7 +30,7 @@ def main() -> None:
     label = ClassLabel("diagnosis", ("malignant", "benign"))
 
     def table(party: str, mine: range, held: ClassLabel | None) -> Table:
-        arrays: dict[str, object] = {columns[i].name: values[:, i] for i in mine}
+        arrays = {columns[i].name: values[:, i] for i in mine}
         if held is not None:
             arrays[held.column] = np.array(held.classes)[cancer.target[some]]
         return Table.from_arrays(party, arrays, Schema("patient", tuple(columns[i] for i in mine), held))

@@ -27,7 +27,7 @@ def main() -> None:
         began = time.monotonic()
         notebook = executed(source)
         asked.output.mkdir(parents=True, exist_ok=True)
-        nbformat.write(notebook, asked.output / f"{name}.ipynb")
+        nbformat.write(notebook, asked.output / f"{name}.ipynb")  # type: ignore[no-untyped-call]
         print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
 
 

@@ -7,6 +7,7 @@ where a notebook is edited; the `.ipynb` is made from it.
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def cells_of(source: str) -> list[Any]:
     for number, (mark, end) in enumerate(zip(marks, ends, strict=True)):
         text = source[mark.end() : end].strip("\n")
         prose = re.sub(r"^# ?", "", text, flags=re.MULTILINE)
-        cell = new_markdown_cell(prose) if mark["text"] else new_code_cell(text)
+        cell = new_markdown_cell(prose) if mark["text"] else new_code_cell(text)  # type: ignore[no-untyped-call]
         # Ids are random by default, and would change at every run.
         cell.id = f"cell-{number:02d}"
         cells.append(cell)
@@ -41,9 +42,16 @@ def cells_of(source: str) -> list[Any]:
 
 def executed(source: Path) -> Any:
     """The notebook of a source, run from top to bottom in this folder; a cell that fails stops it."""
-    notebook = new_notebook(cells=cells_of(source.read_text(encoding="utf-8")))
+    notebook = new_notebook(cells=cells_of(source.read_text(encoding="utf-8")))  # type: ignore[no-untyped-call]
     resources = {"metadata": {"path": str(FOLDER)}}
-    NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources=resources).execute()
+    client = NotebookClient(
+        notebook, timeout=SECONDS, startup_timeout=SECONDS, kernel_name="python3", resources=resources
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        # Not over TCP, where everybody on this machine could listen. The two processes work in different folders.
+        kernel = client.create_kernel_manager()
+        kernel.transport, kernel.ip = "ipc", str(Path(folder) / "kernel")
+        client.execute()
     clean(notebook)
     return notebook
 
@@ -57,7 +65,18 @@ def clean(notebook: Any) -> None:
     for cell in notebook.cells:
         cell.metadata = {}
         if cell.cell_type == "code":
-            cell.outputs = [_cleaned(output) for output in cell.outputs]
+            cell.outputs = _joined([_cleaned(output) for output in cell.outputs])
+
+
+def _joined(outputs: list[Any]) -> list[Any]:
+    """Text that was printed in several goes, as one."""
+    joined: list[Any] = []
+    for output in outputs:
+        if joined and output.output_type == joined[-1].output_type == "stream":
+            joined[-1].text += output.text
+        else:
+            joined.append(output)
+    return joined
 
 
 def _cleaned(output: Any) -> Any:

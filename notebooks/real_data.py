@@ -1,14 +1,15 @@
 """Real people and real images for the notebooks, split between parties.
 
-With COLONNADE_DATA naming a folder of public data sets, UCI Adult and MNIST; else what scikit-learn brings, so that a
-notebook runs anywhere without a network. All of it is public, and the notebooks declare it so.
+With COLONNADE_DATA naming a folder of public data sets, UCI Adult, default credit and MNIST; else what scikit-learn
+brings, so that a notebook runs anywhere without a network. All of it is public, and the notebooks declare it so.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 
 from colonnade import Schema, Table
 from colonnade.cli.demo_files import CLASSES, CLINIC, LABORATORY
-from colonnade.data import ClassLabel, Column, NumericColumn
+from colonnade.data import ClassLabel, Column, Label, NumericColumn
 from colonnade.randomness import public_permutation
 
 HELD_OUT = 5  # one person in so many
@@ -32,6 +33,7 @@ class Houses:
     tables: list[Table]
     rows: dict[str, Any]
     labels: Any
+    rows_are: str = "people"
 
     @property
     def people(self) -> int:
@@ -40,10 +42,11 @@ class Houses:
 
     def __str__(self) -> str:
         parts = [
-            f"{table.party} ({len(table.schema.columns)} columns{', the label' if table.schema.label else ''})"
+            f"{table.party} has {len(table.schema.columns)} columns{' and the label' if table.schema.label else ''}"
             for table in self.tables
         ]
-        return f"{self.title}: {self.people:,} people train, {len(self.labels):,} are held out; {' and '.join(parts)}"
+        split = f"{self.people:,} {self.rows_are} train, {len(self.labels):,} are held out"
+        return f"{self.title}: {split}; {', '.join(parts)}"
 
 
 def two_parties() -> Houses:
@@ -69,6 +72,26 @@ def two_parties() -> Houses:
     )
 
 
+def two_parties_with_numbers() -> Houses:
+    """The same where every column is a number: default of credit card clients, or the breast cancer set again."""
+    folder = os.environ.get("COLONNADE_DATA")
+    if not folder:
+        return two_parties()
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from reproduction.message_data import aligned_pair
+
+    parts, rest = aligned_pair(Path(folder), "default_credit")
+    columns = {
+        party: tuple(
+            NumericColumn(name, float(column.min()), float(column.max())) for name, column in values.items()
+        )
+        for party, values in parts.items()
+    }
+    values = {name: column for side in parts.values() for name, column in side.items()}
+    labels = rest["y"].astype(int).astype(str)
+    return _split("default of credit card clients", columns, ClassLabel("y", ("0", "1")), values, labels)
+
+
 def four_quadrants() -> Houses:
     """Handwritten digits, a quadrant of every image with each of four parties; the first holds the digit."""
     if folder := os.environ.get("COLONNADE_DATA"):
@@ -82,18 +105,19 @@ def four_quadrants() -> Houses:
         flat, digits = load_digits(return_X_y=True)
         images, title, most = flat.reshape(-1, 8, 8), "scikit-learn's digits", 16
     half = images.shape[1] // 2
-    values, parts = {}, {}
+    values: dict[str, Any] = {}
+    parts = {}
     for number, (top, left) in enumerate(((0, 0), (0, half), (half, 0), (half, half)), start=1):
         pixels = images[:, top : top + half, left : left + half].reshape(len(images), -1)
         mine = {f"{top + i // half}x{left + i % half}": pixels[:, i] for i in range(half * half)}
         values |= mine
         parts[f"quadrant{number}"] = tuple(NumericColumn(name, 0, most) for name in mine)
     label = ClassLabel("digit", tuple("0123456789"))
-    return _split(title, parts, label, values, digits.astype(str))
+    return replace(_split(title, parts, label, values, digits.astype(str)), rows_are="images")
 
 
 def _split(
-    title: str, parts: dict[str, tuple[Column, ...]], label: ClassLabel, values: dict[str, Any], labels: Any
+    title: str, parts: Mapping[str, tuple[Column, ...]], label: Label, values: dict[str, Any], labels: Any
 ) -> Houses:
     shuffled = public_permutation(len(labels), seed=1)
     test, train = np.split(shuffled, [len(labels) // HELD_OUT])

@@ -52,11 +52,9 @@ def draw_flow(federation: Federation, title: str) -> None:
     """Who sent what to whom in the last run: an arrow for each direction, and the steps with the most bytes on it."""
     outcome = federation.runs[-1].outcome
     names = list(outcome.traffic)
-    turn = 2 * math.pi / len(names)
-    places = {
-        name: (1.7 * math.cos(i * turn + math.pi), math.sin(i * turn + math.pi))
-        for i, name in enumerate(names)
-    }
+    # Two owners below, the server above; more of them in a circle.
+    angles = [7 * math.pi / 6 + 2 * math.pi * place / len(names) for place in range(len(names))]
+    places = {name: (2 * math.cos(a), math.sin(a)) for name, a in zip(names, angles, strict=True)}
     _, axes = plt.subplots(figsize=(7, 3.6))
     for sender, traffic in outcome.traffic.items():
         sent: dict[str, dict[str, int]] = defaultdict(dict)
@@ -68,12 +66,19 @@ def draw_flow(federation: Federation, title: str) -> None:
             bend = {"arrowstyle": "-|>", "connectionstyle": "arc3,rad=0.16", "shrinkA": 26, "shrinkB": 26}
             axes.annotate("", (u, v), (x, y), arrowprops={**bend, "color": "0.3"})
             # On the sender's side of the bent arrow, so that the two directions do not write over each other.
-            across = (0.5 * (x + u) + 0.13 * (v - y), 0.5 * (y + v) - 0.13 * (u - x))
+            across = (0.5 * (x + u) + 0.09 * (v - y), 0.5 * (y + v) - 0.09 * (u - x))
             most = sorted(kinds, key=lambda kind: -kinds[kind])[:2]
             text = "\n".join(f"{kind}, {kinds[kind] / 1000:,.0f} kB" for kind in most)
-            axes.text(*across, text, ha="center", va="center", fontsize=8)
+            axes.text(
+                *across,
+                text,
+                ha="center",
+                va="center",
+                fontsize=8,
+                bbox={"fc": "white", "ec": "none", "pad": 1},
+            )
     for name, place in places.items():
         axes.text(*place, name, ha="center", va="center", bbox={"boxstyle": "round", "fc": "white"})
-    axes.set(xlim=(-2.4, 2.4), ylim=(-1.35, 1.35), title=title)
+    axes.set(xlim=(-2.6, 2.6), ylim=(-1.2, 1.2), title=title)
     axes.axis("off")
     plt.show()

@@ -70,7 +70,8 @@ print(f"largest error over {len(read)} columns: {np.abs(read - theirs[-1]).max()
 
 # %% [markdown]
 # The same two runs with noise inside: the sum that opens has carried the noise of both owners since before anybody could read it.
-# The difference of two openings is the newcomer's products plus noise of two runs.
+# The difference of two openings is the newcomer's products plus noise of two runs. (A release of moments opens the same products;
+# ε = 1 is for the server, about any one record, each time.)
 
 
 # %%

@@ -184,7 +184,7 @@ axes.hist(moved / claimed, bins=30, color="0.7", label=f"as printed ({LABEL})")
 axes.hist(kept / bound, bins=10, color="0.2", label="clipped by the receiver")
 axes.axvline(1, color="k", ls=":")
 axes.set(xlabel="Δ found over Δ claimed", ylabel="runs")
-axes.legend()
+axes.legend(fontsize=8, loc="center right")
 plt.show()
 
 # %% [markdown]
@@ -217,8 +217,8 @@ for (name, (method, options)), mark in zip(CONTENDERS.items(), "x^os", strict=Tr
     axes.semilogx(EPSILONS, scores, f"k{mark}-", label=name)
 commonest = max(np.mean(houses.labels == label) for label in np.unique(houses.labels))
 axes.axhline(commonest, color="0.6", ls=":", label="always the commonest class")
-axes.set(xlabel="ε", ylabel="right, of people held out")
-axes.legend(fontsize=7)
+axes.set(xlabel="ε, for the observers named above", ylabel="right, of people held out")
+axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2))
 plt.show()
 
 # %% [markdown]

@@ -26,7 +26,7 @@ from colonnade.crypto.masks import MaskStreams, SumRing
 from colonnade.learn.networks.training import features_of
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.events import PoissonBinomial, Repeated
-from colonnade.privacy.guarantee import account
+from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.privacy.paper.pbm_vfl import feature_epsilon
 from colonnade.randomness import SystemRandomness
@@ -88,7 +88,7 @@ fig, both = plt.subplots(1, 2, figsize=(8, 2.8), sharey=True)
 for axes, mask, title in ((both[0], protocol_0, "masks from [0, b)"), (both[1], modular, "masks modulo 2^k")):
     low, high = mask(0), mask(B)
     for values, colour, name in ((low, "0.2", "count 0"), (high, "0.7", f"count {B}")):
-        axes.hist(values, bins=np.arange(-17, 34) - 0.5, color=colour, alpha=0.7, label=name)
+        axes.hist(values, bins=np.arange(-17, 66) - 0.5, color=colour, alpha=0.7, label=name)
     certain = np.mean(~np.isin(low, high))
     axes.set(title=title, xlabel="what the receiver sees of one party")
     print(f"{title}: shows that the count was not {B} with certainty in {certain:.0%} of the draws")
@@ -180,7 +180,7 @@ print(network.statement_)
 for guarantee in network.privacy_:
     if guarantee.observer.name == "server":
         print(
-            f"  label holder, {guarantee.unit.name}: ε = {guarantee.epsilon:,.1f} (δ = {guarantee.delta:g})"
+            f"  label holder, {guarantee.unit.name}: ε = {epsilon_text(guarantee.epsilon)} (δ = {guarantee.delta:g})"
         )
 
 # %%

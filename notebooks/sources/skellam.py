@@ -27,7 +27,7 @@ from colonnade.learn.fitting import NoiseWarning
 from colonnade.numbers.rounding import retry, stochastic
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Skellam
-from colonnade.privacy.guarantee import account
+from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.paper import skellam_moments as paper
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.privacy.sensitivity.matrix import RowShape, triangle_change_replace, triangle_change_zero_out
@@ -47,7 +47,8 @@ print(houses)
 # ## The protocol
 #
 # Two owners and the server keep one share each of every column; any one of them alone holds uniform bytes. Each multiplies its own
-# shares, the owners deal their parts of the noise, and at the end the shares of the noisy matrix open to the server.
+# shares, the owners deal their parts of the noise, and at the end the shares of the noisy matrix open to the server. (Its own shares
+# travel as seeds of a few bytes.)
 
 # %%
 federation = Watched(houses.tables, budget=(8.0, 1e-5), public=True)
@@ -76,27 +77,19 @@ print(model.privacy_)
 # %%
 unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
 columns = unit.shape[1]
-fig, axes = plt.subplots(figsize=(6, 2.6))
-for gamma, style in ((2**4, ":"), (2**6, "--"), (2**12, "-")):
+fig, three = plt.subplots(1, 3, figsize=(8, 2.4))
+for axes, gamma in zip(three, (2**4, 2**6, 2**12), strict=True):
     squares = (stochastic(gamma * unit, SystemRandomness()).astype(float) ** 2).sum(axis=1)
     claimed = paper.row_norm_squared(columns, gamma).value
     again = retry(gamma * unit, int(claimed), SystemRandomness()).astype(float)
-    print(
-        f"γ = {gamma}: past equation (13) in {np.mean(squares > claimed):.1%} of the rows, longest {squares.max() / claimed:.4f} ",
-        end="",
-    )
-    print(f"of it; rounded again until it holds: {(again**2).sum(axis=1).max() / claimed:.4f}")
-    axes.hist(
-        squares / claimed - 1,
-        bins=80,
-        histtype="step",
-        color="k",
-        ls=style,
-        density=True,
-        label=f"γ = {gamma}",
-    )
-axes.set(xlabel="‖x̃‖² over γ² + n, minus 1", yticks=[], xlim=(-0.2, 0.1))
-axes.legend()
+    past, longest = np.mean(squares > claimed), squares.max() / claimed
+    kept = (again**2).sum(axis=1).max() / claimed
+    print(f"γ = {gamma}: past equation (13) in {past:.1%} of the rows, longest {longest:.4f} of it; ", end="")
+    print(f"rounded again until it holds: {kept:.4f}")
+    axes.hist(squares / claimed, bins=40, color="0.6")
+    axes.axvline(1, color="k", ls=":")
+    axes.set(title=f"γ = {gamma}", xlabel="‖x̃‖² over γ² + n", yticks=[])
+    axes.locator_params(axis="x", nbins=4)
 plt.show()
 flat = np.full((1, 117), 1 / np.sqrt(117))
 print(
@@ -148,10 +141,10 @@ for epsilon in (0.5, 1.0, 4.0):
 # How much of the held-out people's variance two components capture, over ε for the server. `local` trusts nobody: every party
 # puts noise on its own columns once. Off-diagonal entries need half the variance of diagonal ones, because the Frobenius norm
 # counts them twice; the sound form uses that. With two owners it also has twice the noise, because either might tell its part, and
-the mean is released with the rest.
+# the mean is released with the rest.
 
 # %%
-EPSILONS = (0.25, 1.0, 4.0, 16.0)
+EPSILONS = (0.05, 0.25, 1.0, 4.0, 16.0)
 CONTENDERS = {
     f"SPCA as printed, γ = 2¹² ({LABEL})": ("spca", {"calibration": "paper"}),
     "SPCA, sound": ("spca", {}),
@@ -195,7 +188,7 @@ plt.show()
 for method, options in (("slr", {"epochs": 4.0, "rate": 0.25, "weight_cap": 4.0}), ("moments", {})):
     fresh = Watched(houses.tables, budget=(50.0, 1e-4), public=True)
     fitted = LogisticRegression(epsilon=4.0, delta=1e-5, method=method, options=options).fit(fresh)
-    promised = ", ".join(f"{each.observer.name} {each.epsilon:.2f}" for each in fitted.privacy_)
+    promised = ", ".join(f"{each.observer.name} {epsilon_text(each.epsilon)}" for each in fitted.privacy_)
     print(
         f"{method:8} {fitted.score(houses.rows, houses.labels):.3f} right of people held out; ε at δ = 1e-5: {promised}"
     )

@@ -29,10 +29,10 @@ from colonnade.privacy.paper.figure import LABEL
 from colonnade.privacy.paper.vertical_logistic import label_attack_steps
 from colonnade.protocols.encrypted_planning import EncryptedRequest
 from colonnade.randomness import public_permutation
-from real_data import two_parties
+from real_data import two_parties_with_numbers
 from watching import Watched, draw_flow, seen
 
-houses = two_parties()
+houses = two_parties_with_numbers()
 label_holder, attacker = (table.party for table in houses.tables)
 print(houses)
 
@@ -43,12 +43,13 @@ def some(people, seed=1):
     return {table.party: table.take(chosen) for table in houses.tables}
 
 
+WIDTH = len(houses.tables[1].schema.columns)
 UNDEFENDED = EncryptedRequest(
     epsilon=0.5,
     delta=1e-5,
     defence="none",
     epochs=2,
-    batch=20,
+    batch=WIDTH,
     learning_rate=0.1,
     declared_public=(label_holder, attacker),
 )
@@ -56,12 +57,12 @@ UNDEFENDED = EncryptedRequest(
 # %% [markdown]
 # ## The protocol
 #
-# Sixty people, batches of twenty, keys of 2048 bits, every ciphertext of it. On the wire there is nothing to see:
+# Sixty people, batches of as many as the attacker has columns, keys of 2048 bits, every ciphertext of it. On the wire there is nothing to see:
 
 # %%
 sixty = some(60)
 federation = Watched(sixty.values(), budget=(1.0, 1e-5), public=True)
-options = {"defence": "none", "epochs": 1, "batch": 20, "learning_rate": 0.1}
+options = {"defence": "none", "epochs": 1, "batch": WIDTH, "learning_rate": 0.1}
 LogisticRegression(method="encrypted", epsilon=0.5, delta=1e-5, options=options).fit(federation)
 draw_flow(federation, "Ciphertexts of scores, of masked sums, and answers")
 sender, step, message = next(each for each in seen(federation, attacker, "batch") if each[2].arrays)
@@ -100,9 +101,9 @@ print(f"cannot fail for {label_attack_steps(0.01).value:.0f} steps at η = 0.01"
 everybody = {table.party: table for table in houses.tables}
 open_run, _ = arbiters(everybody, UNDEFENDED)
 coefficients = np.concatenate(
-    [look.coefficients for look in open_run.view(attacker).looks][: houses.people // 20]
+    [look.coefficients for look in open_run.view(attacker).looks][: houses.people // WIDTH]
 )
-people = np.concatenate([look.rows for look in open_run.view(attacker).looks][: houses.people // 20])
+people = np.concatenate([look.rows for look in open_run.view(attacker).looks][: houses.people // WIDTH])
 fig, axes = plt.subplots(figsize=(6, 2.8))
 for sign, colour in ((-1, "0.2"), (1, "0.7")):
     axes.hist(
@@ -150,7 +151,7 @@ print(f"all {len(upper[0])} inner products of {attacker}'s rows, largest error {
 EPOCHS = 30
 looks = replace(UNDEFENDED, epochs=EPOCHS, batch=min(256, houses.people), learning_rate=0.01)
 defended = {
-    "none": looks,
+    "no noise": looks,
     f"noise of (71), ε = 0.5, δ = 0.1 ({LABEL})": replace(
         looks, defence="paper", initialisation="xavier", delta=0.1, accepted_delta=0.1
     ),
@@ -160,10 +161,10 @@ fig, axes = plt.subplots(figsize=(6, 3.2))
 for (name, request), mark in zip(defended.items(), "ox^", strict=True):
     run, ideal = arbiters(everybody, request)
     noise = run.plan.noise_of(label_holder) if run.plan.noise else None
-    sigma = 1e-9 if noise is None else math.sqrt(noise.sigma_squared) / (1 << run.plan.fraction_bits)
+    sigma = 0.0 if noise is None else math.sqrt(noise.sigma_squared) / (1 << run.plan.fraction_bits)
     # The attacker has every message of the label holder in the clear, and averages them over the epochs.
     messages = messages_by_epoch(run.plan, ideal, label_holder)
-    averaged = average_signs(messages, run.labels, sigma=sigma)
+    averaged = average_signs(messages, run.labels, sigma=sigma or 1e-9)
     rates = [success.rate for success in averaged.by_looks]
     excess = averaged.by_looks[-1].rate - averaged.by_looks[-1].chance
     print(f"{name}: σ = {sigma:.3g}, after {EPOCHS} looks {rates[-1]:.3f} right, {excess:+.3f} over chance")
@@ -175,7 +176,7 @@ rates = [success.rate for success in average_signs(drifting, run.labels, sigma=1
 print(f"σ = 10, chosen without counting looks: one look {rates[0]:.3f} right, {EPOCHS} looks {rates[-1]:.3f}")
 axes.plot(range(1, EPOCHS + 1), rates, "ks-", label="σ = 10, looks not counted", ms=3)
 axes.set(xlabel="looks at every person", ylabel="labels read right", ylim=(0.35, 1.05))
-axes.legend(fontsize=7)
+axes.legend(fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.2))
 plt.show()
 
 # %% [markdown]

@@ -1,0 +1,136 @@
+"""The notebooks that are kept are those that their sources make, ran to the end, and name no machine."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = {path.stem: path for path in sorted((ROOT / "notebooks" / "sources").glob("*.py"))}
+LABEL = "paper formula, not a guarantee"
+MACHINE = re.compile(r"/(?:home|tmp|root|srv|work|usr|var|opt|Users|mnt)/|site-packages|0x[0-9a-f]{8,}")
+BESIDE = {"real_data", "watching"}
+OTHERS = {"matplotlib", "numpy", "scipy", "sklearn", "torch"} | sys.stdlib_module_names
+MOST_BYTES = 400_000
+
+
+@pytest.fixture(autouse=True)
+def from_the_root(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+
+
+def kept(name):
+    return nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+
+
+def code_of(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def prose(notebook):
+    return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+
+
+def imported(source):
+    """Every (module, name) that a cell imports."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def test_there_is_a_notebook_for_each_of_the_five_papers():
+    assert set(SOURCES) == {"functional_mechanism", "hdp_vfl", "pbm_vfl", "skellam", "vertical_logistic"}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_notebook_that_is_kept_has_the_cells_of_its_source(name):
+    from notebooks.making import cells_of
+
+    notebook = kept(name)
+    nbformat.validate(notebook)
+    made = cells_of(SOURCES[name].read_text(encoding="utf-8"))
+    assert [(cell.cell_type, cell.source) for cell in notebook.cells] == [
+        (cell.cell_type, cell.source) for cell in made
+    ]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_notebook_that_is_kept_ran_to_its_end_and_shows_pictures(name):
+    cells = code_of(kept(name))
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert {output.output_type for output in outputs} == {"stream", "display_data"}
+    assert all(output.name == "stdout" for output in outputs if output.output_type == "stream")
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    assert cells[-1].outputs
+    assert sum(output.output_type == "display_data" for output in outputs) >= 3
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_notebook_that_is_kept_is_small_and_names_no_machine_and_no_moment(name):
+    path = ROOT / "notebooks" / f"{name}.ipynb"
+    assert path.stat().st_size < MOST_BYTES
+    notebook = kept(name)
+    for cell in notebook.cells:
+        assert cell.metadata == {}
+        for output in cell.get("outputs", ()):
+            if output.output_type == "display_data":
+                output.data = {}
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert not MACHINE.search(json.dumps(notebook, ensure_ascii=False))
+
+
+def test_these_checks_would_notice_a_path_and_the_address_of_an_object():
+    assert MACHINE.search("File /home/somebody/colonnade/x.py")
+    assert MACHINE.search("<Figure at 0x7f00deadbeef>")
+    assert not MACHINE.search("see ../docs/networks.md, δ = 1e-5 and/or 1/2")
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_notebook_imports_public_names_that_exist(name):
+    for cell in code_of(kept(name)):
+        for module, found in imported(cell.source):
+            top = module.split(".")[0]
+            assert top in OTHERS | BESIDE | {"colonnade"}, module
+            if top != "colonnade":
+                continue
+            assert not any(part.startswith("_") for part in (*module.split("."), found or ""))
+            whole = import_module(module)
+            assert found is None or hasattr(whole, found) or import_module(f"{module}.{found}")
+
+
+def test_links_of_notebooks_and_of_both_indices_resolve():
+    pages = {ROOT / "notebooks" / f"{name}.ipynb": prose(kept(name)) for name in SOURCES}
+    for folder in ("notebooks", "examples"):
+        pages[ROOT / folder / "README.md"] = (ROOT / folder / "README.md").read_text(encoding="utf-8")
+    links = [(page, link) for page, text in pages.items() for link in re.findall(r"\]\(([^)#\s]+)", text)]
+    assert len(links) > 20
+    assert [link for page, link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_figures_of_a_paper_are_called_what_they_are(name):
+    printed = "".join(
+        output.text
+        for cell in code_of(kept(name))
+        for output in cell.outputs
+        if output.output_type == "stream"
+    )
+    assert LABEL in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_notebook_runs_from_top_to_bottom(name, monkeypatch):
+    from notebooks.making import executed
+
+    monkeypatch.setenv("COLONNADE_DATA", "")
+    assert all(cell.execution_count for cell in code_of(executed(SOURCES[name])))
