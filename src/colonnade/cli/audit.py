@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 AUDITS = Path("audits")
 AUDIT = "audit.json"
 RUNS = Path("runs")
+PAPERS = "papers"
 MOST_PEOPLE = 200
 EXAMPLE = """
 No row of the parties' data is read, and nothing is charged: the method's own protocol runs, again and again, on people
@@ -33,6 +34,8 @@ data set are the parties' own, if every party's file says public = true.
 
 Of a run, the audit is of the plan that the run had; it is kept in the run's folder, and report.html shows it.
 
+`colonnade audit papers` puts the formulas of the five papers on trial instead, and says which of them are caught.
+
 Example (`colonnade demo` writes such files):
 
   colonnade audit demo-run/job.toml --runs 100
@@ -40,7 +43,9 @@ Example (`colonnade demo` writes such files):
 
 
 def audit(
-    what: Path = typer.Argument(..., metavar="RUN|JOB", help="The folder of a run, or a job file (TOML)."),
+    what: Path = typer.Argument(
+        ..., metavar="RUN|JOB", help="The folder of a run, or a job file (TOML); or the word papers."
+    ),
     runs: int | None = typer.Option(
         None,
         "--runs",
@@ -76,6 +81,9 @@ def audit(
         )
     if draws < 0:
         raise InputError(f"--draws: found {draws}; it must not be negative.")
+    if str(what) == PAPERS:
+        _audit_papers(as_json)
+        return
     run = _run(what)
     if run is not None:
         if output is not None or public or party:
@@ -97,6 +105,36 @@ def audit(
 
 
 audit.__doc__ = f"{audit.__doc__}\n{EXAMPLE}"
+
+
+def _audit_papers(as_json: bool) -> None:
+    from colonnade.audits.papers import variants
+    from colonnade.randomness import SystemRandomness
+    from colonnade.report.audits import papers_text
+
+    found, tried = [], variants()
+    with progress(not as_json) as advance:
+        for number, variant in enumerate(tried):
+            drawn = variant.drawn
+            shown = None if drawn is None else drawn.bound(variant.draws, SystemRandomness())
+            found.append(
+                {
+                    "paper": variant.paper,
+                    "claim": variant.claim,
+                    "why": variant.why,
+                    "epsilon": None if drawn is None else drawn.claim.epsilon,
+                    "delta": None if drawn is None else drawn.claim.delta,
+                    "statistic": None if drawn is None else drawn.what,
+                    "draws": variant.draws,
+                    "lower": None if shown is None else shown.epsilon,
+                    "caught": drawn is not None and shown is not None and shown.epsilon > drawn.claim.epsilon,
+                }
+            )
+            advance("formulas", number + 1, len(tried))
+    if as_json:
+        say_json({"formulas": found})
+    else:
+        say(papers_text(found, width=width()))
 
 
 def _run(what: Path) -> RunFolder | None:

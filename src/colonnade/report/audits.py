@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,15 +38,30 @@ def audit_text(facts: Facts, *, width: int | None = None) -> str:
         f"  {facts['sessions']} sessions of the real protocol in {facts['seconds']:.0f} s; ε at least, with 95 % "
         "confidence for each observer",
     ]
-    scale = max((item["upper"] for item in facts["findings"]), default=1.0)
-    scale = max([scale, *(item["lower"] for item in facts["findings"])])
+    scale = _scale(facts["findings"])
     for item in facts["findings"]:
-        lines += ["", f"  {item['about']}", f"  {bar_text(item['lower'], item['upper'], scale)}"]
+        lines += ["", f"  {item['about']}", f"  {bar_text(item['lower'], _limit(item), scale)}"]
         lines += wrapped([told(item)], width)
         lines += wrapped(experiments(item), width, bullet="- ")
     if facts["notes"]:
         lines += ["", *wrapped(facts["notes"], width)]
     lines += ["", *wrapped([verdict(facts)], width)]
+    return "\n".join(lines)
+
+
+def papers_text(found: Sequence[Facts], *, width: int | None = None) -> str:
+    """Which of the papers' formulas an audit catches, one paragraph each."""
+    lines = ["The papers' own formulas, audited: paper formulas, not guarantees", ""]
+    for item in found:
+        if item["lower"] is None:
+            state = "nothing to draw"
+        else:
+            state = "CAUGHT" if item["caught"] else "not caught"
+            delta = f" at δ = {delta_text(item['delta'])}" if item["delta"] else ""
+            state += (
+                f": shown ε ≥ {int(item['lower'] * 100) / 100:.2f}, claimed ε ≤ {item['epsilon']:.2f}{delta}"
+            )
+        lines += wrapped([f"{item['paper']}: {item['claim']}", f"  {state}; {item['why']}."], width)
     return "\n".join(lines)
 
 
@@ -58,8 +74,10 @@ def told(item: Facts) -> str:
     kind = "proved" if item["proved"] else "the paper claims"
     loud = (" DEFECT" if item["proved"] else " CAUGHT") if item["exceeded"] else ""
     lower = int(item["lower"] * 100) / 100
+    limit = _limit(item)
+    upper = "no bound" if limit is None else f"ε ≤ {epsilon_text(limit)}"
     return (
-        f"shown: ε ≥ {lower:.2f}; {kind}: ε ≤ {epsilon_text(item['upper'])} at δ = {delta_text(item['delta'])}; "
+        f"shown: ε ≥ {lower:.2f}; {kind}: {upper} at δ = {delta_text(item['delta'])}; "
         f"so many trials could have shown at most {item['most']:.1f}{loud}"
     )
 
@@ -81,16 +99,30 @@ def verdict(facts: Facts) -> str:
     return CAUGHT if exceeded else MEANING
 
 
-def bar_text(lower: float, upper: float, scale: float) -> str:
+def _limit(item: Facts) -> float | None:
+    """The upper bound, if there is a finite one."""
+    upper = item["upper"]
+    return upper if upper is not None and math.isfinite(upper) else None
+
+
+def _scale(findings: Sequence[Facts]) -> float:
+    """The largest ε that a picture has room for."""
+    sizes = [size for item in findings for size in (item["lower"], _limit(item)) if size is not None]
+    return max(sizes, default=1.0) or 1.0
+
+
+def bar_text(lower: float, upper: float | None, scale: float) -> str:
     """A bar of characters: the lower bound filled, the upper one a line.
 
     >>> bar_text(1.0, 4.0, 4.0)
     '██████████······························┃'
     >>> bar_text(2.0, 1.0, 2.0)
-    '██████████┃██████████████████████████████'
+    '████████████████████┃████████████████████'
     """
     filled = round(_BAR * min(1.0, lower / scale))
     marks = ["█"] * filled + ["·"] * (_BAR - filled)
+    if upper is None:
+        return "".join(marks)
     line = round(_BAR * min(1.0, upper / scale))
     cells = [*marks[:line], "┃", *(mark if mark == "█" else " " for mark in marks[line:])]
     return "".join(cells).rstrip()
@@ -106,17 +138,22 @@ def audit_picture(findings: Sequence[Facts]) -> Markup:
     if not findings:
         return Markup("")
     width, row, left, right = 640.0, 40.0, 8.0, 70.0
-    scale = max(max(item["upper"], item["lower"]) for item in findings) or 1.0
+    scale = _scale(findings)
     room = width - left - right
     drawn = []
     for number, item in enumerate(findings):
         top = number * row
-        lower, upper = (left + room * item[key] / scale for key in ("lower", "upper"))
+        limit = _limit(item)
+        lower, upper = (
+            left + room * size / scale for size in (item["lower"], scale if limit is None else limit)
+        )
         kind = "shown over" if item["exceeded"] else "shown"
+        kind_text = "proved" if item["proved"] else "claimed"
+        limit_text = "no bound" if limit is None else epsilon_text(limit)
         lower_text = f"{int(item['lower'] * 100) / 100:.2f}"
         drawn.append(
             f'<text x="{left:g}" y="{top + 13:g}">{escape(item["observer"])}, {escape(item["unit"])}: '
-            f"shown ≥ {lower_text}, {'proved' if item['proved'] else 'claimed'} ≤ {epsilon_text(item['upper'])}</text>"
+            f"shown ≥ {lower_text}, {kind_text} ≤ {limit_text}</text>"
             f'<rect class="room" x="{left:g}" y="{top + 19:g}" width="{upper - left:.1f}" height="12"/>'
             f'<rect class="{kind}" x="{left:g}" y="{top + 19:g}" width="{lower - left:.1f}" height="12"/>'
             f'<line class="proved" x1="{upper:.1f}" x2="{upper:.1f}" y1="{top + 15:g}" y2="{top + 35:g}"/>'

@@ -1,0 +1,123 @@
+"""`colonnade audit` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from cli_project import one_object, train
+
+from colonnade.audits import auditing
+from colonnade.cli.app import run
+
+
+def audit(*arguments):
+    return run(["audit", *arguments])
+
+
+def test_an_audit_of_a_job_reads_no_row_and_charges_nothing(project, capsys):
+    project.path("bank.csv").unlink()
+    project.path("insurer.csv").unlink()
+    assert audit("job.toml", "--runs", "8") == 0
+    said = capsys.readouterr().out
+    assert "proved: ε ≤ 1.00 at δ = 1e-05" in said and "┃" in said
+    assert "A lower bound near 0 proves nothing" in said
+    facts = json.loads(project.path("audits/job/facts.json").read_text())
+    assert [item["observer"] for item in facts["findings"]] == [
+        "server",
+        "reader",
+        "party:bank",
+        "party:insurer",
+    ]
+    assert all(0 <= item["lower"] <= item["upper"] for item in facts["findings"])
+    assert "<svg" in project.path("audits/job/audit.svg").read_text()
+    assert project.charges("bank") == 0 and not project.path("bank.ledger").exists()
+
+
+def test_an_audit_of_a_run_joins_its_report(project, capsys):
+    assert train(project, "--output", "run") == 0
+    before = project.path("run/facts.json").read_text()
+    charges = project.charges("bank")
+    capsys.readouterr()
+    assert audit("run", "--runs", "8", "--json") == 0
+    facts = one_object(capsys.readouterr().out)
+    assert facts["method"] == "moments" and not facts["defect"]
+    page = project.path("run/report.html").read_text()
+    assert "What an audit could show of it" in page and "party:insurer" in page
+    assert project.path("run/facts.json").read_text() == before
+    assert project.charges("bank") == charges
+    assert run(["report", "run", "--output", "again.html"]) == 0
+    assert "What an audit could show of it" in project.path("again.html").read_text()
+    assert audit("run", "--output", "elsewhere", "--runs", "8") == 3
+
+
+def test_a_damaged_audit_is_told_as_that(project, capsys):
+    assert train(project, "--output", "run") == 0
+    project.path("run/audit.json").write_text("{")
+    assert run(["report", "run"]) == 3
+    assert "audit.json is not JSON" in capsys.readouterr().err
+
+
+def test_people_of_private_data_are_refused_and_of_public_data_taken(project, capsys):
+    assert audit("job.toml", "--public", "--runs", "8") == 4
+    assert "bank.toml, insurer.toml did not" in capsys.readouterr().err.replace("\n", " ")
+    assert not project.path("audits").exists()
+    for party in ("bank", "insurer"):
+        project.edit(f"{party}.toml", "patience = 0.2", "patience = 0.2\npublic = true")
+    assert audit("job.toml", "--public", "--runs", "8") == 0
+    assert "people declared public" in capsys.readouterr().out
+
+
+def test_more_than_is_proved_is_a_loud_defect(project, capsys, monkeypatch):
+    """Noise that is far too small for its claim, which is what a defect would look like."""
+    whole = auditing.carry_out
+
+    def claimed_less(experiments, sessions, **options):
+        found = whole(experiments, sessions, **options)
+        loud = [replace(found[0].shown[0], bound=replace(found[0].shown[0].bound, epsilon=2.0))]
+        return (replace(found[0], shown=tuple(loud)), *found[1:])
+
+    monkeypatch.setattr(auditing, "carry_out", claimed_less)
+    assert audit("job.toml", "--runs", "8", "--output", "found") == 5
+    said = capsys.readouterr()
+    assert "DEFECT" in said.out and "DEFECT" in said.err
+    assert json.loads(project.path("found/facts.json").read_text())["defect"]
+
+
+def test_ctrl_c_leaves_nothing(project, monkeypatch, capsys):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(auditing, "carry_out", interrupted)
+    before = project.files()
+    assert audit("job.toml") == 130
+    assert project.files() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["job.toml", "--runs", "3"], 3, "--runs: found 3; it must be at least 8"),
+        (["job.toml", "--draws", "-1"], 3, "--draws: found -1"),
+        (["nothing"], 3, "neither a run nor a job file"),
+    ],
+)
+def test_what_cannot_be_audited_is_told(project, capsys, arguments, code, told):
+    assert audit(*arguments) == code
+    assert told in capsys.readouterr().err
+
+
+def test_a_method_without_observers_is_told(project, capsys):
+    project.edit("job.toml", 'method = "moments"', 'method = "single-party"')
+    assert audit("job.toml", "--runs", "8") == 4
+    assert "no observers to audit" in capsys.readouterr().err
+
+
+def test_an_older_run_says_that_its_job_can_be_audited(project, capsys):
+    assert train(project, "--output", "run") == 0
+    facts = json.loads(project.path("run/facts.json").read_text())
+    del facts["asked"]
+    project.path("run/facts.json").write_text(json.dumps(facts))
+    assert audit("run", "--runs", "8") == 3
+    assert "Audit its job file instead" in capsys.readouterr().err
