@@ -202,7 +202,7 @@ def plan_scores(
             f"{request.receiver!r} should receive the scores but is not among the owners ({', '.join(group.owners)})."
         )
     if request.weights not in get_args(Weights):
-        raise TrainedOn(
+        raise PlanError(
             f"weights = {request.weights!r}: joint scores need weights that are released, public or privately trained. "
             "Scores by other weights disclose the people they were trained on."
         )
