@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cells import stop
 from certificates import Root
 from nvflare.fuel.f3.cellnet.defs import ReturnCode
 from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
@@ -46,7 +47,7 @@ class Chaos:
             self.seen += 1
             if self.seen == self.after and self.victim != "nobody":
                 self.done[f"kill {self.victim}"] += 1
-                threading.Thread(target=self.made[self.victim].stop, daemon=True).start()
+                threading.Thread(target=stop, args=(self.made[self.victim],), daemon=True).start()
             if not message.get_header("of"):
                 return None
             step = str(message.get_header("step"))

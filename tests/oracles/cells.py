@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -35,7 +36,18 @@ def cells(names: tuple[str, ...], *, relay: Relay | None = None) -> Iterator[dic
         yield made
     finally:
         for cell in made.values():
-            cell.stop()
+            stop(cell)
+
+
+def stop(cell: Any) -> None:
+    """Stop a cell. One that called its server again in this moment would wait for it for good, so it is cut off."""
+    stopping = threading.Thread(target=cell.stop, daemon=True)
+    stopping.start()
+    stopping.join(2)
+    while stopping.is_alive():
+        for connector in list(cell.core_cell.communicator.conn_manager.connectors.values()):
+            connector.driver.shutdown()
+        stopping.join(0.5)
 
 
 def addresses(made: dict[str, Any]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import nvflare
 import pytest
-from cells import addresses, cells
+from cells import addresses, cells, stop
 from nvflare.fuel.f3.cellnet.defs import ReturnCode
 from nvflare.fuel.f3.cellnet.utils import make_reply
 
@@ -109,7 +109,7 @@ def test_what_the_relay_loses_is_sent_again() -> None:
 
 def test_a_peer_whose_process_is_gone_is_named_long_before_the_timeout() -> None:
     async def program(channels: dict[str, FlareChannel], made: Any) -> None:
-        threading.Thread(target=made["shop"].stop, daemon=True).start()
+        threading.Thread(target=stop, args=(made["shop"],), daemon=True).start()
         with pytest.raises(RemoteProtocolError, match="bank waits at step 'columns 3', but shop stopped"):
             await channels["bank"].receive("shop", "columns 3", 60)
         with pytest.raises(RemoteProtocolError, match=r"bank at step 'noise': shop .*cannot be reached"):
@@ -120,7 +120,7 @@ def test_a_peer_whose_process_is_gone_is_named_long_before_the_timeout() -> None
 
 def test_where_the_relay_is_gone_it_is_named_beside_whoever_was_waited_for() -> None:
     async def program(channels: dict[str, FlareChannel], made: Any) -> None:
-        threading.Thread(target=made["server"].stop, daemon=True).start()
+        threading.Thread(target=stop, args=(made["server"],), daemon=True).start()
         with pytest.raises(RemoteProtocolError, match=r"shop stopped: its process .*, nor can server"):
             await channels["bank"].receive("shop", "columns 3", 60)
 
@@ -139,7 +139,7 @@ def test_a_peer_that_stops_says_why_without_moving_the_cursor() -> None:
 def test_whoever_waits_when_a_job_is_stopped_learns_who_is_gone() -> None:
     async def program(channels: dict[str, FlareChannel], made: Any) -> None:
         waiting = asyncio.create_task(channels["server"].receive("bank", "finished", 60))
-        await asyncio.get_running_loop().run_in_executor(None, made["shop"].stop)
+        await asyncio.get_running_loop().run_in_executor(None, stop, made["shop"])
         await channels["server"].interrupt("the job was stopped")
         with pytest.raises(
             RemoteProtocolError, match=r"at step 'finished'.* shop cannot be reached any more"

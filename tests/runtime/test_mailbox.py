@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import PeerTimeout, RemoteProtocolError
+from colonnade.runtime import mailbox
 from colonnade.runtime.mailbox import AHEAD, Mailbox
 
 
@@ -111,3 +113,27 @@ def test_an_interruption_ends_waiting_but_what_has_arrived_is_handed_out() -> No
     box.end("bank", "its own reason")
     with pytest.raises(RemoteProtocolError, match="bank stopped: its own reason"):
         taken(box, 1, 60)
+
+
+def test_a_peer_that_gets_on_with_its_work_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(mailbox, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    box = Mailbox("shop", ("bank", "server"))
+
+    async def late(moved: float) -> bytes:
+        box.attach(asyncio.get_running_loop())
+        taking = asyncio.create_task(box.take("bank", "s", 10))
+        await asyncio.sleep(0)
+        now[0] = moved
+        box.move("bank")
+        box.move("nobody")
+        now[0] = moved + 9
+        box.move("server")
+        await asyncio.sleep(0)
+        box.put("bank", 0, "s", b"at last")
+        return await taking
+
+    assert asyncio.run(late(50.0)) == b"at last"
+    now[0] = 1000.0
+    with pytest.raises(PeerTimeout, match="waited 0 s"):
+        taken(box, 1, 0)

@@ -6,7 +6,7 @@ neither secrecy nor authenticity: it is to be sealed (`runtime/sealed.py`).
 
 Frames are numbered and go out without waiting for an answer; what arrived is told with every frame that goes back, and
 asked once a second. A frame that did not arrive is sent again, and the mailbox drops what it has. A peer is given up
-when FLARE says that it cannot be reached, never because it is slow.
+when FLARE says that it cannot be reached, or when it sent nothing to anybody for as long as the job allows.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class FlareChannel:
         self._mailbox = Mailbox(name, tuple(self._addresses))
         self._sent = dict.fromkeys(self._addresses, 0)
         self._taken = dict.fromkeys(self._addresses, 0)
+        self._moves = dict.fromkeys(self._addresses, 0)
         self._underway: dict[str, dict[int, _Underway]] = {peer: {} for peer in self._addresses}
         self._threads = ThreadPoolExecutor(2 * len(self._addresses) + 2, thread_name_prefix="colonnade")
         self._watching: list[asyncio.Task[None]] = []
@@ -217,11 +218,14 @@ class FlareChannel:
 
     def _heard(self, peer: str) -> dict[str, int]:
         taken, arrived = self._mailbox.progress(peer)
-        return {"taken": taken, "arrived": arrived}
+        return {"taken": taken, "arrived": arrived, "moves": sum(self._sent.values())}
 
     def _learn(self, peer: str, message: Any) -> None:
-        """What a peer says of this member's frames: how many it has taken, and how many have arrived."""
-        taken, arrived = message.get_header("taken"), message.get_header("arrived")
+        """What a peer says: how many of this member's frames it has taken, how many have arrived, how many it sent."""
+        taken, arrived, moves = (message.get_header(key) for key in ("taken", "arrived", "moves"))
+        if type(moves) is int and moves > self._moves[peer]:
+            self._moves[peer] = moves
+            self._mailbox.move(peer)
         if type(taken) is int and type(arrived) is int:
             self._taken[peer] = max(self._taken[peer], taken)
             for number in [number for number in list(self._underway[peer]) if number < arrived]:

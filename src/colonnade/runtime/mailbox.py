@@ -7,7 +7,10 @@ line hands them out once and in order. Nothing in it knows an engine.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import threading
+import time
 from dataclasses import dataclass, field
 
 from colonnade.errors import PeerTimeout, RemoteProtocolError
@@ -27,6 +30,8 @@ class _Line:
     reason: str | None = None
     # How many frames a peer that finished had sent: its goodbye may overtake the last of them.
     total: int | None = None
+    # When the peer was last known to have got on with its work.
+    moved: float = -math.inf
 
     @property
     def arrived(self) -> int:
@@ -99,6 +104,12 @@ class Mailbox:
                 line.ended, line.reason, line.total = True, reason, total
         self._ring()
 
+    def move(self, peer: str) -> None:
+        """Note that a peer got on with its work, whomever it works with."""
+        line = self._lines.get(peer)
+        if line is not None:
+            line.moved = time.monotonic()
+
     def interrupt(self, reason: str) -> None:
         """Let whoever waits here stop waiting, whomever it waits for."""
         self.interrupted = reason
@@ -113,27 +124,30 @@ class Mailbox:
         return self._lines[peer].reason
 
     async def take(self, peer: str, step: str, timeout: float) -> bytes:
-        """The next frame of a peer, which must be for `step`."""
-        line = self._lines[peer]
-        try:
-            async with asyncio.timeout(timeout):
-                while line.due not in line.whole:
-                    if line.exhausted:
-                        why = f": {line.reason}" if line.reason else " before it sent what was expected"
-                        raise RemoteProtocolError(
-                            f"{self.name} waits at step {step!r}, but {peer} stopped{why}"
-                        )
-                    if self.interrupted is not None:
-                        raise RemoteProtocolError(
-                            f"{self.name} waits at step {step!r} for {peer}: {self.interrupted}"
-                        )
-                    self._bell.clear()
+        """The next frame of a peer, which must be for `step`.
+
+        A peer that gets on with its work is waited for, whomever it works with; one that does not for `timeout`
+        seconds is given up.
+        """
+        line, began = self._lines[peer], time.monotonic()
+        while line.due not in line.whole:
+            if line.exhausted:
+                why = f": {line.reason}" if line.reason else " before it sent what was expected"
+                raise RemoteProtocolError(f"{self.name} waits at step {step!r}, but {peer} stopped{why}")
+            if self.interrupted is not None:
+                raise RemoteProtocolError(
+                    f"{self.name} waits at step {step!r} for {peer}: {self.interrupted}"
+                )
+            left = max(began, line.moved) + timeout - time.monotonic()
+            if left <= 0:
+                raise PeerTimeout(
+                    f"{self.name} waited {timeout:g} s at step {step!r} for {peer}, which sent nothing. "
+                    f"See whether {peer} still runs; a longer timeout goes into the job."
+                )
+            self._bell.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
                     await self._bell.wait()
-        except TimeoutError:
-            raise PeerTimeout(
-                f"{self.name} waited {timeout:g} s at step {step!r} for {peer}, which sent nothing. "
-                f"See whether {peer} still runs; a longer timeout goes into the job."
-            ) from None
         with self._lock:
             sent, frame = line.whole.pop(line.due)
             line.due += 1
