@@ -31,7 +31,8 @@ def expanded(entry: object) -> list[object]:
         if inside == "api":
             return [{title: reference.navigation()}]
         if isinstance(inside, str):
-            return [entry] if inside.startswith("project/") or (DOCS / inside).exists() else []
+            made = inside.startswith(("project/", "source/"))
+            return [entry] if made or (DOCS / inside).exists() else []
         inner = [part for each in inside for part in expanded(each)]
         return [{title: inner}] if inner else []
     if "*" not in str(entry):

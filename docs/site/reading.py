@@ -75,9 +75,14 @@ def leaves(link: str) -> bool:
 
 
 def target(page: str, link: str) -> str:
-    """The file of the repository that a link on a page goes to; both are paths from the top."""
+    """The file or folder of the repository that a link on a page goes to, from the top; a README is its folder.
+
+    >>> target("docs/index.md", "../examples/README.md"), target("docs/index.md", "proofs/README.md")
+    ('examples', 'docs/proofs')
+    """
     path = link.partition("#")[0]
-    return posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else page
+    found = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else page
+    return found.removesuffix("/README.md")
 
 
 def place(path: str) -> str:
@@ -93,7 +98,7 @@ def place(path: str) -> str:
     folder = (ROOT / path).is_dir()
     if path.startswith("docs/") and not path.endswith(".py"):
         return f"{path.removeprefix('docs/')}/README.md" if folder else path.removeprefix("docs/")
-    return f"source/{path}/index.md" if folder else f"source/{path}.md"
+    return f"source/{path}/index.md" if folder else f"source/{path.removesuffix('.ipynb')}.md"
 
 
 def relinked(text: str, page: str, at: str) -> str:
