@@ -11,7 +11,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 FOLDER = Path(__file__).parent
@@ -42,6 +41,9 @@ def cells_of(source: str) -> list[Any]:
 
 def executed(source: Path) -> Any:
     """The notebook of a source, run from top to bottom in this folder; a cell that fails stops it."""
+    # Reading notebooks needs less than running them: pip install 'colonnade[notebooks]'.
+    from nbclient import NotebookClient
+
     notebook = new_notebook(cells=cells_of(source.read_text(encoding="utf-8")))  # type: ignore[no-untyped-call]
     resources = {"metadata": {"path": str(FOLDER)}}
     client = NotebookClient(
