@@ -121,3 +121,11 @@ def test_an_older_run_says_that_its_job_can_be_audited(project, capsys):
     project.path("run/facts.json").write_text(json.dumps(facts))
     assert audit("run", "--runs", "8") == 3
     assert "Audit its job file instead" in capsys.readouterr().err
+
+
+def test_a_report_refuses_folders_of_something_else(project, capsys):
+    assert train(project, "--output", "run") == 0
+    assert run(["report", "run", "--with", "run"]) == 3
+    assert "neither of an attack nor of a comparison" in capsys.readouterr().err
+    assert run(["report", "run", "--with", "nowhere"]) == 3
+    assert "cannot be read" in capsys.readouterr().err

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -28,6 +30,12 @@ def report(
     output: Path | None = typer.Option(
         None, "--output", "-o", metavar="FILE", help="A new file for the page; RUN/report.html if left out."
     ),
+    beside: list[Path] = typer.Option(
+        [],
+        "--with",
+        metavar="FOLDER",
+        help="A folder that `colonnade attack` or `colonnade compare` made on the same data, to show as well; repeat.",
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
 ) -> None:
     """Make the page of a run again from its facts."""
@@ -37,7 +45,7 @@ def report(
     if output is not None and (output.exists() or output.is_symlink()):
         raise NameTaken(f"--output: {output} exists already. Name another file.")
     with readable(found):
-        page = page_of(found)
+        page = page_of(found, beside)
     target = output or found.path / "report.html"
     write_whole(target, page)
     if as_json:
@@ -49,18 +57,35 @@ def report(
 report.__doc__ = f"{report.__doc__}\n{EXAMPLE}"
 
 
-def page_of(run: RunFolder) -> str:
-    """The page of a run, with the audit that was made of it since, if there is one."""
+def page_of(run: RunFolder, beside: Sequence[Path] = ()) -> str:
+    """The page of a run, with the audit that was made of it since, if there is one, and what is in other folders."""
     from colonnade.report.html import run_page
 
     path = run.path / "audit.json"
+    facts = {**run.facts, "audit": _facts(path)} if path.exists() else run.facts
+    return run_page(facts, [_section(folder) for folder in beside])
+
+
+def _facts(path: Path) -> dict[str, Any]:
     try:
-        audit = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
     except ValueError:
-        raise ModelDamaged(
-            f"{path} is not JSON: it was changed or cut off since the audit wrote it."
-        ) from None
-    return run_page(run.facts if audit is None else {**run.facts, "audit": audit})
+        raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since it was written.") from None
+    return found if isinstance(found, dict) else {}
+
+
+def _section(folder: Path) -> dict[str, Any]:
+    from colonnade.report.beside import section_of
+
+    found = section_of(_facts(folder / "facts.json"))
+    if found is None:
+        raise InputError(
+            f"--with: {folder} is neither of an attack nor of a comparison. Name a folder that `colonnade attack` or "
+            "`colonnade compare` made; what `colonnade audit RUN` found is shown without being named."
+        )
+    return found
 
 
 def _failed(run: RunFolder) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -31,8 +32,11 @@ SHOWN_ROWS = 12
 SHOWN_EFFECTS = 12
 
 
-def run_page(facts: Facts) -> str:
-    """The page of a run, from its facts alone: fresh, or read again from facts.json."""
+def run_page(facts: Facts, beside: Sequence[Facts] = ()) -> str:
+    """The page of a run, from its facts alone: fresh, or read again from facts.json.
+
+    `beside` are sections of what other commands found on the same data (`colonnade.report.beside`).
+    """
     return (
         environment()
         .get_template("run.html")
@@ -46,6 +50,7 @@ def run_page(facts: Facts) -> str:
             forecast=forecast_rows(facts),
             ledgers=ledgers(facts),
             audit=audit_section(facts.get("audit")),
+            beside=beside,
             spectrum=facts.get("spectrum"),
             eigenvalues=eigenvalue_picture(facts["spectrum"]) if facts.get("spectrum") else "",
             flow_picture=flow_picture(flows(facts)),
