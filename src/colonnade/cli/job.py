@@ -222,6 +222,11 @@ def wait_for(session: Any, job_id: str) -> dict[str, Any]:
             facts |= {
                 key: outcome[key] for key in ("state", "reason", "step", "run", "seconds") if key in outcome
             }
+    if facts["state"].startswith("FINISHED"):
+        facts["reason"] = (
+            "the server's part of the job left no word. Ask every party for `colonnade job status`, and look at "
+            "console.txt in the server's kit."
+        )
     return facts
 
 
