@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,61 @@ def test_a_complaint_leads_to_its_section_in_text_and_in_json(
     assert (error["number"], error["page"]) == ("E313", "docs/errors.md#e313")
     assert run(["trian"]) == 2
     assert capsys.readouterr().err.startswith("error E200: ")
+
+
+def example(number: str) -> str:
+    """The message that a section shows."""
+    found = re.search(r"```text\n(.*)\n```", SECTIONS[number].text)
+    assert found is not None
+    return found[1]
+
+
+@cache
+def messages() -> dict[str, list[list[str]]]:
+    """For each class that is called anywhere, and each place: the words of the message that never change."""
+    made: dict[str, list[list[str]]] = {}
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMES:
+                texts = [one.value for one in ast.walk(node) if isinstance(one, ast.Constant)]
+                words = [text.strip(' ."') for text in texts if isinstance(text, str) and len(text) > 6]
+                made.setdefault(node.func.id, []).extend([words] if words else [])
+    return made
+
+
+PROVOKED: dict[str, tuple[str, str, str]] = {
+    "E312": ("bank.csv", "\nC2,", "\nC2,30\nC2,"),
+    "E313": ("bank.csv", "age", "agee"),
+    "E314": ("bank.csv", "\nC2,", "\nC1,"),
+    "E352": ("job.toml", "parties = [", "parties = "),
+    "E353": ("job.toml", "epsilon", "epsilom"),
+    "E354": ("job.toml", "epsilon = 1.0\n", ""),
+    "E355": ("job.toml", "epsilon = 1.0", 'epsilon = "1"'),
+    "E356": ("job.toml", '"classification"', '"clasification"'),
+    "E357": ("job.toml", "epsilon = 1.0", "epsilon = -1.5"),
+    "E331": ("bank.schema.toml", "low = 18\nhigh = 90", "low = 90\nhigh = 18"),
+    "E341": ("bank.toml", 'party = "bank"', 'party = "shop"'),
+    "E402": ("job.toml", "delta = 1e-5", "delta = 0.1"),
+    "E404": ("job.toml", 'active = "bank"', 'active = "insurer"'),
+    "E405": ("job.toml", "delta = 1e-5", 'keepers = ["bank", "insurer"]'),
+    "E501": ("insurer.toml", "epsilon = 4.0", "epsilon = 0.5"),
+}
+# Put together from pieces, by a library, or by another verb: shown as they looked.
+SHOWN = {"E100", "E130", "E200", "E700"}
+
+
+@pytest.mark.parametrize("number", PROVOKED)
+def test_what_a_section_shows_is_what_a_person_sees(
+    project: Project, capsys: pytest.CaptureFixture[str], number: str
+) -> None:
+    project.edit(*PROVOKED[number])
+    assert run(["train", "job.toml"]) == int(number[1])
+    assert capsys.readouterr().err.splitlines()[0] == example(number)
+
+
+@pytest.mark.parametrize("kind", classes(), ids=lambda kind: kind.number)
+def test_what_a_section_shows_is_what_some_line_of_the_program_says(kind: type[ColonnadeError]) -> None:
+    if kind.number in PROVOKED or kind.number in SHOWN:
+        return
+    shown = example(kind.number)
+    assert any(all(word in shown for word in words) for words in messages()[kind.__name__]), shown

@@ -193,6 +193,11 @@ class FileRelation:
             return self._file.wrong(f"{where}{_NOT_TEXT}")
         if re.search(r"Number of Columns", text, re.IGNORECASE):
             return self._file.wrong(f"{where}{_RAGGED}")
+        if "invalid state" in text:
+            return self._file.wrong(
+                f"{where}lines end in different ways, with and without a carriage return, or a quotation mark stands "
+                "inside a field. Save it anew."
+            )
         if re.search(r"quote", text, re.IGNORECASE):
             return self._file.wrong(f"{where}a quotation mark is not closed or stands inside a field.")
         return self._file.wrong(f"{where}the rows cannot be read.")
