@@ -27,7 +27,7 @@ from colonnade.protocols.plans import Plan
 
 P = TypeVar("P", bound=Any)
 # Numbers of all parties' features that a scene may hold.
-MOST_CELLS = 1 << 21
+MOST_CELLS = 1 << 20
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,8 @@ def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None
             f"Its expected error, {_error(best):.3f}, is as good as the least: a simulation cannot tell {others} "
             "apart from it, and it sends least of them."
         )
+    if best.forecast is not None and best.forecast.split:
+        why += " Its model stays in parts with the parties, who score people together."
     unknown = [item.method.name for item in open_to if item not in known]
     if unknown:
         why += f" Nothing foretells the error of {', '.join(unknown)}."

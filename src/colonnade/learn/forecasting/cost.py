@@ -76,7 +76,7 @@ class Cost:
 
 
 def weighted(terms: Iterable[tuple[float, Cost]]) -> Cost:
-    """Σ weight · cost. Memory is a peak: it stretches like the rest, and is never less than what was seen.
+    """Σ weight · cost, but for memory, which is a peak: the most that was seen.
 
     >>> short, longer = Cost({("a", "b", "x"): 10.0}, seconds=1.0), Cost({("a", "b", "x"): 14.0}, seconds=1.5)
     >>> weighted([(-8.0, short), (9.0, longer)]).bytes_sent
@@ -89,8 +89,7 @@ def weighted(terms: Iterable[tuple[float, Cost]]) -> Cost:
     seen = max((cost.memory for _, cost in listed), default=0.0)
     # Noise in the timing of short runs must not make a long one quicker than they are.
     least = max((cost.seconds for weight, cost in listed if weight), default=0.0)
-    memory = sum(weight * cost.memory for weight, cost in listed)
-    return Cost(sent, waited, max(seconds, least), max(memory, seen))
+    return Cost(sent, waited, max(seconds, least), seen)
 
 
 def _added(terms: Iterable[tuple[float, Mapping[K, float]]]) -> dict[K, float]:

@@ -49,7 +49,10 @@ class Expected:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What one plan costs and brings. `expected` is None where nothing foretells the error, and `unknown` says why."""
+    """What one plan costs and brings. `expected` is None where nothing foretells the error, and `unknown` says why.
+
+    `split` says that the model stays in parts with the parties.
+    """
 
     cost: Cost
     whole: bool
@@ -57,6 +60,7 @@ class Forecast:
     kernel: Kernel
     expected: Expected | None
     unknown: str = ""
+    split: bool = False
 
     def to_data(self) -> dict[str, Any]:
         """The forecast as plain values."""
@@ -75,6 +79,7 @@ class Forecast:
                 "twin": expected.twin,
             },
             "unknown": self.unknown,
+            "split": self.split,
         }
 
 
@@ -94,7 +99,9 @@ def forecast(
     expected, unknown = None, "no simulation was asked for"
     if simulated:
         expected, unknown = _expected(rehearsals, method, asked, plan, rehearsed, components)
-    return Forecast(cost, rehearsed.whole, noise_in(plan), kernel_of(plan), expected, unknown)
+    return Forecast(
+        cost, rehearsed.whole, noise_in(plan), kernel_of(plan), expected, unknown, rehearsed.split
+    )
 
 
 def _expected(

@@ -85,10 +85,14 @@ class Stage(Federation):
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What a plan costs, as rehearsed; `whole` if nothing was left out, and then also what was learnt each time."""
+    """What a plan costs, as rehearsed; `whole` if nothing was left out, and then also what was learnt each time.
+
+    `split` says that weights stay with their parties.
+    """
 
     cost: Cost
     whole: bool
+    split: bool = False
     found: tuple[Found, ...] = ()
 
 
@@ -118,14 +122,15 @@ class Rehearsals:
         """What the plan costs: all of it where that is quick, otherwise by scenes."""
         listed = sorted(scenes(plan), key=lambda scene: scene.share)
         # Tables of noise and compiled code are made by whatever comes first, whose seconds count for little else.
-        opening, _ = self.perform(method, asked, listed[0].plan)
+        opening, learnt = self.perform(method, asked, listed[0].plan)
+        split = isinstance(learnt, Learnt) and learnt.split
         quick = opening.seconds <= self.effort * listed[0].share and plan.rows <= self.most
         if len(listed) == 1 or quick:
-            return self._whole(method, asked, plan)
-        cost = self._by_scenes(method, asked, listed)
+            return replace(self._whole(method, asked, plan), split=split)
+        cost = self._by_scenes(method, asked, plan, listed)
         if cost.seconds <= self.effort and plan.rows <= self.most:
-            return self._whole(method, asked, plan, memory=cost.memory)
-        return Rehearsed(cost, whole=False)
+            return replace(self._whole(method, asked, plan, memory=cost.memory), split=split)
+        return Rehearsed(cost, whole=False, split=split)
 
     def perform(
         self, method: Method, asked: Asked, plan: Plan, *, traced: bool = False, seed: int | None = None
@@ -171,9 +176,9 @@ class Rehearsals:
             runs.append(self.perform(method, asked, plan))
             seconds.append(runs[-1][0].seconds)
         cost = replace(first[0], seconds=statistics.median(seconds), memory=memory)
-        return Rehearsed(cost, True, tuple(found for _, found in runs))
+        return Rehearsed(cost, whole=True, found=tuple(found for _, found in runs))
 
-    def _by_scenes(self, method: Method, asked: Asked, listed: Sequence[Scene]) -> Cost:
+    def _by_scenes(self, method: Method, asked: Asked, whole: Plan, listed: Sequence[Scene]) -> Cost:
         terms: list[tuple[float, Cost]] = []
         for scene in listed:
             # The same coins in every scene: a search for primes takes as long as it takes, and differences of scenes
@@ -183,8 +188,17 @@ class Rehearsals:
                 # The weights magnify what disturbs a short run; the quickest of some is disturbed least.
                 more = [self.perform(method, asked, scene.plan, seed=0)[0] for _ in range(self.tries - 1)]
                 cost = replace(cost, seconds=min(each.seconds for each in (cost, *more)))
-            memory = terms[0][1].memory if terms else 0.0
-            if self.weighed and (not terms or cost.seconds < self.effort / 8):
-                memory = self.perform(method, asked, scene.plan, traced=True)[0].memory
-            terms.append((scene.weight, replace(cost, memory=memory)))
-        return weighted(terms)
+            terms.append((scene.weight, cost))
+        memory = self._memory(method, asked, listed, whole.rows) if self.weighed else 0.0
+        return replace(weighted(terms), memory=memory)
+
+    def _memory(self, method: Method, asked: Asked, listed: Sequence[Scene], rows: int) -> float:
+        """The most memory: a straight line in rows, through the shortest scenes with the fewest and the most."""
+        fewest = min(listed, key=lambda scene: (scene.plan.rows, scene.share)).plan
+        most = min(listed, key=lambda scene: (-scene.plan.rows, scene.share)).plan
+        low = self.perform(method, asked, fewest, traced=True)[0].memory
+        if fewest.rows == most.rows:
+            return low
+        high = self.perform(method, asked, most, traced=True)[0].memory
+        stretch = float((rows - fewest.rows) / (most.rows - fewest.rows))
+        return max(low, high, low + (high - low) * stretch)
