@@ -79,7 +79,8 @@ def _facts(path: Path) -> dict[str, Any]:
 def _section(folder: Path) -> dict[str, Any]:
     from colonnade.report.beside import section_of
 
-    found = section_of(_facts(folder / "facts.json"))
+    named = [folder / name for name in ("comparison.json", "facts.json") if (folder / name).is_file()]
+    found = section_of(_facts(named[0] if named else folder / "facts.json"))
     if found is None:
         raise InputError(
             f"--with: {folder} is neither of an attack nor of a comparison. Name a folder that `colonnade attack` or "
