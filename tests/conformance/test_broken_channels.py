@@ -142,12 +142,16 @@ class Reticent(Sound):
 class Silent(Sound):
     """Having finished, it is like one who has nothing to say yet."""
 
+    finished = False
+
     def stop(self, reason: str | None) -> None:
+        self.finished = reason is None
         if reason is not None:
             self.inner.stop(reason)
 
     async def receive(self, peer: str, step: str, timeout: float) -> Any:
-        return await self.inner.receive(peer, step, min(timeout, 0.2))
+        waits_in_vain = peer in self.ends and self.ends[peer].finished
+        return await self.inner.receive(peer, step, 0.01 if waits_in_vain else timeout)
 
 
 class Hasty(Sound):
