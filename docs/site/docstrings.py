@@ -14,16 +14,7 @@ TOP = "../../"
 
 
 def shown(text: str) -> str:
-    """A docstring as Markdown.
-
-    >>> print(shown("Adds.\\n\\n>>> 1 + 1\\n2"))
-    Adds.
-    <BLANKLINE>
-    ```pycon
-    >>> 1 + 1
-    2
-    ```
-    """
+    """A docstring as Markdown: examples in fences, cited documents as links."""
     pieces, end = [], 0
     for example in EXAMPLE.finditer(text):
         pieces += [linked(text[end : example.start()]), f"```pycon\n{example[0]}\n```"]

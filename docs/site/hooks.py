@@ -33,7 +33,8 @@ def expanded(entry: object) -> list[object]:
         if isinstance(inside, str):
             made = inside.startswith(("project/", "source/"))
             return [entry] if made or (DOCS / inside).exists() else []
-        inner = [part for each in inside for part in expanded(each)]
+        named = [each for each in inside if "*" not in str(each)]
+        inner = [part for each in inside for part in expanded(each) if each in named or part not in named]
         return [{title: inner}] if inner else []
     if "*" not in str(entry):
         return [entry] if (DOCS / str(entry)).exists() else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from reading import ROOT, leaves, links, target
@@ -15,6 +16,13 @@ LANGUAGES = {
     ".html": "html",
     ".csv": "text",
 }
+FORMULA = re.compile(r"\$([^$\n]+)\$")
+# What notebooks write in TeX, as the characters that the rest of the documents use: the site loads no typesetter.
+SYMBOLS = {
+    r"^\top": "ᵀ", r"\tilde x": "x̃", r"\|": "‖", r"\sum": "Σ", r"\sqrt": "√", r"\leftarrow": "←", r"\langle": "⟨",
+    r"\rangle": "⟩", r"\ln": "ln", r"\le": "≤", r"\alpha": "α", r"\beta": "β", r"\gamma": "γ", r"\delta": "δ",
+    r"\Delta": "Δ", r"\varepsilon": "ε", r"\eta": "η", r"\theta": "θ", r"\sigma": "σ", r"\,": "\u2009",
+}  # fmt: skip
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"
 
 
@@ -52,11 +60,31 @@ def notebook(file: Path) -> str:
     for cell in json.loads(file.read_text(encoding="utf-8"))["cells"]:
         text = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            parts.append(text)
+            parts.append(FORMULA.sub(formula, text))
         elif cell["cell_type"] == "code" and text.strip():
             parts.append(f"````python\n{text}\n````")
             parts += [shown for output in cell.get("outputs", ()) if (shown := outcome(output))]
     return "\n\n".join(parts) + "\n"
+
+
+def formula(found: re.Match[str]) -> str:
+    """A formula in plain characters, or as it is written where it has something that `SYMBOLS` does not know.
+
+    >>> FORMULA.sub(formula, r"$\\Delta_f^k \\le \\|x_{ia}\\|^2$")
+    'Δ<sub>f</sub><sup>k</sup> ≤ ‖x<sub>ia</sub>‖<sup>2</sup>'
+    """
+    made = found[1]
+    for written, symbol in SYMBOLS.items():
+        made = made.replace(written, symbol)
+    if "\\" in made:
+        return f"`{found[1]}`"
+    for mark, tag in (("_", "sub"), ("^", "sup")):
+        made = re.sub(
+            rf"\{mark}(?:\{{([^}}]*)\}}|(.))",
+            lambda part, tag=tag: f"<{tag}>{part[1] or part[2]}</{tag}>",
+            made,
+        )
+    return re.sub(r"√\{(.*)\}", r"√(\1)", made)
 
 
 def outcome(output: dict[str, object]) -> str:
