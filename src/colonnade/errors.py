@@ -82,341 +82,255 @@ class ColonnadeError(Exception):
     number: ClassVar[str] = "E100"
     family: ClassVar[str] = "ColonnadeError"
 
+    def __init_subclass__(cls, *, number: str) -> None:
+        super().__init_subclass__()
+        cls.number = number
 
-class InputError(ColonnadeError):
+
+class InputError(ColonnadeError, number="E300"):
     """What was asked cannot be done as asked."""
 
     exit_code = 3
-    number = "E300"
     family = "InputError"
 
 
-class NameTaken(InputError):
+class NameTaken(InputError, number="E301"):
     """A file or folder of that name is there already, and is left as it is."""
 
-    number = "E301"
 
-
-class CannotWrite(InputError):
+class CannotWrite(InputError, number="E302"):
     """A file or folder cannot be written."""
 
-    number = "E302"
 
-
-class NotInstalled(InputError):
+class NotInstalled(InputError, number="E303"):
     """An optional package that this needs is not installed."""
 
-    number = "E303"
 
-
-class DataError(InputError):
+class DataError(InputError, number="E310"):
     """A table, a column or a value is not as declared."""
 
-    number = "E310"
     family = "DataError"
 
 
-class DataMissing(DataError):
+class DataMissing(DataError, number="E311"):
     """There is no such file."""
 
-    number = "E311"
 
-
-class DataUnreadable(DataError):
+class DataUnreadable(DataError, number="E312"):
     """A file or a query is there and cannot be read, or holds no rows."""
 
-    number = "E312"
 
-
-class ColumnMissing(DataError):
+class ColumnMissing(DataError, number="E313"):
     """A declared column, or the id column, is not in the data."""
 
-    number = "E313"
 
-
-class BadIds(DataError):
+class BadIds(DataError, number="E314"):
     """Ids are empty, repeated, or of a kind that is no id."""
 
-    number = "E314"
 
-
-class BadValues(DataError):
+class BadValues(DataError, number="E315"):
     """Values of a column are not as its schema declares them."""
 
-    number = "E315"
 
-
-class PeopleDiffer(DataError):
+class PeopleDiffer(DataError, number="E316"):
     """The parties do not hold the same people, or not in the same order."""
 
-    number = "E316"
 
-
-class DrownedByNoise(DataError):
+class DrownedByNoise(DataError, number="E317"):
     """A release is so noisy that nothing can be learnt from it."""
 
-    number = "E317"
 
-
-class ModelError(DataError):
+class ModelError(DataError, number="E320"):
     """A model, a release or a record that a run left is not what was asked for."""
 
-    number = "E320"
 
-
-class ModelDamaged(ModelError):
+class ModelDamaged(ModelError, number="E321"):
     """Such a file is cut off, or was altered after it was saved."""
 
-    number = "E321"
 
-
-class ModelNewer(ModelError):
+class ModelNewer(ModelError, number="E322"):
     """Such a file was written by a newer version of Colonnade."""
 
-    number = "E322"
 
-
-class SchemaError(InputError):
+class SchemaError(InputError, number="E330"):
     """A declaration about columns is missing or wrong."""
 
-    number = "E330"
     family = "SchemaError"
 
 
-class Misdeclared(SchemaError):
+class Misdeclared(SchemaError, number="E331"):
     """A declaration that contradicts itself; `where` is the path of its key in a schema file.
 
     >>> Misdeclared(("columns", "age", "low"), "low = 90 is not below high = 17.").where
     ('columns', 'age', 'low')
     """
 
-    number = "E331"
-
     def __init__(self, where: tuple[str, ...], message: str) -> None:
         super().__init__(message)
         self.where = where
 
 
-class LeftBlank(SchemaError):
+class LeftBlank(SchemaError, number="E332"):
     """A draft has blanks that only a person can fill in."""
 
-    number = "E332"
 
-
-class JobError(InputError):
+class JobError(InputError, number="E340"):
     """A job, party or policy file is missing or wrong."""
 
-    number = "E340"
     family = "JobError"
 
 
-class PartyMismatch(JobError):
+class PartyMismatch(JobError, number="E341"):
     """A file belongs to another party, or two files or parties claim the same thing."""
 
-    number = "E341"
 
-
-class FormError(SchemaError, JobError):
+class FormError(SchemaError, JobError, number="E350"):
     """A file is not of the form it must have; the mistakes are the same in jobs, schemas, party files and policies."""
 
-    number = "E350"
+    family = "FormError"
 
 
-class FileMissing(FormError):
+class FileMissing(FormError, number="E351"):
     """There is no such file, or it cannot be opened."""
 
-    number = "E351"
 
-
-class NotTOML(FormError):
+class NotTOML(FormError, number="E352"):
     """The file is not TOML."""
 
-    number = "E352"
 
-
-class UnknownKey(FormError):
+class UnknownKey(FormError, number="E353"):
     """A key that nothing reads."""
 
-    number = "E353"
 
-
-class MissingKey(FormError):
+class MissingKey(FormError, number="E354"):
     """A key that must be there is not."""
 
-    number = "E354"
 
-
-class WrongType(FormError):
+class WrongType(FormError, number="E355"):
     """A value is not of the type that its key takes."""
 
-    number = "E355"
 
-
-class UnknownChoice(FormError):
+class UnknownChoice(FormError, number="E356"):
     """A value is not one of the choices of its key."""
 
-    number = "E356"
 
-
-class OutOfRange(FormError):
+class OutOfRange(FormError, number="E357"):
     """A number that no plan could use."""
 
-    number = "E357"
 
-
-class KitError(InputError):
+class KitError(InputError, number="E360"):
     """A kit, a certificate or an invitation to a federation is missing or wrong."""
 
-    number = "E360"
 
-
-class PlanError(ColonnadeError):
+class PlanError(ColonnadeError, number="E400"):
     """The numbers of a plan do not fit together."""
 
     exit_code = 4
     for_peers = True
-    number = "E400"
     family = "PlanError"
 
 
-class FieldTooSmall(PlanError):
+class FieldTooSmall(PlanError, number="E401"):
     """The integers of this plan could wrap around in its field."""
 
-    number = "E401"
 
-
-class DeltaTooLarge(PlanError):
+class DeltaTooLarge(PlanError, number="E402"):
     """δ is not below one over the number of people."""
 
-    number = "E402"
 
-
-class OnlyForPublicData(PlanError):
+class OnlyForPublicData(PlanError, number="E403"):
     """What was asked protects nobody, and not every party declared its data public."""
 
-    number = "E403"
 
-
-class LabelMismatch(PlanError):
+class LabelMismatch(PlanError, number="E404"):
     """The label does not fit the task or the method, or nobody or somebody else declares it."""
 
-    number = "E404"
 
-
-class GroupMismatch(PlanError):
+class GroupMismatch(PlanError, number="E405"):
     """Who takes part, who keeps shares and how many may collude do not fit together."""
 
-    number = "E405"
 
-
-class NoNoiseFits(PlanError):
+class NoNoiseFits(PlanError, number="E406"):
     """No noise that can be drawn keeps to this ε."""
 
-    number = "E406"
 
-
-class TooMuchMemory(PlanError):
+class TooMuchMemory(PlanError, number="E407"):
     """A plan needs more memory than this machine has."""
 
-    number = "E407"
 
-
-class PrivacyError(ColonnadeError):
+class PrivacyError(ColonnadeError, number="E500"):
     """A release is refused."""
 
     exit_code = 5
-    number = "E500"
     family = "PrivacyError"
 
 
-class BudgetExceeded(PrivacyError):
+class BudgetExceeded(PrivacyError, number="E501"):
     """A ledger has less left than the release costs."""
 
-    number = "E501"
     family = "BudgetExceeded"
 
 
-class NotMasked(PrivacyError):
+class NotMasked(PrivacyError, number="E502"):
     """Opening this value would show more than its secret."""
 
-    number = "E502"
     family = "NotMasked"
 
 
-class PolicyRefused(PrivacyError):
+class PolicyRefused(PrivacyError, number="E503"):
     """A party's policy does not accept such a job or such a release."""
 
-    number = "E503"
 
-
-class TrainedOn(PrivacyError):
+class TrainedOn(PrivacyError, number="E504"):
     """Exact scores of people a model was trained on would show more of them than their scores."""
 
-    number = "E504"
 
-
-class LedgerError(ColonnadeError):
+class LedgerError(ColonnadeError, number="E600"):
     """A ledger cannot be reached or used."""
 
     exit_code = 6
-    number = "E600"
     family = "LedgerError"
 
 
-class LedgerAltered(LedgerError):
+class LedgerAltered(LedgerError, number="E601"):
     """The hash chain is broken, or entries that a peer holds receipts for are gone."""
 
-    number = "E601"
     family = "LedgerAltered"
 
 
-class LedgerLocked(LedgerError):
+class LedgerLocked(LedgerError, number="E602"):
     """Another process holds the ledger."""
 
-    number = "E602"
     family = "LedgerLocked"
 
 
-class LedgerMissing(LedgerError):
+class LedgerMissing(LedgerError, number="E603"):
     """There is no ledger where one was named."""
 
-    number = "E603"
 
-
-class LedgerNewer(LedgerError):
+class LedgerNewer(LedgerError, number="E604"):
     """A ledger was written by a newer version of Colonnade."""
 
-    number = "E604"
 
-
-class ProtocolError(ColonnadeError):
+class ProtocolError(ColonnadeError, number="E700"):
     """Parties do not agree."""
 
     exit_code = 7
     for_peers = True
-    number = "E700"
     family = "ProtocolError"
 
 
-class LocalProtocolError(ProtocolError):
+class LocalProtocolError(ProtocolError, number="E710"):
     """This party asked its own protocol for something it does not do."""
 
-    number = "E710"
 
-
-class RemoteProtocolError(ProtocolError):
+class RemoteProtocolError(ProtocolError, number="E720"):
     """A peer sent what it should not have, or nothing."""
 
-    number = "E720"
 
-
-class PlansDiffer(RemoteProtocolError):
+class PlansDiffer(RemoteProtocolError, number="E721"):
     """The parties planned different things."""
 
-    number = "E721"
 
-
-class PeerTimeout(RemoteProtocolError):
+class PeerTimeout(RemoteProtocolError, number="E722"):
     """A peer did not answer in time."""
-
-    number = "E722"

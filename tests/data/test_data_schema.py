@@ -14,7 +14,7 @@ from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, Nume
 from colonnade.data.documents import Document
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
-from colonnade.errors import InputError, SchemaError
+from colonnade.errors import SchemaError
 
 GOOD = """id = "customer"
 

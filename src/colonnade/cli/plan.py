@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from colonnade.cli.completing import complete_methods
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import InputError, JobError
 
@@ -57,6 +58,7 @@ def plan(
         "--methods",
         metavar="LIST",
         help="Only these methods beside the job's own, such as slr,local; or none.",
+        autocompletion=complete_methods,
     ),
     simulation: bool = typer.Option(
         True, "--simulation/--no-simulation", help="Whether to foretell the error of each model."

@@ -44,8 +44,8 @@ def check_memory(columns: int, *, what: str = "a moment matrix") -> None:
 
     >>> check_memory(100_000)
     Traceback (most recent call last):
-    colonnade.errors.TooMuchMemory: the declared columns make a moment matrix of 100000 columns, which takes 596 GiB of \
-memory at every party; 32768 columns is the most. Declare fewer of them, or map them to fewer features.
+    colonnade.errors.TooMuchMemory: the declared columns make a moment matrix of 100000 columns, which takes 596 \
+GiB of memory at every party; 32768 columns is the most. Declare fewer of them, or map them to fewer features.
     """
     need = columns * columns * BYTES_PER_ENTRY
     held = physical_memory()
