@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from colonnade import (
     SupportVectorClassifier,
 )
 from colonnade.conformance import check_learner
+from colonnade.learn.networks.network_file import NetworkFile, network_file
 
 PEOPLE = Shoppers(300)
 LEARNERS = [
@@ -50,11 +52,22 @@ LEARNERS = [
 ]
 
 
+def through_a_network_file(model: Any, folder: Path) -> Any:
+    network_file(model).save(folder / "model.json")
+    return NetworkFile.load(folder / "model.json").estimator()
+
+
 @pytest.mark.parametrize(("model", "kind", "answer"), LEARNERS)
 def test_a_learner_keeps_every_law(model: Any, kind: str, answer: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        check_learner(model, lambda: PEOPLE.federation(kind), PEOPLE.raw, answer=answer)
+        check_learner(
+            model,
+            lambda: PEOPLE.federation(kind),
+            PEOPLE.raw,
+            answer=answer,
+            round_trip=through_a_network_file if type(model).__name__.startswith("Neural") else None,
+        )
 
 
 @pytest.mark.parametrize(
