@@ -58,6 +58,23 @@ def test_released_weights_score_a_file_anywhere(project: Project, capsys: pytest
     )
 
 
+def test_ctrl_c_while_scores_are_written_leaves_no_file(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert train(project, "--output", "run") == 0
+    joined("people.csv")
+    before = project.files()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    scored = ["predict", "run", "--rows", "people.csv", "--id", "customer", "--output", "scores.csv"]
+    assert run(scored) == 130
+    assert "error E130" in capsys.readouterr().err
+    assert project.files() == before
+
+
 def test_columns_that_a_file_lacks_are_named_all_at_once(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -137,8 +137,9 @@ def _write(path: Path, found: Scores) -> None:
         draft.write_text(text.getvalue(), encoding="utf-8")
         draft.replace(path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise CannotWrite(f"--output: {path} cannot be written ({error.strerror}).") from None
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _facts(found: Scores, output: Path | None) -> dict[str, Any]:

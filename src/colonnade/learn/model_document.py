@@ -85,8 +85,9 @@ def write_whole(path: Path, contents: bytes) -> None:
         draft.write_bytes(contents)
         draft.replace(path)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise CannotWrite(f"cannot write {path}: {error.strerror}.") from None
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def read_document(path: Path) -> dict[str, Any]:
