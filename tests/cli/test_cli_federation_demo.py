@@ -56,7 +56,12 @@ def test_a_demonstration_that_is_stopped_in_the_middle_of_a_job_leaves_nothing(
 ) -> None:
     folder = tmp_path / "demo"
     process = subprocess.Popen(
-        [*COMMAND, str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that runs tests in the background lets them ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     until(lambda: list(folder.glob("kits/*/runs/*/log.jsonl")) or process.poll() is not None)
     # A server, three parties, and a job's process for each.

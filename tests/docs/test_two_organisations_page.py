@@ -105,9 +105,9 @@ class Stage:
         return named.replace(self.job, "JOB-ID") if self.job else named
 
     def leave(self) -> None:
-        """End what stays, as Ctrl-C would; nothing is left of it."""
+        """End what stays, as a service manager would; nothing is left of it."""
         for process in self.running:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGTERM)
         for process in self.running:
             assert process.wait(PATIENCE_SECONDS) == 0
 
