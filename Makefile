@@ -40,10 +40,11 @@ bench: .venv/ready .bench-venv/ready
 	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python benchmarks/$$name.py --json || exit 1; done
 	@if [ -n "$(DATA)" ]; then echo utility; $(BIN)/python benchmarks/utility.py --data "$(DATA)" --json; fi
 
-# The papers' tables and figures, run again on the public data sets in DATA=folder, into docs/reproduction.md; then the
-# slow tests, of which some read those sets too.
+# The papers' tables and figures, run again on the public data sets in DATA=folder, into docs/reproduction.md; then a
+# notebook for each paper, and the slow tests, of which some read those sets too.
 reproduce: .venv/ready
 	@if [ -n "$(DATA)" ]; then $(BIN)/python -m reproduction --data "$(DATA)"; else echo "DATA=folder runs the studies"; fi
+	$(BIN)/python -m notebooks $(if $(DATA),--data "$(DATA)")
 	COLONNADE_EXAMPLES=new COLONNADE_DATA="$(DATA)" $(BIN)/pytest -n 2 -m slow
 
 .venv/ready: pyproject.toml constraints.txt
