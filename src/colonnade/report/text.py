@@ -304,7 +304,7 @@ def duration_text(seconds: float) -> str:
     """A time in a unit that people read.
 
     >>> duration_text(0.034), duration_text(42), duration_text(600), duration_text(9000)
-    ('0.03 s', '42 s', '10 min', '2.5 h')
+    ('0.034 s', '42 s', '10 min', '2.5 h')
     """
     if seconds < 99.5:
         return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
