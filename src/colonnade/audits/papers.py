@@ -129,8 +129,8 @@ def variants() -> tuple[Variant, ...]:
             "SPCA",
             "equation (13), how long a rounded row can be",
             False,
-            "the claim breaks for roundings of probability 1e-38; the counterexample is a row (docs/soundness.md), and the "
-            "audit shows no more than is claimed",
+            "the claim breaks for roundings of probability 1e-38; the counterexample is a row (docs/soundness.md), and "
+            "the audit shows no more than is claimed",
             _spca(),
             4_000,
         ),
