@@ -51,7 +51,9 @@ def test_nothing_is_unpickled_evaluated_or_imported_by_name() -> None:
     forbidden_imports = ("pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "importlib")
     forbidden_calls = ("eval", "exec", "compile", "__import__", "builtins.eval", "builtins.exec")
     for name, tree in TREES.items():
-        assert not [found for found in imports(tree) if found.split(".")[0] in forbidden_imports], name
+        # It says what is installed, and imports nothing.
+        found = [one for one in imports(tree) if one != "importlib.metadata"]
+        assert not [one for one in found if one.split(".")[0] in forbidden_imports], name
         assert not [called for called, _ in calls(tree) if called in forbidden_calls], name
 
 
