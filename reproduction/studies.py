@@ -46,4 +46,5 @@ STUDIES = (
     Study("vertical_logistic", "Is Vertical Logistic Regression Privacy-Preserving?"),
     Study("poisson_binomial", "PBM-VFL: the Poisson binomial mechanism"),
     Study("all_methods", "Every method on one data set"),
+    Study("adult", "Every logistic method on Adult, as the README shows it"),
 )
