@@ -121,7 +121,7 @@ def test_a_peer_whose_process_is_gone_is_named_long_before_the_timeout() -> None
 def test_where_the_relay_is_gone_it_is_named_beside_whoever_was_waited_for() -> None:
     async def program(channels: dict[str, FlareChannel], made: Any) -> None:
         threading.Thread(target=stop, args=(made["server"],), daemon=True).start()
-        with pytest.raises(RemoteProtocolError, match=r"shop stopped: its process .*, nor can server"):
+        with pytest.raises(RemoteProtocolError, match=r"shop stopped: its process .*, nor did server answer"):
             await channels["bank"].receive("shop", "columns 3", 60)
 
     talk(program)

@@ -198,7 +198,7 @@ def test_a_member_that_is_killed_stops_the_job_by_name_everywhere_and_the_job_go
         running.until(lambda member=member: running.outcome(member, job_id) is not None)
         outcome = running.outcome(member, job_id)
         assert outcome is not None and outcome["state"] == "failed"
-        gone = rf"{victim}( stopped: its process)? cannot be reached|nor can .*{victim}"
+        gone = rf"{victim}( stopped: its process)? cannot be reached|nor did .*{victim}"
         assert re.search(gone, outcome["reason"]), outcome
         assert "step '" in outcome["reason"] and outcome["step"], outcome
     again = running.submit(job_text(LONG), resumes=job_id)

@@ -184,8 +184,8 @@ class FlareChannel:
         """Note that a peer cannot be reached, and who else cannot: whoever relays may be the one that is gone."""
         others = [other for other in self._addresses if other != peer and not self._mailbox.ended(other)]
         codes = await asyncio.gather(*(self._ask(other, _ROOM, {}, None, _PING_SECONDS) for other in others))
-        gone = [other for other, code in zip(others, codes, strict=True) if code in _GONE]
-        more = f", nor can {' and '.join(gone)}" if gone else ""
+        silent = [other for other, code in zip(others, codes, strict=True) if code != ReturnCode.OK]
+        more = f", nor did {' and '.join(silent)} answer" if silent else ""
         self._mailbox.end(peer, f"its process cannot be reached any more{more}")
 
     async def _watch(self, peer: str) -> None:
