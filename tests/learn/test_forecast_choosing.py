@@ -126,7 +126,7 @@ def test_a_method_too_long_to_run_is_simulated_by_its_twin_or_on_fewer_people() 
     rehearsals = Rehearsals(
         {table.party: table.public() for table in made}, effort=0.0, tries=1, weighed=False
     )
-    asked, plan, _ = planned("slr", made, 1500, options={"epochs": 2.0})
+    asked, plan, _ = planned("slr", made, 1500, options={"epochs": 4.0})
     found = forecast(rehearsals, METHODS["slr"], asked, plan)
     assert not found.whole and found.expected is None and "--effort" in found.unknown
     asked, plan, _ = planned("intermediate", made, 1500, options={})

@@ -22,7 +22,7 @@ SMALL: list[tuple[str, Any, dict[str, Any]]] = [
     ("moments", "pca", {}),
     ("functional", "classification", {}),
     ("spca", "pca", {}),
-    ("slr", "classification", {"epochs": 3.0}),
+    ("slr", "classification", {"epochs": 4.0}),
     ("local", "classification", {}),
     ("intermediate", "classification", {"epochs": 7}),
     ("intermediate", "regression", {"epochs": 5, "batch": 30}),

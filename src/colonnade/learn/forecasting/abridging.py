@@ -136,7 +136,7 @@ def _gradient(plan: GradientPlan) -> tuple[Scene, ...]:
         return kept(plan, shorter, "field")
 
     axis = replace(_rows(plan.rows, plan.size), place=lambda rows: float(replace(plan, rows=rows).capacity))
-    return product([Axis(plan.schedule.steps, 2, 8), axis], at)
+    return product([Axis(plan.schedule.steps, 4, 24), axis], at)
 
 
 @scenes.register
@@ -161,19 +161,22 @@ def _encrypted(plan: EncryptedPlan) -> tuple[Scene, ...]:
         request = replace(plan.request, epochs=epochs, batch=batch)
         return kept(plan, replace(plan, request=request, rows=batches * batch + rest))
 
-    if epochs * max(1, batches) <= 4:
+    if epochs * batches <= 6:
         return (Scene(plan, 1.0, 1.0),)
     # Nothing but batches costs anything here, so three scenes do: cost = F + epochs · (A · batches + R).
-    first = max(1, min(batches, 1))
-    share = 1.0 / (epochs * max(1, batches))
-    scenes = [Scene(at(1, first), 1.0, share)]
+    share = 1.0 / (epochs * batches)
+    first, listed = 1.0, []
     if epochs > 1:
-        scenes = [replace(scenes[0], weight=2.0 - epochs), Scene(at(2, first), epochs - 1.0, 2 * share)]
+        passes = min(epochs, 2)
+        weight = (epochs - 1) / (passes - 1)
+        listed.append(Scene(at(passes, 1), weight, passes * share))
+        first -= weight
     if batches > 1:
-        more = float(epochs * (batches - 1))
-        scenes[0] = replace(scenes[0], weight=scenes[0].weight - more)
-        scenes.append(Scene(at(1, 2), more, 2 * share))
-    return tuple(scenes)
+        some = min(batches, 4)
+        weight = epochs * (batches - 1) / (some - 1)
+        listed.append(Scene(at(1, some), weight, some * share))
+        first -= weight
+    return (Scene(at(1, 1), first, share), *listed)
 
 
 @scenes.register

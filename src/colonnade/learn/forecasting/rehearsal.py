@@ -30,7 +30,7 @@ from colonnade.runtime.run import Outcome, Program
 
 TESTED = 4000
 DRAWS = TRIES = 3
-SHORT = 0.1
+SHORT = 0.3
 # No ledger is asked about anybody here.
 _UNLIMITED = (1e9, 0.5)
 Found = Learnt | MomentRelease
