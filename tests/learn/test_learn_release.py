@@ -13,7 +13,7 @@ import pytest
 from learn_releases import GAMMA, GUARANTEES, Shoppers
 from numpy.testing import assert_allclose
 
-from colonnade.errors import DataError
+from colonnade.errors import CannotWrite, DataError
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.release_file import VERSION
@@ -205,7 +205,7 @@ def test_files_that_are_something_else_are_refused(tmp_path: Path) -> None:
     path.write_text("age,income\n")
     with pytest.raises(DataError, match="not a moment release"):
         MomentRelease.load(path)
-    with pytest.raises(DataError, match="cannot write"):
+    with pytest.raises(CannotWrite, match="cannot write"):
         PEOPLE.release("two").save(tmp_path / "absent" / "moments.npz")
 
 
