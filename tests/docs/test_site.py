@@ -11,6 +11,7 @@ from fences import ROOT
 sys.path.insert(0, str(ROOT / "docs" / "site"))
 
 import check
+import hooks
 import reading
 import reference
 import sources
