@@ -185,6 +185,9 @@ class FlareChannel:
         others = [other for other in self._addresses if other != peer and not self._mailbox.ended(other)]
         codes = await asyncio.gather(*(self._ask(other, _ROOM, {}, None, _PING_SECONDS) for other in others))
         silent = [other for other, code in zip(others, codes, strict=True) if code != ReturnCode.OK]
+        silent += [
+            other for other in self._addresses if other != peer and self._mailbox.fell(other) is not None
+        ]
         more = f", nor did {' and '.join(silent)} answer" if silent else ""
         self._mailbox.end(peer, f"its process cannot be reached any more{more}")
 
