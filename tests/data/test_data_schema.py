@@ -201,6 +201,8 @@ def test_a_line_is_found_through_headers_dotted_keys_and_inline_tables() -> None
 
 def test_the_schema_on_the_page_about_schemas_is_one() -> None:
     page = (Path(__file__).parents[2] / "docs" / "schema.md").read_text(encoding="utf-8")
-    (text,) = (fence for fence in re.findall(r"```toml[^\n]*\n(.*?)```", page, re.DOTALL) if "[columns." in fence)
+    (text,) = (
+        fence for fence in re.findall(r"```toml[^\n]*\n(.*?)```", page, re.DOTALL) if "[columns." in fence
+    )
     kinds = [column.to_data()["kind"] for column in Schema.parse(text).columns]
     assert set(kinds) == {"numeric", "date", "bins", "binary", "categorical"}

@@ -59,7 +59,9 @@ def planned(
 
 def foretold(method: str, asked: Asked, plan: Plan, made: list[Table]) -> Cost:
     """The forecast from scenes alone."""
-    rehearsals = Rehearsals({table.party: table.public() for table in made}, effort=0.0, tries=1, weighed=False)
+    rehearsals = Rehearsals(
+        {table.party: table.public() for table in made}, effort=0.0, tries=1, weighed=False
+    )
     return rehearsals.rehearse(METHODS[method], asked, plan).cost
 
 
