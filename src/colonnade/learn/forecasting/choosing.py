@@ -23,6 +23,7 @@ from colonnade.runtime.party import silent
 
 # Errors closer than this, or than twice the spread of the draws, are not told apart by a simulation.
 TOLD_APART = 0.005
+AS_MUCH = 1.1
 Advance = Callable[[str, int, int], None]
 
 
@@ -99,7 +100,8 @@ def candidates(
 
 def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None) -> Choice:
     """The least expected error among those that no budget refuses; of errors a simulation cannot tell apart, the one
-    that sends least. A method whose error nothing foretells is never recommended over one whose error is known.
+    that sends least; of those that send as much within a tenth, the job's own, or else the first. A method whose
+    error nothing foretells is never recommended over one whose error is known.
     """
     open_to = [item for item in found if item.forecast is not None and item.admitted is not False]
     known = [item for item in open_to if item.forecast is not None and item.forecast.expected is not None]
@@ -116,7 +118,8 @@ def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None
         for item in known
         if _error(item) - _error(least) <= max(TOLD_APART, 2 * math.hypot(_spread(item), _spread(least)))
     ]
-    best = min(close, key=_bytes)
+    little = min(_bytes(item) for item in close)
+    best = next(item for item in close if _bytes(item) <= AS_MUCH * little)
     why = (
         f"It has the least expected error, {_error(best):.3f}, of the {len(known)} whose error was simulated."
     )
@@ -124,7 +127,7 @@ def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None
         others = ", ".join(item.method.name for item in close if item is not best)
         why = (
             f"Its expected error, {_error(best):.3f}, is as good as the least: a simulation cannot tell {others} "
-            "apart from it, and it sends least of them."
+            "apart from it, and none of them sends clearly less."
         )
     if best.forecast is not None and best.forecast.split:
         why += " Its model stays in parts with the parties, who score people together."
