@@ -14,6 +14,17 @@ from colonnade.runtime.identity import Identity
 
 DAY = datetime.timedelta(days=1)
 NOW = datetime.datetime.now(datetime.UTC)
+_ISSUING = x509.KeyUsage(
+    digital_signature=True,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
 
 
@@ -31,7 +42,9 @@ class Root:
         subject = _named(name)
         builder = _builder(subject, subject, key.public_key(), start, days)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        return cls(builder.sign(key, SHA256()), key)
+        builder = builder.add_extension(_ISSUING, critical=True)
+        own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        return cls(builder.add_extension(own, critical=False).sign(key, SHA256()), key)
 
     def issue(
         self,
@@ -50,7 +63,8 @@ class Root:
             builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         if hosts:
             names = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts])
-            builder = builder.add_extension(names, critical=False)
+            issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key())
+            builder = builder.add_extension(names, critical=False).add_extension(issuer, critical=False)
         return Identity(builder.sign(self.key, SHA256()), own)
 
 
