@@ -10,9 +10,12 @@ from forecast_jobs import foretold, planned, ran, tables
 from hypothesis import given
 from hypothesis import strategies as st
 
+from colonnade.learn.federation import Federation
+from colonnade.learn.forecasting import before
 from colonnade.learn.forecasting.abridging import Axis, product, scenes
 from colonnade.learn.forecasting.cost import Cost, weighted
 from colonnade.learn.forecasting.matching import matching_cost
+from colonnade.learn.jobs import Job
 
 DIGITS = 0.01
 
@@ -106,6 +109,22 @@ def test_equal_lists_of_people_need_no_matching() -> None:
     for alignment in ("auto", "equal"):
         assert matching_cost(group, schemas, alignment=alignment, rows=20, held=held) is None  # type: ignore[arg-type]
     assert matching_cost(group, schemas, alignment="intersection", rows=20, held=held) is not None
+
+
+def test_a_forecast_goes_by_the_number_of_ids_that_peers_are_shown_and_tells_nothing_of_the_one_it_hides() -> (
+    None
+):
+    job = Job.parse(
+        'name = "n"\ntask = "classification"\nmethod = "one-shot"\nparties = ["house0", "house1"]\nepsilon = 1.0'
+    )
+    costs = []
+    for hidden in (0, 7):
+        few, many = tables([1, 1], 80 + hidden), tables([1, 1], 100)
+        federation = Federation([few[0], many[1]], budget=(1e9, 0.5), shown_ids={"house0": 90})
+        made = before.foretold(job, federation)
+        assert made is not None
+        costs.append((made.cost.bytes_sent, made.cost.rounds))
+    assert costs[0] == costs[1]
 
 
 @given(

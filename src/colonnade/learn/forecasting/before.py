@@ -9,7 +9,7 @@ from colonnade.learn.forecasting.matching import matching_cost
 from colonnade.learn.forecasting.rehearsal import Rehearsals
 from colonnade.learn.jobs import Job
 from colonnade.learn.methods import METHODS
-from colonnade.learn.readiness import check_budgets, check_plan
+from colonnade.learn.readiness import check_budgets
 from colonnade.learn.training import request_of
 
 EFFORT = 0.5
@@ -25,15 +25,18 @@ def foretold(job: Job, federation: Federation) -> Forecast | None:
     try:
         method.needs()
         tables = federation.tables
-        plan = check_plan(request_of(job), federation.group, tables)
-        if plan is None:
-            return None
-        check_budgets(plan, federation.ledgers, federation.datasets)
         schemas = {owner: tables[owner].public() for owner in federation.group.owners}
         shown = {
             owner: max(tables[owner].rows, federation.shown_ids.get(owner, 0))
             for owner in federation.group.owners
         }
+        rows = {table.rows for table in tables.values()}
+        if job.alignment == "equal" and len(rows) != 1:
+            return None
+        # Everybody is shown the forecast, so it goes by what peers are shown of numbers, not by what that hides.
+        most = min(rows if job.alignment == "equal" else shown.values())
+        plan = request_of(job).plan(federation.group, tuple(schemas.values()), most)
+        check_budgets(plan, federation.ledgers, federation.datasets)
         matching = matching_cost(
             federation.group, schemas, alignment=job.alignment, rows=plan.rows, held=shown
         )
