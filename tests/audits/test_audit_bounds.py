@@ -70,6 +70,13 @@ def test_many_canaries_catch_noise_that_is_far_too_small():
     assert min(found) > claimed
 
 
+def test_no_canary_is_guessed_both_ways():
+    coins = (np.arange(46) % 2 == 1).reshape(46, 1)
+    found = canary_bound(coins + 0.0, coins)
+    assert found.trials == 23
+    assert (found.hits, found.misses) == (22, 0)
+
+
 def test_randomised_response_is_never_far_exceeded_by_one_run():
     """The case in which the one-run bound is exact: a coin is told right with probability e^ε/(1 + e^ε)."""
     epsilon, size = 1.0, 1000

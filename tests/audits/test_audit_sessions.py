@@ -120,6 +120,37 @@ def test_messages_are_the_expected_ones_and_noise():
         )
 
 
+def test_a_passive_party_makes_nothing_of_scores_that_it_never_saw():
+    """Another passive party's messages may be anything: what this one shows stays the same."""
+    target = target_of(wanted("intermediate", epochs=2, epsilon=4.0, parties=3))
+    (experiment,) = (
+        each
+        for each in target.experiments
+        if each.kind == "neighbours" and each.claims[0].observer == "party:shop"
+    )
+    coins = np.array([True])
+    session = sessions_of(target).run(experiment.request(coins), experiment.people(coins))
+
+    class Elsewhere:
+        """The same session, in which the store told the bank something else."""
+
+        def __init__(self, unseen):
+            self.unseen = unseen
+
+        def __getattr__(self, name):
+            return getattr(session, name)
+
+        def heard(self, member, step, *, sender=None):
+            said = session.heard(member, step, sender=sender)
+            if sender != self.unseen:
+                return said
+            return [replace(each, arrays={"values": each.arrays["values"] + (1 << 12)}) for each in said]
+
+    seen = experiment.statistic(session, experiment.claims[0])
+    assert experiment.statistic(Elsewhere("store"), experiment.claims[0]) == seen
+    assert experiment.statistic(Elsewhere("shop"), experiment.claims[0]) != seen
+
+
 @pytest.mark.parametrize("method", ["moments", "functional", "one-shot", "local"])
 def test_an_audit_notices_noise_that_is_too_small_for_its_claim(method):
     """The power control: sessions with noise for ε = 16, held against a claim of 1/4."""

@@ -168,7 +168,8 @@ def canary_bound(
 
     def judged(part: tuple[Array, Bits], share: float, sure: float) -> tuple[float, int, int]:
         values, truth = part
-        each = max(1, round(share * len(values) / 2))
+        # No canary is guessed both ways: one of two such guesses would be right for sure.
+        each = max(1, min(round(share * len(values) / 2), len(values) // 2))
         order = np.argsort(values, kind="stable")
         right = int(np.count_nonzero(truth[order[-each:]])) + int(np.count_nonzero(~truth[order[:each]]))
         found = one_run_bound(right, 2 * each, canaries=len(values), delta=delta, confidence=sure)

@@ -2,7 +2,8 @@
 
 Given everything that was sent, a party's weights follow from its own rows. Whoever knows all rows but one can therefore
 follow them on either of two data sets, and compare what was sent with what each of them would have sent: the likelihood
-ratio. Where not all of the messages are seen, the record's own entries are what there is.
+ratio. A passive party does not see what other passive parties send; it reckons with what they would have sent without
+noise.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def _ratio(
         for owner in changed:
             if owner == plan.active or plan.active in sees or not sees:
                 sent = messages_of(plan, session, owner)
-                first, second = (expected(plan, session, owner, people) for people in worlds)
+                first, second = (expected(plan, session, owner, people, sees=sees) for people in worlds)
                 variance = plan.sigma(owner) ** 2
                 found += sum(
                     float(np.sum((values - a) ** 2) - np.sum((values - b) ** 2)) / (2 * variance)
@@ -131,16 +132,24 @@ def messages_of(plan: IntermediatePlan, session: Session, owner: str) -> list[Ar
     return [message.arrays["values"] * float(GRID) for message in said]
 
 
-def expected(plan: IntermediatePlan, session: Session, owner: str, people: People) -> list[Array]:
+def expected(
+    plan: IntermediatePlan, session: Session, owner: str, people: People, *, sees: Sequence[str] = ()
+) -> list[Array]:
     """What an owner would have sent, noise aside, if these were its rows and everybody else had sent what they did.
 
-    With other passive parties between, their scores are taken as they were sent.
+    `sees` is whose eyes it is followed with, nobody's for all of them together. Scores go to the active party alone: of
+    those that a passive party neither sent nor received it knows what these people would have made them, noise aside.
     """
     features, targets = _in_order(plan, owner, people)
     party = alone(plan.group, owner, SeededRandomness(0))
     state = Descent(np.zeros(features.shape[1]), rate=plan.rate(owner))
     if owner == plan.active:
-        received = {passive: messages_of(plan, session, passive) for passive in plan.passive}
+        received = {
+            passive: messages_of(plan, session, passive)
+            if not sees or passive in sees
+            else expected(plan, session, passive, people)
+            for passive in plan.passive
+        }
     else:
         received = {plan.active: messages_of(plan, session, plan.active)}
     sent = []
