@@ -22,6 +22,7 @@ from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegresso
 from colonnade.learn.networks.network import Network
 from colonnade.learn.networks.network_file import NetworkFile, network_file, weights_path
 from colonnade.learn.people import People
+from colonnade.learn.scoring import Stored
 
 PLAIN = {"regime": "paper", "mechanism": "none", "embedding": 4, "batch": 20, "delta": 1e-5, "epochs": 1}
 torch.set_num_threads(1)
@@ -57,6 +58,11 @@ def test_the_other_kind_of_network_is_told_and_so_is_a_part(tmp_path: Path) -> N
     with pytest.raises(ModelError, match="holds a NeuralClassifier, not a NeuralRegressor"):
         NeuralRegressor.load(tmp_path / "model.json")
     model.save_parts(tmp_path)
+    own = tmp_path / "a party's own folder"
+    own.mkdir()
+    network_file(model, party="p1").save(own / "model.json")
+    with pytest.raises(ModelError, match="p1's part of a model, and a part alone scores nobody"):
+        Stored.load(own)
     with pytest.raises(ModelError, match="p1's part of a network"):
         NeuralClassifier.load(tmp_path / "parties" / "p1.model.json")
     with pytest.raises(ModelError, match=r"end in \.json"):

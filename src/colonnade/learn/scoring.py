@@ -62,18 +62,17 @@ class Stored:
         folder = path if path.is_dir() else path.parent
         own = folder / PARTIES
         people = {file.name.removesuffix(f".{PEOPLE}"): People.load(file) for file in own.glob(f"*.{PEOPLE}")}
-        if path.is_file():
-            found = load_model(path)
+        file = path if path.is_file() else folder / MODEL
+        if file.is_file():
+            found = load_model(file)
             if found.party is not None:
                 raise ModelError(
-                    f"{path} is {found.party}'s part of a model, and a part alone scores nobody. Give the folder of "
-                    "the run."
+                    f"{file} is {found.party}'s part of a model, and a part alone scores nobody. Give the folder of "
+                    "a run in one process, which has all of them."
                 )
             return cls(found, {}, people)
-        if (folder / MODEL).is_file():
-            return cls(load_model(folder / MODEL), {}, people)
         parts = {
-            file.name.removesuffix(f".{MODEL}"): load_model(file) for file in sorted(own.glob(f"*.{MODEL}"))
+            part.name.removesuffix(f".{MODEL}"): load_model(part) for part in sorted(own.glob(f"*.{MODEL}"))
         }
         if not parts:
             raise ModelError(f"{path} holds no model. Give the folder of a finished run, or its {MODEL}.")
