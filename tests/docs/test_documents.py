@@ -74,6 +74,8 @@ NOT_RUN = (
 )
 # Commands that are run in a shorter form, or on the folder of the stage that they are about.
 RUN_AS = {
+    "colonnade plan job.toml --rows 50000": "colonnade plan job.toml --rows 50000 --methods none",
+    "colonnade plan demo-run/job.toml --rows 455": "colonnade plan demo-run/job.toml --rows 455 --methods none",
     "colonnade compare demo-run/job.toml --epsilons 0.1,1,10 --seeds 5": "colonnade compare demo-run/job.toml "
     "--epsilons 1 --seeds 1 --methods moments,central",
     "colonnade compare job.toml --epsilons 0.1,1,10": "colonnade compare public/job.toml --epsilons 0.1,1,10 "

@@ -23,7 +23,7 @@ def test_links_of_the_repository_become_links_of_the_site() -> None:
         "[a](../schema.md#the-file) [b](../proofs/README.md) [c](../source/tests/docs/fences.py.md) "
         "[d](#here) [e](https://x.org)"
     )
-    deeper = reading.relinked("[g](../../examples/README.md)", "docs/how-to/x.md", "how-to/x.md")
+    deeper = reading.relinked("[g](../../examples/README.md)", "docs/how-to/choose-epsilon.md", "how-to/x.md")
     assert deeper == "[g](../source/examples/index.md)"
     assert reading.relinked("[h](../README.md)", "docs/index.md", "index.md") == "[h](project/readme.md)"
 
