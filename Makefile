@@ -1,6 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
-BENCHMARKS := field_kernels moments noise gram functional paillier encrypted intermediate embeddings psi masks accounting
+BENCHMARKS := field_kernels moments noise gram functional paillier encrypted intermediate embeddings psi masks accounting plan engine
 
 .PHONY: demo demo-federation docs test coverage check format bench reproduce clean
 
@@ -13,7 +13,9 @@ demo-federation: .venv/ready
 
 # The site, with strict links, then its spelling; open build/site/index.html.
 docs: .venv/ready
-	$(BIN)/mkdocs build --quiet --strict --site-dir build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir build/site
+	$(BIN)/python docs/site/check.py build/site
+	$(BIN)/codespell .
 
 test: .venv/ready
 	$(BIN)/pytest -n 2 -m "not slow"
