@@ -165,7 +165,7 @@ def test_a_demonstration_without_privacy_is_refused(
 @pytest.mark.parametrize(
     ("arguments", "pieces"),
     [
-        (["trian"], ("'trian'", "Did you mean 'train'?", "See `colonnade --help`")),
+        (["trian"], ("'trian'", "Did you mean 'train'? See `colonnade --help`")),
         (["train"], ("'JOB'", "colonnade train --help")),
         (["train", "job.toml", "--outptu", "x"], ("--outptu", "--output")),
         (["demo", "--epsilon", "much"], ("--epsilon", "number")),

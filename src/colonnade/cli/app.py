@@ -116,7 +116,8 @@ def run(arguments: list[str] | None = None) -> int:
             typer.echo(error.format_message())
             return DONE
         path = error.ctx.command_path if error.ctx is not None else "colonnade"
-        message = f"{error.format_message().rstrip('.')}. See `{path} --help`."
+        said = error.format_message().rstrip(".")
+        message = f"{said}{'' if said.endswith('?') else '.'} See `{path} --help`."
         return _report("UsageError", message, int(error.exit_code), as_json, number=explain.USAGE)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(as_json)
