@@ -52,6 +52,14 @@ def test_a_plan_can_count_rows_if_it_is_asked_to(
     assert plan(project, "--rows", "0") == INPUT
 
 
+def test_a_plan_says_if_it_leaves_out_matching_ids(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for options, said in (((), True), (("--held", "bank=150"), False)):
+        assert plan(project, "--rows", "100", "--no-simulation", *options) == 0
+        assert ("say with --held" in " ".join(capsys.readouterr().out.split())) is said
+
+
 def test_budgets_are_asked_with_what_the_ledger_holds_and_not_written(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

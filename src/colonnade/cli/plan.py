@@ -108,7 +108,7 @@ def plan(
             effort=effort,
             advance=advance,
         )
-    facts = _facts(agreed, schemas, planned, choice, line=line, here=here, there=there)
+    facts = _facts(agreed, schemas, planned, choice, people=people, line=line, here=here, there=there)
     if as_json:
         say_json(facts)
         return
@@ -233,6 +233,7 @@ def _facts(
     plan: Plan,
     choice: Choice,
     *,
+    people: Mapping[str, int],
     line: Line,
     here: Machine,
     there: Machine | None,
@@ -250,6 +251,8 @@ def _facts(
         "task": job.task,
         "method": job.method,
         "rows": plan.rows,
+        "alignment": job.alignment,
+        "people": dict(people),
         "features": features,
         "epsilon": job.epsilon,
         "delta": plan.delta,

@@ -116,6 +116,13 @@ def _notes(facts: dict[str, Any]) -> list[str]:
     if noises:
         found.append(f"Noise, standard deviation. {'; '.join(noises)}.")
     found += [f"ε of {item['method']}: {_observers(item)}." for item in methods if item["guarantees"]]
+    if any(each["unit"].startswith("columns:") for item in methods for each in item["guarantees"]):
+        found.append("ε about all of a party's columns (columns:NAME) is stated: no budget is kept for it.")
+    if facts["alignment"] == "auto" and set(facts["people"].values()) == {facts["rows"]}:
+        found.append(
+            "Everybody is taken to hold the same people in the same order. If not, ids are matched, which sends more "
+            "and takes longer: say with --held how many people each party holds."
+        )
     where = "this machine" if facts["machine"] == facts["rehearsed_on"] else "the stated machine"
     lines = (
         "all parties in one process"
