@@ -137,7 +137,7 @@ def audit_picture(findings: Sequence[Facts]) -> Markup:
     """
     if not findings:
         return Markup("")
-    width, row, left, right = 640.0, 40.0, 8.0, 70.0
+    width, row, left, right = 400.0, 40.0, 8.0, 8.0
     scale = _scale(findings)
     room = width - left - right
     drawn = []
