@@ -208,13 +208,14 @@ def test_a_page_for_a_place_that_cannot_be_written_is_refused(
 def test_facts_hold_no_row_and_the_record_of_a_failure_no_reason_about_data(
     project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from colonnade.errors import DataError
+    from colonnade.errors import BadValues
 
     async def unreadable(party: Party, *_: object, **__: object) -> None:
-        raise DataError(f"party {party.name!r}, column 'age': 17 values are missing.")
+        raise BadValues(f"party {party.name!r}, column 'age': 17 values are missing.")
 
     monkeypatch.setattr("colonnade.protocols.noisy_moments.share", unreadable)
     assert train(project, "--output", "half") == INPUT
     assert "17 values" in capsys.readouterr().err, "at the keyboard of its own operator"
     text = project.path("half/failed.json").read_text()
-    assert "17" not in json.loads(text)["stopped"]["reason"] and "DataError" in text
+    stopped = json.loads(text)["stopped"]
+    assert "17" not in stopped["reason"] and stopped["kind"] == "DataError" and "BadValues" not in text

@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from colonnade.cli.screen import plain
+from colonnade.errors import ColonnadeError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +49,7 @@ def failure_facts(job: Job, federation: Federation, error: BaseException, *, run
         "stopped": {
             "party": None if stopped is None else stopped.party,
             "reached": {} if stopped is None else dict(stopped.reached),
-            "kind": "Interrupted" if interrupted else type(reason).__name__,
+            "kind": "Interrupted" if interrupted else _kind(reason),
             "reason": "it was interrupted" if interrupted else reason_for_peers(reason),
         },
         "charged": {
@@ -57,6 +58,13 @@ def failure_facts(job: Job, federation: Federation, error: BaseException, *, run
         },
         "ledgers": {party: _budgets(ledger_facts(federation.ledgers[party])) for party in charges},
     }
+
+
+def _kind(error: BaseException) -> str:
+    """The class of an error that peers may read, the family alone of one about a party's own affairs."""
+    if isinstance(error, ColonnadeError) and not error.for_peers:
+        return error.family
+    return type(error).__name__
 
 
 def keep_failure(folder: Folder, facts: dict[str, Any]) -> Path | None:
