@@ -467,6 +467,9 @@ def test_a_source_is_told_by_what_a_party_file_says() -> None:
     for value, part in [
         (3, "name a file"),
         ("", "name a file"),
+        (f"postgresql://r:{SECRET}@h/d", "name a file, or write"),
+        (f"postgresql://h/d?password={SECRET}", "name a file, or write"),
+        ([f"postgresql://r:a/@b:{SECRET}@h/d"], "found .'postgresql://r:…@h/d'"),
         ({"sql": "select 1"}, "data.database: this field is missing|database: this field is missing"),
         ({"sql": " ; ", "database": "b.duckdb"}, "the query is empty"),
         ({"sql": "select 1", "database": "mysql://h/d"}, "not known. Write a path"),

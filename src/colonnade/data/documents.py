@@ -40,8 +40,8 @@ _ASSIGNMENT = re.compile(rf"^\s*({_DOTTED})\s*=")
 _TOML_PLACE = re.compile(
     r"^(?P<what>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)$", re.DOTALL
 )
-# A value may be an address with a password in it, although such an address is refused.
-_PASSWORD = re.compile(r"(?<=:)(?!//)[^:/@\s]*(?=@)|(?<=password=)[^&\s'\"]*")
+# A value may be an address with a password in it, although such an address is refused; a password may hold : / and @.
+_PASSWORD = re.compile(r"(?<=:)(?!//)[^\s'\"]*(?=@)|(?<=password=)[^&\s'\"]*")
 _LONGEST_SHOWN = 120
 _WORDS = {
     float: "a number",

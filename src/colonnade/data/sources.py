@@ -143,7 +143,8 @@ def source_from_data(
     >>> source_from_data({"sql": "select 1", "database": "sqlite:bank.db"}, Path(""))
     SQLiteSource(sql='select 1', path=PosixPath('bank.db'))
     """
-    if isinstance(value, str) and value:
+    # An address instead of a path would be quoted as the name of a missing file, its password with it.
+    if isinstance(value, str) and value and "://" not in value:
         return FileSource(folder / value)
     if not isinstance(value, Mapping):
         raise WrongType(
