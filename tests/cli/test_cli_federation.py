@@ -90,6 +90,7 @@ def test_only_parties_are_approved_and_each_name_once(
         for kind, name, described in (
             ("admin", "mallory@example.org", {"type": "admin", "role": "lead"}),
             ("party", "bank", {"type": "client"}),
+            ("double", "localhost", {"type": "client"}),
         )
     }
     told = refusal(capsys, "federation", "approve", tmp_path, requests["admin"])
@@ -97,3 +98,5 @@ def test_only_parties_are_approved_and_each_name_once(
     assert "only whoever made" in refusal(capsys, "federation", "approve", tmp_path, requests["party"])
     (tmp_path / "root" / "approved.json").write_text('{"bank": "another key"}')
     assert "could then be two" in refusal(capsys, "federation", "approve", tmp_path, requests["party"])
+    made.save(tmp_path / "invitation.json")
+    assert "which is the server's" in refusal(capsys, "federation", "approve", tmp_path, requests["double"])

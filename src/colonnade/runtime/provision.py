@@ -174,6 +174,13 @@ def approve_party(folder: Path, request: Path, signed: Path, *, key: str) -> Ask
             f"{request} asks for a certificate in the name of {asked.name!r} as {asked.kind!r}, and only parties are "
             "approved here. Nothing was issued; find out who sent it."
         )
+    invitation = folder / INVITATION
+    if invitation.exists() and asked.name.lower() == Invitation.load(invitation).host.lower():
+        # Members know each other by name alone, whatever kind of member a certificate is for.
+        raise KitError(
+            f"{request} asks for a certificate in the name of {asked.name!r}, which is the server's, and would be "
+            "taken for it. Nothing was issued; find out who sent it."
+        )
     if key and key != asked.key:
         raise KitError(
             f"{request}: the key in it is not the one whose fingerprint you were told, so somebody exchanged the "
