@@ -66,7 +66,7 @@ NOT_RUN = (
     ),
     (r"pip install", "sets an environment up, which takes the network"),
     (r"colonnade attack ", "half a minute of exponentiations: tests/cli/test_cli_attack.py"),
-    (r"colonnade (federation|party|job|doctor) ", "needs several machines: tests/cli/test_cli_federation.py"),
+    (r"colonnade (federation|party|job|doctor bank/kit) ?", "needs several machines: tests/cli/test_cli_federation.py"),
 )
 # Commands that are run in a shorter form, or on the folder of the stage that they are about.
 RUN_AS = {

@@ -88,6 +88,8 @@ def test_every_part_holds_its_partys_network_alone_and_the_label_holders_the_las
         parts["p1"].read(np.zeros((1, 4)))
     rows = model.frame_.features(rows_of(20, seed=3)[0])
     assert np.array_equal(Network.joined(parts).scores(rows), model.network_.scores(rows))
+    with pytest.raises(ModelError, match="a party's part is missing"):
+        Network.joined({"p0": parts["p0"]})
 
 
 def test_a_label_holder_without_columns_has_the_last_layer_alone(tmp_path: Path) -> None:

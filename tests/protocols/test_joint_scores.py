@@ -59,7 +59,7 @@ def test_people_who_were_trained_on_are_refused_without_noise_and_nothing_of_the
     tables = tables_for(15)
     with pytest.raises(PrivacyError, match="2 of the 15 people to score were trained on") as refused:
         scored(tables, EXACT, trained=("3", "7", "99"))
-    assert "give epsilon" in str(refused.value)
+    assert "--epsilon" in str(refused.value)
 
 
 def test_with_epsilon_the_scores_are_noisy_accounted_for_and_charged():

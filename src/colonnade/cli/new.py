@@ -182,7 +182,7 @@ dataset = "{name} people"   # budgets are per data set: name it after the people
 ledger = "{name}.ledger"    # made on first use; keep it on a local disk
 # public = true           # only if anybody may have this data: then accuracy may be measured on it
 
-[[budget]]                # the most that each observer may ever learn from this data set
+[[budget]]                # the most that each observer may ever learn about one record of this data set
 epsilon = {4 * epsilon:g}
 delta = 1e-6
 """

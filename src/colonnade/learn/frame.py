@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
+from colonnade.errors import ModelError
 from colonnade.learn.columns import Rows, column_names, feature_names, feature_rows
 
 
@@ -31,6 +33,20 @@ class Frame:
     def __post_init__(self) -> None:
         declared = sum(encoder.attributes for _, encoder in self.encoders)
         object.__setattr__(self, "attributes", self.attributes or declared)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Frame], label: LabelBlock) -> Frame:
+        """Parts of one frame beside each other again; refused where one of them is not here."""
+        encoders = tuple(pair for part in parts for pair in part.encoders)
+        attributes = parts[0].attributes
+        here = sum(encoder.attributes for _, encoder in encoders)
+        if here < attributes:
+            raise ModelError(
+                f"the model reads {attributes} columns, but the parts found here, of "
+                f"{', '.join(party for party, _ in encoders)}, read {here} of them: a party's part is missing. "
+                "Give the whole folder of the run."
+            )
+        return cls(encoders, label, attributes)
 
     @property
     def columns(self) -> int:

@@ -197,14 +197,9 @@ def _read(model: Saved, scores: Array) -> tuple[Array, tuple[str, ...] | None]:
 def _joined(parts: Mapping[str, Saved]) -> ModelFile:
     """The parts beside each other: only for public data, in one process."""
     files = [part for part in parts.values() if isinstance(part, ModelFile)]
-    frame = Frame(
-        tuple(pair for part in files for pair in part.frame.encoders),
-        files[0].frame.label,
-        files[0].frame.attributes,
-    )
     return replace(
         files[0],
-        frame=frame,
+        frame=Frame.joined([part.frame for part in files], files[0].frame.label),
         weights=np.concatenate([part.weights for part in files], axis=1),
         offsets=np.sum([part.offsets for part in files], axis=0),
         party=None,

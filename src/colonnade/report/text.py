@@ -220,7 +220,7 @@ def budget_lines(ledgers: Iterable[Facts]) -> list[str]:
     rows, bare = [], []
     for ledger in ledgers:
         if not ledger["totals"]:
-            bare.append(f"  {ledger['party']}: nothing was charged yet.")
+            bare.append(f"  {ledger['party']}: no account has been charged yet.")
         for total in ledger["totals"]:
             rows.append(
                 (

@@ -89,7 +89,7 @@ class Network:
             raise PlanError(
                 "which people the model was trained on is not known here, and exact scores of them would show more "
                 "than was promised. Nothing was run. Score with the estimator that was fitted or the folder of the "
-                "run, or give epsilon for noisy scores that are charged."
+                "run, or give an ε (--epsilon) for noisy scores that are charged."
             )
         missing = [party for party, _ in self.frame.encoders if party not in people.tables]
         if missing or self.design.receiver not in people.tables:
@@ -134,11 +134,7 @@ class Network:
         label = next((part.frame.label for part in every if part.fusion is not None), every[0].frame.label)
         return cls(
             every[0].design,
-            Frame(
-                tuple(pair for part in every for pair in part.frame.encoders),
-                label,
-                every[0].frame.attributes,
-            ),
+            Frame.joined([part.frame for part in every], label),
             {name: local for part in every for name, local in part.locals.items()},
             next((part.fusion for part in every if part.fusion is not None), None),
         )
