@@ -66,10 +66,14 @@ NOT_RUN = (
     ),
     (r"pip install", "sets an environment up, which takes the network"),
     (r"colonnade attack ", "half a minute of exponentiations: tests/cli/test_cli_attack.py"),
-    (r"colonnade (federation|party|job|doctor bank/kit) ?", "needs several machines: tests/cli/test_cli_federation.py"),
+    (
+        r"colonnade (federation|party|job|doctor bank/kit) ?",
+        "needs several machines: tests/cli/test_cli_federation.py",
+    ),
 )
 # Commands that are run in a shorter form, or on the folder of the stage that they are about.
 RUN_AS = {
+    "colonnade audit runs/first": "colonnade audit runs/first --runs 10",
     "colonnade plan job.toml --rows 50000": "colonnade plan job.toml --rows 50000 --methods none",
     "colonnade plan demo-run/job.toml --rows 455": "colonnade plan demo-run/job.toml --rows 455 --methods none",
     "colonnade compare demo-run/job.toml --epsilons 0.1,1,10 --seeds 5": "colonnade compare demo-run/job.toml "

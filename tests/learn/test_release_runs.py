@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from colonnade import Federation, LogisticRegression, MomentRelease, Schema, Table
 from colonnade.data.own_maps import OwnMap
 from colonnade.errors import FieldTooSmall, PlanError
-from colonnade.learn.planning import map_warnings, price
+from colonnade.learn.planning import map_warnings
 from colonnade.protocols import limits
 from colonnade.protocols.moments_plan import MomentsPlan, plan_moments
 from colonnade.runtime.group import Group
@@ -91,12 +91,6 @@ def test_shares_of_the_norm_add_up_to_one_whatever_is_mapped(name: str) -> None:
     assert sum((Fraction(cap.cap_squared or 0) for cap in plan.quantizers.values()), Fraction()) == 1
     assert plan.widths["eye"] == {"relu": 24, "low": 24, "fourier": 24, "gradients": 32, "ball": 16}[name]
     assert plan.attributes == {"relu": 17, "low": 17, "fourier": 17, "gradients": 5, "ball": 4}[name]
-
-
-def test_a_mapped_plan_has_a_price() -> None:
-    found = price(plan_of(MAPS["gradients"], rows=100))
-    assert found.bytes_sent > 0
-    assert found.held == 8 * 100 * 17
 
 
 def test_a_plan_warns_where_random_features_cost_more_than_they_bring() -> None:

@@ -313,5 +313,6 @@ def _refuse_trained(
     if found:
         raise TrainedOn(
             f"{party.name}: {found} of the {plan.rows} people to score were trained on, and exact scores would show "
-            "more of them than was promised. Leave them out, or give an ε (--epsilon): scores then carry noise and are charged."
+            "more of them than was promised. Leave them out, or give an ε (--epsilon): scores then carry noise and are "
+            "charged."
         )

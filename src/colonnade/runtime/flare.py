@@ -184,9 +184,13 @@ class FlareChannel:
         """Note that a peer cannot be reached, and who else cannot: whoever relays may be the one that is gone."""
         others = [other for other in self._addresses if other != peer and not self._mailbox.ended(other)]
         codes = await asyncio.gather(*(self._ask(other, _ROOM, {}, None, _PING_SECONDS) for other in others))
-        silent = [other for other, code in zip(others, codes, strict=True) if code != ReturnCode.OK]
-        silent += [
-            other for other in self._addresses if other != peer and self._mailbox.fell(other) is not None
+        answered = {other for other, code in zip(others, codes, strict=True) if code == ReturnCode.OK}
+        # While these were asked, another task may have found that one of them is gone.
+        silent = [
+            other
+            for other in self._addresses
+            if other != peer
+            and (self._mailbox.fell(other) is not None or (other in others and other not in answered))
         ]
         more = f", nor did {' and '.join(silent)} answer" if silent else ""
         self._mailbox.end(peer, f"its process cannot be reached any more{more}")
