@@ -117,4 +117,4 @@ def test_between_machines_every_owner_keeps_its_own_weights(tmp_path):
     kept = program.keep(job, run.result("b"), "b", tmp_path)
     assert kept["features"] == ["b0", "b1", "b2"] and kept["weights"] == run.result("b").weights.tolist()
     assert program.keep(job, run.result("server"), "server", tmp_path) == {}
-    assert not program.resumable and program.session is encrypted_session
+    assert program.resumable and program.session is encrypted_session

@@ -254,6 +254,31 @@ def test_a_split_model_goes_on_where_it_stopped_and_is_charged_once(
     assert "no record of a run that stopped" in again["bank"]["reason"]
 
 
+@pytest.mark.parametrize(
+    ("method", "options", "step"),
+    [
+        ("encrypted", "epochs = 1", "batch 0 asked"),
+        ("network", "embedding = 2, epochs = 2", "sum 0"),
+        ("network", "embedding = 2, epochs = 2", "finished"),
+    ],
+)
+def test_every_protocol_of_many_steps_goes_on_with_coins_of_its_own(
+    kits: dict[str, Kit], tmp_path: Path, method: str, options: str, step: str
+) -> None:
+    for kit in kits.values():
+        kit.tell_site({key: value for key, value in kit.site().items() if key != "noise_seed"})
+    for party in PARTIES:
+        accepted = policy_text(party, methods=f'["{method}"]', epsilon=99.0)
+        (tmp_path / f"{party}.policy.toml").write_text(accepted)
+    texts = dict.fromkeys(MEMBERS, job_text(f'method = "{method}"\noptions = {{{options}}}', epsilon=2.0))
+    stopped = run_job(kits, texts=texts, relay=breaking(step))
+    assert {outcome["state"] for outcome in stopped.values()} == {"failed"}
+    ended = run_job(kits, texts=texts, job_id="j2", resumes="j1")
+    assert {name: outcome.get("reason", "") for name, outcome in ended.items()} == dict.fromkeys(MEMBERS, "")
+    for party in PARTIES:
+        assert charges(tmp_path, party) == 1 and ended[party]["reproducible"] is False
+
+
 def test_a_short_run_is_not_resumed(kits: dict[str, Kit], tmp_path: Path) -> None:
     reasons = failed(run_job(kits, resumes="j0"), tmp_path)
     assert "too short to resume" in reasons["bank"]

@@ -169,7 +169,7 @@ PROGRAMS: Mapping[str, Installed] = {
     "moments": Installed(moments_session, _keep_moments, resumable=False),
     "slr": Installed(gradient_session, _keep_weights, resumable=True),
     "intermediate": Installed(intermediate_session, _keep_part, resumable=True),
-    "encrypted": Installed(encrypted_session, _keep_own_weights, resumable=False),
+    "encrypted": Installed(encrypted_session, _keep_own_weights, resumable=True),
     "functional": Installed(functional_session, _keep_objective, resumable=False),
     "spca": Installed(moments_session, _keep_moments, resumable=False),
     "local": Installed(local_session, _keep_perturbed, resumable=False),
@@ -185,7 +185,7 @@ def program_of(job: Job) -> Installed:
     'moments_session'
     """
     if job.method == NETWORK:
-        return Installed(_network_session(job), _keep_network, resumable=False)
+        return Installed(_network_session(job), _keep_network, resumable=True)
     if job.method not in PROGRAMS:
         raise JobError(
             f"{job.path}, method: {job.method!r} does not run between machines; {', '.join((*PROGRAMS, NETWORK))} do. "
