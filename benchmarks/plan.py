@@ -1,4 +1,4 @@
-"""What a plan foretells against what a run then takes: bytes, rounds and seconds of seven jobs.
+"""What a plan foretells against what a run then takes: bytes, rounds and seconds of eight jobs.
 
 Each job is forecast as `colonnade plan` does it, but from scenes only: no whole run is rehearsed, so that whatever is
 compared was inferred from shorter runs on invented people. Then the job is run on other rows.
@@ -64,7 +64,7 @@ SHAPES = (
     Shape("slr, three parties", "slr", 15_000, (6, 6, 6)),
     Shape("intermediate, batches", "intermediate", 60_000, (10, 30), options={"epochs": 8, "batch": 4000}),
     Shape("encrypted, two parties", "encrypted", 2048, (5, 5), options={"epochs": 2}),
-    Shape("network, two parties", "network", 8000, (8, 8)),
+    Shape("network, two parties", "network", 20_000, (8, 8)),
     Shape("one-shot, ids to match", "one-shot", 3000, (4, 4), alone=1000),
 )
 

@@ -55,7 +55,7 @@ def test_blocks_that_are_left_out_are_counted(method: str, monkeypatch: pytest.M
         monkeypatch.setattr(f"colonnade.protocols.{module}.block_rows", lambda columns: 64)
     made = tables([2, 2, 2], 700)
     asked, plan, federation = planned(method, made, 700, options={})
-    assert [scene.plan.rows for scene in scenes(plan)] == [60 + 64, 60 + 3 * 64]
+    assert [scene.plan.rows for scene in scenes(plan)] == [60 + 2 * 64, 60 + 6 * 64]
     cost, outcome = foretold(method, asked, plan, made), ran(method, asked, federation)
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)

@@ -148,8 +148,9 @@ def _intermediate(plan: IntermediatePlan) -> tuple[Scene, ...]:
         return kept(plan, replace(plan, epochs=epochs, rows=rows, batch=rows if whole else plan.batch))
 
     cells = sum(encoder.width for encoder in plan.clipped.encoders.values())
-    rows = _rows(plan.rows, cells) if whole else Axis(plan.rows // plan.batch, 1, 4)
-    return product([Axis(plan.epochs, 1, 3), rows], at)
+    rows = _rows(plan.rows, cells) if whole else Axis(plan.rows // plan.batch, 2, 8)
+    # Epochs are short here: two lines through few of them would magnify whatever disturbs the clock.
+    return product([Axis(plan.epochs, 2, 10), rows], at)
 
 
 @scenes.register
@@ -189,12 +190,12 @@ def _embeddings(plan: EmbeddingsPlan) -> tuple[Scene, ...]:
         return kept(plan, replace(plan, epochs=epochs, rows=rows, held_out=tested))
 
     epochs = Axis(plan.epochs, 1, 2) if plan.learns_locally else Axis(plan.epochs, plan.epochs, plan.epochs)
-    return product([epochs, Axis(plan.train_rows // batch, 1, 4), Axis(plan.held_out // batch, 0, 1)], at)
+    return product([epochs, Axis(plan.train_rows // batch, 8, 32), Axis(plan.held_out // batch, 0, 1)], at)
 
 
 def _in_blocks(plan: Plan, block: int, at: Callable[[int], P]) -> tuple[Scene, ...]:
     blocks, rest = divmod(plan.rows, block)
-    return product([Axis(blocks, 1, 3)], lambda count: at(count * block + rest))
+    return product([Axis(blocks, 2, 6)], lambda count: at(count * block + rest))
 
 
 def _rows(rows: int, cells: int) -> Axis:
