@@ -19,8 +19,6 @@ from colonnade.learn.policy import Policy
 ROOT = Path(__file__).parents[2]
 EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.py"))}
 MOST_LINES = 99
-# It starts FLARE's processes, which take half a minute to know each other, and minutes on a busy machine.
-SLOW = ("federation_on_one_machine",)
 
 
 def printed(name: str, folder: Path) -> str:
@@ -45,9 +43,7 @@ def openings(text: str) -> list[str]:
     return sorted(lines)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in EXAMPLES]
-)
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_prints_lines_like_those_that_the_index_shows(name, tmp_path):
     assert openings(printed(name, tmp_path)) == openings(shown(name))
 
