@@ -52,7 +52,7 @@ GiB of memory at every party; 32768 columns is the most. Declare fewer of them, 
     if columns > MOST_COLUMNS:
         limit = f"{MOST_COLUMNS} columns is the most"
     elif held is not None and need > held:
-        limit = f"this machine has {held / 2**30:.0f} GiB"
+        limit = "a machine that takes part has less"
     else:
         return
     raise TooMuchMemory(
