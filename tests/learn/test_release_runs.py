@@ -146,7 +146,11 @@ def test_more_rows_than_any_grid_holds_are_answered_with_how_many_fit() -> None:
 def test_more_columns_than_memory_holds_say_how_much_they_would_take(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = 'kind = "random-relu"\nfeatures = 16384\nseed = 7'
     monkeypatch.setattr(limits, "physical_memory", lambda: 2**33)
-    refused(lambda: plan_of(wide), PlanError, r"16388 columns, which takes 16 .* a machine that takes part has less")
+    refused(
+        lambda: plan_of(wide),
+        PlanError,
+        r"16388 columns, which takes 16 .* a machine that takes part has less",
+    )
     monkeypatch.setattr(limits, "physical_memory", lambda: None)
     limits.check_memory(limits.MOST_COLUMNS)
     refused(
