@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from colonnade.cli.options import PARTY_FILES
 from colonnade.cli.screen import progress, say, say_json
 
 EXAMPLE = """
@@ -21,9 +22,7 @@ shown unless a party's file pads them with shown_ids.
 
 def align(
     job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML)."),
-    party: list[Path] = typer.Option(
-        [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
-    ),
+    party: list[Path] = PARTY_FILES,
     as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
 ) -> None:
     """Find the people that all parties of a job have in common, by private set intersection."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.folders import new_folder, uninterrupted
+from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.screen import Advance, plain, progress, say, say_json, width
 from colonnade.errors import InputError, OnlyForPublicData, PlanError
 
@@ -57,9 +58,7 @@ def attack(
     key_bits: int = typer.Option(
         2048, "--key-bits", metavar="N", help="The length of the keys: 2048 or 3072."
     ),
-    party: list[Path] = typer.Option(
-        [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
-    ),
+    party: list[Path] = PARTY_FILES,
     output: Path | None = typer.Option(
         None,
         "--output",
@@ -67,7 +66,7 @@ def attack(
         metavar="FOLDER",
         help="A new folder for facts and picture; attacks/NAME-OF-JOB if left out.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Attack encrypted gradients on data declared public: what an undefended protocol shows, and what noise leaves."""
     from colonnade.attacks.campaign import Campaign

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.folders import new_folder, uninterrupted
+from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.run_folders import RunFolder, find_run, is_run, readable
 from colonnade.cli.screen import plain, progress, say, say_json, width
 from colonnade.errors import InputError, ModelError, OnlyForPublicData, PrivacyError
@@ -62,9 +63,7 @@ def audit(
     public: bool = typer.Option(
         False, "--public", help="Put the canaries among the parties' own people, if all are declared public."
     ),
-    party: list[Path] = typer.Option(
-        [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
-    ),
+    party: list[Path] = PARTY_FILES,
     output: Path | None = typer.Option(
         None,
         "--output",
@@ -72,7 +71,7 @@ def audit(
         metavar="FOLDER",
         help="A new folder for facts and picture; audits/NAME-OF-JOB if left out. Not for a run.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Audit ε: run a method's protocol on made-up people and show how much of its proved ε observers can use."""
     if runs is not None and runs < 8:

@@ -12,6 +12,7 @@ import typer
 from colonnade.cli.completing import complete_methods
 from colonnade.cli.failures import now
 from colonnade.cli.folders import new_folder, uninterrupted
+from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.run_folders import RUNS
 from colonnade.cli.screen import Advance, plain, progress, say, say_json, width
 from colonnade.errors import InputError, PrivacyError
@@ -57,9 +58,7 @@ def compare(
     charge: bool = typer.Option(
         False, "--charge", help="On private data: charge the ledgers for everything that is run."
     ),
-    party: list[Path] = typer.Option(
-        [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
-    ),
+    party: list[Path] = PARTY_FILES,
     output: Path | None = typer.Option(
         None,
         "--output",
@@ -67,7 +66,7 @@ def compare(
         metavar="FOLDER",
         help="A new folder for table and picture; runs/NAME-OF-JOB-comparison if left out.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Compare every method that can do a job's task: score against ε, what each promises, and what it costs."""
     from colonnade.learn.comparing import checked_epsilons

@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from colonnade.cli.folders import new_folder
+from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import InputError
 
@@ -29,7 +30,7 @@ def demo(
         help="A new folder for the demonstration's files; demo-run if left out.",
     ),
     epsilon: float = typer.Option(1.0, "--epsilon", metavar="ε", help="The ε of the release."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Train on public breast cancer data split between a clinic and a laboratory, and show what it cost."""
     if not (math.isfinite(epsilon) and epsilon > 0):

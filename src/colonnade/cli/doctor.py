@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.findings import Finding
+from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import ColonnadeError, InputError
 
@@ -41,7 +42,7 @@ def doctor(
         metavar="[KIT|JOB]",
         help="A party's, the server's or an administrator's kit; or a job (TOML). Without it, this installation.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Say what is wrong with this installation, with a job's files or with a kit, and what to do about it."""
     findings = []

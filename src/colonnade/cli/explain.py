@@ -11,6 +11,7 @@ from pathlib import Path
 
 import typer
 
+from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import InputError
 
@@ -70,7 +71,7 @@ def explain(
     number: str | None = typer.Argument(
         None, metavar="[NUMBER]", help="The number of an error, such as E313.", autocompletion=_completed
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Say what is behind the number of an error, what usually causes it, and what to do; without one, list all."""
     known = sections()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from colonnade.cli.options import AS_JSON
 from colonnade.cli.run_folders import FACTS, read_run
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import CannotWrite, ModelError, NameTaken
@@ -39,7 +40,7 @@ def export(
     features: bool = typer.Option(
         False, "--features", help="A graph that takes encoded features, for columns that go through a map."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Write a released model as ONNX, its model card, or both."""
     if onnx is None and card is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from colonnade.cli.federation_demo import demo
+from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import InputError, KitError, NameTaken
 
@@ -49,7 +50,7 @@ def new(
     party: list[str] = typer.Option(
         [], "--party", "-p", metavar="NAME", help="For trying out: make this party's kit here too; repeat."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Make a federation: its root, the server's kit, the administrator's kit and an invitation for parties.
 
@@ -109,7 +110,7 @@ def join(
         "--fingerprint",
         help="The root's fingerprint, as it was told by another way than the invitation came by.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Join a federation: first with its invitation, then with the signed answer to the request that made.
 
@@ -150,7 +151,7 @@ def approve(
     fingerprint: str = typer.Option(
         "", "--fingerprint", help="The key's fingerprint, as the party told it by telephone."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Issue a party's certificate, as the holder of the federation's root. Ask the party whether it asked for one.
 

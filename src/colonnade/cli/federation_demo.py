@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import NameTaken, PeerTimeout, ProtocolError
 
@@ -36,7 +37,7 @@ def demo(
     output: Path = typer.Option(
         FOLDER, "--output", "-o", metavar="FOLDER", help="A new folder for everything."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Run three organisations and a server as separate processes, train two models, compare them with one process.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import InputError, LedgerError, LedgerMissing
 
@@ -71,7 +72,7 @@ def ledger(
     signer: str | None = typer.Option(
         None, "--signer", metavar="KEY", help="Accept an export only if this public key signed it."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Verify a party's ledger or its export, and show what has left the house and what is left of each budget."""
     from colonnade.cli.ledger_files import write_files

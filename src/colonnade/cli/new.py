@@ -12,6 +12,7 @@ import typer
 
 from colonnade.cli.completing import TASKS, complete_tasks
 from colonnade.cli.folders import new_folder
+from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import ColumnMissing, InputError
 
@@ -49,7 +50,7 @@ def new(
         "classification", "--task", "-t", help=f"One of {', '.join(TASKS)}.", autocompletion=complete_tasks
     ),
     epsilon: float = typer.Option(1.0, "--epsilon", "-e", help="What the server and readers may learn."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Write a job, and for every party its own file and a schema to fill in, with comments."""
     if task not in TASKS:

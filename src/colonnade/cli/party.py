@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import InputError, KitError, PartyMismatch
 
@@ -45,7 +46,7 @@ def start(
         metavar="PORT",
         help="Tell Prometheus, on this machine only, of jobs, steps, bytes, seconds.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Start a party or the server and keep it running until Ctrl-C.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.completing import complete_methods
+from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import InputError, JobError
 
@@ -50,9 +51,7 @@ def plan(
         metavar="PARTY=N",
         help="How many people a party holds, if more than those in common; repeat.",
     ),
-    party: list[Path] = typer.Option(
-        [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
-    ),
+    party: list[Path] = PARTY_FILES,
     methods: str | None = typer.Option(
         None,
         "--methods",
@@ -75,7 +74,7 @@ def plan(
     machine: Path | None = typer.Option(
         None, "--machine", metavar="FILE", help="Another machine: what --json printed there. Else this one."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take."""
     from colonnade.cli.plan_text import plan_text

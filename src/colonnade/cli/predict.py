@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.screen import progress, say, say_json
 from colonnade.errors import CannotWrite, ColumnMissing, InputError, NameTaken
 
@@ -44,9 +45,7 @@ def predict(
     id_column: str = typer.Option(
         "id", "--id", metavar="COLUMN", help="The column of --rows that names people."
     ),
-    party: list[Path] = typer.Option(
-        [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
-    ),
+    party: list[Path] = PARTY_FILES,
     epsilon: float | None = typer.Option(
         None, "--epsilon", "-e", metavar="ε", help="Noisy scores at this ε for each person, charged."
     ),
@@ -57,7 +56,7 @@ def predict(
         metavar="FILE",
         help="A new CSV file for all scores; some are shown without it.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Score people by a model: anywhere where its weights were released, or between the parties of a job."""
     from colonnade.learn.scoring import Stored, score_file

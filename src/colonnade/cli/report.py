@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from colonnade.cli.failures import charged_text, where_text
+from colonnade.cli.options import AS_JSON
 from colonnade.cli.run_folders import RunFolder, find_run, readable
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import CannotWrite, InputError, ModelDamaged, NameTaken
@@ -36,7 +37,7 @@ def report(
         metavar="FOLDER",
         help="A folder that `colonnade attack` or `colonnade compare` made on the same data, to show as well; repeat.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Make the page of a run again from its facts."""
     found = find_run(run)

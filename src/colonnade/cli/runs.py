@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from colonnade.cli.options import AS_JSON
 from colonnade.cli.run_folders import RUNS, RunFolder, is_run, read_run, runs_in
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import InputError
@@ -20,7 +21,7 @@ Example:
 
 def runs(
     folder: Path = typer.Argument(RUNS, metavar="[FOLDER]", help="The folder that runs were written into."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """List the runs in a folder: name, task, ε, rows, date and how they ended."""
     if not folder.is_dir():

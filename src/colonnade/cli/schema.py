@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import InputError, NameTaken
 
@@ -46,7 +47,7 @@ def schema(
     password_env: str | None = typer.Option(
         None, "--password-env", metavar="NAME", help="The environment variable with the database's password."
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Draft a schema from the names and types of columns, or say what a schema still lacks."""
     if (data is None) == (check is None):

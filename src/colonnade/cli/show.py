@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from colonnade.cli.failures import failure_text
+from colonnade.cli.options import AS_JSON
 from colonnade.cli.run_folders import find_run, readable
 from colonnade.cli.screen import say, say_json, width
 
@@ -21,7 +22,7 @@ Example (`colonnade demo` makes such a run):
 
 def show(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Show what a run learnt, what it cost, and what each observer could learn from it."""
     found = find_run(run)

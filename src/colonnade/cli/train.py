@@ -10,6 +10,7 @@ import typer
 
 from colonnade.cli.failures import charged_text, failure_facts, keep_failure, now
 from colonnade.cli.folders import Folder, new_folder, uninterrupted
+from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.screen import plain, progress, say, say_json, width
 from colonnade.errors import CannotWrite, ColonnadeError
 
@@ -38,9 +39,7 @@ def train(
     job: Path = typer.Argument(
         ..., metavar="JOB", help="The job file (TOML): parties, task, method, epsilon, delta."
     ),
-    party: list[Path] = typer.Option(
-        [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
-    ),
+    party: list[Path] = PARTY_FILES,
     output: Path | None = typer.Option(
         None,
         "--output",
@@ -48,7 +47,7 @@ def train(
         metavar="FOLDER",
         help="A new folder for release, report and facts; runs/NAME-OF-JOB if left out.",
     ),
-    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of text."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Train one private model on the columns of all parties of a job."""
     facts = train_job(job, party, output, quiet=as_json)

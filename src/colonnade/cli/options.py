@@ -1,0 +1,10 @@
+"""Options that several verbs share, so that they are called and explained alike everywhere."""
+
+from __future__ import annotations
+
+import typer
+
+AS_JSON: bool = typer.Option(False, "--json", help="Print one JSON object instead of text.")
+PARTY_FILES = typer.Option(
+    [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
+)
