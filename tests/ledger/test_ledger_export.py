@@ -142,7 +142,7 @@ def test_what_fits_is_admitted_and_a_little_more_is_not(charges: int) -> None:
     for entry in ledger.entries():
         known.read(entry)
     fits = room(known, Account("adult", "record", "server"))
-    spent = known.lost(Account("adult", "record", "server"))
+    spent = known.lost(Account("adult", "record", "server"), 1e-5)
 
     def after(epsilon: float) -> float:
         return spent.epsilon(1e-5, Gaussian(1.0, 1.0 / gaussian_mu(epsilon, 1e-5)))

@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from colonnade.errors import BudgetExceeded, LedgerAltered, LedgerError
-from colonnade.ledger.book import Book, accounts, events_of, left
-from colonnade.ledger.budget import Account
+from colonnade.ledger.book import Book, accounts, left
+from colonnade.ledger.bounds import bound
+from colonnade.ledger.budget import ANY, Account, Budget
 from colonnade.ledger.release import Receipt, Release
-from colonnade.privacy.events import Event
+from colonnade.privacy.observers import Coalition, parse_observer
 
 
 def admit(book: Book, release: Release, dataset: str) -> None:
     """Return if every account that the release adds to stays within every budget that governs it.
 
-    Those are the accounts that it names, and the known accounts of the data set whose observers take no
-    part and read what is published. Raises `BudgetExceeded` for the first that would not stay within, or
-    that the release names and that has no budget.
+    Those are the accounts that it names, and the known accounts of the data set that one of its lines bounds, or that
+    none does: these count ε = ∞. Raises `BudgetExceeded` for the first that would not stay within, or that the release
+    names and that has no budget.
 
     >>> from colonnade.ledger.release import Line
     >>> from colonnade.privacy.events import Gaussian
@@ -29,9 +30,15 @@ def admit(book: Book, release: Release, dataset: str) -> None:
     """
     named = accounts(release, dataset)
     for account in dict.fromkeys((*named, *(other for other in book.known() if other.dataset == dataset))):
-        # An account to which the release adds nothing is no reason to refuse it, also if it is overdrawn.
-        if events := events_of(release, account):
-            _admit(book, release, account, events)
+        budgets = book.governing(account)
+        if not budgets:
+            raise BudgetExceeded(
+                f"{book.party} has declared no budget for {account}, so it does not release {release.what} to "
+                f"{release.receiver}. Declare one: set_budget('{account.dataset}', '{account.unit}', "
+                f"'{account.observer}', epsilon=…, delta=…)."
+            )
+        for budget in budgets:
+            _admit(book, release, account, budget)
 
 
 def charged_before(book: Book, release: Release, text: str) -> Receipt | None:
@@ -76,27 +83,44 @@ def check_witness(receipt: Receipt, heads: Sequence[str], *, where: str) -> None
         )
 
 
-def _admit(book: Book, release: Release, account: Account, events: tuple[Event, ...]) -> None:
-    budgets = book.governing(account)
-    if not budgets:
+def _admit(book: Book, release: Release, account: Account, budget: Budget) -> None:
+    added = bound(release, account, budget.delta)
+    if added.unbounded:
+        if math.isinf(budget.epsilon):
+            return
         raise BudgetExceeded(
-            f"{book.party} has declared no budget for {account}, so it does not release {release.what} to "
-            f"{release.receiver}. Declare one: set_budget('{account.dataset}', '{account.unit}', "
-            f"'{account.observer}', epsilon=…, delta=…)."
+            f"{book.party}: what {release.what} would show {account.observer} is bounded by nothing, because "
+            f"{added.reason}. That counts as ε = ∞, and {account} has a budget of {_down(budget.epsilon)} "
+            f"at δ = {budget.delta:g}. {_remedy(account, budget)}"
         )
-    spent = book.lost(account)
-    reads = all(line.observer != account.observer for line in release.lines)
-    why = f" {account.observer} takes no part in this and reads what is published." if reads else ""
-    for budget in budgets:
-        after = spent.epsilon(budget.delta, *events)
-        # Written so that a cost that is not a number is refused too.
-        if not after <= budget.epsilon:
-            before = spent.epsilon(budget.delta)
-            raise BudgetExceeded(
-                f"{book.party}: releasing {release.what} to {release.receiver} costs ε = {_up(after - before)}; "
-                f"{_down(left(budget.epsilon, before))} is left of {_down(budget.epsilon)} ({account}, "
-                f"δ = {budget.delta:g}).{why} Raise the budget, or plan again with more noise."
-            )
+    # An account to which the release adds nothing is no reason to refuse it, also if it is overdrawn.
+    if not added.events:
+        return
+    spent = book.lost(account, budget.delta)
+    after = spent.epsilon(budget.delta, *added.events)
+    # Written so that a cost that is not a number is refused too.
+    if not after <= budget.epsilon:
+        before = spent.epsilon(budget.delta)
+        why = f" {account.observer} takes no part in this and reads what is published." if added.reads else ""
+        if spent.because:
+            why = f" An earlier release is bounded by nothing: {spent.because}."
+        raise BudgetExceeded(
+            f"{book.party}: releasing {release.what} to {release.receiver} costs ε = {_up(after - before)}; "
+            f"{_down(left(budget.epsilon, before))} is left of {_down(budget.epsilon)} ({account}, "
+            f"δ = {budget.delta:g}).{why} Raise the budget, or plan again with more noise."
+        )
+
+
+def _remedy(account: Account, budget: Budget) -> str:
+    """What to do where no ε helps."""
+    if isinstance(parse_observer(account.observer), Coalition):
+        return (
+            "Choose members of which fewer collude, or accept it by name: a budget of ε = inf for that unit and "
+            "observer."
+        )
+    if ANY in (budget.account.unit, budget.account.observer):
+        return "Use a method that says what it is to that observer, or a data set of its own for this one."
+    return "Use a method that says what it is to that observer."
 
 
 # A cost is printed rounded up and a remainder rounded down, so that no refusal reads "costs 1; 1 is left".

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
-from colonnade.errors import ColonnadeError, LedgerAltered, PrivacyError
+from colonnade.errors import ColonnadeError, LedgerAltered
+from colonnade.ledger.bounds import Bound, bound
 from colonnade.ledger.budget import Account, Budget, governing
 from colonnade.ledger.chain import GENESIS, Entry, canonical
+from colonnade.ledger.cost import epsilon_of
 from colonnade.ledger.release import Receipt, Release
-from colonnade.privacy.events import Composed, Event, Repeated
-from colonnade.privacy.guarantee import account as account_for
-from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, ColumnsOf, parse_unit
-from colonnade.privacy.observers import Reader
-
-READER = Reader().name
+from colonnade.privacy.events import Event
 
 
 @dataclass(frozen=True)
@@ -30,7 +26,8 @@ class Total:
     """What one account has lost so far, at its budget's δ, and what is left of the budget.
 
     `reproducible` means that some of it was released with seeded noise, which protects nobody: for this
-    account ε is then no guarantee. `left` is never negative, also after a budget was lowered.
+    account ε is then no guarantee. `left` is never negative, also after a budget was lowered. `because` says why ε is ∞
+    where a release has no line that bounds the account.
 
     >>> Total("adult", "record", "server", epsilon=0.25, delta=1e-5, budget_epsilon=1.0, left=0.75,
     ...       entries=1, reproducible=False).left
@@ -46,41 +43,40 @@ class Total:
     left: float
     entries: int
     reproducible: bool
+    because: str = ""
 
 
 @dataclass
 class Spent:
-    """What releases add up to: how often each event, over how many releases, how many of them seeded."""
+    """What releases add up to: how often each event, over how many releases, how many of them seeded.
+
+    `because` is why the first release that no line bounds is unbounded; then ε is ∞.
+    """
 
     events: Counter[Event] = field(default_factory=Counter)
     entries: int = 0
     seeded: int = 0
+    because: str = ""
 
     @property
     def reproducible(self) -> bool:
         """Whether any of the releases had noise from a seed."""
         return self.seeded > 0
 
-    def take(self, release: Release, events: tuple[Event, ...]) -> None:
-        """Count one more release, which is these events here."""
-        self.events.update(events)
-        self.entries += 1
-        self.seeded += release.reproducible
-
-    def plus(self, other: Spent) -> Spent:
-        """Both together."""
-        return Spent(self.events + other.events, self.entries + other.entries, self.seeded + other.seeded)
-
-    def without(self, part: Spent) -> Spent:
-        """The rest after releases that are counted here are left out."""
-        return Spent(self.events - part.events, self.entries - part.entries, self.seeded - part.seeded)
+    def take(self, release: Release, found: Bound) -> None:
+        """Count one more release, which is this to the account; nothing if it adds nothing."""
+        if found.unbounded and not self.because:
+            self.because = f"{release.what} ({release.id}): {found.reason}"
+        if found.unbounded or found.events:
+            self.events.update(found.events)
+            self.entries += 1
+            self.seeded += release.reproducible
 
     def epsilon(self, delta: float, *extra: Event) -> float:
         """ε at δ of all events together with `extra`."""
-        events = self.events.copy()
-        events.update(extra)
-        # In one order whichever way they came: what admission computes is then, to the last bit, the next total.
-        return _epsilon(tuple(sorted(events.items(), key=lambda item: repr(item[0]))), delta)
+        if self.because:
+            return math.inf
+        return epsilon_of((*self.events.items(), *((event, 1) for event in extra)), delta)
 
 
 @dataclass
@@ -101,10 +97,12 @@ class Book:
     party: str = ""
     format: int = 0
     budgets: dict[Account, Budget] = field(default_factory=dict)
-    # By account, what the lines that name it add up to. An observer also reads what it took no part in: `lost`.
-    spent: dict[Account, Spent] = field(default_factory=dict)
-    # By account, the reader's lines for that unit in releases that name the observer, which has its own lines there.
-    _took_part: dict[Account, Spent] = field(default_factory=dict)
+    # Accounts that a release charged by name.
+    named: set[Account] = field(default_factory=set)
+    # By data set, every release, in order.
+    released: dict[str, list[Release]] = field(default_factory=dict)
+    # By account and δ, how many of those are counted, and what they add up to. `lost` goes on from there.
+    _lost: dict[tuple[Account, float], tuple[int, Spent]] = field(default_factory=dict, compare=False, repr=False)
     # By data set and receiver, of how many people something left exactly, release by release.
     exact: Counter[tuple[str, str]] = field(default_factory=Counter)
     # Release id → what was charged under it, as canonical text, and the receipt.
@@ -146,14 +144,8 @@ class Book:
         release = Release.from_data(body["release"])
         if release.id in self.charged:
             raise ValueError(f"release {release.id!r} is charged twice")
-        named = accounts(release, body["dataset"])
-        for account in named:
-            self.spent.setdefault(account, Spent()).take(release, events_of(release, account))
-        for observer in dict.fromkeys(account.observer for account in named if account.observer != READER):
-            for account in named:
-                if account.observer == READER:
-                    both = self._took_part.setdefault(replace(account, observer=observer), Spent())
-                    both.take(release, events_of(release, account))
+        self.named.update(accounts(release, body["dataset"]))
+        self.released.setdefault(body["dataset"], []).append(release)
         if release.exact:
             self.exact[body["dataset"], release.receiver] += release.exact
         self.charged[release.id] = (canonical(body), receipt)
@@ -162,37 +154,43 @@ class Book:
         """The budgets that the account must keep, none if nobody declared one."""
         return governing(self.budgets.values(), account)
 
-    def lost(self, account: Account) -> Spent:
-        """All that the account's observer has seen: where it took part its own lines, elsewhere the reader's."""
-        own = self.spent.get(account, Spent())
-        if account.observer == READER or (unit := reading(account.unit)) is None:
-            return own
-        read = self.spent.get(Account(account.dataset, unit, READER), Spent())
-        return own.plus(read.without(self._took_part.get(replace(account, unit=unit), Spent())))
+    def lost(self, account: Account, delta: float) -> Spent:
+        """All that the account's observer has learned, release by release: what bounds it there, in sum.
+
+        Where several lines bound it the one that is smallest at δ counts, so that totals at two δ may count two lines.
+        """
+        releases = self.released.get(account.dataset, [])
+        counted, spent = self._lost.setdefault((account, delta), (0, Spent()))
+        for release in releases[counted:]:
+            spent.take(release, bound(release, account, delta))
+        self._lost[account, delta] = (len(releases), spent)
+        return spent
 
     def known(self) -> tuple[Account, ...]:
         """Every account that was charged by name, or that a budget names in full, in order of name."""
         named = {account for account, budget in self.budgets.items() if budget.closeness == 2}
-        return tuple(sorted(named | self.spent.keys()))
+        return tuple(sorted(named | self.named))
 
     def total(self, account: Account) -> Total | None:
         """The account against the budget that leaves it least; None without a budget."""
-        spent = self.lost(account)
-        found = [
-            Total(
-                dataset=account.dataset,
-                unit=account.unit,
-                observer=account.observer,
-                epsilon=(epsilon := spent.epsilon(budget.delta)),
-                delta=budget.delta,
-                budget_epsilon=budget.epsilon,
-                left=left(budget.epsilon, epsilon),
-                entries=spent.entries,
-                reproducible=spent.reproducible,
-            )
-            for budget in self.governing(account)
-        ]
-        return min(found, key=lambda total: total.left, default=None)
+        totals = [self._total(account, budget) for budget in self.governing(account)]
+        return min(totals, key=lambda total: total.left, default=None)
+
+    def _total(self, account: Account, budget: Budget) -> Total:
+        spent = self.lost(account, budget.delta)
+        epsilon = spent.epsilon(budget.delta)
+        return Total(
+            dataset=account.dataset,
+            unit=account.unit,
+            observer=account.observer,
+            epsilon=epsilon,
+            delta=budget.delta,
+            budget_epsilon=budget.epsilon,
+            left=left(budget.epsilon, epsilon),
+            entries=spent.entries,
+            reproducible=spent.reproducible,
+            because=spent.because,
+        )
 
     def totals(self) -> tuple[Total, ...]:
         """The totals of all known accounts, in order of name."""
@@ -200,32 +198,9 @@ class Book:
         return tuple(total for total in found if total is not None)
 
 
-def reading(unit: str) -> str | None:
-    """The reader's unit that bounds what somebody who only reads learns about `unit`; None if none does.
-
-    A part of one record is replaced within a record that is replaced whole. Columns change in every record,
-    and no line about one record bounds that.
-
-    >>> reading("record"), reading("others-part"), reading("columns:bank")
-    ('record', 'record-replaced', None)
-    """
-    if isinstance(parse_unit(unit), ColumnsOf):
-        return None
-    return unit if unit == ZERO_OUT.name else REPLACE.name
-
-
 def accounts(release: Release, dataset: str) -> tuple[Account, ...]:
     """The accounts that the lines of a release name, each once, in the order of its lines."""
     return tuple(dict.fromkeys(Account(dataset, line.unit, line.observer) for line in release.lines))
-
-
-def events_of(release: Release, account: Account) -> tuple[Event, ...]:
-    """What the release is to one account: its own lines if any names the observer, else what a reader gets."""
-    unit: str | None = account.unit
-    observer = account.observer
-    if all(line.observer != observer for line in release.lines):
-        unit, observer = reading(account.unit), READER
-    return tuple(line.event for line in release.lines if (line.unit, line.observer) == (unit, observer))
 
 
 def budget_to_data(budget: Budget) -> dict[str, Any]:
@@ -235,7 +210,8 @@ def budget_to_data(budget: Budget) -> dict[str, Any]:
         "dataset": account.dataset,
         "unit": account.unit,
         "observer": account.observer,
-        "epsilon": budget.epsilon,
+        # JSON has no infinities.
+        "epsilon": "inf" if math.isinf(budget.epsilon) else budget.epsilon,
         "delta": budget.delta,
     }
 
@@ -243,31 +219,21 @@ def budget_to_data(budget: Budget) -> dict[str, Any]:
 def budget_from_data(data: Any) -> Budget:
     """The budget that `budget_to_data` wrote."""
     account = Account(data["dataset"], data["unit"], data["observer"])
-    return Budget(account, epsilon=data["epsilon"], delta=data["delta"])
+    epsilon = math.inf if data["epsilon"] == "inf" else data["epsilon"]
+    return Budget(account, epsilon=epsilon, delta=data["delta"])
 
 
 def left(budget: float, epsilon: float) -> float:
     """What remains of a budget, rounded down, never below 0.
 
-    >>> left(1.0, 0.25), left(1.0, 2.0)
-    (0.75, 0.0)
+    >>> left(1.0, 0.25), left(1.0, 2.0), left(math.inf, math.inf)
+    (0.75, 0.0, inf)
     """
+    if math.isinf(budget):
+        # Whoever accepted ∞ by name has as much left as before.
+        return budget
     rest = budget - epsilon
     # ε = ∞ is a lawful cost (a release without noise); Fraction has no infinities.
     if math.isfinite(rest) and Fraction(rest) > Fraction(budget) - Fraction(epsilon):
         rest = math.nextafter(rest, -math.inf)
     return max(0.0, rest)
-
-
-@lru_cache(maxsize=4096)
-def _epsilon(events: tuple[tuple[Event, int], ...], delta: float) -> float:
-    # Equal events are grouped, so that a thousand equal releases cost the accountant what one does; a
-    # single one is passed bare, so that a plan calibrated to exactly ε is charged exactly that ε.
-    grouped = tuple(event if times == 1 else Repeated(event, times) for event, times in events)
-    if not grouped:
-        return 0.0
-    try:
-        return account_for(grouped[0] if len(grouped) == 1 else Composed(grouped), delta).epsilon
-    except PrivacyError:
-        # No ε is proved at this δ, as when it is smaller than the samplers' distance from their law.
-        return math.inf

@@ -46,8 +46,13 @@ class Budget:
 
     def __post_init__(self) -> None:
         asked = f"the budget for {self.account}"
-        if not _is_number(self.epsilon) or not (math.isfinite(self.epsilon) and self.epsilon > 0):
+        if not _is_number(self.epsilon) or not self.epsilon > 0:
             raise InputError(f"{asked} has ε = {self.epsilon}. Give a finite ε greater than 0.")
+        if math.isinf(self.epsilon) and not self.account.observer.startswith("coalition:"):
+            # A coalition that holds every share learns everything; an owner can accept that, by name.
+            raise InputError(
+                f"{asked} has ε = {self.epsilon}. Give a finite ε; only a coalition can be accepted with ε = inf."
+            )
         if not _is_number(self.delta) or not 0 < self.delta < 1:
             raise InputError(
                 f"{asked} has δ = {self.delta}. Give a δ between 0 and 1, well below one over the rows."

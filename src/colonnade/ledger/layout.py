@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer
 from colonnade.ledger.chain import Entry, Row
 
-FORMAT = 1
+FORMAT = 2
+"""Format 2: a release says who took part in it, who kept shares, and what coalitions learn. Format 1 is read."""
 _APPLICATION = int.from_bytes(b"Coln", "big")
 
 # The guards stop a slip of the hand, not an adversary: whoever can write the file can drop them. That is
@@ -42,6 +43,8 @@ class Page:
         """Add an entry; it counts once the transaction has ended."""
         values = (entry.seq, entry.text, entry.hash)
         self._connection.execute("INSERT INTO entries (seq, body, hash) VALUES (?, ?, ?)", values)
+        # From here on an earlier version, which would count less than this entry says, refuses the file by its format.
+        self._connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
 def lay_out(connection: sqlite3.Connection, first: Entry) -> None:
@@ -49,7 +52,6 @@ def lay_out(connection: sqlite3.Connection, first: Entry) -> None:
     for statement in _SCHEMA:
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-    connection.execute(f"PRAGMA user_version = {FORMAT}")
     Page(connection).append(first)
 
 

@@ -10,9 +10,10 @@ from typing import Any
 from colonnade.privacy.events import Event, event_from_data, event_to_data
 from colonnade.privacy.guarantee import check_claim
 from colonnade.privacy.neighbours import parse_unit
-from colonnade.privacy.observers import parse_observer
+from colonnade.privacy.observers import Reader, parse_observer
 
 _HASH = re.compile(r"[0-9a-f]{64}")
+_READER = Reader().name
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,28 @@ class Line:
 
 
 @dataclass(frozen=True)
+class CoalitionBound:
+    """What a release is, at most, to any coalition of up to so many owners that holds no more shares than the threshold.
+
+    It is about what the owners outside the coalition hold of one record, replaced. It is no account of its own: a ledger
+    keeps accounts for coalitions by name, and finds here what such an account lost.
+
+    >>> from colonnade.privacy.events import Gaussian
+    >>> CoalitionBound(owners=2, event=Gaussian(sensitivity=1.0, sigma=4.0)).owners
+    2
+    """
+
+    owners: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        if type(self.owners) is not int or self.owners < 2:
+            raise ValueError(f"a coalition has two owners or more; found {self.owners!r}")
+        if not isinstance(self.event, Event):
+            raise TypeError(f"a bound has an event, not {type(self.event).__name__}")
+
+
+@dataclass(frozen=True)
 class Release:
     """What is about to leave, to whom, and what that is to each observer.
 
@@ -52,6 +75,12 @@ class Release:
     again, must use a fresh id. `lines` are those that concern the charging party's own data; a keeper
     without columns has none. `reproducible` says that the noise came from a seed, which protects nobody. `exact` is of
     how many people something leaves as it is, without noise: no ε covers that, and totals say so beside it.
+
+    `took_part` names who sees more of it than is published: owners, share holders, whoever receives what is not
+    published, the server as "server". `share_holders` keep shares, of which `threshold` show nothing; `coalitions` is
+    what colluding members learn. `published` says whether those who took no part get to see anything. A ledger needs
+    these for accounts that no line names (docs/proofs/ledger.md). Releases of format 1 do not say: `took_part` is None,
+    and what they published has a line for the reader.
 
     >>> from colonnade.privacy.events import Gaussian
     >>> line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=4.0))
@@ -71,6 +100,11 @@ class Release:
     lines: tuple[Line, ...]
     reproducible: bool
     exact: int = 0
+    took_part: tuple[str, ...] | None = None
+    share_holders: tuple[str, ...] = ()
+    threshold: int = 0
+    coalitions: tuple[CoalitionBound, ...] = ()
+    published: bool = True
 
     def __post_init__(self) -> None:
         for name in ("id", "run", "plan", "what", "receiver"):
@@ -82,6 +116,21 @@ class Release:
             raise ValueError("a release says whether its noise is reproducible: True or False")
         if type(self.exact) is not int or self.exact < 0:
             raise ValueError("a release says of how many people something leaves exactly: 0 or more")
+        if self.took_part is None and (self.share_holders or self.threshold or self.coalitions):
+            raise ValueError("a release that names share holders or coalitions says who took part")
+        if not set(self.share_holders) <= set(self.took_part or ()):
+            raise ValueError("whoever keeps shares of a release took part in it")
+        if type(self.threshold) is not int or self.threshold < 0:
+            raise ValueError("the threshold of a release is a number of shares: 0 or more")
+        if not isinstance(self.published, bool):
+            raise ValueError("a release says whether it is published: True or False")
+
+    @property
+    def is_read(self) -> bool:
+        """Whether those who took no part get to see anything."""
+        if self.took_part is None:
+            return any(line.observer == _READER for line in self.lines)
+        return self.published
 
     def to_data(self) -> dict[str, Any]:
         """The release as JSON data."""
@@ -97,6 +146,19 @@ class Release:
             ],
             "reproducible": self.reproducible,
             **({"exact": self.exact} if self.exact else {}),
+            # As it was written, so that an entry of format 1 is the same text when it is read and written again.
+            **({} if self.took_part is None else self._roles()),
+        }
+
+    def _roles(self) -> dict[str, Any]:
+        return {
+            "took_part": list(self.took_part or ()),
+            "share_holders": list(self.share_holders),
+            "threshold": self.threshold,
+            "coalitions": [
+                {"owners": bound.owners, "event": event_to_data(bound.event)} for bound in self.coalitions
+            ],
+            "published": self.published,
         }
 
     @classmethod
@@ -114,7 +176,22 @@ class Release:
             lines=lines,
             reproducible=data["reproducible"],
             exact=data.get("exact", 0),
+            **_roles(data),
         )
+
+
+def _roles(data: Mapping[str, Any]) -> dict[str, Any]:
+    if "took_part" not in data:
+        return {}
+    return {
+        "took_part": tuple(str(name) for name in data["took_part"]),
+        "share_holders": tuple(str(name) for name in data["share_holders"]),
+        "threshold": data["threshold"],
+        "coalitions": tuple(
+            CoalitionBound(item["owners"], event_from_data(item["event"])) for item in data["coalitions"]
+        ),
+        "published": data["published"],
+    }
 
 
 @dataclass(frozen=True)

@@ -24,11 +24,14 @@ def room(book: Book, account: Account) -> float:
     budgets = book.governing(account)
     if not budgets:
         return 0.0
-    spent = book.lost(account)
+    if all(math.isinf(budget.epsilon) for budget in budgets):
+        return math.inf
 
     def admitted(mu: float) -> bool:
         event = Gaussian(sensitivity=1.0, sigma=1.0 / mu)
-        return all(spent.epsilon(budget.delta, event) <= budget.epsilon for budget in budgets)
+        return all(
+            book.lost(account, budget.delta).epsilon(budget.delta, event) <= budget.epsilon for budget in budgets
+        )
 
     def cost(mu: float) -> float:
         return max(gaussian_epsilon(mu, budget.delta) for budget in budgets)

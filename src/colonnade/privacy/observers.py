@@ -170,6 +170,51 @@ class Coalition:
         return len(set(self.members) & set(owners))
 
 
+@dataclass(frozen=True)
+class Colluding:
+    """Any coalition of so many owners that holds no more shares than the threshold, whoever they are.
+
+    One statement for all of them: not their names but how many parts of the noise they know says what they learn.
+    Ledgers keep accounts for coalitions by name.
+
+    >>> Colluding(2).name, Colluding(2).sentence
+    ('any 2 owners', 'Any coalition of 2 owners')
+    """
+
+    owners: int
+
+    @property
+    def name(self) -> str:
+        return f"any {self.owners} owners"
+
+    @property
+    def sentence(self) -> str:
+        return f"Any coalition of {self.owners} owners"
+
+    @property
+    def knows_batches(self) -> bool:
+        return True
+
+    def parts_known(self, owners: Collection[str]) -> int:
+        return min(self.owners, len(owners))
+
+
+def members_of(observer: Observer) -> frozenset[str]:
+    """Who looks, by name, the server as "server"; nobody for a reader, who only has what is published.
+
+    >>> sorted(members_of(parse_observer("coalition:bank+server"))), members_of(Reader())
+    (['bank', 'server'], frozenset())
+    """
+    match observer:
+        case Server():
+            return frozenset({SERVER_NAME})
+        case PartyView(party=party):
+            return frozenset({party})
+        case Coalition(members=members):
+            return frozenset(members)
+    return frozenset()
+
+
 def parse_observer(name: str) -> Observer:
     """The observer with this stable name.
 

@@ -187,7 +187,8 @@ def before_facts(ledger: Ledger, run: str) -> list[Facts]:
         book.read(entry)
     found = []
     for total in ledger.totals():
-        epsilon = book.lost(Account(total.dataset, total.unit, total.observer)).epsilon(total.delta)
+        account = Account(total.dataset, total.unit, total.observer)
+        epsilon = book.lost(account, total.delta).epsilon(total.delta)
         found.append({"epsilon_before": epsilon, "left_before": left(total.budget_epsilon, epsilon)})
     return found
 
@@ -200,7 +201,7 @@ def entry_text(entry: Entry) -> str:
             return f"the ledger of {body['party']}"
         case "budget":
             return (
-                f"ε = {body['epsilon']:g} at δ = {body['delta']:g} of {body['dataset']!r} for unit {body['unit']}, "
+                f"ε = {float(body['epsilon']):g} at δ = {body['delta']:g} of {body['dataset']!r} for unit {body['unit']}, "
                 f"observer {body['observer']}"
             )
         case "charge":

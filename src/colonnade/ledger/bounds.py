@@ -1,0 +1,204 @@
+"""Which line of a release bounds which account: the lattice of docs/proofs/ledger.md, in one place.
+
+An account asks what one observer learned about one unit. A release says it in lines, for the observers and units that
+its plan names. Where a line names the account, that is the answer. Elsewhere a line answers too if it speaks of an
+observer who saw at least as much and of a unit that contains the account's; the smallest such line is taken. Where none
+does, nothing is known, and that counts as ε = ∞.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from colonnade.ledger.budget import Account
+from colonnade.ledger.cost import epsilon_of
+from colonnade.ledger.release import Line, Release
+from colonnade.privacy.events import Event
+from colonnade.privacy.group_privacy import replaced_from_zeroed
+from colonnade.privacy.neighbours import ZERO_OUT, ColumnsOf, OthersPart, PartOf, Unit, parse_unit
+from colonnade.privacy.observers import SERVER_NAME, Observer, members_of, parse_observer
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a release is to an account: these events, or, with a reason, nothing that could be stated.
+
+    `reads` says that the account's observer took no part and has what is published.
+
+    >>> Bound((), "no line bounds it").unbounded, Bound(()).unbounded
+    (True, False)
+    """
+
+    events: tuple[Event, ...]
+    reason: str = ""
+    reads: bool = False
+
+    @property
+    def unbounded(self) -> bool:
+        """Whether no line of the release says what the account lost."""
+        return bool(self.reason)
+
+
+def bound(release: Release, account: Account, delta: float) -> Bound:
+    """What the release is to the account; where several lines would do, the one with the least ε at δ.
+
+    >>> from colonnade.privacy.events import Gaussian
+    >>> line = Line("party:bank", "others-part", Gaussian(sensitivity=1, sigma=8))
+    >>> release = Release("r", "run", "plan", "a count", "server", (line,), False)
+    >>> bound(release, Account("adult", "own-part:shop", "party:bank"), 1e-5).events
+    (Gaussian(sensitivity=1, sigma=8),)
+    >>> bound(release, Account("adult", "record", "party:bank"), 1e-5).unbounded
+    True
+    """
+    named = tuple(
+        line.event for line in release.lines if (line.unit, line.observer) == (account.unit, account.observer)
+    )
+    if named or not release.lines:
+        return Bound(named)
+    unit, observer = parse_unit(account.unit), parse_observer(account.observer)
+    view = _View.of(release, observer)
+    if view.nothing or (isinstance(unit, PartOf | ColumnsOf) and _is_absent(release, unit.party)):
+        return Bound(())
+    asked = _Parts.of(unit, observer)
+    groups = [lines for lines in _by_account(release) if view.within(parse_observer(lines[0].observer))]
+    candidates = [_events(lines) for lines in groups if _contains(lines[0], unit, asked, release)]
+    if asked is not None and view.colludes_within(asked):
+        owners = len(view.owners)
+        candidates += [(colluding.event,) for colluding in release.coalitions if owners <= colluding.owners]
+    if asked is not None and not candidates:
+        # Two steps by way of the zero row: never tighter than a line about a record that is replaced.
+        zeroed = [_doubled(_events(lines)) for lines in groups if lines[0].unit == ZERO_OUT.name]
+        candidates = [events for events in zeroed if events is not None]
+    if candidates:
+        return Bound(min(candidates, key=lambda events: epsilon_of(events, delta)), reads=not view.members)
+    return Bound((), view.reason(account))
+
+
+@dataclass(frozen=True)
+class _View:
+    """What an observer saw: what is published, and what these members saw; None where that is not known."""
+
+    release: Release
+    looking: frozenset[str]
+    members: frozenset[str] | None
+
+    @classmethod
+    def of(cls, release: Release, observer: Observer) -> _View:
+        looking = members_of(observer)
+        if release.took_part is not None:
+            # Whoever took no part adds nothing: it has what everybody may read.
+            return cls(release, looking, looking & set(release.took_part))
+        if any(line.observer == observer.name for line in release.lines):
+            return cls(release, looking, looking)
+        # Format 1 wrote a line for every single observer that saw more than is published, but not for coalitions.
+        return cls(release, looking, frozenset() if len(looking) < 2 else None)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether nothing of the release reached this observer."""
+        return self.members == frozenset() and not self.release.is_read
+
+    @property
+    def owners(self) -> frozenset[str]:
+        """Its members but for the server: as many parts of the noise, at most, are known to it."""
+        return (self.members or frozenset()) - {SERVER_NAME}
+
+    @property
+    def shares(self) -> int:
+        """How many of the shares it holds."""
+        return len((self.members or frozenset()) & set(self.release.share_holders))
+
+    def within(self, other: Observer) -> bool:
+        """Whether the other observer saw at least as much."""
+        # Of a coalition of which nobody knows who took part, somebody who is all of it saw as much.
+        return (self.looking if self.members is None else self.members) <= members_of(other)
+
+    def colludes_within(self, asked: _Parts) -> bool:
+        """Whether what the release says of any coalition speaks of this one, and of these parts."""
+        outside = _Parts(frozenset(), self.owners)
+        return (
+            self.members is not None
+            and self.shares <= self.release.threshold
+            and asked.within(outside, self.release)
+        )
+
+    def reason(self, account: Account) -> str:
+        """Why nothing is known, in words that follow "because"."""
+        if self.members is None:
+            return f"it does not say whether members of {account.observer} took part in it"
+        if self.shares > self.release.threshold > 0:
+            return (
+                f"{account.observer} holds {self.shares} of its shares, and {self.release.threshold + 1} show every "
+                "column"
+            )
+        if len(self.members) > 1:
+            return f"members of {account.observer} took part in it, and no line says what they learn together"
+        return f"no line of it bounds the unit {account.unit!r} for {account.observer}"
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Whose parts of one record are replaced: `only` these parties', or, if that is empty, all but those of `but`."""
+
+    only: frozenset[str]
+    but: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, unit: Unit, observer: Observer) -> _Parts | None:
+        """The parts that a unit replaces in one record; None for a unit that does something else."""
+        match unit:
+            case PartOf(party=party):
+                return cls(frozenset({party}))
+            case OthersPart():
+                return cls(frozenset(), members_of(observer) - {SERVER_NAME})
+            case ColumnsOf():
+                return None
+        return None if unit == ZERO_OUT else cls(frozenset())
+
+    def within(self, other: _Parts, release: Release) -> bool:
+        """Whether every pair of tables that differ in these parts differs in the other's."""
+        if release.took_part is not None:
+            there = frozenset(release.took_part) - {SERVER_NAME}
+            return self._among(there) <= other._among(there)
+        if other.only:
+            return bool(self.only) and self.only <= other.only
+        return not self.only & other.but if self.only else other.but <= self.but
+
+    def _among(self, parties: frozenset[str]) -> frozenset[str]:
+        return parties & self.only if self.only else parties - self.but
+
+
+def _contains(line: Line, unit: Unit, asked: _Parts | None, release: Release) -> bool:
+    """Whether tables that are neighbours under the account's unit are neighbours under the line's."""
+    theirs = parse_unit(line.unit)
+    if asked is None:
+        # No line about one record bounds whole columns, and a zeroed row need not be a row that a record can have.
+        return theirs == unit
+    # Columns that are replaced in every record are replaced in one.
+    theirs = PartOf(theirs.party) if isinstance(theirs, ColumnsOf) else theirs
+    stated = _Parts.of(theirs, parse_observer(line.observer))
+    return stated is not None and asked.within(stated, release)
+
+
+def _events(lines: tuple[Line, ...]) -> tuple[Event, ...]:
+    return tuple(line.event for line in lines)
+
+
+def _doubled(events: tuple[Event, ...]) -> tuple[Event, ...] | None:
+    doubled = [replaced_from_zeroed(event) for event in events]
+    known = tuple(event for event in doubled if event is not None)
+    return known if len(known) == len(doubled) else None
+
+
+def _is_absent(release: Release, party: str) -> bool:
+    """Whether a party is known to have brought nothing to this release."""
+    return release.took_part is not None and party not in release.took_part
+
+
+def _by_account(release: Release) -> Iterator[tuple[Line, ...]]:
+    """The lines of a release, those that name one account together: all of them happened to it."""
+    grouped: dict[tuple[str, str], list[Line]] = {}
+    for line in release.lines:
+        grouped.setdefault((line.observer, line.unit), []).append(line)
+    return (tuple(lines) for lines in grouped.values())
