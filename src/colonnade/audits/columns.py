@@ -20,13 +20,13 @@ from colonnade.protocols.clipped_rows import GAMMA
 from colonnade.protocols.local_plan import LocalPlan
 from colonnade.protocols.noisy_columns import NoisyColumnsPlan
 from colonnade.protocols.noisy_moments import arranged
-from colonnade.protocols.session import RequestFor
+from colonnade.protocols.plans import Request
 
 MANY = 1000
 """Records of a session in which every record counts."""
 
 
-def local_experiments(plan: LocalPlan, request: RequestFor[Any]) -> list[Experiment]:
+def local_experiments(plan: LocalPlan, request: Request[Any]) -> list[Experiment]:
     """The server with every perturbed row; readers and parties with the sums that are published.
 
     No row of a declared record is zero, so the server and readers compare two records whose rows are as far apart as a
@@ -109,7 +109,7 @@ def _dealt_order(plan: LocalPlan, published: Array) -> Array:
     return sent
 
 
-def one_shot_experiments(plan: NoisyColumnsPlan, request: RequestFor[Any]) -> list[Experiment]:
+def one_shot_experiments(plan: NoisyColumnsPlan, request: Request[Any]) -> list[Experiment]:
     """The active party, and with more owners than two all but one of them together, with every noisy row."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
     found = []

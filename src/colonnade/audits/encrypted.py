@@ -18,13 +18,13 @@ from colonnade.audits.people import People, corner, mixed, together
 from colonnade.audits.sessions import Session
 from colonnade.privacy.observers import PartyView
 from colonnade.protocols.encrypted_plan import EncryptedPlan
-from colonnade.protocols.session import RequestFor
+from colonnade.protocols.plans import Request
 
 ROWS = 2
 
 
 def encrypted_experiments(
-    plan: EncryptedPlan, request: RequestFor[Any], claims: Sequence[Claim], rest: People
+    plan: EncryptedPlan, request: Request[Any], claims: Sequence[Claim], rest: People
 ) -> list[Experiment]:
     """Every owner with two values of the others' part of the first record."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)

@@ -14,7 +14,7 @@ from colonnade.audits.sessions import Session
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.observers import Observer
 from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.session import RequestFor
+from colonnade.protocols.plans import Request
 
 Array = NDArray[np.float64]
 Bits = NDArray[np.bool_]
@@ -70,7 +70,7 @@ class Experiment:
     canaries: int
     people: Callable[[Bits], People]
     statistic: Callable[[Session, Claim], Array]
-    request: Callable[[Bits], RequestFor[Any]]
+    request: Callable[[Bits], Request[Any]]
     what: str
     independent: bool = False
 

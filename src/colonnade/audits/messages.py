@@ -20,7 +20,7 @@ from colonnade.privacy.observers import PartyView
 from colonnade.protocols.clipped_rows import CONSTANT
 from colonnade.protocols.intermediate_plan import GRID, IntermediatePlan
 from colonnade.protocols.intermediate_results import Descent, step_weights
-from colonnade.protocols.session import RequestFor
+from colonnade.protocols.plans import Request
 from colonnade.randomness import SeededRandomness, public_permutation
 
 ROWS = 4
@@ -29,7 +29,7 @@ MANY = 200
 
 
 def message_experiments(
-    plan: IntermediatePlan, request: RequestFor[Any], claims: Sequence[Claim], rest: People
+    plan: IntermediatePlan, request: Request[Any], claims: Sequence[Claim], rest: People
 ) -> list[Experiment]:
     """Every claim with one record among few; what the active party sends, also with every record of many."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
@@ -56,7 +56,7 @@ def message_experiments(
 
 
 def canary_message_experiments(
-    plan: IntermediatePlan, request: RequestFor[Any], claims: Sequence[Claim]
+    plan: IntermediatePlan, request: Request[Any], claims: Sequence[Claim]
 ) -> list[Experiment]:
     """Many records in one session, each with a coin, to whoever reads the active party's residuals."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)

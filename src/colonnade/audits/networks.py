@@ -26,7 +26,7 @@ from colonnade.protocols.embeddings import TrainedEmbeddings, embeddings_session
 from colonnade.protocols.embeddings_parts import Brought
 from colonnade.protocols.embeddings_plan import EmbeddingsPlan
 from colonnade.protocols.embeddings_request import EmbeddingsRequest
-from colonnade.protocols.session import RequestFor
+from colonnade.protocols.plans import Request
 from colonnade.runtime.party import Party
 
 MANY = 400
@@ -41,7 +41,7 @@ async def worst_session(party: Party, table: Table | None, request: EmbeddingsRe
     return await embeddings_session(party, table, request, _bring)
 
 
-def network_experiments(plan: EmbeddingsPlan, request: RequestFor[Any]) -> list[Experiment]:
+def network_experiments(plan: EmbeddingsPlan, request: Request[Any]) -> list[Experiment]:
     """The label holder, in both of its roles, about each party's part of a record and about all of them."""
     low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
     observers = {Server().name, PartyView(plan.receiver).name}

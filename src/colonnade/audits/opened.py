@@ -22,7 +22,7 @@ from colonnade.protocols.functional_plan import FunctionalPlan
 from colonnade.protocols.moments_plan import MomentsPlan
 from colonnade.protocols.noisy_moments import arranged
 from colonnade.protocols.noisy_moments import noise_part as matrix_noise
-from colonnade.protocols.session import RequestFor
+from colonnade.protocols.plans import Request
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Party
 
@@ -33,7 +33,7 @@ _LOW, _HIGH = 0.0, 1.0
 
 
 def opened_experiments(
-    plan: OpenedPlan, request: RequestFor[Any], rest: People | None = None
+    plan: OpenedPlan, request: Request[Any], rest: People | None = None
 ) -> list[Experiment]:
     """Server and readers with one record and with several, then every party; `rest` are people everybody knows."""
     schemas = plan.schemas
@@ -66,7 +66,7 @@ def opened_experiments(
 
 def _sum_experiment(
     plan: OpenedPlan,
-    request: RequestFor[Any],
+    request: Request[Any],
     claims: tuple[Claim, ...],
     *,
     base: People,

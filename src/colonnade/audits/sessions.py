@@ -10,7 +10,7 @@ from colonnade.audits.coins import RememberedCoins
 from colonnade.audits.people import People, schema_of, table_of
 from colonnade.data.schema import PublicSchema
 from colonnade.ledger import Ledger
-from colonnade.protocols.session import RequestFor
+from colonnade.protocols.plans import Request
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.memory import memory_network
@@ -70,7 +70,7 @@ class Sessions:
             return SystemRandomness()
         return SeededRandomness(f"audit {self.seed}/{self.count}/{member}")
 
-    def run(self, request: RequestFor[Any], people: People) -> Session:
+    def run(self, request: Request[Any], people: People) -> Session:
         """One session on these people."""
         coins = {owner: RememberedCoins(self.coins(owner)) for owner in self.group.owners}
         desks = {}

@@ -36,8 +36,7 @@ from colonnade.protocols.intermediate_results import intermediate_session
 from colonnade.protocols.local_perturbation import local_session
 from colonnade.protocols.moments_session import moments_session
 from colonnade.protocols.noisy_columns import noisy_columns_session
-from colonnade.protocols.plans import Plan, default_delta
-from colonnade.protocols.session import RequestFor
+from colonnade.protocols.plans import Plan, Request, default_delta
 from colonnade.runtime.group import Group
 from colonnade.runtime.run import Program
 
@@ -99,7 +98,7 @@ def target_of(wanted: Wanted) -> Target:
     return _BUILDERS[method](replace(wanted, asked=replace(asked, delta=delta, accepted_delta=delta)))
 
 
-def _request(method: str, asked: Asked) -> RequestFor[Any]:
+def _request(method: str, asked: Asked) -> Request[Any]:
     made = METHODS[method].request
     if made is None:
         raise PlanError(f"method = {method!r} has no protocol to audit.")

@@ -19,8 +19,7 @@ from colonnade.ledger import Ledger
 from colonnade.protocols.alignment import Alignment, alignment_session
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.moments_session import MomentsRequest, OpenedMoments, moments_session
-from colonnade.protocols.plans import Plan, Task
-from colonnade.protocols.session import RequestFor
+from colonnade.protocols.plans import Plan, Request, Task
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import silent
@@ -153,7 +152,7 @@ class Federation:
         request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma, self.alignment)
         return released(self.run(moments_session, request, record=record).result())
 
-    def run(self, session: Program, request: RequestFor[PlanT], *, record: bool = False) -> Run[PlanT]:
+    def run(self, session: Program, request: Request[PlanT], *, record: bool = False) -> Run[PlanT]:
         """Run a protocol once between all parties: `session(party, table, request)`.
 
         What can be found wrong without a run is found before it, and what is wrong with rows when the parties meet,

@@ -17,8 +17,7 @@ from colonnade.learn.release import MomentRelease
 from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
-from colonnade.protocols.plans import Task
-from colonnade.protocols.session import RequestFor
+from colonnade.protocols.plans import Request, Task
 
 if TYPE_CHECKING:
     from colonnade.learn.federation import Federation, Run
@@ -109,7 +108,7 @@ class Method:
     options: type[Form]
     train: Callable[[Federation, Asked], Learnt | MomentRelease]
     public_only: bool = False
-    request: Callable[[Asked, Alignment], RequestFor[Any]] | None = None
+    request: Callable[[Asked, Alignment], Request[Any]] | None = None
     trains: Literal["linear", "network"] = "linear"
     needs: Callable[[], None] = _nothing
 

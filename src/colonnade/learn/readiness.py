@@ -13,14 +13,13 @@ from colonnade.data.table import Table
 from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
 from colonnade.ledger.book import Book
-from colonnade.protocols.plans import Plan
-from colonnade.protocols.session import RequestFor
+from colonnade.protocols.plans import Plan, Request
 from colonnade.runtime.group import Group
 
 PlanT = TypeVar("PlanT", bound=Plan)
 
 
-def check_plan(request: RequestFor[PlanT], group: Group, tables: Mapping[str, Table]) -> PlanT | None:
+def check_plan(request: Request[PlanT], group: Group, tables: Mapping[str, Table]) -> PlanT | None:
     """The plan of a request, or the `PlanError` that it would end in.
 
     How many people the parties have in common shows only when they meet: the plan is for the most it can be.

@@ -31,7 +31,7 @@ from colonnade.learn.pca import PCA
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.svm import SupportVectorClassifier
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
-from colonnade.protocols.session import RequestFor
+from colonnade.protocols.plans import Request
 
 DEFAULT_COMPONENTS = 2
 Neural = NeuralClassifier | NeuralRegressor
@@ -52,7 +52,7 @@ class Trained:
     model: Model | Neural | None = None
 
 
-def request_of(job: Job) -> RequestFor[Any]:
+def request_of(job: Job) -> Request[Any]:
     """What a job asks the parties for."""
     request = METHODS[job.method].request
     if request is None:

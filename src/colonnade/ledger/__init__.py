@@ -6,4 +6,15 @@ from colonnade.ledger.chain import Entry
 from colonnade.ledger.ledger import Ledger, Verified
 from colonnade.ledger.release import CoalitionBound, Line, Receipt, Release
 
-__all__ = ["Account", "Budget", "CoalitionBound", "Entry", "Ledger", "Line", "Receipt", "Release", "Total", "Verified"]
+__all__ = [
+    "Account",
+    "Budget",
+    "CoalitionBound",
+    "Entry",
+    "Ledger",
+    "Line",
+    "Receipt",
+    "Release",
+    "Total",
+    "Verified",
+]

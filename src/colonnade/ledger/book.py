@@ -102,7 +102,9 @@ class Book:
     # By data set, every release, in order.
     released: dict[str, list[Release]] = field(default_factory=dict)
     # By account and δ, how many of those are counted, and what they add up to. `lost` goes on from there.
-    _lost: dict[tuple[Account, float], tuple[int, Spent]] = field(default_factory=dict, compare=False, repr=False)
+    _lost: dict[tuple[Account, float], tuple[int, Spent]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
     # By data set and receiver, of how many people something left exactly, release by release.
     exact: Counter[tuple[str, str]] = field(default_factory=Counter)
     # Release id → what was charged under it, as canonical text, and the receipt.

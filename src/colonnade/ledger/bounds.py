@@ -89,6 +89,10 @@ class _View:
         if release.took_part is not None:
             # Whoever took no part adds nothing: it has what everybody may read.
             return cls(release, looking, looking & set(release.took_part))
+        if SERVER_NAME in looking and release.id.endswith("/embeddings"):
+            # In networks of format 1 "server" was the label holder in that role; the server itself saw nothing.
+            looking -= {SERVER_NAME}
+            return cls(release, looking, frozenset() if not looking else None)
         if any(line.observer == observer.name for line in release.lines):
             return cls(release, looking, looking)
         # Format 1 wrote a line for every single observer that saw more than is published, but not for coalitions.

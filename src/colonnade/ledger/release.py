@@ -46,10 +46,10 @@ class Line:
 
 @dataclass(frozen=True)
 class CoalitionBound:
-    """What a release is, at most, to any coalition of up to so many owners that holds no more shares than the threshold.
+    """What a release is, at most, to any coalition of up to so many owners with no more shares than the threshold.
 
-    It is about what the owners outside the coalition hold of one record, replaced. It is no account of its own: a ledger
-    keeps accounts for coalitions by name, and finds here what such an account lost.
+    It is about what the owners outside the coalition hold of one record, replaced. It is no account of its own: a
+    ledger keeps accounts for coalitions by name, and finds here what such an account lost.
 
     >>> from colonnade.privacy.events import Gaussian
     >>> CoalitionBound(owners=2, event=Gaussian(sensitivity=1.0, sigma=4.0)).owners

@@ -30,7 +30,8 @@ def room(book: Book, account: Account) -> float:
     def admitted(mu: float) -> bool:
         event = Gaussian(sensitivity=1.0, sigma=1.0 / mu)
         return all(
-            book.lost(account, budget.delta).epsilon(budget.delta, event) <= budget.epsilon for budget in budgets
+            book.lost(account, budget.delta).epsilon(budget.delta, event) <= budget.epsilon
+            for budget in budgets
         )
 
     def cost(mu: float) -> float:

@@ -53,5 +53,18 @@ def party_assumption(group: Group) -> str:
     return f"it colludes with {others} (its own columns and its own noise it knows)"
 
 
+def coalition_assumption(group: Group) -> str:
+    """For what owners learn that pool what they know.
+
+    >>> coalition_assumption(Group.of(("bank", "insurer", "shop", "clinic")))
+    'it holds at most one keeper\'s shares (with 2 keepers it would recover every column)'
+    """
+    t = group.threshold
+    return (
+        f"it holds at most {_count(t, 'keeper')}'{'s' if t == 1 else ''} shares (with {_count(t + 1, 'keeper')} it "
+        "would recover every column)"
+    )
+
+
 def _count(number: int, noun: str) -> str:
     return f"one {noun}" if number == 1 else f"{number} {noun}s"

@@ -30,14 +30,13 @@ from colonnade.crypto.masks import SumRing
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
-from colonnade.ledger import Release
+from colonnade.ledger import Line
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
-from colonnade.privacy.events import event_to_data
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.protocols.agreement import digest
 from colonnade.protocols.embeddings_views import EMBEDDING_GRID, costs_of, lines_of, views_of
-from colonnade.protocols.plans import Task, View
+from colonnade.protocols.plans import Plan, Task, View
 from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group
 
@@ -56,7 +55,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class EmbeddingsPlan:
+class EmbeddingsPlan(Plan):
     """One training run: who, which columns, how noisy, how often. Made by `plan_embeddings`.
 
     `trials` and `beta` are b and β of the Poisson binomial mechanism; `local_variance` is σ² of the integer noise of
@@ -88,6 +87,10 @@ class EmbeddingsPlan:
     gradient_bits: int
     order_seed: int
     coalitions: tuple[tuple[str, ...], ...] = ()
+
+    protocol = "embeddings"
+    charged_as = "embeddings"
+    published = False
 
     @property
     def receiver(self) -> str:
@@ -233,34 +236,29 @@ class EmbeddingsPlan:
             "Public data only; paper formula, not a guarantee.",
         }[self.regime]
 
-    def release(self, party: str, *, run: str, reproducible: bool) -> Release:
-        """What an owner charges: the lines about its own part and about whole records."""
-        return Release(
-            id=f"{run}/embeddings",
-            run=run,
-            plan=self.hash,
-            what=f"sums of {self.embedding} embedding coordinates, {self.passes} time(s) a record ({self.regime})",
-            receiver=self.receiver,
-            lines=lines_of(self, party) if self.regime != "paper" else (),
-            reproducible=reproducible,
+    @property
+    def what(self) -> str:
+        """What leaves."""
+        return (
+            f"sums of {self.embedding} embedding coordinates, {self.passes} time(s) a record ({self.regime})"
         )
 
-    def to_data(self) -> dict[str, Any]:
-        """The whole plan as plain values, so that a difference shows where it is."""
+    def receiver_for(self, party: str) -> str:
+        """The label holder."""
+        return self.receiver
+
+    def lines_for(self, party: str) -> tuple[Line, ...]:
+        """The lines about a party's own part and about whole records; in the paper's regime nothing is claimed."""
+        return lines_of(self, party) if self.regime != "paper" else ()
+
+    def own_data(self) -> dict[str, Any]:
+        """The regime, the schedule and the noise."""
         first = next(self.batches(0)).rows
         return {
-            "protocol": "embeddings",
-            "format": 1,
-            "owners": list(self.group.owners),
-            "active": self.group.active,
-            "server": self.group.server,
-            "schemas": {schema.party: schema.to_data() for schema in self.schemas},
             "task": self.task,
-            "rows": self.rows,
             "regime": self.regime,
             "mechanism": self.mechanism,
             "epsilon": None if math.isinf(self.epsilon) else self.epsilon,
-            "delta": self.delta,
             "embedding": self.embedding,
             "bound": self.bound,
             "trials": self.trials,
@@ -278,18 +276,4 @@ class EmbeddingsPlan:
             "order_seed": self.order_seed,
             "first_batch": digest([int(row) for row in first]),
             "coalitions": [list(members) for members in self.coalitions],
-            "views": [
-                [view.observer.name, view.unit.name, event_to_data(view.event)]
-                for view in _distinct(self.views)
-            ],
         }
-
-    @cached_property
-    def hash(self) -> str:
-        """SHA-256 of the plan."""
-        return digest(self.to_data())
-
-
-def _distinct(views: tuple[View, ...]) -> Iterator[View]:
-    """One view of each event: a plan names every observer already by its parties."""
-    yield from {view.event: view for view in views}.values()

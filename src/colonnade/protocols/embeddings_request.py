@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any, get_args
+from typing import get_args
 
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
@@ -17,7 +16,7 @@ from colonnade.privacy.paper.pbm_vfl import local_variance
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.embeddings_plan import EmbeddingsPlan, Mechanism, Regime
 from colonnade.protocols.embeddings_views import EMBEDDING_GRID, cost_of, embedding_event, update_event
-from colonnade.protocols.plans import Task, check_parties, checked_delta
+from colonnade.protocols.plans import Request, Task, check_parties, checked_delta
 from colonnade.runtime.group import Group
 
 # A step's counts, words and gradients are held at once by every party, and a gradient travels in one frame.
@@ -27,7 +26,7 @@ LARGEST_PAPER_BETA = 0.25
 
 
 @dataclass(frozen=True)
-class EmbeddingsRequest:
+class EmbeddingsRequest(Request[EmbeddingsPlan]):
     """What the parties want, before anybody has said how many rows or which columns there are.
 
     ε and δ are for what the label holder learns about one party's part of one record. `beta` is given in the paper's
@@ -62,17 +61,13 @@ class EmbeddingsRequest:
     coalitions: tuple[tuple[str, ...], ...] = ()
     alignment: Alignment = "auto"
 
-    def to_data(self) -> dict[str, Any]:
-        """The request as plain values, for the parties to compare."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {"method": "embeddings", **fields, "coalitions": [list(each) for each in self.coalitions]}
+    method = "embeddings"
 
-    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> EmbeddingsPlan:
-        """The plan for these columns and rows."""
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> EmbeddingsPlan:
+        """With the least noise that keeps what is asked."""
         return plan_embeddings(self, group, schemas, rows)
 
 
-@lru_cache(maxsize=32)
 def plan_embeddings(
     request: EmbeddingsRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
 ) -> EmbeddingsPlan:

@@ -20,10 +20,10 @@ from colonnade.errors import PrivacyError
 from colonnade.ledger import Line
 from colonnade.privacy.events import Approximated, Composed, Event, PerStep, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import Cost, Guarantee, account, check_claim
-from colonnade.privacy.neighbours import ColumnsOf, OthersPart, PartOf, Unit
+from colonnade.privacy.neighbours import ColumnsOf, OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, Observer, PartyView, Server
 from colonnade.privacy.sensitivity.matrix import root_up
-from colonnade.protocols.plans import View
+from colonnade.protocols.plans import View, lines_about
 
 if TYPE_CHECKING:
     from colonnade.protocols.embeddings_plan import EmbeddingsPlan
@@ -130,25 +130,13 @@ def label_event(plan: EmbeddingsPlan) -> Event:
 def lines_of(plan: EmbeddingsPlan, party: str) -> tuple[Line, ...]:
     """What an owner's ledger holds: its own part and whole records, to everyone but itself.
 
-    Whole columns are stated and not charged: no release hides them, and no account is kept for them.
+    The label holder is charged as the party that it is: the server of a run sees nothing. Whole columns are stated and
+    not charged: no release hides them, and no account is kept for them.
     """
-    if party not in plan.group.owners:
-        return ()
-    # The observer "server" is the label holder in its role: no observer of its own part.
-    own = {Server(), PartyView(party)} if party == plan.receiver else {PartyView(party)}
-    return tuple(
-        Line(view.observer.name, view.unit.name, view.event)
-        for view in plan.views
-        if _concerns(view.unit, party) and view.observer not in own and not _has(view.observer, party)
+    parts = (
+        view for view in plan.views if not isinstance(view.unit, ColumnsOf) and view.observer != Server()
     )
-
-
-def _concerns(unit: Unit, party: str) -> bool:
-    return unit == PartOf(party) or isinstance(unit, OthersPart)
-
-
-def _has(observer: Observer, party: str) -> bool:
-    return isinstance(observer, Coalition) and party in observer.members
+    return lines_about(party, parts)
 
 
 def costs_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:

@@ -19,15 +19,11 @@ from numpy.typing import NDArray
 
 from colonnade.crypto.packing import Fields
 from colonnade.crypto.paillier_masks import SECURITY, BoundedMask
-from colonnade.data.encoding import Encoder, Mode
-from colonnade.data.label import LabelBlock
-from colonnade.data.quantizer import Quantizer
+from colonnade.data.encoding import Mode
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
-from colonnade.ledger import Release
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
-from colonnade.privacy.events import Approximated, Composed, Event, PerStep, event_to_data
-from colonnade.privacy.guarantee import Guarantee
+from colonnade.privacy.events import Approximated, Composed, Event, PerStep
 from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.observers import PartyView
 from colonnade.privacy.paper.figure import PaperFigure
@@ -38,11 +34,11 @@ from colonnade.privacy.sensitivity.messages import (
     encrypted_active_messages,
     encrypted_passive_messages,
 )
-from colonnade.protocols.agreement import digest
 from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.layout import Layout
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.paillier_plan import Keys, PaillierKeys
-from colonnade.protocols.plans import View, guarantees_of, lines_about
+from colonnade.protocols.plans import Plan, Terms, View
 from colonnade.protocols.sigmoid import Approximation
 from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group
@@ -67,7 +63,7 @@ _ASSUMPTION = (
 
 
 @dataclass(frozen=True)
-class EncryptedTerms:
+class EncryptedTerms(Terms):
     """What the owners want. `declared_public` names those whose data is declared public: without a sound defence, all.
 
     >>> EncryptedTerms(epsilon=1.0).to_data()["approximation"]
@@ -90,30 +86,11 @@ class EncryptedTerms:
     declared_public: tuple[str, ...] = ()
     alignment: Alignment = "auto"
 
-    def to_data(self) -> dict[str, Any]:
-        """The request as plain values, for the parties to compare."""
-        return {
-            "method": "encrypted gradient",
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "accepted_delta": self.accepted_delta,
-            "approximation": self.approximation,
-            "initialisation": self.initialisation,
-            "epochs": self.epochs,
-            "batch": self.batch,
-            "learning_rate": self.learning_rate,
-            "defence": self.defence,
-            "radius": self.radius,
-            "encoding": self.encoding,
-            "gamma": self.gamma,
-            "keys": self.keys.to_data(),
-            "declared_public": list(self.declared_public),
-            "alignment": self.alignment,
-        }
+    method = "encrypted gradient"
 
 
 @dataclass(frozen=True)
-class EncryptedPlan:
+class EncryptedPlan(Plan, Layout):
     """Every batch of every epoch, how messages become integers, and what noise they carry. Made by `plan_encrypted`.
 
     `noise` has σ² of each owner's messages in units of the grid; it is empty without a defence.
@@ -126,33 +103,24 @@ class EncryptedPlan:
     delta: float
     noise: tuple[tuple[str, Fraction], ...] = ()
 
-    @cached_property
-    def encoders(self) -> dict[str, Encoder]:
-        """How each owner's columns become features."""
-        return {schema.party: schema.encoder(self.request.encoding) for schema in self.schemas}
+    protocol = "encrypted gradient"
+    charged_as = "encrypted gradient"
+    published = False
 
-    @cached_property
-    def label(self) -> LabelBlock:
-        """The label's declaration: two classes."""
-        return LabelBlock(next(schema.label for schema in self.schemas if schema.label is not None))
+    @property
+    def mode(self) -> Mode:
+        """As it was asked for."""
+        return self.request.encoding
+
+    @property
+    def gamma(self) -> int:  # type: ignore[override] # of a layout it is only read
+        """As it was asked for."""
+        return self.request.gamma
 
     @property
     def active(self) -> str:
         """Who holds the label."""
         return self.group.active or self.group.owners[0]
-
-    @property
-    def attributes(self) -> int:
-        """How many columns there are over all owners."""
-        return sum(encoder.attributes for encoder in self.encoders.values())
-
-    @cached_property
-    def quantizers(self) -> dict[str, Quantizer]:
-        """How each owner turns its rows into integers; joint rows have norm at most γ."""
-        return {
-            party: Quantizer(encoder, attributes_total=self.attributes, gamma=self.request.gamma)
-            for party, encoder in self.encoders.items()
-        }
 
     def width(self, owner: str) -> int:
         """How many features an owner has."""
@@ -306,11 +274,6 @@ class EncryptedPlan:
         return {owner: self.sensitivities(owner).per_step for owner in self.group.owners}
 
     @cached_property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """One statement per owner; none without a sound defence."""
-        return guarantees_of(self.views, self.delta)
-
-    @cached_property
     def figures(self) -> tuple[PaperFigure, ...]:
         """σ of the paper's formulas, in paper mode; they promise nothing."""
         return tuple(self.paper_sigmas.values()) if self.request.defence == "paper" else ()
@@ -332,41 +295,26 @@ class EncryptedPlan:
             for owner in self.group.owners
         }
 
-    def release(self, party: str, *, run: str, reproducible: bool) -> Release:
-        """What a member charges before the first batch: the whole schedule, in the lines about its own columns."""
-        return Release(
-            id=f"{run}/encrypted gradient",
-            run=run,
-            plan=self.hash,
-            what=f"scores of {self.schedule.steps} batches, with noise",
-            receiver=", ".join(owner for owner in self.group.owners if owner != party),
-            lines=lines_about(party, self.views) if party in self.group.owners else (),
-            reproducible=reproducible,
-        )
+    @property
+    def what(self) -> str:
+        """What leaves."""
+        return f"scores of {self.schedule.steps} batches, with noise"
 
-    def to_data(self) -> dict[str, Any]:
-        """The whole plan as plain values, derived numbers included."""
+    def receiver_for(self, party: str) -> str:
+        """Every other owner."""
+        return ", ".join(owner for owner in self.group.owners if owner != party)
+
+    def own_data(self) -> dict[str, Any]:
+        """The request, the schedule, and how messages are packed."""
         owners = self.group.owners
         return {
-            "protocol": "encrypted gradient",
-            "format": 1,
             "task": "classification",
+            "epsilon": self.request.epsilon,
             "request": self.request.to_data(),
-            "owners": list(owners),
-            "active": self.active,
-            "rows": self.rows,
-            "delta": self.delta,
             "batch": self.schedule.batch,
-            "schemas": {schema.party: schema.to_data() for schema in self.schemas},
+            **self.layout_data(),
             "widths": {owner: self.width(owner) for owner in owners},
-            "bounds": {owner: self.quantizers[owner].norm_squared_bound for owner in owners},
             "reach": {owner: str(self.reach(owner)) for owner in owners},
             "fields": {owner: [self.packing(owner).width, self.packing(owner).count] for owner in owners},
             "noise": {owner: str(variance) for owner, variance in self.noise},
-            "views": {view.observer.name: event_to_data(view.event) for view in self.views},
         }
-
-    @cached_property
-    def hash(self) -> str:
-        """SHA-256 of the plan."""
-        return digest(self.to_data())

@@ -5,32 +5,30 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, OnlyForPublicData, PlanError
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Event
 from colonnade.protocols.encrypted_plan import FLOAT_DRIFT, LARGEST_RADIUS, EncryptedPlan, EncryptedTerms
-from colonnade.protocols.plans import check_parties, checked_delta
+from colonnade.protocols.plans import Request, check_parties, checked_delta
 from colonnade.protocols.sigmoid import SLOPES
 from colonnade.runtime.group import Group
 
 
 @dataclass(frozen=True)
-class EncryptedRequest(EncryptedTerms):
+class EncryptedRequest(EncryptedTerms, Request[EncryptedPlan]):
     """What the owners want, before anybody has said how many rows or which columns there are.
 
     >>> EncryptedRequest(epsilon=1.0).defence
     'sound'
     """
 
-    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> EncryptedPlan:
-        """The plan for these columns and rows."""
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> EncryptedPlan:
+        """With the least noise that keeps what is asked."""
         return plan_encrypted(self, group, schemas, rows)
 
 
-@lru_cache(maxsize=32)
 def plan_encrypted(
     request: EncryptedRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
 ) -> EncryptedPlan:

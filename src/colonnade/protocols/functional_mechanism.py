@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +32,7 @@ from colonnade.protocols.functional_planning import NoiseChoice, plan_functional
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.noisy_moments import RowSource
-from colonnade.protocols.plans import Task
+from colonnade.protocols.plans import Request, Task
 from colonnade.protocols.session import array_digest, confirm, prepare
 from colonnade.protocols.shared import MomentSum, Shared, total
 from colonnade.protocols.sharing import open_to, share
@@ -46,7 +44,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class FunctionalRequest:
+class FunctionalRequest(Request[FunctionalPlan]):
     """What the parties want, before anybody has said how many rows or which columns there are.
 
     `epsilons` are the blocks' own, bottom-up, as pairs of a name and an ε; without them `epsilon` is for the record.
@@ -66,46 +64,11 @@ class FunctionalRequest:
     intercept: bool = True
     alignment: Alignment = "auto"
 
-    def to_data(self) -> dict[str, Any]:
-        """The request as plain values, for the parties to compare."""
-        return {
-            "method": "functional",
-            "task": self.task,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "accepted_delta": self.accepted_delta,
-            "gamma": self.gamma,
-            "domain": self.domain,
-            "noise": self.noise,
-            "epsilons": None if self.epsilons is None else dict(self.epsilons),
-            "intercept": self.intercept,
-            "alignment": self.alignment,
-        }
+    method = "functional"
 
-    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> FunctionalPlan:
-        """The plan for these columns and rows."""
-        return _planned(self, group, schemas, rows)
-
-
-@lru_cache(maxsize=32)
-def _planned(
-    request: FunctionalRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-) -> FunctionalPlan:
-    # A plan is public and the same for every party, so parties in one process may share the work.
-    return plan_functional(
-        group,
-        schemas,
-        task=request.task,
-        rows=rows,
-        epsilon=request.epsilon,
-        delta=request.delta,
-        accepted_delta=request.accepted_delta,
-        gamma=request.gamma,
-        domain=request.domain,
-        noise=request.noise,
-        epsilons=None if request.epsilons is None else dict(request.epsilons),
-        intercept=request.intercept,
-    )
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> FunctionalPlan:
+        """With the least noise that keeps what is asked."""
+        return plan_functional(group, schemas, rows=rows, **self.terms)
 
 
 @dataclass(frozen=True, eq=False)

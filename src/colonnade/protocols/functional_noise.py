@@ -55,9 +55,12 @@ class BlockNoise:
         )
         return len(group.owners) * each
 
-    def event(self, change: CoefficientChange, group: Group, *, entries: int) -> Event:
-        """What the opened block is to an observer who knows t owners' parts."""
-        owners, honest, known = len(group.owners), group.honest_owners, group.threshold
+    def event(
+        self, change: CoefficientChange, group: Group, *, entries: int, known: int | None = None
+    ) -> Event:
+        """What the opened block is to an observer who knows t owners' parts, or so many."""
+        owners, honest = len(group.owners), group.honest_owners
+        known = group.threshold if known is None else known
         whole = self.whole
         if isinstance(whole, DiscreteLaplaceNoise):
             return whole.event(change.l1, known=known, parts=owners, of=honest, entries=entries)

@@ -16,15 +16,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 from colonnade.crypto.shares import Scheme, make_scheme
-from colonnade.data.encoding import Encoder, Mode
-from colonnade.data.label import LabelBlock
-from colonnade.data.quantizer import Quantizer
+from colonnade.data.encoding import Mode
 from colonnade.data.schema import PublicSchema
-from colonnade.ledger import Line, Release
 from colonnade.numbers.field import FIELD63, Field, check_fits
-from colonnade.privacy.events import Composed, Event, event_to_data
+from colonnade.privacy.events import Composed, Event
 from colonnade.privacy.guarantee import Guarantee, account, delta_text, epsilon_text
-from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart, PartOf
+from colonnade.privacy.neighbours import ZERO_OUT, OthersPart, PartOf
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.coefficients import (
     CoefficientRow,
@@ -33,11 +30,11 @@ from colonnade.privacy.sensitivity.coefficients import (
     cross_zeroed,
 )
 from colonnade.privacy.sensitivity.functional import CoefficientChange
-from colonnade.protocols.agreement import digest
 from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
 from colonnade.protocols.functional_blocks import Block, Dissection
 from colonnade.protocols.functional_noise import BlockNoise, truncation_delta
-from colonnade.protocols.plans import Task, View, guarantees_of, lines_about
+from colonnade.protocols.layout import Layout
+from colonnade.protocols.plans import SharedPlan, Task, View, guarantees_of
 from colonnade.protocols.shared import block_rows
 from colonnade.runtime.group import Group
 
@@ -68,7 +65,7 @@ class BlockCost:
 
 
 @dataclass(frozen=True)
-class FunctionalPlan:
+class FunctionalPlan(SharedPlan, Layout):
     """One noisy quadratic objective: who, which columns, which blocks, at what ε, with how much noise.
 
     Made by `plan_functional`, which chooses `noises`: one for all coefficients, or one for each block.
@@ -86,6 +83,9 @@ class FunctionalPlan:
     epsilons: tuple[tuple[str, float], ...]
     noises: tuple[BlockNoise, ...]
 
+    protocol = "functional mechanism"
+    charged_as = "objective"
+
     @property
     def budget(self) -> Budget:
         """Whether one ε was given or one for each block."""
@@ -95,34 +95,6 @@ class FunctionalPlan:
     def mode(self) -> Mode:
         """A box holds the columns themselves; in the ball a classifier's numbers go on a circle, as in a release."""
         return "circle" if self.domain == "ball" and self.task == "classification" else "linear"
-
-    @cached_property
-    def encoders(self) -> dict[str, Encoder]:
-        """How each owner's columns become features."""
-        return {schema.party: schema.encoder(self.mode) for schema in self.schemas}
-
-    @cached_property
-    def label(self) -> LabelBlock:
-        """The label's declaration."""
-        return LabelBlock(next(schema.label for schema in self.schemas if schema.label is not None))
-
-    @property
-    def label_holder(self) -> str:
-        """Who deals the label and the constant: the one owner that declares a label."""
-        return next(schema.party for schema in self.schemas if schema.label is not None)
-
-    @property
-    def attributes(self) -> int:
-        """m: how many columns there are over all parties."""
-        return sum(encoder.attributes for encoder in self.encoders.values())
-
-    @cached_property
-    def quantizers(self) -> dict[str, Quantizer]:
-        """For the ball: how each owner's rows become integers, with the cap c_q² = m_q/m."""
-        return {
-            party: Quantizer(encoder, attributes_total=self.attributes, gamma=self.gamma)
-            for party, encoder in self.encoders.items()
-        }
 
     @property
     def label_size(self) -> int:
@@ -206,14 +178,17 @@ class FunctionalPlan:
             return cross_replaced(self.row, *owners)
         return self.row.replaced(())
 
-    def event(self, replaced: Collection[str] | None = None) -> Event:
-        """What is opened, to an observer who knows t owners' noise: a record zeroed out, or these parts replaced."""
+    def event(self, replaced: Collection[str] | None = None, *, known: int | None = None) -> Event:
+        """What is opened, to an observer who knows t owners' noise: a record zeroed out, or these parts replaced.
+
+        `known` is how many owners' noise it knows, if not t.
+        """
         if self.budget == "top-down":
             entries = self.dissection.coefficients
-            return self.noises[0].event(self.change(None, replaced), self.group, entries=entries)
+            return self.noises[0].event(self.change(None, replaced), self.group, entries=entries, known=known)
         return Composed(
             tuple(
-                self.noise_of(block).event(change, self.group, entries=block.size)
+                self.noise_of(block).event(change, self.group, entries=block.size, known=known)
                 for block in self.dissection.blocks
                 if (change := self.change(block, replaced)).l1
             )
@@ -234,12 +209,23 @@ class FunctionalPlan:
             views.append(
                 View(PartyView(owner), OthersPart(owner), self.event(others), party_assumption(group))
             )
-        return tuple(views)
+        return (*views, *self.colluding(self._colluding))
 
-    @cached_property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """One statement per observer, for noise that nobody can reproduce."""
-        return guarantees_of(self.views, self.delta)
+    def _colluding(self, known: int) -> Event | None:
+        # A fraction of a whole discrete Laplace is another law, of which nothing is proved here.
+        if known > self.group.threshold and any(noise.law == "laplace" for noise in self.noises):
+            return None
+        return self.event(self.group.owners, known=known)
+
+    @property
+    def replaced(self) -> Event:
+        """What the opened coefficients are for a record replaced."""
+        return self.event(self.group.owners)
+
+    @property
+    def what(self) -> str:
+        """What is opened."""
+        return f"a quadratic objective of {self.dissection.coefficients} coefficients"
 
     @cached_property
     def part_guarantees(self) -> tuple[Guarantee, ...]:
@@ -279,58 +265,22 @@ class FunctionalPlan:
             )
         return tuple(lines)
 
-    def release(self, party: str, *, run: str, reproducible: bool) -> Release:
-        """What a member charges: the lines about its own columns, and the reader's for a record replaced."""
-        lines: tuple[Line, ...] = ()
-        if party in self.group.owners:
-            replaced = Line(Reader().name, REPLACE.name, self.event(self.group.owners))
-            lines = (*lines_about(party, self.views), replaced)
-        return Release(
-            id=f"{run}/objective",
-            run=run,
-            plan=self.hash,
-            what=f"a quadratic objective of {self.dissection.coefficients} coefficients",
-            receiver=self.group.server,
-            lines=lines,
-            reproducible=reproducible,
-        )
-
-    def to_data(self) -> dict[str, Any]:
-        """The whole plan as plain values, derived numbers included, so that a difference shows where it is."""
-        group = self.group
+    def own_data(self) -> dict[str, Any]:
+        """The blocks, their noise, and how columns become integers."""
+        parts = zip(self.group.owners, self.row.parts, strict=True)
         return {
-            "protocol": "functional mechanism",
-            "format": 1,
             "task": self.task,
-            "owners": list(group.owners),
-            "active": group.active,
-            "server": group.server,
-            "keepers": list(group.keepers),
-            "threshold": group.threshold,
-            "rows": self.rows,
             "epsilon": self.epsilon,
-            "delta": self.delta,
-            "gamma": self.gamma,
+            **self.layout_data(),
             "domain": self.domain,
-            "mode": self.mode,
-            "rounding": "nearest",
             "intercept": self.intercept,
             "budget": self.budget,
             "epsilons": dict(self.epsilons),
             "blocks": {block.name: block.size for block in self.dissection.blocks},
             "noises": [noise.to_data() for noise in self.noises],
-            "schemas": {schema.party: schema.to_data() for schema in self.schemas},
-            "label": self.label.to_data(),
-            "label_holder": self.label_holder,
             "label_size": self.label_size,
             "constant_size": self.constant_size,
-            "bounds": {owner: part.square for owner, part in zip(group.owners, self.row.parts, strict=True)},
+            "bounds": {owner: part.square for owner, part in parts},
             "primes": list(self.field.primes),
             "block": self.block,
-            "views": {view.observer.name: event_to_data(view.event) for view in self.views},
         }
-
-    @cached_property
-    def hash(self) -> str:
-        """SHA-256 of the plan."""
-        return digest(self.to_data())

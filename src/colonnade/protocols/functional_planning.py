@@ -34,7 +34,7 @@ def plan_functional(
     gamma: int = DEFAULT_GAMMA,
     domain: Domain = "ball",
     noise: NoiseChoice = "auto",
-    epsilons: Mapping[str, float] | None = None,
+    epsilons: Mapping[str, float] | tuple[tuple[str, float], ...] | None = None,
     intercept: bool = True,
 ) -> FunctionalPlan:
     """The plan with the least noise that keeps ε for the server and for readers, t owners' noise aside.
@@ -59,7 +59,7 @@ def plan_functional(
     )
     _check_columns(blank)
     laws: tuple[Law, ...] = LAWS if noise == "auto" else (noise,)
-    chosen = _chosen(blank.dissection.blocks, epsilons, epsilon) if epsilons is not None else ()
+    chosen = _chosen(blank.dissection.blocks, dict(epsilons), epsilon) if epsilons is not None else ()
     blank = replace(blank, epsilons=chosen)
     try:
         plan = _calibrated(blank, laws)

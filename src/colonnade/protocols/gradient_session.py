@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +20,7 @@ from colonnade.protocols.noisy_gradient_plan import (
     Schedule,
     plan_gradient,
 )
+from colonnade.protocols.plans import Request
 from colonnade.protocols.session import array_digest, confirm, prepare
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -31,7 +30,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class GradientRequest:
+class GradientRequest(Request[GradientPlan]):
     """What the parties want, before anybody has said how many rows or which columns there are.
 
     >>> from colonnade.protocols.noisy_gradient_plan import schedule
@@ -47,40 +46,11 @@ class GradientRequest:
     rounding: Rounding = "retry"
     alignment: Alignment = "auto"
 
-    def to_data(self) -> dict[str, Any]:
-        """The request as plain values, for the parties to compare."""
-        return {
-            "method": "slr",
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "accepted_delta": self.accepted_delta,
-            "gamma": self.gamma,
-            "rounding": self.rounding,
-            "alignment": self.alignment,
-            "schedule": self.schedule.to_data(),
-        }
+    method = "slr"
 
-    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> GradientPlan:
-        """The plan for these columns and rows."""
-        return _planned(self, group, schemas, rows)
-
-
-@lru_cache(maxsize=32)
-def _planned(
-    request: GradientRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-) -> GradientPlan:
-    # A plan is public and the same for every party, so parties in one process may share the work.
-    return plan_gradient(
-        group,
-        schemas,
-        rows=rows,
-        epsilon=request.epsilon,
-        delta=request.delta,
-        accepted_delta=request.accepted_delta,
-        gamma=request.gamma,
-        rounding=request.rounding,
-        schedule=request.schedule,
-    )
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> GradientPlan:
+        """With the least noise that keeps what is asked."""
+        return plan_gradient(group, schemas, rows=rows, **self.terms)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,10 +19,8 @@ from typing import Any, Literal
 
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import Label
-from colonnade.ledger import Line, Release
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.events import Approximated, Composed, Event, PerStep
-from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, PartyView
 from colonnade.privacy.paper import hdp_vfl
@@ -34,10 +32,9 @@ from colonnade.privacy.sensitivity.messages import (
     active_messages,
     passive_messages,
 )
-from colonnade.protocols.agreement import digest
 from colonnade.protocols.clipped_rows import GAMMA, ClippedRows
 from colonnade.protocols.linear_models import Loss, Penalty
-from colonnade.protocols.plans import View, guarantees_of
+from colonnade.protocols.plans import Plan, View
 from colonnade.protocols.session import array_digest
 from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group
@@ -53,7 +50,7 @@ _TENTH = 0.3
 
 
 @dataclass(frozen=True)
-class IntermediatePlan:
+class IntermediatePlan(Plan):
     """One training run by noisy messages: who, which columns, which steps, with how much noise.
 
     Made by `plan_intermediate`, which chooses the noise. `variances` has one σ² a sender, in grid units. Only "sound"
@@ -77,6 +74,10 @@ class IntermediatePlan:
     clip: float | None
     seed: int
     variances: tuple[Fraction, ...] = ()
+
+    protocol = "intermediate results"
+    charged_as = "messages"
+    published = False
 
     @property
     def active(self) -> str:
@@ -226,11 +227,6 @@ class IntermediatePlan:
         return tuple(views)
 
     @cached_property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """One statement per observer; none in paper mode."""
-        return guarantees_of(self.views, self.delta)
-
-    @cached_property
     def figures(self) -> tuple[PaperFigure, ...]:
         """In paper mode, the paper's sensitivities and σ of both directions: formulas, not guarantees."""
         if self.calibration != "paper":
@@ -242,39 +238,22 @@ class IntermediatePlan:
         )
         return (passive, active, *sigmas)
 
-    def release(self, party: str, *, run: str, reproducible: bool) -> Release:
-        """What a member charges before its first message: the lines about its own columns."""
-        lines = tuple(
-            Line(view.observer.name, view.unit.name, view.event)
-            for view in self.views
-            if party in self.group.owners
-            and view.observer.name != PartyView(party).name
-            and (isinstance(view.unit, OthersPart) or view.unit.name == PartOf(party).name)
-        )
-        return Release(
-            id=f"{run}/messages",
-            run=run,
-            plan=self.hash,
-            what=f"{self.schedule.steps} noisy messages of {self.loss.name} regression",
-            receiver=self.active if party != self.active else ", ".join(self.passive),
-            lines=lines,
-            reproducible=reproducible,
-        )
+    @property
+    def what(self) -> str:
+        """What leaves."""
+        return f"{self.schedule.steps} noisy messages of {self.loss.name} regression"
 
-    def to_data(self) -> dict[str, Any]:
-        """The whole plan as plain values, derived numbers included, so that a difference shows where it is."""
+    def receiver_for(self, party: str) -> str:
+        """The active party, whose answers go to the others."""
+        return self.active if party != self.active else ", ".join(self.passive)
+
+    def own_data(self) -> dict[str, Any]:
+        """The loss, the schedule and the noise of each sender."""
         return {
-            "protocol": "intermediate results",
-            "format": 1,
             "task": self.loss.task,
             "loss": self.loss.name,
             "penalty": self.penalty.to_data(),
-            "owners": list(self.group.owners),
-            "active": self.active,
-            "server": self.group.server,
-            "rows": self.rows,
             "epsilon": self.epsilon,
-            "delta": self.delta,
             "calibration": self.calibration,
             "epochs": self.epochs,
             "batch": self.batch,
@@ -286,7 +265,6 @@ class IntermediatePlan:
             "order": self._order,
             "grid_bits": GRID_BITS,
             "gamma": GAMMA,
-            "schemas": {schema.party: schema.to_data() for schema in self.schemas},
             "caps": {owner: self.clipped.norm_squared(owner) for owner in self.group.owners},
             "rates": {owner: self.rate(owner) for owner in self.group.owners},
             "variances": [str(variance) for variance in self.variances],
@@ -296,11 +274,6 @@ class IntermediatePlan:
     def _order(self) -> str:
         # A library that shuffles differently would train on other pairs of rows; better it is named here.
         return array_digest(public_permutation(self.rows, self.seed))
-
-    @cached_property
-    def hash(self) -> str:
-        """SHA-256 of the plan."""
-        return digest(self.to_data())
 
 
 def run_of_messages(steps: tuple[float, ...], variance: Fraction, *, draws: int) -> Event:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 from colonnade.data.schema import PublicSchema
@@ -23,7 +22,7 @@ from colonnade.protocols.intermediate_plan import (
     run_of_messages,
 )
 from colonnade.protocols.linear_models import Loss, Penalty
-from colonnade.protocols.plans import check_parties, checked_delta
+from colonnade.protocols.plans import Request, check_parties, checked_delta
 from colonnade.runtime.group import Group
 
 DEFAULT_STEP = 1.0
@@ -33,7 +32,7 @@ LARGEST_BATCH = 1 << 20
 
 
 @dataclass(frozen=True)
-class IntermediateRequest:
+class IntermediateRequest(Request[IntermediatePlan]):
     """What the parties want, before anybody has said how many rows or which columns there are.
 
     None leaves a number to a rule that looks at no data: all rows in one batch, the loss's own radius, half the longest
@@ -57,33 +56,17 @@ class IntermediateRequest:
     declared_public: tuple[str, ...] = ()
     alignment: Alignment = "auto"
 
-    def to_data(self) -> dict[str, Any]:
-        """The request as plain values, for the parties to compare."""
-        return {
-            "method": "intermediate",
-            "loss": self.loss.name,
-            "penalty": self.penalty.to_data(),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "accepted_delta": self.accepted_delta,
-            "calibration": self.calibration,
-            "epochs": self.epochs,
-            "batch": self.batch,
-            "learning_rate": self.learning_rate,
-            "radius": self.radius,
-            "stretch": self.stretch,
-            "clip": self.clip,
-            "seed": self.seed,
-            "declared_public": list(self.declared_public),
-            "alignment": self.alignment,
-        }
+    method = "intermediate"
 
-    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> IntermediatePlan:
-        """The plan for these columns and rows."""
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> IntermediatePlan:
+        """With the least noise that keeps what is asked."""
         return plan_intermediate(self, group, schemas, rows)
 
+    def to_data(self) -> dict[str, Any]:
+        """The request as plain values, the loss by its name."""
+        return {**super().to_data(), "loss": self.loss.name}
 
-@lru_cache(maxsize=32)
+
 def plan_intermediate(
     request: IntermediateRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
 ) -> IntermediatePlan:

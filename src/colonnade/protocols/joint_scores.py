@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -29,14 +29,12 @@ from colonnade.errors import DataError, PlanError, TrainedOn
 from colonnade.ledger import Release
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.calibrate import calibrate_poisson_binomial
-from colonnade.privacy.events import PoissonBinomial, Repeated, event_to_data
-from colonnade.privacy.guarantee import Guarantee
+from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import PartyView
-from colonnade.protocols.agreement import digest
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.charging import charge_first
-from colonnade.protocols.plans import View, checked_delta, guarantees_of, lines_about
+from colonnade.protocols.plans import Plan, Request, View, checked_delta
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.protocols.session import confirm, prepare
 from colonnade.runtime.group import Group
@@ -50,7 +48,7 @@ GRID = 1 << 23
 
 
 @dataclass(frozen=True)
-class ScoresPlan:
+class ScoresPlan(Plan):
     """One sum of `width` numbers per person, each party's within ±bound: exact, or noisy where β is positive."""
 
     group: Group
@@ -63,6 +61,10 @@ class ScoresPlan:
     delta: float
     trials: int
     beta: Fraction
+
+    protocol = "joint scores"
+    charged_as = "scores"
+    published = False
 
     @cached_property
     def noise(self) -> PoissonBinomialNoise | None:
@@ -98,11 +100,6 @@ class ScoresPlan:
             View(observer, OthersPart(), whole, alone),
         )
 
-    @cached_property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """One statement per view."""
-        return guarantees_of(self.views, self.delta)
-
     @property
     def statement(self) -> str:
         """What is disclosed, in words."""
@@ -114,55 +111,36 @@ class ScoresPlan:
             f"{self.width} number(s) about each scored person are disclosed to {self.receiver}."
         )
 
+    @property
+    def what(self) -> str:
+        """What leaves."""
+        return f"{'noisy' if self.noise is not None else 'exact'} joint scores of {self.rows} people"
+
+    def receiver_for(self, party: str) -> str:
+        """Who asked."""
+        return self.receiver
+
     def release(self, party: str, *, run: str, reproducible: bool) -> Release:
         """What an owner records: lines where the scores are noisy, the fact of disclosure where they are exact."""
-        lines = tuple(
-            line
-            for line in (lines_about(party, self.views) if party in self.group.owners else ())
-            if line.unit in (f"own-part:{party}", OthersPart().name)
-        )
-        how = "noisy" if self.noise is not None else "exact"
-        return Release(
-            id=f"{run}/scores",
-            run=run,
-            plan=self.hash,
-            what=f"{how} joint scores of {self.rows} people",
-            receiver=self.receiver,
-            lines=lines,
-            reproducible=reproducible,
-            exact=self.rows
-            if self.noise is None and party in self.group.owners and party != self.receiver
-            else 0,
-        )
+        discloses = self.noise is None and party in self.group.owners and party != self.receiver
+        release = super().release(party, run=run, reproducible=reproducible)
+        return replace(release, exact=self.rows if discloses else 0)
 
-    def to_data(self) -> dict[str, Any]:
-        """The whole plan as plain values."""
+    def own_data(self) -> dict[str, Any]:
+        """What is summed, for whom, on which grid."""
         return {
-            "protocol": "joint scores",
-            "format": 1,
-            "owners": list(self.group.owners),
-            "server": self.group.server,
-            "schemas": {schema.party: schema.to_data() for schema in self.schemas},
-            "rows": self.rows,
             "receiver": self.receiver,
             "width": self.width,
             "bound": self.bound,
             "weights": self.weights,
-            "delta": self.delta,
             "trials": self.trials,
             "beta": str(self.beta),
             "grid": GRID,
-            "views": {view.unit.name: event_to_data(view.event) for view in self.views},
         }
-
-    @cached_property
-    def hash(self) -> str:
-        """SHA-256 of the plan."""
-        return digest(self.to_data())
 
 
 @dataclass(frozen=True)
-class ScoresRequest:
+class ScoresRequest(Request[ScoresPlan]):
     """Who asks for scores, of what width and within which bound, and why the weights may be used.
 
     `weights` are "released", "public" (frozen or random) or "private" (trained with differential privacy). ε asks for
@@ -182,17 +160,13 @@ class ScoresRequest:
     trials: int = 16
     alignment: Alignment = "auto"
 
-    def to_data(self) -> dict[str, Any]:
-        """The request as plain values, for the parties to compare."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {"method": "joint scores", **fields}
+    method = "joint scores"
 
-    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> ScoresPlan:
-        """The plan for these people."""
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> ScoresPlan:
+        """With the least noise that keeps what is asked."""
         return plan_scores(self, group, schemas, rows)
 
 
-@lru_cache(maxsize=32)
 def plan_scores(
     request: ScoresRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
 ) -> ScoresPlan:

@@ -10,8 +10,6 @@ Box of the protocol, after Algorithm 3 of SPCA/SLR (Skellam noise in BGW):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +24,7 @@ from colonnade.protocols.local_plan import LocalPlan, plan_local
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.noisy_moments import RowSource, arranged, integer_blocks
-from colonnade.protocols.plans import Task
+from colonnade.protocols.plans import Request, Task
 from colonnade.protocols.session import array_digest, confirm, prepare
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -36,7 +34,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class LocalRequest:
+class LocalRequest(Request[LocalPlan]):
     """What the parties want, before anybody has said how many rows or which columns there are.
 
     >>> LocalRequest(task="pca", epsilon=1.0).to_data()["method"]
@@ -50,35 +48,11 @@ class LocalRequest:
     gamma: int = DEFAULT_GAMMA
     alignment: Alignment = "auto"
 
-    def to_data(self) -> dict[str, Any]:
-        """The request as plain values, for the parties to compare."""
-        return {
-            "method": "local",
-            "task": self.task,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "accepted_delta": self.accepted_delta,
-            "gamma": self.gamma,
-            "alignment": self.alignment,
-        }
+    method = "local"
 
-    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> LocalPlan:
-        """The plan for these columns and rows."""
-        return _planned(self, group, schemas, rows)
-
-
-@lru_cache(maxsize=32)
-def _planned(request: LocalRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> LocalPlan:
-    return plan_local(
-        group,
-        schemas,
-        task=request.task,
-        rows=rows,
-        epsilon=request.epsilon,
-        delta=request.delta,
-        accepted_delta=request.accepted_delta,
-        gamma=request.gamma,
-    )
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> LocalPlan:
+        """With the least noise that keeps what is asked."""
+        return plan_local(group, schemas, rows=rows, **self.terms)
 
 
 @dataclass(frozen=True, eq=False)

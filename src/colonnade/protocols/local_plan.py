@@ -7,64 +7,57 @@ guarantee, in return, rests on nobody else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from colonnade.data.schema import PublicSchema
-from colonnade.ledger import Line, Release
+from colonnade.ledger import Line
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.numbers.field import FIELD63, check_fits
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, DiscreteGaussian, Event, event_to_data
-from colonnade.privacy.guarantee import Guarantee
+from colonnade.privacy.events import Approximated, DiscreteGaussian, Event
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.matrix import root_up
-from colonnade.protocols.agreement import digest
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MomentsPlan
 from colonnade.protocols.noisy_moments import dealt_widths
-from colonnade.protocols.plans import Task, View, check_parties, checked_delta, guarantees_of, lines_about
+from colonnade.protocols.plans import Plan, Task, View, check_parties, checked_delta, lines_about
 from colonnade.runtime.group import Group
 
 _SECRET = "no owner discloses the noise on its own columns"
 
 
 @dataclass(frozen=True)
-class LocalPlan:
-    """Noise of parameter σ² on every integer of every row.
+class LocalPlan(Plan):
+    """Noise of parameter σ² on every integer of every row. Made by `plan_local`."""
 
-    `columns` says how rows become integers, as for a moment release; its own noise is not used.
-    """
-
-    columns: MomentsPlan
+    task: Task
+    group: Group
+    rows: int
+    schemas: tuple[PublicSchema, ...]
+    epsilon: float
+    delta: float
+    gamma: int
     sigma_squared: Fraction
 
-    @property
-    def group(self) -> Group:
-        """Who takes part, and in which role."""
-        return self.columns.group
+    protocol = "local perturbation"
+    charged_as = "perturbed rows"
+    published = True
 
-    @property
-    def rows(self) -> int:
-        """The public number of aligned people."""
-        return self.columns.rows
-
-    @property
-    def delta(self) -> float:
-        """The δ at which guarantees are stated."""
-        return self.columns.delta
-
-    @property
-    def epsilon(self) -> float:
-        """The ε that the noise was calibrated to, for the server and for readers."""
-        return self.columns.epsilon
+    @cached_property
+    def columns(self) -> MomentsPlan:
+        """How rows become integers: as for a moment release, whose own noise is not used."""
+        unused = Fraction(1)
+        return MomentsPlan(
+            self.task, self.group, self.rows, self.schemas, self.epsilon, self.delta, self.gamma, unused
+        )
 
     @property
     def dealt(self) -> dict[str, int]:
         """How many integers of a row each owner sends. The constant of a task without label is known and not sent."""
-        return self.columns.widths if self.columns.task == "pca" else dealt_widths(self.columns)
+        return self.columns.widths if self.task == "pca" else dealt_widths(self.columns)
 
     @property
     def size(self) -> int:
@@ -74,7 +67,7 @@ class LocalPlan:
     def bound_of_all_but(self, party: str | None) -> int:
         """The largest squared norm of the others' part of an integer row; of the whole row without a party."""
         shape = self.columns.shape_of_all_but(party)
-        return shape.norm_squared if self.columns.task == "pca" else shape.bound
+        return shape.norm_squared if self.task == "pca" else shape.bound
 
     @cached_property
     def noise(self) -> DiscreteGaussianNoise:
@@ -100,55 +93,31 @@ class LocalPlan:
             views.append(View(PartyView(owner), OthersPart(owner), others, _SECRET))
         return tuple(views)
 
-    @cached_property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """One statement per observer, for noise that nobody can reproduce."""
-        return guarantees_of(self.views, self.delta)
+    @property
+    def took_part(self) -> tuple[str, ...]:
+        """The owners, and the server, which alone sees the rows."""
+        return (*self.group.owners, self.group.server)
 
-    def release(self, party: str, *, run: str, reproducible: bool) -> Release:
-        """What a member charges: the lines about its own columns, none if it owns nothing."""
-        lines: tuple[Line, ...] = ()
-        if party in self.group.owners:
-            replaced = self.event(4 * self.bound_of_all_but(None))
-            lines = (*lines_about(party, self.views), Line(Reader().name, REPLACE.name, replaced))
-        return Release(
-            id=f"{run}/perturbed rows",
-            run=run,
-            plan=self.hash,
-            what=f"{self.rows} perturbed rows of {self.size} columns",
-            receiver=self.group.server,
-            lines=lines,
-            reproducible=reproducible,
-        )
+    def lines_for(self, party: str) -> tuple[Line, ...]:
+        """Beside the views: what a record replaced is to the server and to readers."""
+        replaced = self.event(4 * self.bound_of_all_but(None))
+        both = (Line(observer.name, REPLACE.name, replaced) for observer in (Server(), Reader()))
+        return (*lines_about(party, self.views), *both)
 
-    def to_data(self) -> dict[str, Any]:
-        """The whole plan as plain values."""
-        columns = self.columns
+    @property
+    def what(self) -> str:
+        """What leaves."""
+        return f"{self.rows} perturbed rows of {self.size} columns"
+
+    def own_data(self) -> dict[str, Any]:
+        """The grid and the noise."""
         return {
-            "protocol": "local perturbation",
-            "format": 1,
-            "task": columns.task,
-            "owners": list(self.group.owners),
-            "active": self.group.active,
-            "server": self.group.server,
-            "rows": self.rows,
+            "task": self.task,
             "epsilon": self.epsilon,
-            "delta": self.delta,
-            "gamma": columns.gamma,
+            **self.columns.layout_data(),
             "sigma_squared": str(self.sigma_squared),
-            "schemas": {schema.party: schema.to_data() for schema in columns.schemas},
-            "label": columns.label.to_data(),
-            "bounds": {
-                party: quantizer.norm_squared_bound for party, quantizer in columns.quantizers.items()
-            },
-            "block": columns.block,
-            "views": {view.observer.name: event_to_data(view.event) for view in self.views},
+            "block": self.columns.block,
         }
-
-    @cached_property
-    def hash(self) -> str:
-        """SHA-256 of the plan."""
-        return digest(self.to_data())
 
 
 def plan_local(
@@ -165,12 +134,12 @@ def plan_local(
     """The plan with the least noise that keeps ε for the server and for readers."""
     check_parties(group, schemas, task)
     delta = checked_delta(epsilon, delta, accepted_delta, rows)
-    columns = MomentsPlan(task, group, rows, schemas, float(epsilon), delta, gamma, Fraction(1))
-    bound = LocalPlan(columns, Fraction(1)).bound_of_all_but(None)
-    plan = LocalPlan(
-        columns,
-        calibrate(lambda variance: LocalPlan(columns, variance).event(bound), epsilon=epsilon, delta=delta),
+    blank = LocalPlan(task, group, rows, schemas, float(epsilon), delta, gamma, Fraction(1))
+    bound = blank.bound_of_all_but(None)
+    least = calibrate(
+        lambda variance: replace(blank, sigma_squared=variance).event(bound), epsilon=epsilon, delta=delta
     )
-    reach = columns.gamma + 1 + plan.noise.support
+    plan = replace(blank, sigma_squared=least)
+    reach = gamma + 1 + plan.noise.support
     check_fits(FIELD63, rows=rows, per_row=reach**2, what=f"moments of rows perturbed at gamma = {gamma}")
     return plan

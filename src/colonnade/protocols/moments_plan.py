@@ -14,18 +14,16 @@ from functools import cached_property
 from typing import Any
 
 from colonnade.crypto.shares import Scheme, make_scheme
-from colonnade.data.encoding import Encoder, Mode
+from colonnade.data.encoding import Mode
 from colonnade.data.label import LabelBlock
-from colonnade.data.quantizer import LEAST_GAMMA, Quantizer, Rounding
+from colonnade.data.quantizer import LEAST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
-from colonnade.ledger import Line, Release
 from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, Event, MatrixChange, MatrixSkellam, event_to_data
-from colonnade.privacy.guarantee import Guarantee
-from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
+from colonnade.privacy.events import Approximated, Event, MatrixChange, MatrixSkellam
+from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
@@ -33,17 +31,16 @@ from colonnade.privacy.sensitivity.matrix import (
     matrix_change_replace,
     matrix_change_zero_out,
 )
-from colonnade.protocols.agreement import digest
 from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
+from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import check_memory, gamma_advice
 from colonnade.protocols.plans import (
+    SharedPlan,
     Task,
     View,
     check_keepers,
     check_parties,
     checked_delta,
-    guarantees_of,
-    lines_about,
 )
 from colonnade.protocols.shared import block_rows
 from colonnade.runtime.group import Group
@@ -52,7 +49,7 @@ DEFAULT_GAMMA = 1 << 12
 
 
 @dataclass(frozen=True)
-class MomentsPlan:
+class MomentsPlan(SharedPlan, Layout):
     """One noisy moment matrix: who, which columns, at what ε, with how much noise.
 
     Made by `plan_moments`, which chooses `mu`. Equal plans have equal hashes, and parties compare hashes
@@ -69,46 +66,28 @@ class MomentsPlan:
     mu: Fraction
     rounding: Rounding = "nearest"
 
+    protocol = "noisy moments"
+    charged_as = "moments"
+
     @property
     def mode(self) -> Mode:
         """Classification puts numbers on a circle, which lifts every classifier; the rest stays linear."""
         return "circle" if self.task == "classification" else "linear"
 
-    @cached_property
-    def encoders(self) -> dict[str, Encoder]:
-        """How each owner's columns become features."""
-        return {schema.party: schema.encoder(self.mode) for schema in self.schemas}
+    @property
+    def rows_rounded(self) -> Rounding:
+        """As the plan says."""
+        return self.rounding
 
     @cached_property
     def label(self) -> LabelBlock:
         """The label block; a constant where there is no label to learn."""
-        if self.task == "pca":
-            return LabelBlock(None)
-        return LabelBlock(next(schema.label for schema in self.schemas if schema.label is not None))
+        return LabelBlock(None) if self.task == "pca" else super().label
 
     @property
     def label_holder(self) -> str:
         """Who deals the label block: the active party, or for a constant the first owner."""
         return self.group.active if self.group.active is not None else self.group.owners[0]
-
-    @property
-    def attributes(self) -> int:
-        """m: how many attributes there are over all parties: columns, and what their maps count as."""
-        return sum(encoder.attributes for encoder in self.encoders.values())
-
-    @cached_property
-    def quantizers(self) -> dict[str, Quantizer]:
-        """How each owner turns its rows into integers, with the cap c_q² = m_q/m."""
-        return {
-            party: Quantizer(
-                encoder,
-                attributes_total=self.attributes,
-                gamma=self.gamma,
-                cap_squared=Fraction(encoder.attributes, self.attributes),
-                rounding=self.rounding,
-            )
-            for party, encoder in self.encoders.items()
-        }
 
     def shape_of(self, party: str) -> RowShape:
         """The bound on one party's part of an integer row."""
@@ -195,76 +174,42 @@ class MomentsPlan:
                 change = matrix_change_part_replaced(self.shape_of_all_but(owner), self.shape_of(owner))
             else:
                 # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
-                change = matrix_change_replace(self.shape_of_all_but(None))
+                change = self._replaced_change
             views.append(
                 View(PartyView(owner), OthersPart(owner), self._event(change), party_assumption(group))
             )
-        return tuple(views)
+        return (*views, *self.colluding(lambda known: self._event(self._replaced_change, known)))
 
-    def _event(self, change: MatrixChange) -> Event:
+    def _event(self, change: MatrixChange, known: int | None = None) -> Event:
         owners, honest = len(self.group.owners), self.group.honest_owners
-        return self.noise.event(change, known=self.group.threshold, parts=owners, of=honest, size=self.size)
+        known = self.group.threshold if known is None else known
+        return self.noise.event(change, known=known, parts=owners, of=honest, size=self.size)
 
     @cached_property
-    def _read_elsewhere(self) -> tuple[Line, ...]:
-        replaced = self._event(matrix_change_replace(self.shape_of_all_but(None)))
-        return (Line(Reader().name, REPLACE.name, replaced),)
+    def _replaced_change(self) -> MatrixChange:
+        return matrix_change_replace(self.shape_of_all_but(None))
 
-    @cached_property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """One statement per observer, for noise that nobody can reproduce."""
-        return guarantees_of(self.views, self.delta)
+    @property
+    def replaced(self) -> Event:
+        """What the opened matrix is for a record replaced."""
+        return self._event(self._replaced_change)
 
-    def release(self, party: str, *, run: str, reproducible: bool) -> Release:
-        """What a member charges: the lines about its own columns, none if it owns nothing.
+    @property
+    def what(self) -> str:
+        """What is opened."""
+        return f"second moments of {self.size} columns"
 
-        Beside the views there is the reader's line for a record replaced. It bounds what this release is to
-        whoever takes part in other runs and only reads this one, so that a ledger can add that up.
-        """
-        lines = (*lines_about(party, self.views), *self._read_elsewhere) if party in self.group.owners else ()
-        return Release(
-            id=f"{run}/moments",
-            run=run,
-            plan=self.hash,
-            what=f"second moments of {self.size} columns",
-            receiver=self.group.server,
-            lines=lines,
-            reproducible=reproducible,
-        )
-
-    def to_data(self) -> dict[str, Any]:
-        """The whole plan as plain values, derived numbers included, so that a difference shows where it is."""
-        group = self.group
+    def own_data(self) -> dict[str, Any]:
+        """The grid, the noise, and how columns become integers."""
         return {
-            "protocol": "noisy moments",
-            "format": 1,
             "task": self.task,
-            "owners": list(group.owners),
-            "active": group.active,
-            "server": group.server,
-            "keepers": list(group.keepers),
-            "threshold": group.threshold,
-            "rows": self.rows,
             "epsilon": self.epsilon,
-            "delta": self.delta,
-            "gamma": self.gamma,
             "mu": str(self.mu),
-            "mode": self.mode,
-            "rounding": self.rounding,
-            "schemas": {schema.party: schema.to_data() for schema in self.schemas},
-            "label": self.label.to_data(),
-            "label_holder": self.label_holder,
+            **self.layout_data(),
             "caps": {party: str(quantizer.cap_squared) for party, quantizer in self.quantizers.items()},
-            "bounds": {party: quantizer.norm_squared_bound for party, quantizer in self.quantizers.items()},
             "primes": list(self.field.primes),
             "block": self.block,
-            "views": {view.observer.name: event_to_data(view.event) for view in self.views},
         }
-
-    @cached_property
-    def hash(self) -> str:
-        """SHA-256 of the plan."""
-        return digest(self.to_data())
 
 
 def plan_moments(

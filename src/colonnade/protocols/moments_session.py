@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,7 @@ from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MomentsPlan, plan_moments
 from colonnade.protocols.noisy_moments import noisy_moments
-from colonnade.protocols.plans import Task
+from colonnade.protocols.plans import Request, Task
 from colonnade.protocols.session import array_digest, confirm, prepare
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -25,7 +23,7 @@ from colonnade.runtime.wire import Message
 
 
 @dataclass(frozen=True)
-class MomentsRequest:
+class MomentsRequest(Request[MomentsPlan]):
     """What the parties want, before anybody has said how many rows or which columns there are.
 
     >>> MomentsRequest(task="classification", epsilon=1.0).to_data()["gamma"]
@@ -40,40 +38,11 @@ class MomentsRequest:
     alignment: Alignment = "auto"
     rounding: Rounding = "nearest"
 
-    def to_data(self) -> dict[str, Any]:
-        """The request as plain values, for the parties to compare."""
-        return {
-            "method": "moments",
-            "task": self.task,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "accepted_delta": self.accepted_delta,
-            "gamma": self.gamma,
-            "rounding": self.rounding,
-            "alignment": self.alignment,
-        }
+    method = "moments"
 
-    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> MomentsPlan:
-        """The plan for these columns and rows."""
-        return _planned(self, group, schemas, rows)
-
-
-@lru_cache(maxsize=32)
-def _planned(
-    request: MomentsRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-) -> MomentsPlan:
-    # A plan is public and the same for every party, so parties in one process may share the work.
-    return plan_moments(
-        group,
-        schemas,
-        task=request.task,
-        rows=rows,
-        epsilon=request.epsilon,
-        delta=request.delta,
-        accepted_delta=request.accepted_delta,
-        gamma=request.gamma,
-        rounding=request.rounding,
-    )
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> MomentsPlan:
+        """With the least noise that keeps what is asked."""
+        return plan_moments(group, schemas, rows=rows, **self.terms)
 
 
 @dataclass(frozen=True, eq=False)

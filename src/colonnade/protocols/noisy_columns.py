@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,19 +21,17 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, PlanError
-from colonnade.ledger import Line, Release
+from colonnade.ledger import Line
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, Composed, DiscreteGaussian, Event, event_to_data
-from colonnade.privacy.guarantee import Guarantee
-from colonnade.privacy.neighbours import OthersPart, PartOf, Unit
-from colonnade.privacy.observers import Coalition, Observer, PartyView
-from colonnade.protocols.agreement import digest
+from colonnade.privacy.events import Approximated, Composed, DiscreteGaussian, Event
+from colonnade.privacy.neighbours import OthersPart, PartOf
+from colonnade.privacy.observers import Coalition, PartyView
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.clipped_rows import GAMMA, ClippedRows
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.plans import Task, View, check_parties, checked_delta, guarantees_of
+from colonnade.protocols.plans import Plan, Request, Task, View, check_parties, checked_delta, lines_about
 from colonnade.protocols.session import confirm, prepare
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -45,7 +43,7 @@ _ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True)
-class NoisyColumnsPlan:
+class NoisyColumnsPlan(Plan):
     """One noisy copy of every passive party's rows, for the active party alone. Made by `plan_noisy_columns`."""
 
     task: Task
@@ -56,6 +54,10 @@ class NoisyColumnsPlan:
     delta: float
     stretch: float
     variances: tuple[Fraction, ...] = ()
+
+    protocol = "noisy columns"
+    charged_as = "columns"
+    published = False
 
     @property
     def active(self) -> str:
@@ -102,63 +104,33 @@ class NoisyColumnsPlan:
                 views.append(View(rest, PartOf(owner), event, ""))
         return tuple(views)
 
-    @cached_property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """One statement per observer."""
-        return guarantees_of(self.views, self.delta)
+    @property
+    def what(self) -> str:
+        """What leaves."""
+        return "noisy columns, once"
 
-    def release(self, party: str, *, run: str, reproducible: bool) -> Release:
-        """What a member charges: the active party, whose columns go nowhere, nothing."""
-        lines = tuple(
-            Line(view.observer.name, view.unit.name, view.event)
-            for view in self.views
-            if party in self.passive and _concerns(view.observer, view.unit, party)
-        )
-        return Release(
-            id=f"{run}/columns",
-            run=run,
-            plan=self.hash,
-            what="noisy columns, once",
-            receiver=self.active,
-            lines=lines,
-            reproducible=reproducible,
-        )
+    def receiver_for(self, party: str) -> str:
+        """The active party."""
+        return self.active
 
-    def to_data(self) -> dict[str, Any]:
-        """The whole plan as plain values."""
+    def lines_for(self, party: str) -> tuple[Line, ...]:
+        """None for the active party, whose columns go nowhere."""
+        return lines_about(party, self.views) if party in self.passive else ()
+
+    def own_data(self) -> dict[str, Any]:
+        """How rows are clipped, and the noise of each sender."""
         return {
-            "protocol": "noisy columns",
-            "format": 1,
             "task": self.task,
-            "owners": list(self.group.owners),
-            "active": self.active,
-            "server": self.group.server,
-            "rows": self.rows,
             "epsilon": self.epsilon,
-            "delta": self.delta,
             "stretch": self.stretch,
             "gamma": GAMMA,
-            "schemas": {schema.party: schema.to_data() for schema in self.schemas},
             "caps": {owner: self.clipped.norm_squared(owner) for owner in self.group.owners},
             "variances": [str(variance) for variance in self.variances],
-            "views": {
-                f"{view.observer.name} {view.unit.name}": event_to_data(view.event) for view in self.views
-            },
         }
-
-    @cached_property
-    def hash(self) -> str:
-        """SHA-256 of the plan."""
-        return digest(self.to_data())
-
-
-def _concerns(observer: Observer, unit: Unit, party: str) -> bool:
-    """Whether a view is of this party's columns."""
-    return isinstance(unit, OthersPart) or unit.name == PartOf(party).name
 
 
 @dataclass(frozen=True)
-class NoisyColumnsRequest:
+class NoisyColumnsRequest(Request[NoisyColumnsPlan]):
     """What the parties want, before anybody has said how many rows or which columns there are."""
 
     task: Task
@@ -168,24 +140,13 @@ class NoisyColumnsRequest:
     stretch: float = 3.0
     alignment: Alignment = "auto"
 
-    def to_data(self) -> dict[str, Any]:
-        """The request as plain values, for the parties to compare."""
-        return {
-            "method": "one-shot",
-            "task": self.task,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "accepted_delta": self.accepted_delta,
-            "stretch": self.stretch,
-            "alignment": self.alignment,
-        }
+    method = "one-shot"
 
-    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> NoisyColumnsPlan:
-        """The plan for these columns and rows."""
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> NoisyColumnsPlan:
+        """With the least noise that keeps what is asked."""
         return plan_noisy_columns(self, group, schemas, rows)
 
 
-@lru_cache(maxsize=32)
 def plan_noisy_columns(
     request: NoisyColumnsRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
 ) -> NoisyColumnsPlan:

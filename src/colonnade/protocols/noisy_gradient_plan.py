@@ -15,32 +15,28 @@ from functools import cached_property
 from typing import Any
 
 from colonnade.crypto.shares import Scheme, make_scheme
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
-from colonnade.data.quantizer import LEAST_GAMMA, Quantizer, Rounding
+from colonnade.data.encoding import Mode
+from colonnade.data.quantizer import LEAST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, PlanError, PrivacyError
-from colonnade.ledger import Line, Release
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.field import Field, smallest_field
 from colonnade.privacy.batches import as_draws, batch_capacity, binomial_tail, most_uses
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, Event, PoissonSampled, Repeated, Skellam, event_to_data
-from colonnade.privacy.guarantee import Guarantee
-from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
+from colonnade.privacy.events import Approximated, Event, PoissonSampled, Repeated, Skellam
+from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.gradient import GradientShape, VectorChange, fused_replace, fused_zero_out
-from colonnade.protocols.agreement import digest
 from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
 from colonnade.protocols.descent import Optimiser
+from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import gamma_advice
 from colonnade.protocols.plans import (
+    SharedPlan,
     View,
     check_keepers,
     check_parties,
     checked_delta,
-    guarantees_of,
-    lines_about,
 )
 from colonnade.protocols.shared import block_rows
 from colonnade.runtime.group import Group
@@ -114,7 +110,7 @@ def schedule(
 
 
 @dataclass(frozen=True)
-class GradientPlan:
+class GradientPlan(SharedPlan, Layout):
     """One training run: who, which columns, at what ε, on which schedule, with how much noise.
 
     Made by `plan_gradient`, which chooses `mu`.
@@ -130,39 +126,19 @@ class GradientPlan:
     schedule: Schedule
     mu: Fraction
 
-    @cached_property
-    def encoders(self) -> dict[str, Encoder]:
-        """How each owner's columns become features."""
-        return {schema.party: schema.encoder("circle") for schema in self.schemas}
-
-    @cached_property
-    def label(self) -> LabelBlock:
-        """The label's declaration."""
-        return LabelBlock(next(schema.label for schema in self.schemas if schema.label is not None))
+    protocol = "noisy gradient"
+    charged_as = "gradients"
+    constants = 1
 
     @property
-    def label_holder(self) -> str:
-        """Who deals the constant and the label: the active party."""
-        return next(schema.party for schema in self.schemas if schema.label is not None)
+    def mode(self) -> Mode:
+        """Numbers on a circle, which lifts every classifier."""
+        return "circle"
 
     @property
-    def attributes(self) -> int:
-        """m + 1: the columns of all parties, and the constant."""
-        return sum(encoder.attributes for encoder in self.encoders.values()) + 1
-
-    @cached_property
-    def quantizers(self) -> dict[str, Quantizer]:
-        """How each owner turns its rows into integers, with the cap c_q² = m_q/(m + 1)."""
-        return {
-            party: Quantizer(
-                encoder,
-                attributes_total=self.attributes,
-                gamma=self.gamma,
-                cap_squared=Fraction(encoder.attributes, self.attributes),
-                rounding=self.rounding,
-            )
-            for party, encoder in self.encoders.items()
-        }
+    def rows_rounded(self) -> Rounding:
+        """As the plan says."""
+        return self.rounding
 
     @property
     def constant(self) -> int:
@@ -194,7 +170,7 @@ class GradientPlan:
     @cached_property
     def shape(self) -> GradientShape:
         """The bounds on rows and weights that sensitivities come from."""
-        features = sum(quantizer.norm_squared_bound for quantizer in self.quantizers.values())
+        features = sum(self.bounds.values())
         return GradientShape(
             gamma=self.gamma,
             columns=self.size,
@@ -264,7 +240,7 @@ class GradientPlan:
             View(PartyView(owner), OthersPart(owner), self.known_batches, party_assumption(group))
             for owner in group.owners
         ]
-        return tuple(views)
+        return (*views, *self.colluding(self._known_batches))
 
     def sampled(self, mu: Fraction) -> Event:
         """All steps to somebody who knows no batch, at this much noise."""
@@ -274,67 +250,41 @@ class GradientPlan:
     @property
     def known_batches(self) -> Event:
         """The steps in which one record can be, to somebody who knows which they are."""
-        return Repeated(self._step(fused_replace(self.shape), self.mu), times=self.uses)
+        return self._known_batches(self.group.threshold)
+
+    @property
+    def replaced(self) -> Event:
+        """Sampling is proved to hide a zeroed record only."""
+        return self.known_batches
+
+    def _known_batches(self, known: int) -> Event:
+        # Of K parts of μ/(K − t) this observer knows so many.
+        unknown = Fraction(len(self.group.owners) - known, self.group.honest_owners)
+        return Repeated(self._step(fused_replace(self.shape), self.mu * unknown), times=self.uses)
 
     def _step(self, change: VectorChange, mu: Fraction) -> Approximated:
         # Of K parts of μ/(K − t) at least K − t are unknown: μ is left. Calibration also looks where no sampler goes.
         leaf = Skellam(change.l1, change.l2, mu, coordinates=1 if self.size == 1 else None)
         return Approximated(leaf, draws=self.group.honest_owners * self.size)
 
-    @cached_property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """One statement per observer, for noise that nobody can reproduce."""
-        return guarantees_of(self.views, self.delta)
+    @property
+    def what(self) -> str:
+        """What is opened."""
+        return f"{self.schedule.steps} gradients of {self.size} weights"
 
-    def release(self, party: str, *, run: str, reproducible: bool) -> Release:
-        """What a member charges for all steps together: the lines about its own columns, none if it owns nothing."""
-        lines: tuple[Line, ...] = ()
-        if party in self.group.owners:
-            lines = (*lines_about(party, self.views), Line(Reader().name, REPLACE.name, self.known_batches))
-        return Release(
-            id=f"{run}/gradients",
-            run=run,
-            plan=self.hash,
-            what=f"{self.schedule.steps} gradients of {self.size} weights",
-            receiver=self.group.server,
-            lines=lines,
-            reproducible=reproducible,
-        )
-
-    def to_data(self) -> dict[str, Any]:
-        """The whole plan as plain values, derived numbers included, so that a difference shows where it is."""
-        group = self.group
+    def own_data(self) -> dict[str, Any]:
+        """The schedule, the noise, and how columns become integers."""
         return {
-            "protocol": "noisy gradient",
             "task": "classification",
-            "format": 1,
-            "owners": list(group.owners),
-            "active": group.active,
-            "server": group.server,
-            "keepers": list(group.keepers),
-            "threshold": group.threshold,
-            "rows": self.rows,
             "epsilon": self.epsilon,
-            "delta": self.delta,
-            "gamma": self.gamma,
             "mu": str(self.mu),
-            "rounding": self.rounding,
+            **self.layout_data(),
             "schedule": self.schedule.to_data(),
             "capacity": self.capacity,
             "uses": self.uses,
-            "schemas": {schema.party: schema.to_data() for schema in self.schemas},
-            "label": self.label.to_data(),
-            "label_holder": self.label_holder,
-            "bounds": {party: quantizer.norm_squared_bound for party, quantizer in self.quantizers.items()},
             "primes": list(self.field.primes),
             "block": self.block,
-            "views": {view.observer.name: event_to_data(view.event) for view in self.views},
         }
-
-    @cached_property
-    def hash(self) -> str:
-        """SHA-256 of the plan."""
-        return digest(self.to_data())
 
 
 def plan_gradient(

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Protocol
 
 from colonnade.crypto.packing import Fields
 from colonnade.crypto.paillier_keys import KEY_BITS, PrivateKey, PublicKey, PublicKeyForTests
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
-from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
+from colonnade.ledger import Line
+from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader
 from colonnade.privacy.sensitivity.matrix import matrix_change_part_replaced, matrix_change_zero_out
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.moments_plan import MomentsPlan
 from colonnade.protocols.moments_session import MomentsRequest
-from colonnade.protocols.plans import View
+from colonnade.protocols.plans import Request, View, lines_about
 from colonnade.randomness import Randomness
 from colonnade.runtime.group import Group
 
@@ -114,6 +115,13 @@ class PaillierPlan(MomentsPlan):
 
     keys: Keys = PaillierKeys()
 
+    protocol = "paillier moments"
+
+    @property
+    def share_holders(self) -> tuple[str, ...]:
+        """Nobody: there are no shares."""
+        return ()
+
     @property
     def asker(self) -> str:
         """Who holds the key, sends its columns encrypted, decrypts and publishes: the active owner."""
@@ -165,11 +173,14 @@ class PaillierPlan(MomentsPlan):
             views.append(View(PartyView(owner), OthersPart(owner), self._event(change), follows))
         return tuple(views)
 
-    def to_data(self) -> dict[str, Any]:
-        """The whole plan as plain values."""
+    def lines_for(self, party: str) -> tuple[Line, ...]:
+        """The other owner's look, and both of a reader's."""
+        return (*lines_about(party, self.views), Line(Reader().name, REPLACE.name, self.replaced))
+
+    def own_data(self) -> dict[str, Any]:
+        """As of a moment matrix with keepers, and how fields are packed."""
         return {
-            **super().to_data(),
-            "protocol": "paillier moments",
+            **super().own_data(),
             "keys": self.keys.to_data(),
             "asker": self.asker,
             "fields": [self.packing.width, self.packing.count],
@@ -178,7 +189,6 @@ class PaillierPlan(MomentsPlan):
         }
 
 
-@lru_cache(maxsize=32)
 def plan_paillier_moments(
     request: MomentsRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int, keys: Keys
 ) -> PaillierPlan:
@@ -198,7 +208,7 @@ def plan_paillier_moments(
 
 
 @dataclass(frozen=True)
-class PairRequest:
+class PairRequest(Request[PaillierPlan]):
     """What two owners alone want, before anybody has said how many rows there are.
 
     >>> PairRequest(MomentsRequest(task="pca", epsilon=1.0), PaillierKeys()).to_data()["method"]
@@ -208,6 +218,8 @@ class PairRequest:
     moments: MomentsRequest
     keys: Keys
 
+    method = "paillier moments"
+
     @property
     def alignment(self) -> Alignment:
         """How the two find the people they have in common."""
@@ -215,8 +227,8 @@ class PairRequest:
 
     def to_data(self) -> dict[str, Any]:
         """The request as plain values, for the two to compare."""
-        return {**self.moments.to_data(), "method": "paillier moments", "keys": self.keys.to_data()}
+        return {**self.moments.to_data(), "method": self.method, "keys": self.keys.to_data()}
 
-    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> PaillierPlan:
-        """The plan for these columns and rows."""
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> PaillierPlan:
+        """With the noise that two owners with keepers would have."""
         return plan_paillier_moments(self.moments, group, schemas, rows, self.keys)

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanError
-from colonnade.ledger import Line, Release
-from colonnade.privacy.events import Event
+from colonnade.ledger import CoalitionBound, Line, Release
+from colonnade.privacy.events import Event, event_to_data
 from colonnade.privacy.guarantee import Guarantee, guarantee
-from colonnade.privacy.neighbours import Unit
-from colonnade.privacy.observers import Observer, PartyView
+from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, ColumnsOf, OthersPart, PartOf, Unit
+from colonnade.privacy.observers import (
+    SERVER_NAME,
+    Colluding,
+    Observer,
+    PartyView,
+    Reader,
+    Server,
+    members_of,
+)
+from colonnade.protocols.agreement import digest
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.assumptions import coalition_assumption
 from colonnade.runtime.group import Group
 
 Task = Literal["classification", "regression", "pca"]
+FORMAT = 2
+"""Of plans: since 2 every plan names its views in one form."""
 _LABELS = {"classification": ("classes",), "regression": ("real", "count")}
 
 
@@ -31,46 +46,186 @@ class View:
     assumption: str
 
 
-class Plan(Protocol):
-    """Everything the parties of a run agree on before it touches data. Equal plans have equal hashes."""
+PlanT = TypeVar("PlanT", bound="Plan", covariant=True)
+
+
+class Plan(ABC):
+    """Everything the parties of a run agree on before it touches data. Equal plans have equal hashes.
+
+    A method's own plan is a frozen dataclass that says what it is to each observer (`views`), what leaves (`what`) and
+    what else was agreed (`own_data`); guarantees, the release and the hash follow.
+    """
+
+    group: Group
+    rows: int
+    schemas: tuple[PublicSchema, ...]
+    delta: float
+
+    protocol: ClassVar[str]
+    """The protocol's name, in plans that parties compare."""
+    charged_as: ClassVar[str]
+    """What a ledger calls the release of a run."""
+    published: ClassVar[bool]
+    """Whether what is opened is for everybody to read, or stays with those who took part."""
 
     @property
-    def group(self) -> Group:
-        """Who takes part, and in which role."""
-        ...
-
-    @property
-    def rows(self) -> int:
-        """The public number of aligned people."""
-        ...
-
-    @property
-    def delta(self) -> float:
-        """The δ at which guarantees are stated."""
-        ...
-
-    @property
+    @abstractmethod
     def views(self) -> tuple[View, ...]:
         """What the run is to each observer."""
-        ...
 
     @property
+    @abstractmethod
+    def what(self) -> str:
+        """What leaves, in words."""
+
+    @abstractmethod
+    def own_data(self) -> dict[str, Any]:
+        """What this kind of plan agrees on besides who, how many rows and which columns, as plain values."""
+
+    def receiver_for(self, party: str) -> str:
+        """Who gets what leaves a party."""
+        return self.group.server
+
+    def lines_for(self, party: str) -> tuple[Line, ...]:
+        """What an owner's ledger holds of this run: the lines about its own columns."""
+        return lines_about(party, self.views)
+
+    @property
+    def share_holders(self) -> tuple[str, ...]:
+        """Who keeps secret shares."""
+        return ()
+
+    @property
+    def took_part(self) -> tuple[str, ...]:
+        """Who sees more of a run than is published: owners, and whoever keeps shares."""
+        return tuple(dict.fromkeys((*self.group.owners, *self.share_holders)))
+
+    @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
         """One statement per observer, for noise that nobody can reproduce."""
-        ...
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 of `to_data`, which the parties compare."""
-        ...
-
-    def to_data(self) -> dict[str, Any]:
-        """The whole plan as plain values."""
-        ...
+        return guarantees_of(self.views, self.delta)
 
     def release(self, party: str, *, run: str, reproducible: bool) -> Release:
-        """What a member charges before anything leaves: the lines about its own columns."""
-        ...
+        """What a member charges before anything leaves: the lines about its own columns, none if it owns nothing."""
+        holders = tuple(self._observed(name) for name in self.share_holders)
+        return Release(
+            id=f"{run}/{self.charged_as}",
+            run=run,
+            plan=self.hash,
+            what=self.what,
+            receiver=self.receiver_for(party),
+            lines=self.lines_for(party) if party in self.group.owners else (),
+            reproducible=reproducible,
+            took_part=tuple(self._observed(name) for name in self.took_part),
+            share_holders=holders,
+            threshold=self.group.threshold if holders else 0,
+            coalitions=tuple(
+                CoalitionBound(view.observer.owners, view.event)
+                for view in self.views
+                if isinstance(view.observer, Colluding)
+            ),
+            published=self.published,
+        )
+
+    def _observed(self, name: str) -> str:
+        """How observers are called: the server is "server" whatever its name is."""
+        return SERVER_NAME if name == self.group.server and name not in self.group.owners else name
+
+    def to_data(self) -> dict[str, Any]:
+        """The whole plan as plain values, derived numbers included, so that a difference shows where it is."""
+        return {
+            "protocol": self.protocol,
+            "format": FORMAT,
+            **group_data(self.group),
+            "rows": self.rows,
+            "delta": self.delta,
+            "schemas": {schema.party: schema.to_data() for schema in self.schemas},
+            **self.own_data(),
+            "views": [
+                [view.observer.name, view.unit.name, event_to_data(view.event)]
+                for view in distinct(self.views)
+            ],
+        }
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of `to_data`, which the parties compare."""
+        return digest(self.to_data())
+
+
+class SharedPlan(Plan):
+    """A plan whose owners deal shares to keepers and noise in parts of 1/(K − t), and whose result is published."""
+
+    published = True
+
+    @property
+    def share_holders(self) -> tuple[str, ...]:
+        """The keepers."""
+        return self.group.keepers
+
+    @property
+    @abstractmethod
+    def replaced(self) -> Event:
+        """What the run is, for a record replaced by any other, to whoever knows t owners' noise."""
+
+    def lines_for(self, party: str) -> tuple[Line, ...]:
+        """Beside the views: what a record replaced is to the server and to readers.
+
+        A ledger adds that up for those who take part in other runs and only read this one. A keeper without columns
+        holds one share, which shows nothing: it is told what the server is.
+        """
+        zeroed = next(
+            view.event for view in self.views if view.observer == Server() and view.unit == ZERO_OUT
+        )
+        outside = [
+            keeper for keeper in self.group.keepers if keeper not in (*self.group.owners, self.group.server)
+        ]
+        lines = [line for keeper in outside for line in _both(PartyView(keeper), zeroed, self.replaced)]
+        return (
+            *super().lines_for(party),
+            *lines,
+            Line(Server().name, REPLACE.name, self.replaced),
+            Line(Reader().name, REPLACE.name, self.replaced),
+        )
+
+    def colluding(self, event: Callable[[int], Event | None]) -> tuple[View, ...]:
+        """What coalitions of owners learn; `event` says it for one that knows so many parts of the noise.
+
+        A coalition that holds at most t shares sees what is opened and its own noise. Of keepers it has at most t, of
+        owners that keep no share any number, as long as one part stays unknown. Up to t owners are in every statement
+        already, so that they need one of their own only where they are several.
+        """
+        group = self.group
+        keeping = [owner for owner in group.owners if owner in group.keepers]
+        most = min(
+            len(group.owners) - 1, min(group.threshold, len(keeping)) + len(group.owners) - len(keeping)
+        )
+        sizes = range(max(2, group.threshold), most + 1)
+        found = ((size, event(max(size, group.threshold))) for size in sizes)
+        assumption = coalition_assumption(group)
+        return tuple(
+            View(Colluding(size), OthersPart(), what, assumption) for size, what in found if what is not None
+        )
+
+
+def _both(observer: Observer, zeroed: Event, replaced: Event) -> tuple[Line, Line]:
+    return Line(observer.name, ZERO_OUT.name, zeroed), Line(observer.name, REPLACE.name, replaced)
+
+
+def group_data(group: Group) -> dict[str, Any]:
+    """Who takes part and in which role, as plain values."""
+    return {
+        "owners": list(group.owners),
+        "server": group.server,
+        "keepers": list(group.keepers),
+        "threshold": group.threshold,
+        "active": group.active,
+    }
+
+
+def distinct(views: Iterable[View]) -> Iterator[View]:
+    """One view of each event: a plan names every observer already by its parties."""
+    yield from {view.event: view for view in views}.values()
 
 
 def guarantees_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
@@ -82,12 +237,68 @@ def guarantees_of(views: Iterable[View], delta: float) -> tuple[Guarantee, ...]:
 
 
 def lines_about(party: str, views: Iterable[View]) -> tuple[Line, ...]:
-    """What an owner's ledger holds of these views: all but its own look at the others."""
+    """What an owner's ledger holds of these views: all about its own columns, and none of its own look at the others.
+
+    Coalitions that have no names have no accounts: a release says apart what they learn.
+    """
     return tuple(
         Line(view.observer.name, view.unit.name, view.event)
         for view in views
-        if view.observer.name != PartyView(party).name
+        if not isinstance(view.observer, Colluding)
+        and party not in members_of(view.observer)
+        and (not isinstance(view.unit, PartOf | ColumnsOf) or view.unit.party == party)
     )
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What was asked, in fields that become plain values."""
+
+    method: ClassVar[str]
+    """Its name, in requests that parties compare."""
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """What a plan is asked for, by name: all fields but how people are matched."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "alignment"}
+
+    def to_data(self) -> dict[str, Any]:
+        """The request as plain values, for the parties to compare."""
+        return {
+            "method": self.method,
+            **{item.name: _plain(getattr(self, item.name)) for item in fields(self)},
+        }
+
+
+@dataclass(frozen=True)
+class Request(Terms, ABC, Generic[PlanT]):
+    """What the parties want, before anybody has said how many rows or which columns there are."""
+
+    @property
+    @abstractmethod
+    def alignment(self) -> Alignment:
+        """How the parties find the people they have in common."""
+
+    @abstractmethod
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> PlanT:
+        """The plan for these columns and rows, made anew."""
+
+    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> PlanT:
+        """The plan for these columns and rows."""
+        plan: PlanT = _planned(self, group, schemas, rows)
+        return plan
+
+
+@lru_cache(maxsize=64)
+def _planned(request: Request[Any], group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Any:
+    # A plan is public and the same for every party, so parties in one process may share the work.
+    return request.planned(group, schemas, rows)
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "to_data"):
+        return value.to_data()
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def default_delta(rows: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,35 +15,15 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError
 from colonnade.protocols.agreement import agree, meet
-from colonnade.protocols.alignment import Alignment, align
+from colonnade.protocols.alignment import align
 from colonnade.protocols.messages import exchange, hear, tell
-from colonnade.protocols.plans import Plan
-from colonnade.runtime.group import Group
+from colonnade.protocols.plans import PlanT, Request, group_data
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
-PlanT = TypeVar("PlanT", bound=Plan, covariant=True)
-
-
-class RequestFor(Protocol[PlanT]):
-    """A request that becomes a plan of one kind."""
-
-    @property
-    def alignment(self) -> Alignment:
-        """How the parties find the people they have in common."""
-        ...
-
-    def to_data(self) -> dict[str, Any]:
-        """The request as plain values, for the parties to compare."""
-        ...
-
-    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> PlanT:
-        """The plan for these columns and rows."""
-        ...
-
 
 async def prepare(
-    party: Party, table: Table | None, request: RequestFor[PlanT]
+    party: Party, table: Table | None, request: Request[PlanT]
 ) -> tuple[AlignedTable | None, PlanT]:
     """Meet, compare jobs, introduce columns, align rows, compare plans. Nothing is charged or released yet."""
     await meet(party)
@@ -54,17 +34,6 @@ async def prepare(
     plan = request.plan(party.group, schemas, rows)
     await agree(party, "plan", plan.to_data())
     return aligned, plan
-
-
-def group_data(group: Group) -> dict[str, Any]:
-    """Who takes part and in which role, as plain values."""
-    return {
-        "owners": list(group.owners),
-        "server": group.server,
-        "keepers": list(group.keepers),
-        "threshold": group.threshold,
-        "active": group.active,
-    }
 
 
 async def introduce(party: Party, table: Table | None) -> tuple[PublicSchema, ...]:

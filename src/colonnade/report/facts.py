@@ -200,10 +200,8 @@ def entry_text(entry: Entry) -> str:
         case "opened":
             return f"the ledger of {body['party']}"
         case "budget":
-            return (
-                f"ε = {float(body['epsilon']):g} at δ = {body['delta']:g} of {body['dataset']!r} for unit {body['unit']}, "
-                f"observer {body['observer']}"
-            )
+            account = f"{body['dataset']!r} for unit {body['unit']}, observer {body['observer']}"
+            return f"ε = {float(body['epsilon']):g} at δ = {body['delta']:g} of {account}"
         case "charge":
             release, run = body["release"], body["release"]["run"][:12]
             seeded = ", with seeded noise: no privacy" if release["reproducible"] else ""

@@ -111,10 +111,7 @@ def _functional(plan: FunctionalPlan) -> tuple[Scene, ...]:
 
 @scenes.register
 def _local(plan: LocalPlan) -> tuple[Scene, ...]:
-    columns = plan.columns
-    return _in_blocks(
-        plan, columns.block, lambda rows: kept(plan, replace(plan, columns=replace(columns, rows=rows)))
-    )
+    return _in_blocks(plan, plan.columns.block, lambda rows: kept(plan, replace(plan, rows=rows)))
 
 
 @scenes.register

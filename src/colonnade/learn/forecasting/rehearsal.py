@@ -22,8 +22,7 @@ from colonnade.learn.held_out import HeldOut
 from colonnade.learn.method import Asked, Learnt, Method
 from colonnade.learn.release import MomentRelease
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.plans import Plan
-from colonnade.protocols.session import RequestFor
+from colonnade.protocols.plans import Plan, Request
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Outcome, Program
@@ -37,10 +36,10 @@ Found = Learnt | MomentRelease
 
 
 @dataclass(frozen=True)
-class Settled:
+class Settled(Request[Any]):
     """A request whose plan is made already. It is compared and carried out like any other."""
 
-    request: RequestFor[Any]
+    request: Request[Any]
     settled: Any
     alignment: Alignment = "equal"
 
@@ -48,9 +47,11 @@ class Settled:
         """The request that it stands for."""
         return self.request.to_data()
 
-    def plan(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Any:
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Any:
         """The plan that was settled on."""
         return self.settled
+
+    plan = planned  # nothing to remember
 
 
 class Stage(Federation):
@@ -69,7 +70,7 @@ class Stage(Federation):
         )
         self.settled = plan
 
-    def run(self, session: Program, request: RequestFor[Any], *, record: bool = False) -> Run[Any]:
+    def run(self, session: Program, request: Request[Any], *, record: bool = False) -> Run[Any]:
         """Run the session by the settled plan."""
         return super().run(session, Settled(request, self.settled), record=record)
 

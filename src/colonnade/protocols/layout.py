@@ -1,0 +1,90 @@
+"""How the columns of all parties become integers on one grid, for plans that put them there."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+from colonnade.data.encoding import Encoder, Mode
+from colonnade.data.label import LabelBlock
+from colonnade.data.quantizer import Quantizer, Rounding
+from colonnade.data.schema import PublicSchema
+from colonnade.runtime.group import Group
+
+
+class Layout:
+    """Encoders, label and quantizers of a plan, from its schemas, its coding and its grid 1/γ.
+
+    Features of all parties share a norm of γ: with m attributes in all, x is divided by √m, and c_q² = m_q/m is party
+    q's part of it.
+    """
+
+    group: Group
+    schemas: tuple[PublicSchema, ...]
+    gamma: int
+
+    constants: ClassVar[int] = 0
+    """How many constants beside the columns share that norm."""
+
+    @property
+    @abstractmethod
+    def mode(self) -> Mode:
+        """How numbers become features."""
+
+    @property
+    def rows_rounded(self) -> Rounding:
+        """How features become integers."""
+        return "nearest"
+
+    @cached_property
+    def encoders(self) -> dict[str, Encoder]:
+        """How each owner's columns become features."""
+        return {schema.party: schema.encoder(self.mode) for schema in self.schemas}
+
+    @cached_property
+    def label(self) -> LabelBlock:
+        """The label's declaration; a constant where there is no label to learn."""
+        return LabelBlock(next((schema.label for schema in self.schemas if schema.label is not None), None))
+
+    @property
+    def label_holder(self) -> str:
+        """Who deals the label: the one owner that declares one; a constant is dealt by the first."""
+        declared = (schema.party for schema in self.schemas if schema.label is not None)
+        return next(declared, self.group.owners[0])
+
+    @property
+    def attributes(self) -> int:
+        """m: how many attributes there are over all parties: columns, what their maps count as, and constants."""
+        return sum(encoder.attributes for encoder in self.encoders.values()) + self.constants
+
+    @cached_property
+    def quantizers(self) -> dict[str, Quantizer]:
+        """How each owner turns its rows into integers, with the cap c_q² = m_q/m."""
+        return {
+            party: Quantizer(
+                encoder,
+                attributes_total=self.attributes,
+                gamma=self.gamma,
+                cap_squared=Fraction(encoder.attributes, self.attributes),
+                rounding=self.rows_rounded,
+            )
+            for party, encoder in self.encoders.items()
+        }
+
+    @property
+    def bounds(self) -> dict[str, int]:
+        """The integer that the squared norm of each owner's part of a row never exceeds."""
+        return {party: quantizer.norm_squared_bound for party, quantizer in self.quantizers.items()}
+
+    def layout_data(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        return {
+            "gamma": self.gamma,
+            "mode": self.mode,
+            "rounding": self.rows_rounded,
+            "label": self.label.to_data(),
+            "label_holder": self.label_holder,
+            "bounds": self.bounds,
+        }

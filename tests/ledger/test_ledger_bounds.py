@@ -1,0 +1,439 @@
+"""Which line bounds which account: in a world where the truth is known, where it was wrong, and in old files."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ledger_samples import DELTA
+
+from colonnade.data.schema import PublicSchema, Schema
+from colonnade.errors import BudgetExceeded, InputError
+from colonnade.learn.losses import LOSSES
+from colonnade.learn.penalties import Penalty
+from colonnade.ledger import CoalitionBound, Ledger, Line, Release
+from colonnade.ledger.book import Book
+from colonnade.ledger.bounds import bound
+from colonnade.ledger.budget import Account
+from colonnade.privacy.events import (
+    Approximated,
+    Composed,
+    Event,
+    Gaussian,
+    Laplace,
+    MatrixChange,
+    MatrixSkellam,
+    PerStep,
+    PoissonBinomial,
+    PoissonSampled,
+    Repeated,
+    Skellam,
+)
+from colonnade.privacy.group_privacy import replaced_from_zeroed
+from colonnade.privacy.guarantee import account as account_for
+from colonnade.privacy.renyi import renyi
+from colonnade.protocols.embeddings_request import EmbeddingsRequest
+from colonnade.protocols.intermediate_request import IntermediateRequest
+from colonnade.protocols.moments_plan import MomentsPlan, plan_moments
+from colonnade.protocols.plans import Plan
+from colonnade.runtime.group import Group
+
+KEPT = Path(__file__).parent / "kept"
+PARTIES = ("a", "b", "c", "d")
+OBSERVERS = (
+    "reader",
+    "server",
+    *(f"party:{name}" for name in PARTIES),
+    *(
+        f"coalition:{'+'.join(members)}"
+        for size in (2, 3)
+        for members in itertools.combinations((*PARTIES, "server"), size)
+    ),
+)
+UNITS = (
+    "record",
+    "record-replaced",
+    "others-part",
+    *(f"own-part:{name}" for name in PARTIES),
+    "columns:a",
+)
+
+
+# A world in which the truth is known: a sum over parties with normal noise, of which every owner deals one part.
+
+
+@dataclass(frozen=True)
+class World:
+    """One release of Σ x_q + noise: how far each part can move it, what zeroing a record does, who holds shares."""
+
+    owners: tuple[str, ...]
+    widths: dict[str, int]
+    constant: int
+    holders: tuple[str, ...]
+    threshold: int
+    published: bool
+    stated: frozenset[tuple[str, str]]
+    format_1: bool
+
+    def members(self, observer: str) -> frozenset[str]:
+        """Those of an observer who saw more than was published."""
+        kind, _, names = observer.partition(":")
+        looking = {"server"} if kind == "server" else set(names.split("+")) if names else set()
+        return frozenset(looking & {*self.owners, *self.holders})
+
+    def loss(self, observer: str, unit: str) -> float:
+        """μ² of what the observer can tell about the unit: the truth, which every bound has to be above."""
+        members = self.members(observer)
+        if not members and not self.published:
+            return 0.0
+        looking = set(observer.partition(":")[2].split("+"))
+        kind, _, name = unit.partition(":")
+        if kind == "columns":
+            return math.inf if name in self.owners else 0.0
+        replaced = {
+            "record": set(),
+            "record-replaced": set(self.owners),
+            "others-part": set(self.owners) - looking,
+            "own-part": {name} & set(self.owners),
+        }[kind]
+        square = sum(self.widths[party] ** 2 for party in replaced)
+        if kind == "record":
+            # The zero row need not be a row that a record can have: a constant is zeroed and never replaced.
+            square = sum(self.widths[party] ** 2 for party in self.owners) / 4 + self.constant**2
+        if not square:
+            return 0.0
+        unknown = len(set(self.owners) - members)
+        if len(members & set(self.holders)) > self.threshold or not unknown:
+            return math.inf
+        return square / unknown
+
+    def event(self, observer: str, unit: str) -> Event | None:
+        loss = self.loss(observer, unit)
+        return Gaussian(math.sqrt(loss), 1.0) if 0 < loss < math.inf else None
+
+    def release(self, name: str) -> Release:
+        stated = [(key, self.event(*key)) for key in sorted(self.stated)]
+        lines = tuple(Line(*key, event) for key, event in stated if event is not None)
+        if self.format_1:
+            return Release(name, name, "5f0c", "a sum", "server", lines, False)
+        whole = sum(width**2 for width in self.widths.values())
+        sizes = range(2, len(self.owners))
+        return Release(
+            name,
+            name,
+            "5f0c",
+            "a sum",
+            "server",
+            lines,
+            False,
+            took_part=tuple(dict.fromkeys((*self.owners, *self.holders))),
+            share_holders=self.holders,
+            threshold=self.threshold,
+            coalitions=tuple(
+                CoalitionBound(size, Gaussian(math.sqrt(whole / (len(self.owners) - size)), 1.0))
+                for size in sizes
+            ),
+            published=self.published,
+        )
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    owners = PARTIES[: draw(st.integers(2, 4))]
+    threshold = 1
+    holders = ("server", *owners) if len(owners) == 2 else owners[:3]
+    format_1 = draw(st.booleans())
+    keys = st.tuples(st.sampled_from(OBSERVERS), st.sampled_from(UNITS))
+    stated = set(draw(st.lists(keys, max_size=12)))
+    published = draw(st.booleans())
+    if format_1:
+        # What a program of format 1 wrote: a line for everybody who saw more than was published, one for the reader
+        # where anything was.
+        stated |= {(f"party:{name}", "others-part") for name in owners} | {("server", "record")}
+        stated |= {("reader", "record")} if published else set()
+        stated = {key for key in stated if published or key[0] != "reader"}
+    return World(
+        owners=owners,
+        widths={name: draw(st.integers(1, 5)) for name in owners},
+        constant=draw(st.integers(0, 3)),
+        holders=holders,
+        threshold=threshold,
+        published=published,
+        stated=frozenset(stated),
+        format_1=format_1,
+    )
+
+
+def squares(events: tuple[Event, ...] | Iterator[Event]) -> float:
+    return math.fsum(
+        float(event.sensitivity) ** 2 / float(event.sigma) ** 2
+        for event in events
+        if isinstance(event, Gaussian)
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(worlds(), min_size=1, max_size=3))
+def test_no_total_is_below_the_truth_and_no_release_lowers_one(drawn: list[World]) -> None:
+    book = Book("here")
+    releases = book.released.setdefault("people", [])
+    accounts = [Account("people", unit, observer) for unit in UNITS for observer in OBSERVERS]
+    before = dict.fromkeys(accounts, 0.0)
+    for number, world in enumerate(drawn):
+        releases.append(world.release(f"r{number}"))
+        for account in accounts:
+            spent = book.lost(account, DELTA)
+            total = math.inf if spent.because else squares(spent.events.elements())
+            if releases[-1].lines:
+                truth = sum(
+                    earlier.loss(account.observer, account.unit)
+                    for earlier in drawn[: number + 1]
+                    if earlier.release("r").lines
+                )
+                assert total >= truth * (1 - 1e-9), (account, world)
+            assert total >= before[account] * (1 - 1e-9)
+            before[account] = total
+
+
+def test_the_world_would_notice_a_reader_taken_for_a_coalition() -> None:
+    """A control: what the truth says of two keepers is more than any line of a reader."""
+    world = World(("a", "b", "c"), dict.fromkeys("abc", 1), 0, ("a", "b", "c"), 1, True, frozenset(), False)
+    assert world.loss("coalition:a+b", "own-part:c") == math.inf
+    assert world.loss("reader", "record-replaced") < world.loss("party:a", "record-replaced")
+    constant = World(("a", "b"), {"a": 0, "b": 0}, 1, (), 1, True, frozenset(), False)
+    assert constant.loss("reader", "record-replaced") == 0 < constant.loss("reader", "record")
+
+
+# Two steps by way of the zero row.
+
+
+@pytest.mark.parametrize(
+    ("zeroed", "replaced"),
+    [
+        (Gaussian(1, 4), Gaussian(2, 4)),
+        (Laplace(1, 4), Laplace(2, 4)),
+        (Skellam(3, 2, 20), Skellam(6, 4, 20)),
+        (PerStep((1, 2), 9), PerStep((2, 4), 9)),
+        (MatrixSkellam(MatrixChange(2, 4, 6, 6), 50), MatrixSkellam(MatrixChange(4, 8, 24, 12), 50)),
+        (PoissonSampled(0.5, Gaussian(1, 4)), Gaussian(2, 4)),
+        (Approximated(Repeated(Gaussian(1, 4), 3), 7), Approximated(Repeated(Gaussian(2, 4), 3), 7)),
+        (Composed((Gaussian(1, 4), PoissonBinomial(3, 4, 0.1))), None),
+    ],
+)
+def test_a_replaced_record_is_two_zeroed_ones(zeroed: Event, replaced: Event | None) -> None:
+    assert replaced_from_zeroed(zeroed) == replaced
+
+
+def test_normal_noise_costs_four_times_as_much_for_a_replaced_record_not_twice() -> None:
+    once = Gaussian(1, 8)
+    doubled = replaced_from_zeroed(once)
+    assert doubled is not None
+    assert renyi(doubled, 8.0) == pytest.approx(renyi(Repeated(once, 4), 8.0), rel=1e-9)
+    assert account_for(doubled, DELTA).epsilon > account_for(Repeated(once, 2), DELTA).epsilon
+
+
+# What was wrong.
+
+
+@cache
+def schema(party: str, *, label: bool) -> PublicSchema:
+    text = 'id = "n"\ncolumns.value = {kind = "numeric", low = 0, high = 1}\n'
+    if label:
+        text += '[label]\ncolumn = "buys"\nkind = "classes"\nclasses = ["no", "yes"]\n'
+    return Schema.parse(text).public(party)
+
+
+def parties(*owners: str) -> tuple[Group, tuple[PublicSchema, ...]]:
+    schemas = tuple(schema(owner, label=owner == owners[0]) for owner in owners)
+    return Group.of(owners, active=owners[0]), schemas
+
+
+@cache
+def moments(*owners: str, epsilon: float = 1.0) -> MomentsPlan:
+    group, schemas = parties(*owners)
+    return plan_moments(group, schemas, task="classification", rows=1000, epsilon=epsilon, delta=DELTA)
+
+
+@cache
+def messages(*owners: str) -> Plan:
+    return IntermediateRequest(LOSSES["logistic"], Penalty(), 1.0, DELTA, epochs=2).plan(
+        *parties(*owners), 1000
+    )
+
+
+@cache
+def network(*owners: str) -> Plan:
+    request = EmbeddingsRequest(task="classification", epsilon=2.0, delta=DELTA, embedding=1)
+    return request.plan(*parties(*owners), 1000)
+
+
+def of(plan: Plan, party: str, run: str) -> Release:
+    return plan.release(party, run=run, reproducible=False)
+
+
+def house(party: str, epsilon: float = 50.0) -> Ledger:
+    ledger = Ledger.in_memory(party)
+    ledger.set_budget("people", "*", "*", epsilon=epsilon, delta=DELTA)
+    return ledger
+
+
+def epsilons(ledger: Ledger) -> dict[tuple[str, str], float]:
+    return {(total.unit, total.observer): total.epsilon for total in ledger.totals()}
+
+
+def test_a_unit_in_other_words_has_the_total_of_the_unit_that_contains_it() -> None:
+    ledger = house("shop")
+    for unit, observer in (("own-part:shop", "party:bank"), ("record-replaced", "server")):
+        ledger.set_budget("people", unit, observer, epsilon=50.0, delta=DELTA)
+    for run, epsilon in (("r0", 4.0), ("r1", 8.0)):
+        ledger.charge(of(moments("bank", "shop", epsilon=epsilon), "shop", run), "people")
+    totals = epsilons(ledger)
+    assert totals["own-part:shop", "party:bank"] == totals["others-part", "party:bank"] > 8
+    assert totals["record-replaced", "server"] == totals["record-replaced", "reader"] > 8
+
+
+def test_the_budgets_that_networks_recommend_hold_for_moments_too() -> None:
+    ledger = house("shop")
+    ledger.set_budget("people", "own-part:shop", "*", epsilon=2.5, delta=DELTA)
+    ledger.set_budget("people", "others-part", "*", epsilon=25.0, delta=DELTA)
+    ledger.charge(of(network("bank", "shop"), "shop", "r0"), "people")
+    assert 1.9 < epsilons(ledger)["own-part:shop", "party:bank"] <= 2.0
+    with pytest.raises(BudgetExceeded, match="unit 'own-part:shop', observer 'party:bank'"):
+        ledger.charge(of(moments("bank", "shop", epsilon=4.0), "shop", "r1"), "people")
+
+
+def test_two_keepers_that_took_part_are_not_charged_what_a_reader_sees() -> None:
+    ledger = house("insurer")
+    ledger.charge(of(messages("bank", "shop", "insurer"), "insurer", "r0"), "people")
+    assert epsilons(ledger)["own-part:insurer", "coalition:bank+shop"] < 2
+    release = of(moments("bank", "shop", "insurer"), "insurer", "r1")
+    with pytest.raises(
+        BudgetExceeded,
+        match=r"coalition:bank\+shop holds 2 of its shares, and 2 show every column.*ε = ∞.*accept it by name",
+    ):
+        ledger.charge(release, "people")
+    ledger.set_budget("people", "own-part:insurer", "coalition:bank+shop", epsilon=math.inf, delta=DELTA)
+    ledger.charge(release, "people")
+    (total,) = (total for total in ledger.totals() if total.observer == "coalition:bank+shop")
+    assert (total.epsilon, total.left) == (math.inf, math.inf) and "2 of its shares" in total.because
+    with pytest.raises(InputError, match="only a coalition"):
+        ledger.set_budget("people", "record", "server", epsilon=math.inf, delta=DELTA)
+
+
+def test_a_budget_of_infinity_survives_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "insurer.ledger"
+    account = ("people", "own-part:insurer", "coalition:bank+shop")
+    Ledger.create(path, "insurer").set_budget(*account, epsilon=math.inf, delta=DELTA)
+    assert Ledger.open(path).what_fits(*account) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("owners", "coalition", "finite"),
+    [
+        (("a", "b", "c"), "coalition:a+server", True),  # one share, and what everybody may read
+        (("a", "b", "c"), "coalition:a+b", False),
+        (("a", "b"), "coalition:a+server", False),
+        (("a", "b", "c", "d"), "coalition:a+d", True),  # d keeps no share
+        (("a", "b", "c", "d"), "coalition:a+d+server", True),
+        (("a", "b", "c", "d"), "coalition:a+b+d", False),
+        (("a", "b", "c", "d", "e"), "coalition:a+b", True),  # t = 2
+        (("a", "b", "c", "d", "e"), "coalition:a+b+c", False),
+        (("a", "b", "c"), "coalition:x+y", True),  # strangers
+    ],
+)
+def test_a_coalition_has_what_its_members_saw(owners: tuple[str, ...], coalition: str, finite: bool) -> None:
+    plan = moments(*owners)
+    release = of(plan, owners[-1], "r")
+    found = bound(release, Account("people", "others-part", coalition), DELTA)
+    assert found.unbounded is not finite
+    if finite:
+        reader = bound(release, Account("people", "record-replaced", "reader"), DELTA)
+        more = account_for(found.events[0], DELTA).epsilon
+        known = len(set(coalition.partition(":")[2].split("+")) & set(owners))
+        if known > plan.group.threshold:
+            assert more > account_for(reader.events[0], DELTA).epsilon
+        assert len(found.events) == 1
+
+
+def test_coalitions_are_stated_with_the_rest() -> None:
+    assert any(
+        "Any coalition of 2 owners learns at most" in str(said) for said in moments(*"abcd").guarantees
+    )
+    assert not any("coalition" in str(said) for said in moments(*"abc").guarantees)
+
+
+def test_whole_columns_are_unbounded_after_a_release_that_does_not_speak_of_them() -> None:
+    ledger = house("shop")
+    ledger.set_budget("people", "columns:shop", "reader", epsilon=5.0, delta=DELTA)
+    with pytest.raises(BudgetExceeded, match="no line of it bounds the unit 'columns:shop' for reader"):
+        ledger.charge(of(moments("bank", "shop"), "shop", "r0"), "people")
+    ledger.set_budget("people", "columns:clinic", "reader", epsilon=5.0, delta=DELTA)
+    release = of(moments("bank", "shop"), "shop", "r0")
+    assert bound(release, Account("people", "columns:clinic", "reader"), DELTA).events == ()
+    assert not bound(release, Account("people", "columns:clinic", "reader"), DELTA).unbounded
+
+
+def test_what_is_not_published_reaches_nobody_else() -> None:
+    release = of(messages("bank", "shop"), "shop", "r0")
+    for observer in ("reader", "server", "party:clinic", "coalition:clinic+server"):
+        for unit in ("record", "record-replaced", "others-part", "columns:shop"):
+            assert bound(release, Account("people", unit, observer), DELTA).events == ()
+
+
+def test_a_network_and_moments_can_follow_each_other() -> None:
+    for first, second in (("moments", "network"), ("network", "moments")):
+        ledger = house("shop")
+        plans = {"moments": moments("bank", "shop"), "network": network("bank", "shop")}
+        ledger.charge(of(plans[first], "shop", "r0"), "people")
+        ledger.charge(of(plans[second], "shop", "r1"), "people")
+        assert all(math.isfinite(epsilon) for epsilon in epsilons(ledger).values())
+
+
+# Files of version 0.1.
+
+
+@pytest.mark.parametrize("name", ["shop-of-2.ledger", "shop-of-3.ledger"])
+def test_a_ledger_of_format_1_is_read_and_its_totals_only_grow(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    shutil.copy(KEPT / name, path)
+    ledger = Ledger.open(path)
+    then = json.loads((KEPT / "totals.json").read_text())[name]
+    now = {f"{total.unit} {total.observer}": total.epsilon for total in ledger.totals()}
+    assert set(now) == set(then)
+    grown = {key for key in then if now[key] > then[key] * (1 + 1e-9)}
+    assert all(now[key] >= then[key] * (1 - 1e-9) for key in then)
+    # What took part of a record for nothing where moments named the whole of it.
+    assert {"own-part:shop party:bank"} <= grown
+    if name == "shop-of-3.ledger":
+        assert now["own-part:shop coalition:bank+insurer"] == math.inf
+    assert all(math.isfinite(now[key]) for key in then if "coalition" not in key)
+
+
+def test_writing_to_a_ledger_of_format_1_makes_it_one_of_this_format(tmp_path: Path) -> None:
+    import sqlite3
+
+    path = tmp_path / "shop.ledger"
+    shutil.copy(KEPT / "shop-of-2.ledger", path)
+    ledger = Ledger.open(path)
+    head = ledger.receipt()
+
+    def version() -> int:
+        connection = sqlite3.connect(path)
+        try:
+            return int(connection.execute("PRAGMA user_version").fetchone()[0])
+        finally:
+            connection.close()
+
+    assert version() == 1
+    ledger.charge(of(moments("bank", "shop"), "shop", "another"), "people")
+    assert version() == 2
+    assert Ledger.open(path).verify([head]).entries == head.entry + 1
