@@ -18,10 +18,14 @@ them that no closer budget names.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import AllowInfNan
 
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form
@@ -48,11 +52,13 @@ from colonnade.ledger.ledger import PATIENCE
 from colonnade.protocols.intersection import MOST_IDS
 
 _UNITS = ("record", "record-replaced", "others-part", "own-part:", "columns:", "*")
+_EPSILON = "greater than 0, and finite unless it is for a coalition"
 _OBSERVERS = ("server", "reader", "party:", "coalition:", "*")
 
 
 class _BudgetForm(Form):
-    epsilon: float
+    # A coalition that no ε can bound is accepted with ε = inf; `_budgets` refuses it elsewhere.
+    epsilon: Annotated[float, AllowInfNan(True)]
     delta: float
     unit: str = "*"
     observer: str = "*"
@@ -225,8 +231,9 @@ def _budgets(form: _PartyForm, document: Document) -> tuple[Budget, ...]:
     budgets: dict[object, Budget] = {}
     for number, item in enumerate(form.budget):
         account = _account(form.dataset, item, document=document, number=number)
+        finite, coalition = math.isfinite(item.epsilon), account.observer.startswith("coalition:")
         for field, value, fits, limit in (
-            ("epsilon", item.epsilon, item.epsilon > 0, "greater than 0"),
+            ("epsilon", item.epsilon, item.epsilon > 0 and (finite or coalition), _EPSILON),
             ("delta", item.delta, 0 < item.delta < 1, "between 0 and 1, well below one over the rows"),
         ):
             if not fits:
