@@ -2,7 +2,7 @@
 
 On public data the people are split by a public seed, each method trains on one part through its real protocol, and
 its accuracy on the other part is exact. On private data every run is charged, and nothing is shown but guarantees and
-the bytes that were sent once the common people were known: an exact accuracy would be a release of its own, and time,
+the bytes that were sent besides finding the common people: an exact accuracy would be a release of its own, and time,
 the size of an alignment and the words of an error can depend on rows.
 """
 

@@ -162,7 +162,7 @@ def remarks_on(facts: Facts) -> list[str]:
         said.append(
             "The data is not declared public, so no accuracy is shown: an exact one would be a release of its own. The "
             "cells show the most that any observer learns. Everything that was run is charged to the ledgers. Time can "
-            "depend on rows and is not shown; what was sent is counted once the common people were known."
+            "depend on rows and is not shown; what was sent to find the common people is not counted."
         )
     elif facts["constant"] is not None:
         same = "the commonest class" if facts["task"] == "classification" else "the mean"

@@ -38,7 +38,7 @@ def run_text(facts: Facts, *, width: int | None = None) -> str:
     lines += budget_lines(facts["ledgers"].values())
     traffic = facts["traffic"]
     sent = f"{size_text(traffic['bytes'])} in {traffic['rounds']} rounds"
-    lines += ["", f"Sent: {sent}, once the common people were known."]
+    lines += ["", f"Sent: {sent}, besides finding the common people."]
     lines += forecast_lines(facts, width)
     if facts.get("versions"):
         lines += [
