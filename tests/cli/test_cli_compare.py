@@ -82,11 +82,25 @@ def test_private_data_is_charged_for_every_run_and_no_score_is_shown(
     assert project.charges("bank") == project.charges("insurer") == 2
     facts = json.loads(project.path("out/comparison.json").read_text())
     assert all(row["scores"] == [] and row["guarantees"] for row in facts["rows"])
+    assert all(row["seconds"] is None for row in facts["rows"]), "time can depend on rows"
     assert not project.path("out/comparison.svg").exists()
     release = MomentRelease.load(project.path("out/models/moments at ε = 1.npz"))
     assert release.guarantees and not release.reproducible, "what was paid for is kept"
     weights = json.loads(project.path("out/models/functional at ε = 1.json").read_text())
     assert len(weights["coefficients"][0]) == len(weights["features"]) and weights["guarantees"]
+
+
+def test_an_error_on_private_data_is_told_to_the_operator_and_not_to_readers(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.row("bank.csv", 9, "C8,not a number,clerk,low")
+    options = ("--methods", "moments", "--epsilons", "1", "--charge", "--output", "out")
+    assert compare(project, *options) == 0
+    printed = capsys.readouterr()
+    assert "note: moments at ε = 1 gave no model" in printed.err and "bank.csv" in printed.err
+    for text in (printed.out, *(path.read_text() for path in project.path("out").glob("comparison.*"))):
+        assert "bank.csv" not in text and "its own operator can see why" in text
+    assert project.charges("bank") == 0
 
 
 def test_one_party_that_is_not_public_makes_all_of_it_private(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -205,6 +207,22 @@ def test_paper_modes_join_on_request_and_say_what_they_are() -> None:
     assert not any(entry.paper for entry in on_private.contenders)
 
 
+def test_on_private_data_nothing_is_shown_that_depends_on_rows_or_on_people_of_one_party() -> None:
+    field = field_of(METHODS.values(), "classification", named=["moments"], public=False)
+    shown = []
+    for more in (0, 40):
+        bank, shop = tables(200)
+        spent = np.arange(200.0 + more) % 10
+        names = np.array([f"C{i}" for i in range(200)] + [f"S{i}" for i in range(more)])
+        shop = Table.from_arrays("shop", {"spent": spent}, shop.schema, ids=names)
+        federation = Federation([bank, shop], budget=(9.0, 1e-5))
+        found = compare_charged(federation, task="classification", field=field, epsilons=(1.0,), delta=1e-5)
+        assert all(row.seconds is None for row in found.rows)
+        shown.append(json.dumps(comparison_facts(found, name="n")))
+        assert "not shown" in comparison_text(json.loads(shown[-1]))
+    assert shown[0] == shown[1]
+
+
 def test_on_private_data_everything_is_charged_and_nothing_scored() -> None:
     federation = Federation(tables(), budget=(2.0, 1e-5))
     field = field_of(METHODS.values(), "classification", named=["moments"], public=False)
@@ -221,11 +239,24 @@ def test_on_private_data_everything_is_charged_and_nothing_scored() -> None:
     assert 1.0 < spent["server"] <= sums["server"]
 
 
-def test_a_budget_that_runs_out_stops_the_charging_and_says_so() -> None:
+def test_a_budget_that_runs_out_stops_the_charging_and_says_so_to_whoever_may_know() -> None:
     federation = Federation(tables(), budget=(1.0, 1e-5))
     field = field_of(METHODS.values(), "classification", named=["moments"], public=False)
-    found = compare_charged(federation, task="classification", field=field, epsilons=(0.4, 3.0), delta=1e-5)
-    assert not found.rows[0].failures and found.rows[1].failures
+    told: list[str] = []
+    found = compare_charged(
+        federation,
+        task="classification",
+        field=field,
+        epsilons=(0.4, 3.0),
+        delta=1e-5,
+        tell=lambda name, error: told.append(f"{name}: {error}"),
+    )
+    assert not found.rows[0].failures
+    (reason,) = found.rows[1].failures
+    assert "its own operator can see why" in reason and "bank" not in reason, (
+        "what a party has left is its own"
+    )
+    assert len(told) == 1 and told[0].startswith("moments at ε = 3: ") and "bank" in told[0]
     assert sum(entry.kind == "charge" for entry in federation.ledgers["bank"].entries()) == 1
 
 

@@ -113,20 +113,14 @@ def test_equal_lists_of_people_need_no_matching() -> None:
     assert matching_cost(group, schemas, alignment="intersection", rows=20, held=held) is not None
 
 
-def test_a_forecast_goes_by_the_number_of_ids_that_peers_are_shown_and_tells_nothing_of_the_one_it_hides() -> (
-    None
-):
+def test_a_run_is_foretold_for_its_report_only_where_everybody_declared_the_data_public() -> None:
     job = Job.parse(
         'name = "n"\ntask = "classification"\nmethod = "one-shot"\nparties = ["house0", "house1"]\nepsilon = 1.0'
     )
-    costs = []
-    for hidden in (0, 7):
-        few, many = tables([1, 1], 80 + hidden), tables([1, 1], 100)
-        federation = Federation([few[0], many[1]], budget=(1e9, 0.5), shown_ids={"house0": 90})
-        made = before.foretold(job, federation)
-        assert made is not None
-        costs.append((made.cost.bytes_sent, made.cost.rounds))
-    assert costs[0] == costs[1]
+    for public in (False, True):
+        few, many = tables([1, 1], 80), tables([1, 1], 100)
+        federation = Federation([few[0], many[1]], budget=(1e9, 0.5), public=public)
+        assert (before.foretold(job, federation) is not None) == public
 
 
 @given(

@@ -330,7 +330,8 @@ def could_be_sent(step: str, message: Message, honest: Message, sender: str) -> 
             return is_schema(message, sender)
         case ["receipts"]:
             digests = (fields["head"], fields["origin"] or "0" * 64)
-            return fields["entry"] >= 1 and all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
+            (entry,) = message.arrays["entry"].tolist()
+            return entry >= 1 and all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
         case ["key"]:
             return all(fields[key] == value for key, value in honest.fields.items())
         case ["columns", _] | ["moments"] if "ciphertexts" in honest.arrays:

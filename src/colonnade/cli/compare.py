@@ -209,6 +209,8 @@ def _on_private(
         accepted_delta=job.accepted_delta,
         gamma=job.gamma,
         keep=lambda name, found: _keep(folder / "models", name, found),
+        # In one process one user is every party and may read it all; the table goes to others.
+        tell=lambda name, error: typer.echo(f"note: {name} gave no model. {error}", err=True),
         progress=advance,
     )
 

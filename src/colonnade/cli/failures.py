@@ -1,6 +1,7 @@
 """The record of a run that was charged for and did not reach its end: where it stopped, and what it cost.
 
 Nothing in it comes from rows: of an error about a party's own data, files or ledger it has only the kind, as peers do.
+Of ledgers it has what a report has of them, the totals of the data sets that took part.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def failure_facts(job: Job, federation: Federation, error: BaseException, *, run
     """Where a run stopped and what each ledger had been charged for it by then."""
     from colonnade import __version__
     from colonnade.learn.stopping import charges_of
-    from colonnade.report.facts import entry_text, ledger_facts
+    from colonnade.report.facts import entry_text, totals_facts
     from colonnade.runtime.run import reason_for_peers
 
     stopped = federation.stopped
@@ -53,10 +54,11 @@ def failure_facts(job: Job, federation: Federation, error: BaseException, *, run
             "reason": "it was interrupted" if interrupted else reason_for_peers(reason),
         },
         "charged": {
-            party: {"entry": entry.seq, "time": entry.time, "what": entry_text(entry), "hash": entry.hash}
-            for party, entry in charges.items()
+            party: {"time": entry.time, "what": entry_text(entry)} for party, entry in charges.items()
         },
-        "ledgers": {party: _budgets(ledger_facts(federation.ledgers[party])) for party in charges},
+        "ledgers": {
+            party: totals_facts(federation.ledgers[party], federation.datasets[party]) for party in charges
+        },
     }
 
 
@@ -97,13 +99,11 @@ def where_text(facts: dict[str, Any]) -> str:
 def charged_text(facts: dict[str, Any]) -> str:
     """What each ledger had been charged by then, in one sentence.
 
-    >>> charged_text({"charged": {"bank": {"entry": 3}, "insurer": {"entry": 4}}})
-    'Charged by then: bank (entry 3 of its ledger), insurer (entry 4 of its ledger).'
+    >>> charged_text({"run": "5f0c1e2d3c4b5a69", "charged": {"bank": {}, "insurer": {}}})
+    'Charged by then: bank, insurer, for run 5f0c1e2d3c4b.'
     """
-    charged = ", ".join(
-        f"{party} (entry {item['entry']} of its ledger)" for party, item in facts["charged"].items()
-    )
-    return f"Charged by then: {charged}." if charged else "Nothing was charged."
+    charged = ", ".join(facts["charged"])
+    return f"Charged by then: {charged}, for run {facts['run'][:12]}." if charged else "Nothing was charged."
 
 
 def failure_text(facts: dict[str, Any]) -> str:
@@ -118,14 +118,10 @@ def failure_text(facts: dict[str, Any]) -> str:
         f"  {where_text(facts)}",
         "",
         "What was charged",
-        *(f"  {party}, entry {item['entry']}: {item['what']}" for party, item in facts["charged"].items()),
+        *(f"  {party}: {item['what']}" for party, item in facts["charged"].items()),
         "  It stays charged, because it may have been seen. A new run is charged anew.",
         "",
         "Budgets when it stopped",
         *budget_lines(facts["ledgers"].values()),
     ]
     return "\n".join(lines)
-
-
-def _budgets(ledger: dict[str, Any]) -> dict[str, Any]:
-    return {key: ledger[key] for key in ("party", "head", "totals")}

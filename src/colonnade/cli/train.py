@@ -140,10 +140,8 @@ def _write_run(
     )
     facts["time"] = now()
     if made is not None:
-        # Time can depend on the rows, so it leaves this process only where everybody declared them public.
-        shown = seconds if federation.public else None
         facts["forecast"] = forecast_facts(
-            made, federation.runs[-1], seconds=shown, measured=trained.measured
+            made, federation.runs[-1], seconds=seconds, measured=trained.measured
         )
     facts["asked"] = _asked(job, federation.group)
     write_report(folder.draft, facts)

@@ -1,8 +1,9 @@
 """Every method on the same people at the same ε: what privacy costs, and what each way of getting it costs.
 
 On public data the people are split by a public seed, each method trains on one part through its real protocol, and
-its accuracy on the other part is exact. On private data nothing but guarantees and costs is shown, because an exact
-accuracy is a release of its own, and every run is charged.
+its accuracy on the other part is exact. On private data every run is charged, and nothing is shown but guarantees and
+the bytes that were sent besides finding the common people: an exact accuracy would be a release of its own, and time,
+the size of an alignment and the words of an error can depend on rows.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.plans import Task, check_parties
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import silent
+from colonnade.runtime.run import reason_for_peers
 
 DEFAULT_EPSILONS = (0.1, 1.0, 10.0)
 DEFAULT_SEEDS = 5
@@ -51,6 +53,7 @@ METRIC_NOTES: dict[Task, str] = {
 _UNLIMITED = (1e9, 0.5)
 Advance = Callable[[str, int, int], None]
 Keep = Callable[[str, Learnt | MomentRelease], None]
+Tell = Callable[[str, ColonnadeError], None]
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ class Row:
     """One method at one ε: a score for each seed that gave a model, and what it promised and cost.
 
     `epsilon` is None for a method without privacy, `trusted` marks what only a trusted place with all rows could do,
-    and `split` a model whose weights stay with their parties. `failures` are the reasons of the seeds without a model.
+    and `split` a model whose weights stay with their parties. `failures` are the reasons of the seeds without a model,
+    on private data as peers may know them. `seconds` is None on private data.
     """
 
     method: str
@@ -70,7 +74,7 @@ class Row:
     scores: tuple[float, ...]
     failures: tuple[str, ...]
     guarantees: tuple[Guarantee, ...]
-    seconds: float
+    seconds: float | None
     bytes_sent: float | None
     notes: tuple[str, ...]
 
@@ -202,11 +206,13 @@ def compare_charged(
     accepted_delta: float | None = None,
     gamma: int = DEFAULT_GAMMA,
     keep: Keep = lambda name, found: None,
+    tell: Tell = lambda name, error: None,
     progress: Advance = silent,
 ) -> Comparison:
     """Run every contender once on private data, each charged to the parties' own ledgers; no score is computed.
 
-    `keep` is given what each run found, under a name of its own, as soon as it is there: it was paid for.
+    `keep` is given what each run found, under a name of its own, as soon as it is there: it was paid for. `tell` is
+    given the error of one that failed, for whoever may read all of it.
     """
     asked_epsilons = checked_epsilons(epsilons)
     runs = [(entry, epsilon) for entry in field.contenders for epsilon in entry.at(asked_epsilons)]
@@ -215,7 +221,7 @@ def compare_charged(
         progress("comparing", number, len(runs))
         asked = Asked(task, epsilon or asked_epsilons[-1], delta, accepted_delta, gamma, entry.options)
         name = f"{entry.name} at ε = {asked.epsilon:g}"
-        done = _run(entry, federation, asked, None, keep=partial(keep, name))
+        done = _run(entry, federation, asked, None, keep=partial(keep, name), tell=partial(tell, name))
         rows.append(_row(entry, epsilon, [done]))
     progress("comparing", len(runs), len(runs))
     people = [run.plan.rows for run in federation.runs]
@@ -292,7 +298,7 @@ class _Run:
     score: float | None
     failure: str | None
     guarantees: tuple[Guarantee, ...]
-    seconds: float
+    seconds: float | None
     bytes_sent: int | None
     split: bool
     notes: tuple[str, ...]
@@ -305,8 +311,13 @@ def _run(
     held_out: HeldOut | None,
     *,
     keep: Callable[[Learnt | MomentRelease], None] = lambda found: None,
+    tell: Callable[[ColonnadeError], None] = lambda error: None,
 ) -> _Run:
-    """One training; what noise or a plan made impossible is a reason, not an exception."""
+    """One training; what noise or a plan made impossible is a reason, not an exception.
+
+    Of private data a run tells no more than a finished one does in its report, and a failed one its peers.
+    """
+    public = federation.public
     start, before = time.perf_counter(), len(federation.runs)
     learnt: Learnt | MomentRelease | None = None
     score, failure = None, None
@@ -319,16 +330,19 @@ def _run(
             if held_out is not None:
                 score = held_out.score(learnt)
         except ColonnadeError as error:
-            seconds, failure = time.perf_counter() - start, str(error)
+            seconds = time.perf_counter() - start
+            failure = str(error) if public else reason_for_peers(error)
+            tell(error)
     notes = [str(item.message) for item in caught if issubclass(item.category, NoiseWarning)]
     if learnt is not None:
         notes += [] if isinstance(learnt, MomentRelease) else learnt.notes
-    sent = [run.outcome.bytes_sent for run in federation.runs[before:]]
+    outcomes = [run.outcome if public else run.outcome.shared for run in federation.runs[before:]]
+    sent = [outcome.bytes_sent for outcome in outcomes]
     return _Run(
         score,
         failure,
         tuple(learnt.privacy) if learnt is not None else (),
-        seconds,
+        seconds if public else None,
         sum(sent) if sent else None,
         isinstance(learnt, Learnt) and learnt.split,
         tuple(notes),
@@ -337,6 +351,7 @@ def _run(
 
 def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Row:
     sent = [run.bytes_sent for run in runs if run.bytes_sent is not None]
+    seconds = [run.seconds for run in runs if run.seconds is not None]
     return Row(
         method=entry.name,
         title=entry.title,
@@ -347,7 +362,7 @@ def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Row:
         scores=tuple(run.score for run in runs if run.score is not None),
         failures=tuple(run.failure for run in runs if run.failure is not None),
         guarantees=next((run.guarantees for run in runs if run.guarantees), ()),
-        seconds=statistics.fmean(run.seconds for run in runs),
+        seconds=statistics.fmean(seconds) if seconds else None,
         bytes_sent=statistics.fmean(sent) if sent else None,
         notes=tuple(dict.fromkeys(note for run in runs for note in run.notes)),
     )

@@ -34,6 +34,11 @@ async def align(party: Party, table: Table | None, how: Alignment = "auto") -> A
     """
     if not party.owns_columns or table is None:
         return None
+    with party.aligning():
+        return await _align(party, table, how)
+
+
+async def _align(party: Party, table: Table, how: Alignment) -> AlignedTable:
     await _same_id_rules(party, table)
     if how != "intersection":
         aligned = await _align_equal(party, table, must=how == "equal")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from colonnade.errors import RemoteProtocolError
 from colonnade.ledger import Receipt, Release
 from colonnade.protocols.messages import exchange
@@ -17,11 +19,14 @@ async def charge_first(party: Party, release: Release) -> None:
     this ledger, so that cutting its end off is noticed at the next run.
     """
     receipt: Receipt = party.ledger.charge(release, party.dataset, fresh=True)
-    mine = Message({"entry": receipt.entry, "head": receipt.head, "origin": receipt.origin})
+    # As an array a number has one length: bytes are in every report, and the length of a ledger is its party's own.
+    entry = np.array([receipt.entry], dtype=np.int64)
+    mine = Message({"head": receipt.head, "origin": receipt.origin}, {"entry": entry})
     said = await exchange(party, "receipts", mine, party.group.members)
     for peer, message in said.items():
         try:
-            theirs = Receipt(peer, message.integer("entry"), message.text("head"), message.text("origin"))
+            (place,) = message.array("entry", dtype="i8", shape=(1,)).tolist()
+            theirs = Receipt(peer, place, message.text("head"), message.text("origin"))
         except ValueError as error:
             raise RemoteProtocolError(f"{party.name} at step 'receipts', from {peer}: {error}") from None
         party.ledger.keep_receipt(theirs)

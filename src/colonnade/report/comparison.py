@@ -94,13 +94,13 @@ def comparison_table(facts: Facts) -> list[tuple[str, ...]]:
     lines = [head]
     for method, rows in _by_method(facts).items():
         cells = [_cell(rows.get(epsilon, rows.get(None)), facts) for epsilon in facts["epsilons"]]
-        seconds = [row["seconds"] for row in rows.values()]
+        seconds = [row["seconds"] for row in rows.values() if row["seconds"] is not None]
         sent = [row["bytes"] for row in rows.values() if row["bytes"] is not None]
         lines.append(
             (
                 method,
                 *cells,
-                f"{sum(seconds) / len(seconds):.2f}",
+                f"{sum(seconds) / len(seconds):.2f}" if seconds else "not shown",
                 size_text(round(sum(sent) / len(sent))) if sent else "-",
             )
         )
@@ -161,7 +161,8 @@ def remarks_on(facts: Facts) -> list[str]:
     if not facts["public"]:
         said.append(
             "The data is not declared public, so no accuracy is shown: an exact one would be a release of its own. The "
-            "cells show the most that any observer learns. Everything that was run is charged to the ledgers."
+            "cells show the most that any observer learns. Everything that was run is charged to the ledgers. Time can "
+            "depend on rows and is not shown; what was sent to find the common people is not counted."
         )
     elif facts["constant"] is not None:
         same = "the commonest class" if facts["task"] == "classification" else "the mean"

@@ -1,7 +1,9 @@
 """What a run learnt, what each observer could learn, and what it cost: plain data for text, JSON and the page.
 
-Everything here is public or belongs to post-processing: nothing in it was computed from rows, except figures
-measured on data declared public, which say so.
+Facts of a run are for everybody who may read its model. They are public or belong to post-processing: nothing in them
+was computed from rows, except figures measured on data declared public, which say so; of people whom not all parties
+have, and of a party's other data sets, they hold nothing at all. What a party may read besides is on its own page
+(`colonnade.report.party`).
 """
 
 from __future__ import annotations
@@ -84,8 +86,14 @@ def run_facts(
         "spectrum": None if release is None else spectrum_facts(release),
         "measured": None if measured is None else dict(measured),
         "traffic": traffic_facts(run),
-        "ledgers": {owner: ledger_facts(federation.ledgers[owner]) for owner in group.owners},
-        "before": {owner: before_facts(federation.ledgers[owner], run.name) for owner in group.owners},
+        "ledgers": {
+            owner: totals_facts(federation.ledgers[owner], federation.datasets[owner])
+            for owner in group.owners
+        },
+        "before": {
+            owner: before_facts(federation.ledgers[owner], federation.datasets[owner], run.name)
+            for owner in group.owners
+        },
     }
 
 
@@ -103,21 +111,22 @@ def guarantee_facts(item: Guarantee) -> Facts:
 
 
 def traffic_facts(run: Run[Any]) -> Facts:
-    """Bytes and rounds, by sender, receiver and step."""
+    """Bytes and rounds of what everybody may read of, by sender, receiver and step."""
+    outcome = run.outcome.shared
     flows = [
         {"from": sender, "to": to, "step": step, "bytes": size}
-        for sender, traffic in run.outcome.traffic.items()
+        for sender, traffic in outcome.traffic.items()
         for (to, step), size in traffic.sent.items()
     ]
     rounds: dict[str, int] = {}
-    for traffic in run.outcome.traffic.values():
+    for traffic in outcome.traffic.values():
         for step, count in traffic.rounds_by_step.items():
             rounds[step] = max(count, rounds.get(step, 0))
     steps = [
         {"step": step, "bytes": size, "rounds": rounds.get(step, 0)}
-        for step, size in run.outcome.bytes_by_step.items()
+        for step, size in outcome.bytes_by_step.items()
     ]
-    return {"bytes": run.outcome.bytes_sent, "rounds": run.outcome.rounds, "steps": steps, "flows": flows}
+    return {"bytes": outcome.bytes_sent, "rounds": outcome.rounds, "steps": steps, "flows": flows}
 
 
 def collusion_text(group: Group) -> str:
@@ -130,8 +139,26 @@ def collusion_text(group: Group) -> str:
     )
 
 
+def totals_facts(ledger: Ledger, dataset: str) -> Facts:
+    """What others may read of a ledger: where the accounts of one data set stand.
+
+    Entries, their number and the ledger's head also speak of other data sets.
+
+    >>> ledger = Ledger.in_memory("bank")
+    >>> ledger.set_budget("loans", "record", "server", epsilon=2.0, delta=1e-5)
+    >>> totals_facts(ledger, "adult")
+    {'party': 'bank', 'totals': [], 'exact': []}
+    """
+    whole = ledger_facts(ledger)
+    return {
+        "party": whole["party"],
+        "totals": [total for total in whole["totals"] if total["dataset"] == dataset],
+        "exact": [item for item in whole["exact"] if item["dataset"] == dataset],
+    }
+
+
 def ledger_facts(ledger: Ledger) -> Facts:
-    """Totals and history of one ledger."""
+    """Totals and history of one ledger, all data sets included: for the party that keeps it."""
     return entries_facts(ledger.entries())[0]
 
 
@@ -175,8 +202,8 @@ def entries_facts(entries: Sequence[Entry]) -> tuple[Facts, Book]:
     return facts, book
 
 
-def before_facts(ledger: Ledger, run: str) -> list[Facts]:
-    """What every account stood at before the first charge of a run, in the order of the totals.
+def before_facts(ledger: Ledger, dataset: str, run: str) -> list[Facts]:
+    """What every account of a data set stood at before the first charge of a run, in the order of the totals.
 
     ε is at the δ of the budget that governs the account now, so that before and after can be compared.
     """
@@ -187,6 +214,8 @@ def before_facts(ledger: Ledger, run: str) -> list[Facts]:
         book.read(entry)
     found = []
     for total in ledger.totals():
+        if total.dataset != dataset:
+            continue
         account = Account(total.dataset, total.unit, total.observer)
         epsilon = book.lost(account, total.delta).epsilon(total.delta)
         found.append({"epsilon_before": epsilon, "left_before": left(total.budget_epsilon, epsilon)})

@@ -1,4 +1,4 @@
-"""Plan against outcome: what was foretold of a run beside what it took."""
+"""Plan against outcome: what was foretold of a run on public data beside what it took."""
 
 from __future__ import annotations
 
@@ -11,33 +11,34 @@ from colonnade.report.facts import Facts
 
 NOTE = (
     "Foretold before the run from declarations and numbers of rows, by a rehearsal on invented people; reading files "
-    "is not part of it."
+    "is not part of it. Time counts finding the common people, bytes and rounds do not."
 )
-NO_SECONDS = "How long a run takes can depend on the rows, so that it is shown only of public data."
 
 
 def forecast_facts(
     made: Forecast,
     run: Run[Any],
     *,
-    seconds: float | None,
+    seconds: float,
     measured: Mapping[str, float] | None,
 ) -> Facts:
-    """Both sides as plain values; `seconds` and `measured` are None where rows are private."""
+    """Both sides as plain values, for data that everybody declared public."""
+    own = {step for traffic in run.outcome.traffic.values() for step in traffic.own}
+    cost, outcome = made.cost.without(own), run.outcome.shared
     accuracy = next((value for name, value in (measured or {}).items() if name.startswith("accuracy")), None)
     expected = made.expected
     return {
         "predicted": {
-            "bytes": made.cost.bytes_sent,
-            "rounds": made.cost.rounds,
-            "seconds": made.cost.seconds,
+            "bytes": cost.bytes_sent,
+            "rounds": cost.rounds,
+            "seconds": cost.seconds,
             "error": None if expected is None or accuracy is None else expected.error,
         },
         "measured": {
-            "bytes": run.outcome.bytes_sent,
-            "rounds": run.outcome.rounds,
+            "bytes": outcome.bytes_sent,
+            "rounds": outcome.rounds,
             "seconds": seconds,
             "error": None if accuracy is None else 1.0 - accuracy,
         },
-        "note": NOTE if seconds is not None else f"{NOTE} {NO_SECONDS}",
+        "note": NOTE,
     }

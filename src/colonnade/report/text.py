@@ -37,7 +37,8 @@ def run_text(facts: Facts, *, width: int | None = None) -> str:
     lines += ["", "Budgets after this run"]
     lines += budget_lines(facts["ledgers"].values())
     traffic = facts["traffic"]
-    lines += ["", f"Sent: {size_text(traffic['bytes'])} in {traffic['rounds']} rounds."]
+    sent = f"{size_text(traffic['bytes'])} in {traffic['rounds']} rounds"
+    lines += ["", f"Sent: {sent}, besides finding the common people."]
     lines += forecast_lines(facts, width)
     if facts.get("versions"):
         lines += [

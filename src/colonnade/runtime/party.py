@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -35,7 +36,8 @@ class Party:
     `shown_ids` is the number of ids that peers are shown when people are matched, if it is not to be the true one.
     `run` names the run once the parties have agreed on it, and `tainted` says that somebody in it draws from
     a seed, so that its noise protects nobody. `numbers` counts the frames to and from each
-    peer, so that a frame that is lost, repeated or moved is noticed.
+    peer, so that a frame that is lost, repeated or moved is noticed; those of `aligning` are counted in
+    `alignment_numbers`.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Party:
     tainted: bool = False
     traffic: Traffic = field(default_factory=Traffic)
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
+    alignment_numbers: dict[tuple[str, str], int] = field(default_factory=dict)
     opened: set[str] = field(default_factory=set)
 
     @property
@@ -74,3 +77,17 @@ class Party:
         number = self.numbers.get((direction, peer), 0)
         self.numbers[direction, peer] = number + 1
         return number
+
+    @contextmanager
+    def aligning(self) -> Iterator[None]:
+        """What is sent in this block finds the common people: it is counted and numbered apart.
+
+        How many frames that takes depends on how many people each party has. A frame holds its number, and a larger
+        number is longer, so that one count for all would show in the length of later frames.
+        """
+        later = self.numbers
+        self.numbers, self.traffic.aligning = self.alignment_numbers, True
+        try:
+            yield
+        finally:
+            self.numbers, self.traffic.aligning = later, False

@@ -54,6 +54,11 @@ class Outcome:
         """The longest chain of steps any party waited for."""
         return max(traffic.rounds for traffic in self.traffic.values())
 
+    @property
+    def shared(self) -> Outcome:
+        """The traffic that everybody may read of, without results: nothing in it counts whom only one party knows."""
+        return Outcome({}, {member: traffic.shared for member, traffic in self.traffic.items()})
+
 
 @dataclass(frozen=True)
 class Desk:

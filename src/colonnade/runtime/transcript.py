@@ -21,19 +21,22 @@ class Traffic:
     """Bytes and messages a party sent, by receiver and kind of step, and how many rounds it waited for.
 
     A round is one labelled step at which this party had to wait for others. `seconds` is wall time by kind of step,
-    each stretch counted to the step that ends it; it can depend on the data, so it is for the party itself.
+    each stretch counted to the step that ends it; it can depend on the data, so it is for the party itself. So are the
+    kinds of steps in `own`, whose number and length depend on people whom the parties do not have in common.
     """
 
     sent: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     messages: int = 0
     rounds: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    own: set[str] = field(default_factory=set)
+    aligning: bool = False
     _steps: set[str] = field(default_factory=set)
     _last: float = field(default_factory=time.perf_counter)
 
     def note_sent(self, to: str, step: str, size: int) -> None:
         """Count an outgoing frame."""
-        self.sent[to, step.split(" ")[0]] += size
+        self.sent[to, _kind(step)] += size
         self.messages += 1
         self._stretch(step)
 
@@ -46,15 +49,36 @@ class Traffic:
 
     def _stretch(self, step: str) -> None:
         now = time.perf_counter()
-        self.seconds[step.split(" ")[0]] += now - self._last
+        self.seconds[_kind(step)] += now - self._last
         self._last = now
+        if self.aligning:
+            self.own.add(_kind(step))
 
     @property
     def rounds_by_step(self) -> dict[str, int]:
         """How many rounds this party waited for, by kind of step."""
-        return dict(Counter(step.split(" ")[0] for step in sorted(self._steps)))
+        return dict(Counter(_kind(step) for step in sorted(self._steps)))
 
     @property
     def bytes_sent(self) -> int:
         """Everything this party sent."""
         return sum(self.sent.values())
+
+    @property
+    def shared(self) -> Traffic:
+        """What everybody may read of it: bytes and rounds of all but this party's own steps, and no seconds.
+
+        >>> traffic = Traffic(aligning=True)
+        >>> traffic.note_sent("shop", "blinded ids", 32_000)
+        >>> traffic.aligning = False
+        >>> traffic.note_sent("shop", "columns 0", 500)
+        >>> traffic.bytes_sent, traffic.shared.bytes_sent
+        (32500, 500)
+        """
+        steps = {step for step in self._steps if _kind(step) not in self.own}
+        sent = {(to, kind): size for (to, kind), size in self.sent.items() if kind not in self.own}
+        return Traffic(sent=sent, rounds=len(steps), _steps=steps)
+
+
+def _kind(step: str) -> str:
+    return step.split(" ")[0]

@@ -18,9 +18,12 @@ EFFORT = 0.5
 def foretold(job: Job, federation: Federation) -> Forecast | None:
     """What the run of a job will take, from declarations and numbers of rows alone.
 
-    None where there is nothing to foretell: the method has no protocol, or the run will be refused, which it then says
-    itself. The error is foretold only where it may be measured afterwards, on data that everybody declared public.
+    None unless everybody declared the data public: a forecast goes by how many people each party has, and whoever may
+    read a report is not to be told. None also where there is nothing to foretell: the method has no protocol, or the
+    run will be refused, which it then says itself.
     """
+    if not federation.public:
+        return None
     method = METHODS[job.method]
     try:
         method.needs()
@@ -33,7 +36,6 @@ def foretold(job: Job, federation: Federation) -> Forecast | None:
         rows = {table.rows for table in tables.values()}
         if job.alignment == "equal" and len(rows) != 1:
             return None
-        # Everybody is shown the forecast, so it goes by what peers are shown of numbers, not by what that hides.
         most = min(rows if job.alignment == "equal" else shown.values())
         plan = request_of(job).plan(federation.group, tuple(schemas.values()), most)
         check_budgets(plan, federation.ledgers, federation.datasets)
@@ -47,7 +49,6 @@ def foretold(job: Job, federation: Federation) -> Forecast | None:
             job.asked,
             plan,
             matching=matching,
-            simulated=federation.public,
             components=job.components,
         )
     except ColonnadeError:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from colonnade.runtime.run import Outcome
@@ -56,6 +56,18 @@ class Cost:
         for (member, _), count in self.waited.items():
             by_member[member] = by_member.get(member, 0.0) + count
         return round(max(by_member.values(), default=0.0))
+
+    def without(self, steps: Collection[str]) -> Cost:
+        """The same without the bytes and rounds of some kinds of steps.
+
+        >>> Cost({("a", "b", "blinded"): 64.0, ("a", "b", "noise"): 9.0}).without({"blinded"}).bytes_sent
+        9
+        """
+        return replace(
+            self,
+            sent={key: size for key, size in self.sent.items() if key[-1] not in steps},
+            waited={key: count for key, count in self.waited.items() if key[-1] not in steps},
+        )
 
     @property
     def busiest(self) -> int:
