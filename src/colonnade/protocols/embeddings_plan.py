@@ -100,9 +100,14 @@ class EmbeddingsPlan:
         return tuple(schema.party for schema in self.schemas if schema.columns)
 
     @property
+    def taught(self) -> tuple[str, ...]:
+        """The contributors to whom the label holder says something: all but itself."""
+        return tuple(party for party in self.contributors if party != self.receiver)
+
+    @property
     def hiding(self) -> int:
         """How many contributors' counts the label holder does not know."""
-        return len([party for party in self.contributors if party != self.receiver])
+        return len(self.taught)
 
     @property
     def sum_variance(self) -> float:
@@ -250,7 +255,7 @@ class EmbeddingsPlan:
         first = next(self.batches(0)).rows
         return {
             "protocol": "embeddings",
-            "format": 1,
+            "format": 2,
             "owners": list(self.group.owners),
             "active": self.group.active,
             "server": self.group.server,

@@ -349,7 +349,7 @@ class EncryptedPlan:
         owners = self.group.owners
         return {
             "protocol": "encrypted gradient",
-            "format": 1,
+            "format": 2,
             "task": "classification",
             "request": self.request.to_data(),
             "owners": list(owners),

@@ -265,7 +265,7 @@ class IntermediatePlan:
         """The whole plan as plain values, derived numbers included, so that a difference shows where it is."""
         return {
             "protocol": "intermediate results",
-            "format": 1,
+            "format": 2,
             "task": self.loss.task,
             "loss": self.loss.name,
             "penalty": self.penalty.to_data(),

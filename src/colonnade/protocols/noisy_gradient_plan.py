@@ -307,7 +307,7 @@ class GradientPlan:
         return {
             "protocol": "noisy gradient",
             "task": "classification",
-            "format": 1,
+            "format": 2,
             "owners": list(group.owners),
             "active": group.active,
             "server": group.server,
