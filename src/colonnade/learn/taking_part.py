@@ -11,7 +11,7 @@ import datetime
 import json
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -254,6 +254,10 @@ class ResumedLedger:
     def keep_receipt(self, receipt: Any) -> None:
         """Remember the head of a peer's ledger."""
         self.book.keep_receipt(receipt)
+
+    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
+        """Write down with whom ids are compared, unless this run has written it before."""
+        self.book.note_comparison(dataset, partners, run=run)
 
 
 def _coins(kit: Kit, member: str, journal: Journal | None) -> Randomness:

@@ -3,7 +3,19 @@
 from colonnade.ledger.book import Total
 from colonnade.ledger.budget import Account, Budget
 from colonnade.ledger.chain import Entry
+from colonnade.ledger.comparison import Comparison
 from colonnade.ledger.ledger import Ledger, Verified
 from colonnade.ledger.release import Line, Receipt, Release
 
-__all__ = ["Account", "Budget", "Entry", "Ledger", "Line", "Receipt", "Release", "Total", "Verified"]
+__all__ = [
+    "Account",
+    "Budget",
+    "Comparison",
+    "Entry",
+    "Ledger",
+    "Line",
+    "Receipt",
+    "Release",
+    "Total",
+    "Verified",
+]

@@ -20,7 +20,8 @@ from colonnade.ledger.chain import GENESIS, Entry, Row, canonical, follow
 from colonnade.ledger.ledger import Ledger
 from colonnade.ledger.release import Receipt
 
-FORMAT = "colonnade ledger 1"
+FORMAT = "colonnade ledger 2"
+_READ = ("colonnade ledger 1", FORMAT)
 _PURPOSE = "colonnade ledger export"
 
 
@@ -109,7 +110,7 @@ def _parsed(text: str, where: str) -> dict[str, Any]:
         data = json.loads(text)
     except ValueError:
         raise LedgerAltered(f"{where} is not JSON: it was cut off or changed on its way.") from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
+    if not isinstance(data, dict) or data.get("format") not in _READ:
         found = data.get("format") if isinstance(data, dict) else None
         newer = isinstance(found, str) and found.startswith("colonnade ledger ")
         why = (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer
 from colonnade.ledger.chain import Entry, Row
 
-FORMAT = 1
+FORMAT = 2
 _APPLICATION = int.from_bytes(b"Coln", "big")
 
 # The guards stop a slip of the hand, not an adversary: whoever can write the file can drop them. That is
@@ -42,6 +42,8 @@ class Page:
         """Add an entry; it counts once the transaction has ended."""
         values = (entry.seq, entry.text, entry.hash)
         self._connection.execute("INSERT INTO entries (seq, body, hash) VALUES (?, ?, ?)", values)
+        # An entry of this format in a file of an earlier one: a version that would not know it refuses by number.
+        self._connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
 def lay_out(connection: sqlite3.Connection, first: Entry) -> None:

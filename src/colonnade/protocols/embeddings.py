@@ -14,6 +14,7 @@ Networks stay on their side of two interfaces, `Contributor` and `Fusion`, which
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -222,6 +223,9 @@ class _Paid:
 
     def keep_receipt(self, receipt: Any) -> None:
         self.ledger.keep_receipt(receipt)
+
+    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
+        self.ledger.note_comparison(dataset, partners, run=run)
 
 
 def formula_bytes(plan: EmbeddingsPlan, *, steps: int | None = None) -> float:

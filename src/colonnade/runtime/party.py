@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from colonnade.runtime.transcript import Seen, Traffic
 
 
 class Book(Protocol):
-    """What a protocol needs of a ledger: to be charged, and to keep what peers' ledgers say of themselves."""
+    """What a protocol needs of a ledger: to be charged, and to keep what was compared and what peers' ledgers say."""
 
     def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
         """Record the release, or refuse it, before anything leaves; `fresh` refuses an id charged before."""
@@ -21,6 +21,10 @@ class Book(Protocol):
 
     def keep_receipt(self, receipt: Any) -> None:
         """Remember the head of a peer's ledger."""
+        ...
+
+    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
+        """Write down with whom ids are compared, or refuse it, before anything made of them leaves."""
         ...
 
 
