@@ -60,7 +60,9 @@ def test_whoever_forbids_a_comparison_sees_those_before_it_and_nothing_is_writte
     ledger.note_comparison("customers", ["insurer"], run="r1", allowed=never)
 
 
-def test_a_ledger_of_format_1_is_read_as_it_was_and_takes_the_new_number_with_its_next_entry(old: Path) -> None:
+def test_a_ledger_of_format_1_is_read_as_it_was_and_takes_the_new_number_with_its_next_entry(
+    old: Path,
+) -> None:
     ledger = Ledger.open(old)
     (total,) = ledger.totals()
     assert (total.dataset, total.observer, total.entries) == ("customers", "server", 1)
@@ -77,7 +79,9 @@ def test_a_version_that_knows_no_comparisons_refuses_such_a_ledger_by_its_number
 ) -> None:
     Ledger.open(old).note_comparison("customers", ["insurer"], run="r1")
     monkeypatch.setattr(layout, "FORMAT", 1)
-    with pytest.raises(LedgerNewer, match="written in ledger format 2; this version of Colonnade reads up to 1"):
+    with pytest.raises(
+        LedgerNewer, match="written in ledger format 2; this version of Colonnade reads up to 1"
+    ):
         Ledger.open(old)
 
 

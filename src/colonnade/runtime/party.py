@@ -37,6 +37,7 @@ class Party:
     """One node of a run, with everything it may touch.
 
     `shown_ids` is the number of ids that peers are shown when people are matched, if it is not to be the true one.
+    `asks` raises where this party's policy or budgets do not accept a plan; None: nobody asks during the run.
     `run` names the run once the parties have agreed on it, and `tainted` says that somebody in it draws from
     a seed, so that its noise protects nobody. `numbers` counts the frames to and from each
     peer, so that a frame that is lost, repeated or moved is noticed.
@@ -49,6 +50,7 @@ class Party:
     randomness: Randomness = field(default_factory=SystemRandomness)
     dataset: str = ""
     shown_ids: int | None = None
+    asks: Callable[[Any], None] | None = None
     timeout: float = 60.0
     progress: Callable[[str, int, int], None] = silent
     seen: list[Seen] | None = None
