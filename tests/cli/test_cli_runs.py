@@ -115,7 +115,7 @@ def test_a_run_that_failed_half_way_says_where_and_what_was_charged(
     before = project.files()
     assert train(project, "--output", "runs/half") == PROTOCOL
     err = capsys.readouterr().err
-    assert "Charged by then: bank (entry 3" in err and "insurer (entry 3" in err
+    assert "Charged by then: bank (entry 4" in err and "insurer (entry 4" in err
     assert "`colonnade show runs/half`" in err
     assert project.files() - before == {"runs", "runs/half", "runs/half/failed.json"}
     record = one_object(project.path("runs/half/failed.json").read_text())
@@ -128,7 +128,7 @@ def test_a_run_that_failed_half_way_says_where_and_what_was_charged(
     assert run(["report", "half"]) == INPUT
     told = capsys.readouterr().err
     assert "failed half way" in told and "insurer stopped it after step 'receipts'" in told
-    assert "Charged by then: bank (entry 3" in told
+    assert "Charged by then: bank (entry 4" in told
     assert run(["runs"]) == 0
     assert capsys.readouterr().out.splitlines()[1].endswith("failed")
 
@@ -187,7 +187,7 @@ def test_a_disk_that_fills_up_during_the_run_is_told_with_file_and_charge(
     assert train(project, "--output", str(small_disk / "run")) == INPUT
     err = capsys.readouterr().err
     assert "cannot be written (No space left" in err and str(small_disk / "run") in err
-    assert "Charged by then: bank (entry 3" in err and "nothing half-written" in err
+    assert "Charged by then: bank (entry 4" in err and "nothing half-written" in err
     assert project.charges("bank") == project.charges("insurer") == 1
     left = sorted(path.relative_to(small_disk).as_posix() for path in small_disk.rglob("*"))
     assert left in (["others"], ["others", "run", "run/failed.json"])

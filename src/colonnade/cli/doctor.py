@@ -233,7 +233,11 @@ def _policy(what: str, kit: Kit) -> Finding:
 
     if kit.kind != "party" or "policy" not in kit.site():
         return Finding(what, True, "this kit needs none" if kit.kind != "party" else "no policy is known yet")
-    return Finding(what, True, Policy.load(kit.site()["policy"]).words)
+    try:
+        return Finding(what, True, Policy.load(kit.site()["policy"]).words)
+    except ColonnadeError:
+        # What is wrong with it stands with the files.
+        return Finding(what, True, "it cannot be read")
 
 
 def _ledger(what: str, kit: Kit) -> Finding:
