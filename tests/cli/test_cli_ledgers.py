@@ -31,7 +31,11 @@ def test_the_ledger_shows_what_left_and_what_is_left(
     capsys.readouterr()
     assert run(["ledger", "bank.toml", "--witness", "insurer.toml"]) == 0
     out = capsys.readouterr().out
-    assert "Ledger of bank: 5 entries" in out and "agrees with 1 receipt kept by insurer" in out
+    assert (
+        "Ledger of bank: 6 entries" in out
+        and "compared with insurer" in out
+        and "agrees with 1 receipt kept by insurer" in out
+    )
     assert "second moments of 9 columns of 'customers' to server" in out
     assert "1.00 of 4" in out
 
@@ -43,7 +47,7 @@ def test_the_ledger_as_json_is_one_object_with_the_same_totals(
     of_run = one_object(capsys.readouterr().out)["ledgers"]["bank"]
     assert run(["ledger", "bank.ledger", "--json"]) == 0
     shown = one_object(capsys.readouterr().out)
-    assert shown.pop("verified") == {"entries": 5, "receipts": 0}
+    assert shown.pop("verified") == {"entries": 6, "receipts": 0}
     assert shown.pop("written") == {}
     for total in shown["totals"]:
         assert total.pop("fits") >= total["left"] - 0.02

@@ -29,6 +29,7 @@ from colonnade.learn.policy import Policy
 from colonnade.learn.programs import program_of
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.taking_part import LOG, OUTCOME
+from colonnade.ledger import Ledger
 from colonnade.runtime.kit import COORDINATOR, MEMBER, Kit
 from colonnade.runtime.sealed import SealedChannel
 
@@ -103,6 +104,27 @@ def failed(outcomes: dict[str, dict[str, Any]], tmp_path: Path, *, charged: bool
     return {name: outcome["reason"] for name, outcome in outcomes.items()}
 
 
+def noting(passed: list[str]) -> Callable[[Any], None]:
+    """A relay that writes down the steps that come by."""
+
+    def relay(message: Any) -> None:
+        passed.append(str(message.get_header("step")))
+
+    return relay
+
+
+# Steps whose frames are made of ids.
+IDS = ("set sizes", "blinded ids", "twice blinded ids", "common places")
+
+
+def compared(tmp_path: Path, passed: list[str]) -> list[str]:
+    """Whose ledgers say that ids were compared; none of them does unless something made of ids came by."""
+    books = {party: tmp_path / f"{party}.ledger" for party in PARTIES}
+    found = [party for party, path in books.items() if path.exists() and Ledger.open(path).comparisons()]
+    assert bool(found) == bool([step for step in passed if step in IDS])
+    return found
+
+
 @pytest.mark.parametrize(
     ("change", "found"),
     [
@@ -111,16 +133,30 @@ def failed(outcomes: dict[str, dict[str, Any]], tmp_path: Path, *, charged: bool
         ({"epsilon": 1.2}, r"would cost ε = 1.\d+ towards party:shop"),
         ({"parties": '["somebody"]'}, "the job names shop, with whom bank does not work"),
         ({"observers": "server"}, "would tell (reader|party:shop) something, and nothing is accepted for it"),
+        ({"delta": 1e-6}, "delta: the job is at δ = 1e-05, and the largest accepted is 1e-06"),
+        ({"more": 'server = "other"'}, "server: the job's is 'server', and accepted is 'other'"),
+        ({"more": 'keepers = ["bank", "shop"]'}, "keepers: the job gives shares to server"),
+        ({"more": 'alignment = ["equal"]'}, "alignment: the job asks for 'auto'"),
+        (
+            {"more": "rows = 61"},
+            "rows: there are at most 60 people in common, and the fewest accepted are 61",
+        ),
+        ({"more": "alignments = {most = 0}"}, "alignments: ids of 'd' were compared 0 times"),
     ],
-    ids=["method", "epsilon of the job", "epsilon of an observer", "party", "observer"],
+    ids=[
+        *("method", "epsilon of the job", "epsilon of an observer", "party", "observer"),
+        *("delta", "server", "keepers", "alignment", "rows", "alignments"),
+    ],
 )
-def test_what_a_policy_does_not_accept_is_refused_while_nothing_is_charged(
+def test_what_a_policy_does_not_accept_is_refused_before_ids_are_compared_or_anything_is_charged(
     kits: dict[str, Kit], tmp_path: Path, change: dict[str, Any], found: str
 ) -> None:
     import re
 
     (tmp_path / "bank.policy.toml").write_text(policy_text("bank", **change))
-    reasons = failed(run_job(kits), tmp_path)
+    passed: list[str] = []
+    reasons = failed(run_job(kits, relay=noting(passed)), tmp_path)
+    assert not compared(tmp_path, passed)
     assert re.search(found, reasons["bank"])
     assert "bank stopped: it cannot take part (PrivacyError)" in reasons["shop"]
     assert "bank stopped" in reasons["server"]
@@ -130,9 +166,49 @@ def test_a_budget_that_is_too_small_stops_everybody_before_anybody_is_charged(
     kits: dict[str, Kit], tmp_path: Path
 ) -> None:
     write_party(tmp_path, "shop", budget=0.5)
-    reasons = failed(run_job(kits), tmp_path)
+    passed: list[str] = []
+    reasons = failed(run_job(kits, relay=noting(passed)), tmp_path)
+    assert not compared(tmp_path, passed)
     assert "costs ε" in reasons["shop"]
     assert "shop stopped: it cannot take part (BudgetExceeded)" in reasons["bank"]
+
+
+@pytest.mark.parametrize("step", ["plan", "receipts"])
+def test_that_ids_were_compared_stays_in_the_ledgers_of_a_run_that_failed_afterwards(
+    kits: dict[str, Kit], tmp_path: Path, step: str
+) -> None:
+    passed: list[str] = []
+
+    def relay(message: Any) -> Any:
+        noting(passed)(message)
+        return breaking(step)(message)
+
+    outcomes = run_job(kits, relay=relay)
+    assert {outcome["state"] for outcome in outcomes.values()} == {"failed"}
+    assert compared(tmp_path, passed) == list(PARTIES)
+    (comparison,) = Ledger.open(tmp_path / "bank.ledger").comparisons()
+    assert (comparison.dataset, comparison.partners) == ("d", ("shop",))
+
+
+def test_a_policy_limits_how_often_ids_are_compared_and_a_run_that_goes_on_is_the_same_comparison(
+    kits: dict[str, Kit], tmp_path: Path
+) -> None:
+    for kit in kits.values():
+        kit.tell_site({key: value for key, value in kit.site().items() if key != "noise_seed"})
+    (tmp_path / "bank.policy.toml").write_text(policy_text("bank", more="alignments = {most = 1, days = 30}"))
+    texts = dict.fromkeys(MEMBERS, job_text(SPLIT))
+    run_job(kits, texts=texts, relay=breaking("residuals 1"))
+    ended = run_job(kits, texts=texts, job_id="j2", resumes="j1")
+    assert {outcome["state"] for outcome in ended.values()} == {"finished"}, ended
+    assert len(Ledger.open(tmp_path / "bank.ledger").comparisons()) == 1
+    passed: list[str] = []
+    refused = run_job(kits, texts=texts, job_id="j3", relay=noting(passed))
+    assert (
+        "alignments: ids of 'd' were compared 1 time, and accepted is at most 1 time in 30 days"
+        in (refused["bank"]["reason"])
+    )
+    assert not [step for step in passed if step in IDS]
+    assert [charges(tmp_path, party) for party in PARTIES] == [1, 1]
 
 
 def test_a_server_that_hands_out_two_jobs_is_caught_by_name_of_the_field(

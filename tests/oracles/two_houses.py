@@ -20,6 +20,10 @@ MEMBERS = (*PARTIES, "server")
 ROWS = 60
 SEED = 7
 MOMENTS = 'method = "moments"'
+# What the jobs here choose of their methods' options.
+OPTIONS = """options.intermediate.epochs = "any"
+options.encrypted.epochs = "any"
+options.network = {embedding = "any", epochs = "any"}"""
 
 
 def split(epochs: int) -> str:
@@ -52,10 +56,16 @@ def policy_text(
     epsilon: float = 9.0,
     parties: str = "",
     observers: str = "*",
+    delta: float = 1e-5,
+    options: str = OPTIONS,
+    more: str = "",
 ) -> str:
-    """What a party agrees to."""
+    """What a party agrees to; `more` are further lines."""
     others = parties or json.dumps([other for other in PARTIES if other != party])
-    return f'methods = {methods}\nparties = {others}\ndelta = 1e-5\nepsilon = {{"{observers}" = {epsilon}}}\n'
+    return (
+        f'methods = {methods}\nparties = {others}\ndelta = {delta}\nepsilon = {{"{observers}" = {epsilon}}}\n'
+        f"{options}\n{more}\n"
+    )
 
 
 def write_party(folder: Path, party: str, *, budget: float = 500.0) -> dict[str, Any]:

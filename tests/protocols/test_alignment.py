@@ -9,7 +9,7 @@ import pytest
 
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.errors import DataError, PlanError
+from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError
 from colonnade.learn.federation import Federation
 from colonnade.ledger import Ledger
 from colonnade.protocols.agreement import meet
@@ -171,3 +171,49 @@ def test_a_model_is_learnt_from_the_common_people_only():
     model = LogisticRegression().fit(release)
     common = np.arange(100, 300)
     assert model.score({"a": values["a"][common], "b": values["b"][common]}, answer[common]) > 0.85
+
+
+def test_every_owner_writes_down_with_whom_it_compares_ids_also_if_nobody_is_common():
+    tables = [table_of("bank", ["p1", "p2"]), table_of("insurer", ["p3"]), table_of("shop", ["p2"])]
+    federation = Federation(tables, budget=(1.0, 1e-5), datasets={"bank": "customers"})
+    with pytest.raises(DataError, match="no ids in common"):
+        federation.align()
+    found = {name: federation.ledgers[name].comparisons() for name in federation.group.members}
+    (bank,), (shop,) = found["bank"], found["shop"]
+    assert (bank.dataset, bank.partners) == ("customers", ("insurer", "shop"))
+    assert shop.partners == ("bank", "insurer") and bank.run == shop.run
+    assert found["server"] == ()
+
+
+def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves():
+    sent = []
+
+    class Full:
+        def note_comparison(self, dataset, partners, *, run):
+            raise LedgerError("the disk is full")
+
+    async def program(party, table):
+        honest = party.channel.send
+
+        async def send(to, step, frame):
+            sent.append((party.name, step))
+            await honest(to, step, frame)
+
+        party.channel.send = send
+        await meet(party)
+        return await align(party, table, "auto")
+
+    group = Group.of(("bank", "shop"))
+    desks = {
+        name: Desk(Full(), table_of(name, ["p1"]) if name != "server" else None) for name in group.members
+    }
+    with pytest.raises(LedgerError, match="the disk is full"):
+        run_here(program, group, desks)
+    assert {step for _, step in sent} <= {"hello", "id rules"}
+
+
+def test_a_budget_that_says_no_is_asked_before_ids_are_compared():
+    federation = Federation([table_of("bank", ["p1"]), table_of("shop", ["p1"])], budget=(0.1, 1e-5))
+    with pytest.raises(BudgetExceeded):
+        federation.moments(task="pca", epsilon=1.0, delta=1e-5)
+    assert not federation.ledgers["bank"].comparisons()

@@ -243,28 +243,6 @@ def test_a_message_of_another_shape_or_type_is_refused_by_name(wrong):
         against("bank", made["bank"], {"clinic": made["clinic"]}, plan, lambda *_: wrong)
 
 
-def test_an_active_party_that_tells_two_passive_parties_different_things_is_found_out():
-    parties = federation(tables(8, widths=(1, 1, 1)))
-    asked = request(epochs=1)
-
-    async def two_faced(party, table):
-        # It runs the real session, but what it tells the shop is one step of the grid away.
-        if party.name != "clinic":
-            return await intermediate_session(party, table, asked)
-        send = party.channel.send
-
-        async def altered(to, step, frame):
-            if to == "shop" and step.startswith("residuals"):
-                frame = frame[:-8] + bytes([frame[-8] ^ 1]) + frame[-7:]
-            await send(to, step, frame)
-
-        party.channel.send = altered
-        return await intermediate_session(party, table, asked)
-
-    with pytest.raises(RemoteProtocolError, match="it holds other residuals"):
-        parties._run(two_faced)
-
-
 def test_papers_mode_without_clipping_stops_when_weights_or_messages_are_no_longer_finite():
     asked = request("poisson", calibration="paper", epsilon=0.001, radius=1.0, learning_rate=0.1)
     with pytest.raises(

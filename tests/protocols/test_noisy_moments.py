@@ -293,6 +293,9 @@ def test_every_owner_and_keeper_is_charged_before_the_first_column():
         def keep_receipt(self, receipt):
             self.ledger.keep_receipt(receipt)
 
+        def note_comparison(self, dataset, partners, *, run):
+            self.ledger.note_comparison(dataset, partners, run=run)
+
     tables = tables_of(("bank", "insurer"), 30)
     group = Group.of(("bank", "insurer"), active="bank")
     plan = plan_for(tables, group)

@@ -14,9 +14,10 @@ Example (`colonnade demo` writes such files):
 
   colonnade align demo-run/job.toml
 
-Nothing is charged and nothing is kept: training aligns again, in a fresh order. Every party learns which of its
-people all have; the party that holds the label also learns which of its people each other party has. Set sizes are
-shown unless a party's file pads them with shown_ids.
+Nothing is charged, and the result is not kept: training aligns again, in a fresh order. That ids were compared and
+with whom is written into every party's ledger. Every party learns which of its people all have; the party that holds
+the label also learns which of its people each other party has. Set sizes are shown unless a party's
+file pads them with shown_ids.
 """
 
 
@@ -43,7 +44,8 @@ def align(
     say(f"{agreed.name}: the parties have {common} people in common.")
     for owner in owners:
         say(f"  {owner} holds {rows[owner]}, of which {common} take part")
-    say(f"Nothing was charged. Sent: {outcome.bytes_sent} bytes in {outcome.rounds} rounds.")
+    say("Nothing was charged; every ledger says that ids were compared.")
+    say(f"Sent: {outcome.bytes_sent} bytes in {outcome.rounds} rounds.")
 
 
 align.__doc__ = f"{align.__doc__}\n{EXAMPLE}"

@@ -87,6 +87,7 @@ def examine(kit: Kit) -> Iterator[Finding]:
         ("rights", _rights),
         ("server", _server),
         ("files", _files),
+        ("policy", _policy),
         ("ledger", _ledger),
         ("disk", _disk),
     ):
@@ -225,6 +226,18 @@ def _files(what: str, kit: Kit) -> Finding:
         return Finding(what, True, "this kit needs none")
     check_site(kit)
     return Finding(what, True, f"{kit.site()['party']} and {kit.site()['policy']} are in order")
+
+
+def _policy(what: str, kit: Kit) -> Finding:
+    from colonnade.learn.policy import Policy
+
+    if kit.kind != "party" or "policy" not in kit.site():
+        return Finding(what, True, "this kit needs none" if kit.kind != "party" else "no policy is known yet")
+    try:
+        return Finding(what, True, Policy.load(kit.site()["policy"]).words)
+    except ColonnadeError:
+        # What is wrong with it stands with the files.
+        return Finding(what, True, "it cannot be read")
 
 
 def _ledger(what: str, kit: Kit) -> Finding:

@@ -18,12 +18,25 @@ if TYPE_CHECKING:
 POLICY = """# What {party} ever agrees to, whoever submits the job. What is not named is refused.
 methods = []              # such as ["moments"]
 parties = []              # the other organisations, by the names of their kits
-delta = 1e-5
+delta = 1e-5              # the largest δ of a job, and the δ at which its ε is taken
+
+# Without these lines a job may have the server, the committee and the alignment that jobs have by default.
+# server = "server"
+# keepers = ["server", "{party}"]
+# threshold = 1           # so many keepers, at least, may pool what they have and learn nothing
+# alignment = ["auto"]    # of auto, equal and intersection
+
+# rows = 1000             # the fewest people that a job may be about
+# alignments = {{most = 10, days = 30}}   # how often ids may be compared with others'
 
 [epsilon]                 # by observer, the most that one job may tell it
 # server = 1.0
 # reader = 1.0
 # "party:*" = 2.0
+
+# [options.slr]           # what a job may choose of a method's options; the rest has its default
+# epochs = {{most = 20}}
+# optimiser = ["sgd", "momentum"]
 """
 
 # Other members and folders of a federation are called so.

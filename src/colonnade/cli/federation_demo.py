@@ -117,7 +117,10 @@ def write_houses(folder: Path) -> None:
         (folder / f"{party}.schema.toml").write_text(schema_text(columns, label=label), encoding="utf-8")
         (folder / f"{party}.toml").write_text(party_text(party, BUDGET), encoding="utf-8")
         others = json.dumps([other for other in PARTIES if other != party])
-        policy = f'methods = {json.dumps(list(JOBS))}\nparties = {others}\ndelta = 1e-5\n\n[epsilon]\n"*" = {BUDGET}\n'
+        policy = (
+            f'methods = {json.dumps(list(JOBS))}\nparties = {others}\ndelta = 1e-5\n\n[epsilon]\n"*" = {BUDGET}\n\n'
+            "[options.intermediate]\nepochs = {most = 3}\n"
+        )
         (folder / f"{party}.policy.toml").write_text(policy, encoding="utf-8")
     for name, method in JOBS.items():
         text = (

@@ -175,7 +175,8 @@ class Federation:
     def align(self) -> Outcome:
         """Find the people that all parties have in common; each owner comes away with its aligned table.
 
-        Nothing is released and nothing is charged. A later run aligns again, in a fresh order.
+        Nothing is released and nothing is charged; every owner's ledger says that ids were compared. A later run
+        aligns again, in a fresh order.
         """
         return self._run(alignment_session, self.alignment)
 

@@ -176,7 +176,6 @@ def _check_numbers(form: _JobForm, document: Document) -> None:
             LEAST_GAMMA_NEAREST <= form.gamma <= MOST_GAMMA,
             f"between {LEAST_GAMMA_NEAREST} and {MOST_GAMMA}; leave it out for {DEFAULT_GAMMA}",
         ),
-        ("timeout", form.timeout, form.timeout > 0, "a number of seconds greater than 0"),
         ("components", form.components, form.components is None or form.components > 0, "at least 1"),
         (
             "components",

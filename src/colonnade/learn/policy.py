@@ -2,33 +2,56 @@
 
 ::
 
-    methods = ["moments"]
+    methods = ["moments", "slr"]
     parties = ["insurer", "shop"]
-    delta = 1e-5
+    delta = 1e-5              # the largest δ of a job, and the δ at which its ε is taken
+    rows = 1000               # the fewest people it may be about
+    alignments = {most = 10, days = 30}
 
     [epsilon]                 # by observer: the most that one job may tell it
     server = 1.0
     reader = 1.0
     "party:*" = 2.0
 
-Everything that is not named is refused. Budgets, which hold over all jobs, stand in the party file.
+    [options.slr]             # what a job may choose; the rest has its default
+    epochs = {most = 20}
+    optimiser = ["sgd", "adam"]
+
+Everything that is not named is refused. Where `server`, `keepers`, `threshold`, `alignment` or an option is not named,
+a job may have its default and nothing else; where `rows` or `alignments` is not, there is no such limit. Budgets, which
+hold over all jobs, stand in the party file.
 """
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import Field
 
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form
 from colonnade.errors import OutOfRange, PolicyRefused, UnknownChoice
 from colonnade.learn.jobs import Job
 from colonnade.learn.methods import METHODS
-from colonnade.ledger import Ledger, Release
+from colonnade.learn.policy_terms import (
+    Accepted,
+    Alignments,
+    AlignmentsForm,
+    alignments_of,
+    check_options,
+    options_of,
+)
+from colonnade.ledger import Comparison, Ledger, Release
 from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.observers import parse_observer
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.plans import Plan
+from colonnade.runtime.group import Group
 
 ANY = "*"
 OBSERVERS = ("server", "reader", "party:*", "coalition:*")
@@ -39,11 +62,18 @@ class _PolicyForm(Form):
     parties: list[str]
     delta: float
     epsilon: dict[str, float]
+    server: str = "server"
+    keepers: list[str] | None = None
+    threshold: int | None = None
+    alignment: list[Alignment] | None = None
+    alignments: AlignmentsForm | None = None
+    rows: int | None = None
+    options: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What a party ever accepts: methods, other parties, and by observer the ε of one job.
+    """What a party ever accepts: methods and their options, other parties, roles, and by observer the ε of one job.
 
     >>> policy = Policy.parse('''methods = ["moments"]
     ... parties = ["insurer"]
@@ -58,6 +88,13 @@ class Policy:
     parties: tuple[str, ...]
     delta: float
     epsilon: tuple[tuple[str, float], ...]
+    server: str = "server"
+    keepers: tuple[str, ...] | None = None
+    threshold: int | None = None
+    alignment: tuple[Alignment, ...] = ("auto",)
+    alignments: Alignments | None = None
+    rows: int | None = None
+    options: tuple[tuple[str, tuple[Accepted, ...]], ...] = ()
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
@@ -76,6 +113,9 @@ class Policy:
             raise OutOfRange(
                 f"{document.where(('delta',))}: found {form.delta!r}; it must be between 0 and 1."
             )
+        for key, value in (("threshold", form.threshold), ("rows", form.rows)):
+            if value is not None and value < 1:
+                raise OutOfRange(f"{document.where((key,))}: found {value!r}; it must be at least 1.")
         for observer, epsilon in form.epsilon.items():
             where = document.where(("epsilon", observer))
             if not (math.isfinite(epsilon) and epsilon > 0):
@@ -102,6 +142,13 @@ class Policy:
             tuple(form.parties),
             form.delta,
             tuple(form.epsilon.items()),
+            server=form.server,
+            keepers=None if form.keepers is None else tuple(form.keepers),
+            threshold=form.threshold,
+            alignment=("auto",) if form.alignment is None else tuple(form.alignment),
+            alignments=alignments_of(form.alignments, document),
+            rows=form.rows,
+            options=options_of(form.options, document),
         )
 
     def limit(self, observer: str) -> float | None:
@@ -124,11 +171,97 @@ class Policy:
             )
         if party not in job.parties:
             raise PolicyRefused(f"{self.name}: {party} is not among the parties of this job.")
+        self._check_roles(job, party)
+        if job.alignment not in self.alignment:
+            raise PolicyRefused(
+                f"{self.name}, alignment: the job asks for {job.alignment!r}, and accepted is "
+                f"{', '.join(self.alignment) or 'none'}. To accept it, write "
+                f"alignment = {json.dumps([*self.alignment, job.alignment])}."
+            )
+        check_options(job, dict(self.options).get(job.method, ()), policy=self.name)
         most = max((epsilon for _, epsilon in self.epsilon), default=0.0)
         if not job.epsilon <= most:
             raise PolicyRefused(
                 f"{self.name}, epsilon: the job asks for ε = {job.epsilon:g}; the most accepted is {most:g}."
             )
+        if job.delta is not None:
+            self._check_delta(job.delta)
+
+    def _check_roles(self, job: Job, party: str) -> None:
+        """Return if the job's server, threshold and keepers are named, or are those that a job has by default."""
+        group = job.group()
+        if group.server != self.server:
+            raise PolicyRefused(
+                f"{self.name}, server: the job's is {group.server!r}, and accepted is {self.server!r}. To accept it, "
+                f'write server = "{group.server}".'
+            )
+        usual = Group.of(job.parties, active=job.active, server=job.server).threshold
+        least = usual if self.threshold is None else self.threshold
+        if group.threshold < least or (self.threshold is None and group.threshold != usual):
+            said = (
+                f"accepted is the default, {usual}"
+                if self.threshold is None
+                else f"the least accepted is {least}"
+            )
+            raise PolicyRefused(
+                f"{self.name}, threshold: in the job {group.threshold} keepers may pool what they have and learn "
+                f"nothing, and {said}. To accept it, write threshold = {group.threshold}."
+            )
+        committee = Group.of(
+            job.parties, active=job.active, server=job.server, threshold=group.threshold
+        ).keepers
+        named = set(committee if self.keepers is None else (*self.keepers, party))
+        strangers = [keeper for keeper in group.keepers if keeper not in named]
+        if strangers:
+            said = f"{', '.join(committee)}, the default" if self.keepers is None else ", ".join(self.keepers)
+            raise PolicyRefused(
+                f"{self.name}, keepers: the job gives shares to {', '.join(strangers)}, and accepted are {said}. To "
+                f"accept it, write keepers = {json.dumps(group.keepers)}."
+            )
+
+    def _check_delta(self, delta: float) -> None:
+        if not delta <= self.delta:
+            raise PolicyRefused(
+                f"{self.name}, delta: the job is at δ = {delta:g}, and the largest accepted is {self.delta:g}. Write "
+                f"delta = {self.delta:g} into the job, or a larger one there."
+            )
+
+    def check_plan(self, plan: Plan) -> None:
+        """Return if a plan is about enough people, at a δ that is small enough."""
+        self._check_delta(plan.delta)
+        if self.rows is not None and plan.rows < self.rows:
+            raise PolicyRefused(
+                f"{self.name}, rows: there are at most {plan.rows} people in common, and the fewest accepted are "
+                f"{self.rows}. To accept it, write rows = {plan.rows}."
+            )
+
+    def check_comparisons(self, earlier: Sequence[Comparison], dataset: str) -> None:
+        """Return if ids of a data set may be compared once more, after these comparisons."""
+        if self.alignments is not None:
+            self.alignments.check(earlier, dataset, place=f"{self.name}, alignments")
+
+    @property
+    def words(self) -> str:
+        """What is accepted, in one sentence for whoever looks a kit over.
+
+        >>> Policy.parse('methods = ["slr"]\\nparties = ["shop"]\\ndelta = 1e-5\\nepsilon = {reader = 1.0}').words
+        "slr with shop; ε at most 1 for reader, δ at most 1e-05; server 'server'; the default committee; ids by auto"
+        """
+        if not (self.methods and self.parties and self.epsilon):
+            return "nothing is accepted: methods, parties and epsilon are to be named"
+        limits = ", ".join(f"{limit:g} for {observer}" for observer, limit in self.epsilon)
+        said = [
+            f"{', '.join(self.methods)} with {', '.join(self.parties)}",
+            f"ε at most {limits}, δ at most {self.delta:g}",
+            f"server {self.server!r}",
+            "the default committee" if self.keepers is None else f"keepers {', '.join(self.keepers)}",
+            *([] if self.threshold is None else [f"threshold at least {self.threshold}"]),
+            f"ids by {', '.join(self.alignment)}"
+            + ("" if self.alignments is None else f", compared {self.alignments}"),
+            *([] if self.rows is None else [f"at least {self.rows} people"]),
+            *(f"{method} with {', '.join(map(str, rules))}" for method, rules in self.options),
+        ]
+        return "; ".join(said)
 
     def check_release(self, release: Release) -> None:
         """Return if every observer of this release may learn as much as it does."""
@@ -150,7 +283,7 @@ class Policy:
 
 @dataclass(frozen=True, eq=False)
 class PolicedLedger:
-    """A ledger that asks the policy before it charges."""
+    """A ledger that asks the policy before it charges, and before ids are compared."""
 
     ledger: Ledger
     policy: Policy
@@ -163,3 +296,12 @@ class PolicedLedger:
     def keep_receipt(self, receipt: Any) -> None:
         """Remember the head of a peer's ledger."""
         self.ledger.keep_receipt(receipt)
+
+    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
+        """Write down with whom ids are compared, if the policy accepts one more time."""
+        self.ledger.note_comparison(
+            dataset,
+            partners,
+            run=run,
+            allowed=lambda earlier: self.policy.check_comparisons(earlier, dataset),
+        )

@@ -11,7 +11,7 @@ import datetime
 import json
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -69,25 +69,7 @@ class _Desk:
     table: Table | None = None
     dataset: str = ""
     shown_ids: int | None = None
-    ask: Callable[[Any], None] = lambda plan: None
-
-
-class _Asked:
-    """A request whose plan this member has asked its own policy and ledger about.
-
-    Members compare plans after planning and before charging, so whoever must refuse does it while nothing is charged.
-    """
-
-    def __init__(self, request: Any, ask: Callable[[Any], None]) -> None:
-        self._request, self._ask = request, ask
-
-    def plan(self, *facts: Any) -> Any:
-        plan = self._request.plan(*facts)
-        self._ask(plan)
-        return plan
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._request, name)
+    asks: Callable[[Any], None] | None = None
 
 
 async def take_part(
@@ -152,7 +134,7 @@ async def _run(
     try:
         desk = _desk(kit, job, member, resumed=bool(resumes))
         program = program_of(job)
-        request = _Asked(request_of(job), desk.ask)
+        request = request_of(job)
         if program.resumable:
             record = kit.run_folder(resumes or job_id) / JOURNAL
             journal = Journal.resume(record) if resumes else Journal.begin(record)
@@ -188,6 +170,7 @@ async def _run(
         randomness=_coins(kit, member, journal),
         dataset=desk.dataset,
         shown_ids=desk.shown_ids,
+        asks=desk.asks,
         timeout=job.timeout,
     )
     try:
@@ -228,9 +211,12 @@ def _desk(kit: Kit, job: Job, member: str, *, resumed: bool) -> _Desk:
     ledger = file.open_ledger()
 
     policed = PolicedLedger(ledger, policy)
+    if not resumed:
+        policy.check_comparisons(ledger.comparisons(), file.dataset)
 
     def ask(plan: Any) -> None:
         release = release_before(plan, member)
+        policy.check_plan(plan)
         policy.check_release(release)
         if not resumed:
             # A run that goes on may have been charged before, which its ledger will find.
@@ -254,6 +240,10 @@ class ResumedLedger:
     def keep_receipt(self, receipt: Any) -> None:
         """Remember the head of a peer's ledger."""
         self.book.keep_receipt(receipt)
+
+    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
+        """Write down with whom ids are compared, unless this run has written it before."""
+        self.book.note_comparison(dataset, partners, run=run)
 
 
 def _coins(kit: Kit, member: str, journal: Journal | None) -> Randomness:

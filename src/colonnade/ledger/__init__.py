@@ -3,6 +3,7 @@
 from colonnade.ledger.book import Total
 from colonnade.ledger.budget import Account, Budget
 from colonnade.ledger.chain import Entry
+from colonnade.ledger.comparison import Comparison
 from colonnade.ledger.ledger import Ledger, Verified
 from colonnade.ledger.release import CoalitionBound, Line, Receipt, Release
 
@@ -10,6 +11,7 @@ __all__ = [
     "Account",
     "Budget",
     "CoalitionBound",
+    "Comparison",
     "Entry",
     "Ledger",
     "Line",

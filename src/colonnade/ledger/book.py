@@ -16,6 +16,7 @@ from colonnade.errors import ColonnadeError, LedgerAltered
 from colonnade.ledger.bounds import Bound, bound
 from colonnade.ledger.budget import Account, Budget, governing
 from colonnade.ledger.chain import GENESIS, Entry, canonical
+from colonnade.ledger.comparison import Comparison
 from colonnade.ledger.cost import epsilon_of
 from colonnade.ledger.release import Receipt, Release
 from colonnade.privacy.events import Event
@@ -111,6 +112,8 @@ class Book:
     charged: dict[str, tuple[str, Receipt]] = field(default_factory=dict)
     # Peers' receipts, in the order they came.
     receipts: dict[Receipt, None] = field(default_factory=dict)
+    # When and with whom ids were compared, in order.
+    comparisons: list[Comparison] = field(default_factory=list)
 
     def read(self, entry: Entry) -> None:
         """Take in the entry after the last one; the caller has checked the chain."""
@@ -139,6 +142,8 @@ class Book:
                 self._charge(body, Receipt(self.party, entry.seq, entry.hash, self.origin))
             case "receipt":
                 self.receipts[Receipt.from_data(body)] = None
+            case "compared":
+                self.comparisons.append(Comparison.from_data(body, time=entry.time))
             case _:
                 raise ValueError(f"of unknown kind {entry.kind!r}")
 

@@ -9,7 +9,7 @@ from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer
 from colonnade.ledger.chain import Entry, Row
 
 FORMAT = 2
-"""Format 2: a release says who took part in it, who kept shares, and what coalitions learn. Format 1 is read."""
+"""Format 2: a release says who took part, who kept shares, and what coalitions learn; ids compared are an entry."""
 _APPLICATION = int.from_bytes(b"Coln", "big")
 
 # The guards stop a slip of the hand, not an adversary: whoever can write the file can drop them. That is

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 import json
 import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from colonnade.ledger.admission import admit, charged_before, check_witness
 from colonnade.ledger.book import Book, Total, budget_to_data
 from colonnade.ledger.budget import Budget, named_account, named_pattern
 from colonnade.ledger.chain import GENESIS, Entry, canonical, follow, write
+from colonnade.ledger.comparison import Comparison
 from colonnade.ledger.journal import FileJournal, Journal, MemoryJournal
 from colonnade.ledger.layout import FORMAT, Page
 from colonnade.ledger.release import Receipt, Release
@@ -37,7 +38,7 @@ class Verified:
 
 
 class Ledger:
-    """One party's ledger: budgets, charges and peers' receipts, in one hash-chained history.
+    """One party's ledger: budgets, charges, comparisons of ids and peers' receipts, in one hash-chained history.
 
     Guarantee: when `charge` returns, the release is on the disk and within every budget that governs it;
     when it raises, nothing was charged. A process that dies inside `charge` has either charged the
@@ -192,6 +193,39 @@ class Ledger:
                 f"than it gave before, so entries of that ledger were cut off. Both receipts are kept here as "
                 f"evidence; ask {receipt.party} to restore its ledger from a copy."
             )
+
+    def note_comparison(
+        self,
+        dataset: str,
+        partners: Sequence[str],
+        *,
+        run: str,
+        allowed: Callable[[Sequence[Comparison]], None] = lambda earlier: None,
+    ) -> None:
+        """Write down with whom ids of a data set are compared, before anything made of them leaves; a run once.
+
+        `allowed` is shown the comparisons so far, and raises if there is to be no further one: nothing is written then.
+
+        >>> ledger = Ledger.in_memory("bank")
+        >>> ledger.note_comparison("adult", ["insurer"], run="5f0c")
+        >>> [(comparison.dataset, comparison.partners) for comparison in ledger.comparisons()]
+        [('adult', ('insurer',))]
+        """
+        with self._lock, self._journal.writing() as page:
+            book = self._catch_up(page)
+            entry = Comparison(dataset, tuple(partners), run, time="")
+            if any(replace(earlier, time="") == entry for earlier in book.comparisons):
+                return
+            allowed(tuple(book.comparisons))
+            self._append(page, "compared", entry.to_data())
+
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """When and with whom ids were compared, in order.
+
+        >>> Ledger.in_memory("bank").comparisons()
+        ()
+        """
+        return tuple(self._current().comparisons)
 
     def receipts(self, party: str | None = None) -> tuple[Receipt, ...]:
         """The peers' receipts kept here, or those of one peer: what it needs for its `verify`.

@@ -1,4 +1,4 @@
-"""Before anything else: who meets, in which run, and whether all planned the same.
+"""Who meets, in which run, whether all planned the same, and whether all were told the same between two steps.
 
 Plans are compared field by field through digests, so that a difference is named without showing either
 party's value to the other.
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from colonnade.errors import PlansDiffer
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import PlansDiffer, RemoteProtocolError
 from colonnade.protocols.messages import exchange
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -86,3 +89,27 @@ async def agree(party: Party, what: str, data: Mapping[str, Any]) -> None:
             f"step {what!r}: {party.name} and {peer} {how} {first!r}. Nothing was released or charged. "
             f"Compare that field in both parties' files, then run again."
         )
+
+
+async def agree_on_public(party: Party, step: str, told: Iterable[str], *public: NDArray[Any]) -> None:
+    """Stop unless everybody in `told` was told the same at `step`; returns before anything that rests on it leaves.
+
+    Guarantee: two members that follow the protocol and both return here hold the same bytes, whatever the others do
+    (docs/proofs/public-state.md). They compare with each other, since whoever told them is whom they do not believe.
+    Where fewer than two were told there is nothing to compare, and nothing is sent.
+    """
+    told = tuple(told)
+    if party.name not in told or len(told) < 2:
+        return
+    whole = hashlib.sha256(f"colonnade public: {party.run} {step}".encode())
+    for array in public:
+        little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        whole.update(little.nbytes.to_bytes(8, "little") + little.tobytes())
+    said = await exchange(party, f"comparison {step}", Message({"digest": whole.digest()}), told)
+    for peer, message in said.items():
+        if message.fields.get("digest") != whole.digest():
+            raise RemoteProtocolError(
+                f"{party.name} at step {step!r}: {peer} was told something else than {party.name}, or does not say "
+                f"what it was told. {party.name} has sent nothing that rests on it. Ask both, and whoever told "
+                "them, what they run."
+            )

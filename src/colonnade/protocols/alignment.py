@@ -39,7 +39,10 @@ async def align(party: Party, table: Table | None, how: Alignment = "auto") -> A
 
 
 async def _align(party: Party, table: Table, how: Alignment) -> AlignedTable:
+    # Nothing made of ids leaves before every owner has said its rules, which it does once policy and budget said yes.
     await _same_id_rules(party, table)
+    partners = [owner for owner in party.group.owners if owner != party.name]
+    party.ledger.note_comparison(party.dataset, partners, run=party.run)
     if how != "intersection":
         aligned = await _align_equal(party, table, must=how == "equal")
         if aligned is not None:

@@ -14,6 +14,7 @@ Networks stay on their side of two interfaces, `Contributor` and `Fusion`, which
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
 from colonnade.errors import DataError, PlanError, RemoteProtocolError
 from colonnade.ledger import Release
+from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.embeddings_parts import Bring, Brought, Floats, check_brought
 from colonnade.protocols.embeddings_plan import EmbeddingsPlan, Indices
@@ -166,7 +168,9 @@ async def _another(party: Party, run: Training, epoch: int) -> bool:
     """Whether another epoch follows: the label holder decides, and everybody hears it."""
     step, fusion = f"epoch {epoch}", run.brought.fusion
     if fusion is None:
-        return (await hear(party, run.plan.receiver, step)).integer("goes on") == 1
+        said = (await hear(party, run.plan.receiver, step)).integer("goes on") == 1
+        await agree_on_public(party, step, run.plan.taught, np.array([said], dtype=np.uint8))
+        return said
     more = fusion.goes_on(epoch) and epoch + 1 < run.plan.passes
     for member in party.group.others(party.name):
         await tell(party, member, step, Message({"goes on": int(more)}))
@@ -190,6 +194,7 @@ async def _first_epoch(party: Party, brought: Brought) -> int:
             f"{party.name} at step 'saved': no epoch is kept by all owners. Restore the folders, or begin a new run."
         )
     first = max(kept)
+    await agree_on_public(party, "saved", party.group.owners, np.array([first]))
     for each in (brought.contributor, brought.fusion):
         if each is not None:
             each.load(first)
@@ -218,6 +223,9 @@ class _Paid:
 
     def keep_receipt(self, receipt: Any) -> None:
         self.ledger.keep_receipt(receipt)
+
+    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
+        self.ledger.note_comparison(dataset, partners, run=run)
 
 
 def formula_bytes(plan: EmbeddingsPlan, *, steps: int | None = None) -> float:

@@ -103,9 +103,14 @@ class EmbeddingsPlan(Plan):
         return tuple(schema.party for schema in self.schemas if schema.columns)
 
     @property
+    def taught(self) -> tuple[str, ...]:
+        """The contributors to whom the label holder says something: all but itself."""
+        return tuple(party for party in self.contributors if party != self.receiver)
+
+    @property
     def hiding(self) -> int:
         """How many contributors' counts the label holder does not know."""
-        return len([party for party in self.contributors if party != self.receiver])
+        return len(self.taught)
 
     @property
     def sum_variance(self) -> float:

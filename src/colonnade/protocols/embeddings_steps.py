@@ -13,6 +13,7 @@ from colonnade.crypto.bit_packing import pack_words, unpack_words
 from colonnade.crypto.masks import SumRing
 from colonnade.errors import DataError, LocalProtocolError
 from colonnade.ledger import Release
+from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.embeddings_parts import Brought, Floats, Fusion
 from colonnade.protocols.embeddings_plan import Batch, EmbeddingsPlan
 from colonnade.protocols.embeddings_views import EMBEDDING_GRID, GRADIENT_GRID
@@ -157,6 +158,8 @@ async def _return_gradient(
         values = _read_gradient(gradient, plan)
         if not np.isfinite(values).all():
             raise said.wrong("the gradient holds values that are not finite numbers")
+        # One gradient went to all of them, and what they embed next rests on it.
+        await agree_on_public(party, step, plan.taught, gradient)
         return values
     if run.log is not None:
         content = gradient.tobytes()

@@ -18,6 +18,7 @@ from colonnade.crypto.ciphertext_matrix import added, masked, packed, times_matr
 from colonnade.crypto.paillier import Ciphertexts, Encryptor, InvalidCiphertext, decrypt, decrypt_any_size
 from colonnade.crypto.paillier_keys import PrivateKey, PublicKey
 from colonnade.crypto.paillier_masks import UniformMask
+from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.encrypted_plan import EncryptedPlan
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.paillier_messages import (
@@ -88,6 +89,13 @@ class Exchange:
             if self._adds_under(holder):
                 made = await asyncio.to_thread(Encryptor.for_key, self._keys[holder], party.randomness)
                 self._encryptors[holder] = made
+        if len(others) > 1:
+            # One owner adds to what another encrypted, so all must hold the same keys.
+            await agree_on_public(party, "keys", plan.group.owners, *map(self._key_bytes, plan.key_holders))
+
+    def _key_bytes(self, holder: str) -> NDArray[np.uint8]:
+        key = self._keys[holder]
+        return np.frombuffer(key.modulus.to_bytes(-(-key.bits // 8), "little"), dtype=np.uint8)
 
     def _adds_under(self, holder: str) -> bool:
         """Whether this owner ever encrypts for that key's owner."""

@@ -8,9 +8,7 @@ predictions made with them (docs/private-messages.md).
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +17,12 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.clipped_rows import CONSTANT
 from colonnade.protocols.intermediate_plan import GRID_BITS, IntermediatePlan
 from colonnade.protocols.intermediate_request import IntermediateRequest
-from colonnade.protocols.messages import exchange, hear, tell
+from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import confirm, prepare
 from colonnade.randomness import Randomness, public_permutation
 from colonnade.runtime.party import Party
@@ -59,8 +58,6 @@ class Descent:
     weights: Array
     rate: float
     step: int = 0
-    # Of the active party's messages, which every owner sent or received: all must come to the same.
-    residuals: Any = field(default_factory=hashlib.sha256)
 
 
 async def intermediate_session(
@@ -69,22 +66,11 @@ async def intermediate_session(
     """Meet, compare jobs, introduce columns, align rows, compare plans, charge the whole run, train."""
     aligned, plan = await prepare(party, table, request)
     state = await intermediate_results(party, aligned, plan)
-    if state is not None:
-        await _same_for_all(party, state)
     await confirm(party, "")
     if state is None or aligned is None:
         return TrainedPart(plan, party.run, party.tainted, aligned, None)
     kept = plan.clipped.kept(aligned)
     return TrainedPart(plan, party.run, party.tainted, aligned, state.weights, kept)
-
-
-async def _same_for_all(party: Party, state: Descent) -> None:
-    """Owners, and nobody else, compare a digest of the residuals: one message went to all of them."""
-    mine = state.residuals.hexdigest()
-    said = await exchange(party, "comparison", Message({"digest": mine}), party.group.owners)
-    for message in said.values():
-        if message.text("digest") != mine:
-            raise message.wrong("it holds other residuals: the active party did not tell everybody the same")
 
 
 async def intermediate_results(
@@ -143,7 +129,7 @@ def batch_order(table: AlignedTable, plan: IntermediatePlan) -> tuple[Array, Arr
 async def _ask(
     party: Party, plan: IntermediatePlan, state: Descent, noise: NoiseStream | None, *, batch: Array
 ) -> Array:
-    """A passive party's step: send noisy scores, receive noisy residuals, clip them."""
+    """A passive party's step: send noisy scores, receive the residuals that all others receive, clip them."""
     scores = batch @ state.weights
     message = _noisy(
         party,
@@ -153,8 +139,11 @@ async def _ask(
         limit=plan.radius * plan.cap(party.name) if plan.calibration == "sound" else None,
     )
     await tell(party, plan.active, f"scores {state.step}", message)
-    heard = await hear(party, plan.active, f"residuals {state.step}")
-    received = _received(heard, plan, len(batch), state=state)
+    label = f"residuals {state.step}"
+    heard = await hear(party, plan.active, label)
+    received = _received(heard, plan, len(batch))
+    # One message went to all of them, and the next scores rest on it.
+    await agree_on_public(party, label, plan.passive, heard.arrays["values"])
     return received if plan.clip is None else np.clip(received, -plan.clip, plan.clip)
 
 
@@ -179,7 +168,6 @@ async def _answer(
     message = _noisy(
         party, plan, residuals, noise, limit=plan.bounds.size if plan.calibration == "sound" else None
     )
-    _remember(state, message)
     for passive in plan.passive:
         await tell(party, passive, f"residuals {state.step}", message)
     return residuals
@@ -217,7 +205,7 @@ def _noisy(
     return Message(arrays={"values": noisy})
 
 
-def _received(message: Message, plan: IntermediatePlan, rows: int, *, state: Descent | None = None) -> Array:
+def _received(message: Message, plan: IntermediatePlan, rows: int) -> Array:
     """What a peer sent, as numbers; any integers are fine, since whoever receives them clips them."""
     if not plan.variances:
         values = message.array("values", dtype="f8", shape=(rows,))
@@ -225,14 +213,7 @@ def _received(message: Message, plan: IntermediatePlan, rows: int, *, state: Des
             raise message.wrong("it sent values that are not finite")
     else:
         values = message.array("values", dtype="i8", shape=(rows,))
-    if state is not None:
-        _remember(state, message)
     return values.astype(np.float64) * (2.0**-GRID_BITS if plan.variances else 1.0)
-
-
-def _remember(state: Descent, message: Message) -> None:
-    values = message.arrays["values"]
-    state.residuals.update(np.ascontiguousarray(values, values.dtype.newbyteorder("<")).tobytes())
 
 
 def step_weights(

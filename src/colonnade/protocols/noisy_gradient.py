@@ -4,7 +4,8 @@ Box of the protocol, after SLR (Skellam noise in BGW):
 
 1. every owner charges its ledger for all steps and tells its peers the ledger's head;
 2. the owners agree on a key for the batches, which the server does not get;
-3. at every step the server names the weights w̃; owners deal the batch afresh at degree t, padded with zero rows;
+3. at every step the server names the weights w̃, and those it told compare what they heard; owners deal the batch
+   afresh at degree t, padded with zero rows;
 4. each keeper computes its share of Σ x̃(2γ² + ⟨w̃, x̃⟩ − 4γỹ): degree 2t, nothing is sent;
 5. every owner deals its part of the noise at degree 2t, the sum is opened to the server, which moves the weights.
 """
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import LocalProtocolError
 from colonnade.numbers.field import FieldArray
+from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.descent import Descent
 from colonnade.protocols.messages import hear, tell
@@ -154,7 +156,11 @@ def batch_rows(rows: NDArray[np.signedinteger], places: Integers) -> Integers:
 async def _published_weights(
     party: Party, descent: Descent | None, plan: GradientPlan, step: int
 ) -> Integers:
-    """The weights of a step, from the server; too long ones are refused, since sensitivity rests on their norm."""
+    """The weights of a step, from the server, the same for all; too long ones are refused.
+
+    Sensitivity rests on their norm, and what is opened on every keeper's using the same
+    (docs/proofs/public-state.md).
+    """
     label = f"weights {step}"
     if descent is not None:
         weights = descent.on_grid(plan.gamma, plan.weight_squared)
@@ -165,6 +171,7 @@ async def _published_weights(
     heard: Integers = said.array("weights", dtype="i8", shape=(plan.size,))
     if sum(int(entry) ** 2 for entry in heard) > plan.weight_squared:
         raise said.wrong("its weights are longer than the plan allows")
+    await agree_on_public(party, label, party.group.others(party.group.server), heard)
     return heard
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import RemoteProtocolError
+from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.messages import exchange
 from colonnade.protocols.noisy_gradient_plan import RATE_BITS, GradientPlan
 from colonnade.randomness import KeyedRandomness
@@ -33,7 +34,11 @@ async def share_batch_key(party: Party) -> bytes:
                 f"{party.name} at step 'batch key', from {owner}: a contribution has {_BYTES} bytes"
             )
         whole.update(contribution)
-    return whole.digest()
+    key = whole.digest()
+    if len(party.group.owners) > 2:
+        # An owner that told two others different contributions would mix different people's columns in one row.
+        await agree_on_public(party, "batch key", party.group.owners, np.frombuffer(key, dtype=np.uint8))
+    return key
 
 
 class Batches:

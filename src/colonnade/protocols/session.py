@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,15 +26,37 @@ from colonnade.runtime.wire import Message
 async def prepare(
     party: Party, table: Table | None, request: Request[PlanT]
 ) -> tuple[AlignedTable | None, PlanT]:
-    """Meet, compare jobs, introduce columns, align rows, compare plans. Nothing is charged or released yet."""
+    """Meet, compare jobs, introduce columns, align rows, compare plans. Nothing is charged or released yet.
+
+    An owner asks its policy and its budgets before its ids are compared with anybody's, for as many people as there
+    can be, and again when it is known how many there are.
+    """
     await meet(party)
     await agree(party, "job", {**request.to_data(), "group": group_data(party.group)})
     schemas = await introduce(party, table)
+    if party.asks is not None and table is not None:
+        party.asks(request.plan(party.group, schemas, most_people(table.rows, request.to_data())))
     aligned = await align(party, table, request.alignment)
     rows = await agreed_rows(party, aligned)
     plan = request.plan(party.group, schemas, rows)
+    if party.asks is not None:
+        party.asks(plan)
     await agree(party, "plan", plan.to_data())
     return aligned, plan
+
+
+def most_people(rows: int, asked: Mapping[str, Any]) -> int:
+    """How many of its rows a party can at most have in common with others, in a plan of what is asked.
+
+    With more than 1/δ people there is no plan at this δ, unless that is accepted.
+
+    >>> most_people(5000, {"delta": 1e-3, "accepted_delta": None}), most_people(5000, {"delta": None})
+    (999, 5000)
+    """
+    delta: float | None = asked.get("delta")
+    if delta is None or delta == asked.get("accepted_delta"):
+        return rows
+    return min(rows, max(1, math.ceil(1 / delta) - 1))
 
 
 async def introduce(party: Party, table: Table | None) -> tuple[PublicSchema, ...]:

@@ -235,5 +235,7 @@ def entry_text(entry: Entry) -> str:
             release, run = body["release"], body["release"]["run"][:12]
             seeded = ", with seeded noise: no privacy" if release["reproducible"] else ""
             return f"{release['what']} of {body['dataset']!r} to {release['receiver']}, run {run}{seeded}"
+        case "compared":
+            return f"ids of {body['dataset']!r} compared with {', '.join(body['partners'])}, run {body['run'][:12]}"
         case _:
             return f"{body['party']}'s ledger stood at entry {body['entry']}"

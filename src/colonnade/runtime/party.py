@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from colonnade.runtime.transcript import Seen, Traffic
 
 
 class Book(Protocol):
-    """What a protocol needs of a ledger: to be charged, and to keep what peers' ledgers say of themselves."""
+    """What a protocol needs of a ledger: to be charged, and to keep what was compared and what peers' ledgers say."""
 
     def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
         """Record the release, or refuse it, before anything leaves; `fresh` refuses an id charged before."""
@@ -22,6 +22,10 @@ class Book(Protocol):
 
     def keep_receipt(self, receipt: Any) -> None:
         """Remember the head of a peer's ledger."""
+        ...
+
+    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
+        """Write down with whom ids are compared, or refuse it, before anything made of them leaves."""
         ...
 
 
@@ -34,6 +38,7 @@ class Party:
     """One node of a run, with everything it may touch.
 
     `shown_ids` is the number of ids that peers are shown when people are matched, if it is not to be the true one.
+    `asks` raises where this party's policy or budgets do not accept a plan; None: nobody asks during the run.
     `run` names the run once the parties have agreed on it, and `tainted` says that somebody in it draws from
     a seed, so that its noise protects nobody. `numbers` counts the frames to and from each
     peer, so that a frame that is lost, repeated or moved is noticed; those of `aligning` are counted in
@@ -47,6 +52,7 @@ class Party:
     randomness: Randomness = field(default_factory=SystemRandomness)
     dataset: str = ""
     shown_ids: int | None = None
+    asks: Callable[[Any], None] | None = None
     timeout: float = 60.0
     progress: Callable[[str, int, int], None] = silent
     seen: list[Seen] | None = None

@@ -1,0 +1,233 @@
+"""Policies: what is not named is refused, with the key and what to write; what they accept, in words."""
+
+from __future__ import annotations
+
+import datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from colonnade.errors import FormError, PolicyRefused
+from colonnade.learn.jobs import Job
+from colonnade.learn.policy import PolicedLedger, Policy
+from colonnade.ledger import Comparison, Ledger
+
+POLICY = """methods = ["moments", "slr", "functional", "intermediate"]
+parties = ["shop", "clinic", "school", "town"]
+delta = 1e-5
+epsilon = {"*" = 2.0}
+"""
+
+
+def policy(more: str = "") -> Policy:
+    return Policy.parse(POLICY + more, name="bank.policy.toml")
+
+
+def job(more: str = "", *, method: str = "moments", parties: str = '["bank", "shop"]') -> Job:
+    return Job.parse(
+        f'name = "n"\ntask = "classification"\nmethod = "{method}"\nparties = {parties}\nactive = "bank"\n'
+        f"epsilon = 1.0\n{more}\n"
+    )
+
+
+THREE = '["bank", "shop", "clinic"]'
+FIVE = '["bank", "shop", "clinic", "school", "town"]'
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "remedy"),
+    [
+        (
+            job('server = "elsewhere"'),
+            "server: the job's is 'elsewhere', and accepted",
+            'server = "elsewhere"',
+        ),
+        (
+            job('keepers = ["server", "bank", "shop"]', parties=THREE),
+            "keepers: the job gives shares to server, and accepted are bank, shop, clinic, the default",
+            'keepers = ["server", "bank", "shop"]',
+        ),
+        (
+            job("threshold = 1", parties=FIVE),
+            "threshold: in the job 1 keepers may pool what they have and learn nothing, and accepted is the default, 2",
+            "threshold = 1",
+        ),
+        (
+            job('alignment = "intersection"'),
+            "alignment: the job asks for 'intersection', and accepted is auto",
+            'alignment = ["auto", "intersection"]',
+        ),
+        (job("delta = 1e-3"), r"delta: the job is at δ = 0.001, and the largest accepted is 1e-05", ""),
+        (
+            job("options = {epochs = 40}", method="slr"),
+            "options.slr.epochs: the job asks for 40.0, and accepted is the default, 10.0",
+            "options.slr.epochs = {most = 40}",
+        ),
+        (
+            job('options = {calibration = "paper"}', method="slr"),
+            "options.slr.calibration: the job asks for 'paper', and accepted is the default, 'sound'",
+            'options.slr.calibration = ["paper"]',
+        ),
+        (
+            job("options = {intercept = false}", method="functional"),
+            "options.functional.intercept: the job asks for False, and accepted is the default, True",
+            "options.functional.intercept = [false]",
+        ),
+        (
+            job("gamma = 16384"),
+            "options.moments.gamma: the job asks for 16384, and accepted is the default",
+            "options.moments.gamma = {most = 16384}",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) and " = " in value else "",
+)
+def test_what_a_policy_does_not_name_is_refused_with_its_key_and_what_to_write(
+    asked: Job, found: str, remedy: str
+) -> None:
+    with pytest.raises(PolicyRefused, match=rf"^bank\.policy\.toml, {found}") as refused:
+        policy().check_job(asked, "bank")
+    if remedy:
+        table, dot, written = remedy.rpartition(".")
+        assert f"write {written}" in str(refused.value)
+        assert not dot or str(refused.value).endswith(f"under [{table}].")
+        policy(remedy).check_job(asked, "bank")
+
+
+@pytest.mark.parametrize("parties", ['["bank", "shop"]', THREE, FIVE])
+@pytest.mark.parametrize("method", ["moments", "slr", "functional", "intermediate"])
+def test_a_job_that_chooses_nothing_is_accepted_by_a_policy_that_names_nothing(
+    method: str, parties: str
+) -> None:
+    policy().check_job(job(method=method, parties=parties), "bank")
+    # To spell the defaults out is to ask for nothing more.
+    group = job(method=method, parties=parties).group()
+    spelt = f"keepers = {list(group.keepers)}\nthreshold = {group.threshold}\nserver = 'server'\nalignment = 'auto'"
+    policy().check_job(job(spelt, method=method, parties=parties), "bank")
+
+
+def test_keepers_that_are_named_bound_the_default_committee_too() -> None:
+    named = policy('keepers = ["shop", "clinic"]')
+    named.check_job(job(parties=THREE), "bank")
+    with pytest.raises(
+        PolicyRefused, match="keepers: the job gives shares to server, and accepted are shop, clinic"
+    ):
+        named.check_job(job(), "bank")
+
+
+def test_a_threshold_that_is_named_is_the_least() -> None:
+    named = policy("threshold = 2")
+    named.check_job(job(parties=FIVE), "bank")
+    with pytest.raises(PolicyRefused, match=r"threshold: .* the least accepted is 2"):
+        named.check_job(job(parties=THREE), "bank")
+
+
+@pytest.mark.parametrize(
+    ("rule", "taken", "refused"),
+    [
+        ("{most = 20}", ("1", "20"), ("20.5", "40")),
+        ("{least = 2, most = 20}", ("2", "20"), ("1", "21")),
+        ("[3.0, 5.0]", ("3", "5"), ("4",)),
+        ('"any"', ("0.5", "4000"), ()),
+    ],
+)
+def test_an_option_takes_the_values_that_are_named_and_its_default(
+    rule: str, taken: tuple[str, ...], refused: tuple[str, ...]
+) -> None:
+    named = policy(f"options.slr.epochs = {rule}")
+    for value in ("10", *taken):
+        named.check_job(job(f"options = {{epochs = {value}}}", method="slr"), "bank")
+    for value in refused:
+        with pytest.raises(
+            PolicyRefused, match=r"options\.slr\.epochs: the job asks for .* accepted is epochs: "
+        ):
+            named.check_job(job(f"options = {{epochs = {value}}}", method="slr"), "bank")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("rows = 0", r"line 5, rows: found 0; it must be at least 1"),
+        ("threshold = 0", r"line 5, threshold: found 0"),
+        ('alignment = ["fuzzy"]', "'fuzzy' is not one of auto, equal, intersection"),
+        ('alignment = "auto"', "alignment: found 'auto'"),
+        ("alignments = {most = -1}", "alignments: found most = -1"),
+        ("alignments = {most = 1, days = 0}", "greater than 0"),
+        ("alignments = {days = 3}", "alignments.most: this field is missing"),
+        ("options.slrr.epochs = [1]", "no method is called 'slrr'.*Did you mean 'slr'"),
+        ("options.slr.epoch = [1]", "'slr' has no option 'epoch'; known are epochs.*Did you mean 'epochs'"),
+        ("options.slr.epochs = 3", r"options.slr.epochs: found 3; write a list of accepted values, \{least"),
+        ("options.slr.epochs = {up = 3}", r"options.slr.epochs.up: unknown key 'up'; known are least, most"),
+        ("options.slr.epochs = {}", "write a list of accepted values"),
+        ("keeper = ['bank']", "unknown key 'keeper'.*Did you mean 'keepers'"),
+    ],
+)
+def test_what_is_wrong_with_a_policy_is_said_with_its_line(line: str, found: str) -> None:
+    with pytest.raises(FormError, match=rf"bank\.policy\.toml.*{found}"):
+        policy(line)
+
+
+def planned(rows: int = 500, delta: float = 1e-5) -> Any:
+    return SimpleNamespace(rows=rows, delta=delta)
+
+
+def test_a_plan_about_too_few_people_is_refused() -> None:
+    policy("rows = 500").check_plan(planned())
+    with pytest.raises(
+        PolicyRefused, match="rows: there are at most 499 people in common, and the fewest accepted are 500"
+    ):
+        policy("rows = 500").check_plan(planned(rows=499))
+    policy().check_plan(planned(rows=1))
+
+
+def test_a_plan_at_a_default_delta_that_is_too_large_is_refused() -> None:
+    with pytest.raises(
+        PolicyRefused, match=r"delta: the job is at δ = 0.0001, and the largest accepted is 1e-05"
+    ):
+        policy().check_plan(planned(delta=1e-4))
+
+
+def ago(days: float, dataset: str = "customers") -> Comparison:
+    then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days)
+    return Comparison(dataset, ("shop",), run="r", time=then.isoformat(timespec="microseconds"))
+
+
+def test_comparisons_are_counted_in_their_window_and_by_data_set() -> None:
+    limited = policy("alignments = {most = 2, days = 30}")
+    earlier = [ago(40), ago(31), ago(29), ago(2, dataset="others")]
+    limited.check_comparisons(earlier, "customers")
+    with pytest.raises(
+        PolicyRefused,
+        match="ids of 'customers' were compared 2 times, and accepted is at most 2 times in 30 days",
+    ):
+        limited.check_comparisons([*earlier, ago(1)], "customers")
+    with pytest.raises(PolicyRefused, match=r"compared 1 time, and accepted is at most 1 time. Wait"):
+        policy("alignments = {most = 1}").check_comparisons([ago(4000)], "customers")
+    policy().check_comparisons([ago(1)] * 99, "customers")
+
+
+def test_a_policed_ledger_takes_no_comparison_over_the_limit() -> None:
+    ledger = Ledger.in_memory("bank")
+    policed = PolicedLedger(ledger, policy("alignments = {most = 1, days = 1}"))
+    policed.note_comparison("customers", ["shop"], run="r1")
+    policed.note_comparison("customers", ["shop"], run="r1")
+    with pytest.raises(PolicyRefused, match="alignments"):
+        policed.note_comparison("customers", ["shop"], run="r2")
+    assert [comparison.run for comparison in ledger.comparisons()] == ["r1"]
+
+
+def test_what_a_policy_accepts_is_said_in_words() -> None:
+    words = policy(
+        'rows = 100\nalignments = {most = 3, days = 7}\noptions.slr = {epochs = {most = 20}, optimiser = ["sgd"]}'
+    ).words
+    for part in (
+        "moments, slr, functional, intermediate with shop, clinic, school, town",
+        "ε at most 2 for *, δ at most 1e-05",
+        "the default committee",
+        "ids by auto, compared at most 3 times in 7 days",
+        "at least 100 people",
+        "slr with epochs: at most 20, optimiser: sgd",
+    ):
+        assert part in words
+    draft = "methods = []\nparties = []\ndelta = 1e-5\nepsilon = {}"
+    assert Policy.parse(draft).words.startswith("nothing is accepted")

@@ -1,0 +1,277 @@
+"""Those who are told something public compare what they were told: the attack without that, and that it stops."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from embeddings_parties import brings, desks_for, group_of, tables_for
+from encrypted_runs import request_of
+from encrypted_runs import tables_of as encrypted_tables
+from gradient_tables import plan_for, run_plan, tables_of
+from hostile import opened, packed
+from intermediate_samples import request as messages_request
+from intermediate_samples import tables as messages_tables
+
+from colonnade.errors import RemoteProtocolError
+from colonnade.learn.federation import Federation
+from colonnade.ledger import Ledger
+from colonnade.protocols import encrypted_exchange
+from colonnade.protocols import noisy_gradient as gradient
+from colonnade.protocols.agreement import agree_on_public, meet
+from colonnade.protocols.embeddings import embeddings_session
+from colonnade.protocols.embeddings_request import EmbeddingsRequest
+from colonnade.protocols.encrypted_gradient import encrypted_session
+from colonnade.protocols.gradient_session import GradientRequest, gradient_session
+from colonnade.protocols.intermediate_results import intermediate_session
+from colonnade.protocols.messages import tell
+from colonnade.protocols.noisy_gradient_plan import schedule
+from colonnade.protocols.shared import Shared, total
+from colonnade.protocols.sharing import _unpack
+from colonnade.runtime.group import Group
+from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.wire import Message, decode
+
+honest_weights, honest_share = gradient._published_weights, gradient.share
+
+
+async def no_comparison(*_):
+    """The step as it would be without the comparison."""
+
+
+async def two_faced(party, descent, plan, step):
+    """A server that tells the bank w + e₀ and the insurer w − e₀; everybody else is honest."""
+    if descent is None:
+        return await honest_weights(party, descent, plan, step)
+    weights = descent.on_grid(plan.gamma, plan.weight_squared)
+    for member, lie in (("bank", 1), ("insurer", -1)):
+        told = weights.copy()
+        told[0] += lie
+        await tell(party, member, f"weights {step}", Message(arrays={"weights": told}))
+    return weights
+
+
+@pytest.fixture
+def dealt(monkeypatch):
+    """What owners deal, by step and owner."""
+    found = {}
+
+    async def watched(party, mine, shapes, **how):
+        if mine is not None:
+            found[how["step"], party.name] = mine
+        return await honest_share(party, mine, shapes, **how)
+
+    monkeypatch.setattr(gradient, "share", watched)
+    return found
+
+
+def small_gradient():
+    """Two people, both in the one batch: few enough to try all values that a column can have."""
+    tables = tables_of(("bank", "insurer"), 2)
+    return plan_for(tables, gamma=16, epochs=1, rate=1, weight_cap=1), tables
+
+
+def rows_read(plan, seen):
+    """What the server reads of the rows, from nothing but the frames that it was sent.
+
+    It holds a share a of rows s, the bank a + s and the insurer a − s. With w + e₀ here and w − e₀ there the gradient
+    opens with Σ a·s₀ + s·a₀ in it: known numbers of the size of the field times small unknown ones, beside which the
+    noise is nothing.
+    """
+    frames = {(one.sender, one.step): decode(one.frame)[1] for one in seen}
+
+    def share_from(owner, step, shape, degree):
+        return Shared(_unpack(plan.scheme, frames[owner, step], shape, owner), shape, degree)
+
+    owners, place = plan.group.owners, plan.group.keepers.index("server")
+    batch = {owner: share_from(owner, "batch 0.0", (2, plan.dealt[owner]), 1) for owner in owners}
+    honest = gradient.FusedSum(plan, np.zeros(plan.size, dtype=np.int64), keeper=place)
+    honest.add(batch)
+    whole = (1, plan.size)
+    mine = honest.value() + total([share_from(owner, "noise 0", whole, 2) for owner in owners])
+    shares = {owner: share_from(owner, "gradient 0", whole, 2).share for owner in owners} | {
+        "server": mine.share
+    }
+    opened = plan.scheme.reconstruct([shares[keeper] for keeper in plan.group.keepers], 2).decode()[0]
+    a = np.concatenate([batch[owner].share.decode()[:, : plan.widths[owner]] for owner in owners], axis=1)
+    a, opened, p = a.astype(object), opened.astype(object), plan.field.modulus
+    grid = range(-plan.gamma, plan.gamma + 1)
+    pairs = np.array(list(itertools.product(grid, grid)), dtype=object)
+
+    def fitting(rest):
+        """The one pair of values that leaves no more than a gradient with its noise."""
+        left = (rest + p // 2) % p - p // 2
+        (found,) = pairs[np.abs(left) < plan.field.capacity >> 20]
+        return found
+
+    first = fitting(opened[0] - 2 * (pairs @ a[:, 0]))
+    others = [fitting(opened[j] - int(a[:, j] @ first) - pairs @ a[:, 0]) for j in range(1, plan.size)]
+    return np.array([first, *others], dtype=np.int64).T
+
+
+def test_without_comparing_a_server_that_tells_two_owners_different_weights_reads_their_rows(
+    monkeypatch, dealt
+):
+    plan, tables = small_gradient()
+    monkeypatch.setattr(gradient, "_published_weights", two_faced)
+    monkeypatch.setattr(gradient, "agree_on_public", no_comparison)
+    read = rows_read(plan, run_plan(plan, tables, record=True).seen["server"])
+    rows = [dealt["batch 0.0", owner][:, : plan.widths[owner]] for owner in plan.group.owners]
+    assert read.tolist() == np.concatenate(rows, axis=1).tolist()
+    assert np.abs(read).max() > 3
+
+
+def test_weights_that_differ_stop_the_run_before_a_row_is_dealt(monkeypatch, dealt):
+    plan, tables = small_gradient()
+    monkeypatch.setattr(gradient, "_published_weights", two_faced)
+    with pytest.raises(RemoteProtocolError, match=r"at step 'weights 0': \w+ was told something else than"):
+        run_plan(plan, tables)
+    assert not dealt
+
+
+def two_things_told(session, sent, *, by, to, at):
+    """The session, in which one member tells another something else than the rest at one step.
+
+    Everybody runs the real lines; what leaves is noted in `sent` as (sender, step).
+    """
+
+    async def program(party, *arguments):
+        honest = party.channel.send
+
+        async def send(peer, step, frame):
+            sent.append((party.name, step))
+            if (party.name, peer, step) == (by, to, at):
+                frame = told_otherwise(frame)
+            await honest(peer, step, frame)
+
+        party.channel.send = send
+        return await session(party, *arguments)
+
+    return program
+
+
+def told_otherwise(frame):
+    """The frame with one bit of what it says turned, the lowest of a number, and otherwise as it should be."""
+    header, content = opened(frame)
+    if content:
+        return packed(header, content[:-8] + bytes([content[-8] ^ 1]) + content[-7:])
+    ((name, value),) = header["fields"].items()
+    header["fields"][name] = value ^ 1 if isinstance(value, int) else bytes([value[0] ^ 1]) + value[1:]
+    return packed(header, content)
+
+
+NETWORKS = EmbeddingsRequest(
+    task="classification",
+    epsilon=None,
+    delta=1e-5,
+    regime="paper",
+    beta=0.25,
+    trials=4,
+    embedding=3,
+    batch=10,
+    epochs=2,
+)
+
+
+def messages_run(program_of):
+    parties = Federation(messages_tables(8, widths=(1, 1, 1)), budget=(100.0, 1e-3))
+    parties.run(program_of(intermediate_session), messages_request(epochs=2))
+
+
+def network_run(program_of):
+    tables = tables_for()
+    bring = brings(NETWORKS)
+
+    async def session(party, table, asked):
+        return await embeddings_session(party, table, asked, bring(party.name))
+
+    run_here(program_of(session), group_of(tables), desks_for(tables), NETWORKS)
+
+
+def gradient_run(program_of):
+    parties = Federation(tables_of(("bank", "insurer", "shop"), 20), budget=(200.0, 1e-3))
+    asked = GradientRequest(epsilon=1.0, schedule=schedule(epochs=1, rate=0.5), delta=1e-5)
+    parties.run(program_of(gradient_session), asked)
+
+
+@pytest.mark.parametrize(
+    ("run", "by", "to", "at", "then"),
+    [
+        (messages_run, "clinic", "shop", "residuals 0", "scores 1"),
+        (network_run, "h", "p1", "back 0", "sum 1"),
+        (network_run, "h", "p1", "epoch 0", "sum 3"),
+        (gradient_run, "insurer", "shop", "batch key", "batch 0.0"),
+        (gradient_run, "server", "shop", "weights 1", "batch 1.0"),
+    ],
+)
+def test_whoever_tells_two_members_different_things_ends_the_run_at_that_step(run, by, to, at, then):
+    sent = []
+    with pytest.raises(RemoteProtocolError, match=rf"at step '{at}': \w+ was told something else than"):
+        run(lambda session: two_things_told(session, sent, by=by, to=to, at=at))
+    told = {sender for sender, step in sent if step == f"comparison {at}"}
+    assert to in told and len(told) >= 2
+    assert not [sender for sender, step in sent if step == then and sender != by]
+    # The control: what would have left next does leave where everybody is told the same.
+    honest = []
+    run(lambda session: two_things_told(session, honest, by=by, to=to, at="nowhere"))
+    assert [sender for sender, step in honest if step == then]
+
+
+def test_a_key_holder_that_gives_two_owners_different_keys_ends_the_run_before_a_score_leaves(monkeypatch):
+    widths, sent, make_key = {"a": 1, "b": 1, "c": 1}, [], encrypted_exchange.make_key
+
+    async def two_keys(party, keys, to):
+        first = await make_key(party, keys, to[:1])
+        await make_key(party, keys, to[1:])
+        return first
+
+    monkeypatch.setattr(encrypted_exchange, "make_key", two_keys)
+    parties = Federation(encrypted_tables(widths, 8), budget=(50.0, 1e-3), public=True)
+    session = two_things_told(encrypted_session, sent, by="", to="", at="")
+    with pytest.raises(RemoteProtocolError, match=r"at step 'keys': \w+ was told something else than"):
+        parties.run(session, request_of(widths))
+    assert not [step for _, step in sent if step.startswith("batch")]
+
+
+def compared(owners, told):
+    """Who among the members goes on after comparing what it was told, and everything that was sent."""
+
+    async def program(party, _):
+        await meet(party)
+        await agree_on_public(party, "weights 7", told, np.array(told.get(party.name, ())))
+
+    group = Group.of(owners)
+    desks = {name: Desk(Ledger.in_memory(name)) for name in group.members}
+    return run_here(program, group, desks, record=True)
+
+
+def test_members_who_were_told_the_same_go_on_and_say_a_digest_of_32_bytes_to_each_other():
+    outcome = compared(("bank", "insurer", "shop"), {"bank": [3, 4], "insurer": [3, 4], "shop": [3, 4]})
+    frames = [one for seen in outcome.seen.values() for one in seen if one.step == "comparison weights 7"]
+    assert len(frames) == 6 and len({decode(one.frame)[1].fields["digest"] for one in frames}) == 1
+    assert {one.sender for one in frames} == {"bank", "insurer", "shop"}
+    assert len(decode(frames[0].frame)[1].fields["digest"]) == 32 and len(frames[0].frame) < 200
+
+
+def test_where_only_one_was_told_nothing_is_sent():
+    outcome = compared(("bank", "insurer"), {"bank": [3]})
+    assert not [one for seen in outcome.seen.values() for one in seen if one.step.startswith("comparison")]
+
+
+@pytest.mark.parametrize("odd", ["bank", "insurer", "shop"])
+def test_whoever_is_the_odd_one_out_everybody_stops(odd):
+    """All see the difference: nobody goes on with something that somebody who follows the protocol does not hold."""
+    stopped = []
+
+    async def program(party, _):
+        await meet(party)
+        try:
+            await agree_on_public(party, "weights 7", group.owners, np.array([party.name == odd]))
+        except RemoteProtocolError as error:
+            stopped.append(party.name)
+            assert f"{party.name} at step 'weights 7'" in str(error)
+
+    group = Group.of(("bank", "insurer", "shop"))
+    run_here(program, group, {name: Desk(Ledger.in_memory(name)) for name in group.members})
+    assert sorted(stopped) == ["bank", "insurer", "shop"]
