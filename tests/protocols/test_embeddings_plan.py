@@ -175,7 +175,7 @@ def test_labels_may_be_randomised_in_the_papers_regime_too():
 def test_an_owner_is_charged_for_its_own_part_and_for_whole_records_but_not_for_its_own_look():
     plan = replace(plan_of(FROZEN), coalitions=(("h", "p1"),))
     lines = {(line.observer, line.unit) for line in plan.release("p0", run="r", reproducible=False).lines}
-    observers, units = ("server", "party:h", "coalition:h+p1"), ("own-part:p0", "others-part")
+    observers, units = ("party:h", "coalition:h+p1"), ("own-part:p0", "others-part")
     assert lines == {(observer, unit) for observer in observers for unit in units}
     assert plan.release("h", run="r", reproducible=False).lines == ()
     assert plan.release("server", run="r", reproducible=False).lines == ()

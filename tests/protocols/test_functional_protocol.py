@@ -299,8 +299,8 @@ def test_every_owner_reads_the_same_objective_and_a_mere_keeper_none():
         and read[0].size == run.plan.dissection.coefficients
     )
     assert run.result("one").coefficients.size == 0 and run.result("one").aligned is None
-    spent = {total.observer: total.epsilon for total in federation.ledgers["bank"].totals()}
-    assert 0.99 < spent["server"] <= 1.0
+    spent = {(total.unit, total.observer): total.epsilon for total in federation.ledgers["bank"].totals()}
+    assert 0.99 < spent["record", "server"] <= 1.0
 
 
 def test_a_server_that_publishes_what_no_objective_is_stops_the_run():

@@ -57,7 +57,7 @@ def coalition_assumption(group: Group) -> str:
     """For what owners learn that pool what they know.
 
     >>> coalition_assumption(Group.of(("bank", "insurer", "shop", "clinic")))
-    'it holds at most one keeper\'s shares (with 2 keepers it would recover every column)'
+    "it holds at most one keeper's shares (with 2 keepers it would recover every column)"
     """
     t = group.threshold
     return (

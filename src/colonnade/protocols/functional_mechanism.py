@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +70,10 @@ class FunctionalRequest(Request[FunctionalPlan]):
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> FunctionalPlan:
         """With the least noise that keeps what is asked."""
         return plan_functional(group, schemas, rows=rows, **self.terms)
+
+    def to_data(self) -> dict[str, Any]:
+        """The request as plain values, the blocks' ε by name."""
+        return {**super().to_data(), "epsilons": None if self.epsilons is None else dict(self.epsilons)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -127,6 +127,11 @@ class FunctionalPlan(SharedPlan, Layout):
         holder = self.group.owners.index(self.label_holder)
         return CoefficientRow(parts, holder, self.label_size, self.constant_size)
 
+    @property
+    def bounds(self) -> dict[str, int]:
+        """The integer that the squared norm of each owner's features never exceeds."""
+        return {owner: part.square for owner, part in zip(self.group.owners, self.row.parts, strict=True)}
+
     @cached_property
     def dissection(self) -> Dissection:
         """Which coefficients there are, and whose."""
@@ -267,7 +272,6 @@ class FunctionalPlan(SharedPlan, Layout):
 
     def own_data(self) -> dict[str, Any]:
         """The blocks, their noise, and how columns become integers."""
-        parts = zip(self.group.owners, self.row.parts, strict=True)
         return {
             "task": self.task,
             "epsilon": self.epsilon,
@@ -280,7 +284,6 @@ class FunctionalPlan(SharedPlan, Layout):
             "noises": [noise.to_data() for noise in self.noises],
             "label_size": self.label_size,
             "constant_size": self.constant_size,
-            "bounds": {owner: part.square for owner, part in parts},
             "primes": list(self.field.primes),
             "block": self.block,
         }

@@ -15,7 +15,7 @@ from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanEr
 from colonnade.ledger import CoalitionBound, Line, Release
 from colonnade.privacy.events import Event, event_to_data
 from colonnade.privacy.guarantee import Guarantee, guarantee
-from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, ColumnsOf, OthersPart, PartOf, Unit
+from colonnade.privacy.neighbours import REPLACE, ColumnsOf, OthersPart, PartOf, Unit
 from colonnade.privacy.observers import (
     SERVER_NAME,
     Colluding,
@@ -169,24 +169,18 @@ class SharedPlan(Plan):
         """What the run is, for a record replaced by any other, to whoever knows t owners' noise."""
 
     def lines_for(self, party: str) -> tuple[Line, ...]:
-        """Beside the views: what a record replaced is to the server and to readers.
+        """Beside the views: what a record replaced is to the server, to readers and to keepers without columns.
 
-        A ledger adds that up for those who take part in other runs and only read this one. A keeper without columns
-        holds one share, which shows nothing: it is told what the server is.
+        A ledger adds that up for those who take part in other runs and only read this one. What a keeper without
+        columns has, its shares, shows nothing beside what is opened.
         """
-        zeroed = next(
-            view.event for view in self.views if view.observer == Server() and view.unit == ZERO_OUT
-        )
-        outside = [
-            keeper for keeper in self.group.keepers if keeper not in (*self.group.owners, self.group.server)
-        ]
-        lines = [line for keeper in outside for line in _both(PartyView(keeper), zeroed, self.replaced)]
-        return (
-            *super().lines_for(party),
-            *lines,
-            Line(Server().name, REPLACE.name, self.replaced),
-            Line(Reader().name, REPLACE.name, self.replaced),
-        )
+        if not self.views:
+            return ()
+        group = self.group
+        outside = [keeper for keeper in group.keepers if keeper not in (*group.owners, group.server)]
+        observers: tuple[Observer, ...] = (*(PartyView(keeper) for keeper in outside), Server(), Reader())
+        replaced = (Line(observer.name, REPLACE.name, self.replaced) for observer in observers)
+        return (*super().lines_for(party), *replaced)
 
     def colluding(self, event: Callable[[int], Event | None]) -> tuple[View, ...]:
         """What coalitions of owners learn; `event` says it for one that knows so many parts of the noise.
@@ -206,10 +200,6 @@ class SharedPlan(Plan):
         return tuple(
             View(Colluding(size), OthersPart(), what, assumption) for size, what in found if what is not None
         )
-
-
-def _both(observer: Observer, zeroed: Event, replaced: Event) -> tuple[Line, Line]:
-    return Line(observer.name, ZERO_OUT.name, zeroed), Line(observer.name, REPLACE.name, replaced)
 
 
 def group_data(group: Group) -> dict[str, Any]:
