@@ -128,6 +128,8 @@ class Table:
     def check(self, progress: Callable[[str, int, int], None] | None = None) -> Table:
         """Read everything once, so that whatever is wrong is found before anything is charged or sent.
 
+        A query is read twice: one that gives other rows each time is found by that.
+
         `progress` is told the step, the rows read and all rows.
         """
         for _ in self._rows.ids():
@@ -137,6 +139,8 @@ class Table:
             seen += block.rows
             if progress is not None:
                 progress(f"checking {self.party}", seen, self.rows)
+        if isinstance(self._rows, SourceRows) and self._rows.is_query:
+            self._rows.read_again()
         return self
 
     def take(self, positions: ArrayLike) -> Table:
