@@ -8,8 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from colonnade.data.encoding import Encoder
+from colonnade.data.quantizer import Quantizer
 from colonnade.data.queries import KINDS, Catalogue, aggregates, statement, taken_together
 from colonnade.data.schema import Schema
 from colonnade.data.sources import DuckDBSource, PostgreSQLSource, Source, SQLiteSource, source_from_data
@@ -254,7 +259,7 @@ def test_every_aggregate_of_duckdb_is_known_in_its_own_call() -> None:
 @pytest.mark.parametrize(
     ("kind", "sql", "acknowledged"),
     [
-        ("duckdb", "select customer, age from customers using sample 50%", ("sample",)),
+        ("duckdb", "select customer, age from customers using sample 50% (bernoulli)", ("sample",)),
         ("postgresql", "select customer, age from customers tablesample bernoulli (50)", ("sample",)),
         ("sqlite", "select customer, age from customers order by random() limit 30", ("limit",)),
         ("duckdb", "select customer, age from customers order by random() limit 30", ("limit",)),
@@ -283,3 +288,61 @@ def test_a_party_file_acknowledges_by_name_and_other_names_are_refused() -> None
         UnknownChoice, match=r"data, combines_rows: .*'agregate'.* Did you mean 'aggregate'\?"
     ):
         source_from_data({**given, "combines_rows": ["agregate"]}, folder)
+
+
+def test_one_person_moves_a_table_standardised_by_its_own_mean_far_past_its_bound(tmp_path: Path) -> None:
+    """What ε is computed for, and what a window function makes of it: the reason why it is refused."""
+    schema = Schema.parse('id = "customer"\ncolumns.age = {kind = "numeric", low = -4, high = 4}')
+    own = "select customer, (age - 45) / 20 as age from customers"
+    mixed = "select customer, (age - avg(age) over ()) / stddev(age) over () as age from customers"
+    gamma = 4096
+
+    def moments(path: Path, sql: str) -> np.ndarray:
+        source = DuckDBSource(sql, path, ("window",))
+        quantizer = Quantizer(Encoder(schema.columns, "circle"), 1, gamma)
+        rows = np.vstack(
+            [quantizer.quantize(block) for block in Table("bank", source, schema).check().blocks()]
+        )
+        return rows.T @ rows
+
+    paths = tmp_path / "a.duckdb", tmp_path / "b.duckdb"
+    for path, one in zip(paths, (44, 4000), strict=True):
+        with duckdb.connect(path) as database:
+            database.execute("CREATE TABLE customers (customer INTEGER, age DOUBLE)")
+            database.execute("INSERT INTO customers SELECT range, 40 + range % 9 FROM range(1, 300)")
+            database.execute(f"INSERT INTO customers VALUES (300, {one})")
+    # A row has norm at most γ and a little more for rounding; one person replaced moves the sum by twice its square.
+    bound = 2 * (gamma + 1) ** 2
+    far = {
+        sql: np.linalg.norm(moments(paths[0], sql) - moments(paths[1], sql)) / bound for sql in (own, mixed)
+    }
+    assert far[own] <= 1 < 10 < far[mixed]
+    refused(DuckDBSource(mixed, paths[0]), r"\(window\)")
+
+
+STANDARDISED = Schema.parse(
+    """id = "customer"
+columns.age = {kind = "numeric", low = -5, high = 5}
+columns.visits = {kind = "numeric", low = -1, high = 5}
+columns.income = {kind = "numeric", low = -5, high = 5, missing = {value = 0}}"""
+)
+
+
+def test_a_column_that_looks_standardised_is_a_warning_to_its_own_party(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    ages = rng.normal(40, 9, 500)
+    z = ((ages - ages.mean()) / ages.std(ddof=1)).round(6)
+    arrays = {"customer": list(range(500)), "age": z, "visits": z, "income": rng.normal(0, 1, 500)}
+    pq.write_table(pa.table(arrays), tmp_path / "a.parquet")
+    for table in (
+        Table.from_arrays("bank", arrays, STANDARDISED),
+        Table("bank", tmp_path / "a.parquet", STANDARDISED).check(),
+    ):
+        assert table.clipping.standardised == ("age",)
+        assert "age: mean 0 and deviation 1 to three digits" in table.clipping.warning
+        assert "standardised" not in str(table.public())
+    # Values that are clipped count as they came.
+    narrow = Schema.parse('id = "customer"\ncolumns.age = {kind = "numeric", low = -2, high = 2}')
+    assert Table.from_arrays("bank", arrays, narrow).clipping.standardised == ("age",)
+    wide = {**arrays, "age": z * 1.01}
+    assert Table.from_arrays("bank", wide, STANDARDISED).clipping.standardised == ()

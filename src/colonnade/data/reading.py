@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
-from colonnade.data.coding import Coded, code, holds_numbers, refuse_ids, spell_ids
+from colonnade.data.coding import Coded, code, holds_numbers, refuse_ids, spell_ids, symmetric_numbers
 from colonnade.data.columns import Column, DateColumn, nearest
 from colonnade.data.databases import DuckDBRelation, SQLiteRelation
 from colonnade.data.files import open_file
@@ -103,12 +103,13 @@ class SourceRows:
         """The rows in order, `size` at a time."""
         counts = dict.fromkeys(self._declared, 0)
         label, seen = self._schema.label, 0
-        digest = _Digest()
+        digest, spreads = _Digest(), symmetric_numbers(self._declared)
         for batch in self._batches(list(self._declared), size):
             arrays: dict[str, NDArray[Any]] = {}
             for name, values in zip(self._declared, batch.columns, strict=True):
                 coded = self._code(name, values)
                 arrays[name], counts[name] = coded.values, counts[name] + coded.clipped
+                spreads.add(name, coded.raw)
             if self.is_query:
                 digest.add(arrays)
             seen += batch.num_rows
@@ -117,7 +118,7 @@ class SourceRows:
         if not seen:
             raise self._wrong("there are no rows.")
         self._check_same("values", digest)
-        log.finish(counts, rows=seen)
+        log.finish(counts, rows=seen, standardised=spreads.standardised())
 
     def read_again(self) -> None:
         """Read a query once more, ids beside values: what differs from the first reading would differ from the next.
