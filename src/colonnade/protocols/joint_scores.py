@@ -111,8 +111,15 @@ class ScoresPlan:
             return f"{seen} They carry noise; what they disclose is stated and charged."
         return (
             f"{seen} They are exact: a score less {self.receiver}'s own part is the other parties' part of it, so that "
-            f"{self.width} number(s) about each scored person are disclosed to {self.receiver}."
+            f"{self.width} number(s) about each of {self.exact} people are disclosed to {self.receiver}, and no ε "
+            "covers them. People trained on are told by their ids: somebody who has another id than in training is not "
+            "recognised."
         )
+
+    @property
+    def exact(self) -> int:
+        """Of how many people the scores are exact."""
+        return self.rows if self.noise is None else 0
 
     def release(self, party: str, *, run: str, reproducible: bool) -> Release:
         """What an owner records: lines where the scores are noisy, the fact of disclosure where they are exact."""
@@ -130,9 +137,7 @@ class ScoresPlan:
             receiver=self.receiver,
             lines=lines,
             reproducible=reproducible,
-            exact=self.rows
-            if self.noise is None and party in self.group.owners and party != self.receiver
-            else 0,
+            exact=self.exact if party in self.group.owners and party != self.receiver else 0,
         )
 
     def to_data(self) -> dict[str, Any]:
