@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from colonnade import Federation, Ledger
 from colonnade.data.schema import Schema
 from colonnade.data.spelling import Spelling
 from colonnade.data.table import Table
@@ -89,3 +90,36 @@ def test_a_list_of_a_later_format_and_a_strange_one_are_refused_by_name(tmp_path
         write(about)
         with pytest.raises(ModelDamaged):
             People.load(path)
+
+
+def test_a_list_that_cannot_be_written_loses_no_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = 'id = "customer"\ncolumns.{} = {{kind = "numeric", low = 0, high = 99}}'
+    rng = np.random.default_rng(1)
+    tables = [
+        Table.from_arrays(
+            party,
+            {"customer": list(range(50)), party: rng.uniform(0, 99, 50)},
+            Schema.parse(declared.format(party)),
+        )
+        for party in ("bank", "shop")
+    ]
+    ledgers = {party: Ledger.create(tmp_path / f"{party}.ledger", party) for party in ("bank", "shop")}
+    for party, ledger in ledgers.items():
+        ledger.set_budget(party, "*", "*", epsilon=4.0, delta=1e-5)
+    federation = Federation(tables, ledgers=ledgers)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(People, "save", full)
+    with pytest.warns(
+        UserWarning, match=r"bank: the people of this run could not be remembered .*No space left"
+    ):
+        assert federation.moments(task="pca", epsilon=1.0, delta=1e-5).rows == 50
+    assert remembered(ledgers["bank"].path, "bank") == ()
+    monkeypatch.undo()
+    federation.moments(task="pca", epsilon=1.0, delta=1e-5)
+    (people,) = remembered(ledgers["bank"].path, "bank")
+    assert len(people) == 50 and people.runs == (federation.runs[-1].name,)

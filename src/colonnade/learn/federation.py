@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Mode
 from colonnade.data.table import Table
-from colonnade.errors import CannotWrite, PlanError
+from colonnade.errors import DataError, PlanError
 from colonnade.learn.people import remember, remembered
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.readiness import check_budgets, check_plan
@@ -185,10 +185,13 @@ class Federation:
                 continue
             try:
                 remember(ledger, self.datasets[party], run.aligned[party].table, run=run.name)
-            except CannotWrite as error:
+            except (OSError, DataError) as error:
                 # The release is paid for and must not be lost. Its own folder has a list too.
+                why = error.strerror if isinstance(error, OSError) else error
                 warnings.warn(
-                    f"{error} Exact scores of the people of this run are not refused there.", stacklevel=3
+                    f"{party}: the people of this run could not be remembered beside {ledger} ({why}), and exact "
+                    "scores of them by other models are not refused there.",
+                    stacklevel=3,
                 )
 
     def features(self, task: Task) -> int:
