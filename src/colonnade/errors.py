@@ -14,7 +14,8 @@
     │   │   ├── BadIds            E314  ids are empty, repeated or of a kind that is no id
     │   │   ├── BadValues         E315  values are not as declared
     │   │   ├── PeopleDiffer      E316  the parties do not hold the same people
-    │   │   └── DrownedByNoise    E317  a release is too noisy to learn from
+    │   │   ├── DrownedByNoise    E317  a release is too noisy to learn from
+    │   │   └── QueryRefused      E318  a query is no plain SELECT, takes rows together, or gives others each time
     │   ├── ModelError            E320  a file that a run left is not what was asked for  (a DataError too)
     │   │   ├── ModelDamaged      E321  it is cut off or altered
     │   │   └── ModelNewer        E322  a newer Colonnade wrote it
@@ -138,6 +139,10 @@ class PeopleDiffer(DataError, number="E316"):
 
 class DrownedByNoise(DataError, number="E317"):
     """A release is so noisy that nothing can be learnt from it."""
+
+
+class QueryRefused(DataError, number="E318"):
+    """A query is not one SELECT, takes several rows together unacknowledged, or gives other rows at each reading."""
 
 
 class ModelError(DataError, number="E320"):

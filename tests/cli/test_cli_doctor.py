@@ -147,3 +147,25 @@ def test_what_is_wrong_with_the_files_of_a_job_is_told_file_by_file(
     assert "E357" in str(findings(capsys, "job.toml", code=3)["job"]["found"])
     project.edit("job.toml", "epsilon = 0", "epsilon = 1.0")
     assert "not here" in str(findings(capsys, "job.toml", code=3)["insurer"]["found"])
+
+
+def test_a_column_that_looks_standardised_is_told_by_doctor_and_on_its_own_page_and_nowhere_else(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [line.split(",") for line in project.path("insurer.csv").read_text().splitlines()]
+    claims = np.array([float(line[1]) for line in lines[1:]])
+    for line, value in zip(lines[1:], (claims - claims.mean()) / claims.std(), strict=True):
+        line[1] = f"{value:.6f}"
+    project.path("insurer.csv").write_text("\n".join(map(",".join, lines)) + "\n")
+    project.edit("insurer.schema.toml", "low = 0\nhigh = 9", "low = -5\nhigh = 5")
+    found = findings(capsys, "job.toml", code=0)
+    assert found["insurer columns"]["doubtful"] and "bank columns" not in found
+    assert run(["doctor", "job.toml"]) == 0
+    assert "LOOK     insurer columns" in capsys.readouterr().out
+    assert run(["train", "job.toml", "--output", "run"]) == 0
+    told = {
+        path.relative_to("run").as_posix()
+        for path in Path("run").rglob("*")
+        if path.is_file() and b"deviation 1 to three digits" in path.read_bytes()
+    }
+    assert told == {"parties/insurer.html"}

@@ -11,8 +11,6 @@ import pytest
 from cli_project import Project, one_object, run, train
 
 from colonnade.learn.model_file import ModelFile
-from colonnade.learn.people import People
-from colonnade.randomness import SystemRandomness
 
 INPUT, PLAN, REFUSED = 3, 4, 5
 
@@ -135,20 +133,17 @@ def test_what_is_no_model_is_refused_by_name(project: Project, capsys: pytest.Ca
     assert run(["predict", "nowhere"]) == 2
 
 
-def test_a_set_of_people_is_read_back_and_tells_members_from_strangers(tmp_path: Path) -> None:
-    names = [f"p{number}" for number in range(500)]
-    People.of(names, SystemRandomness()).save(tmp_path / "people.npz")
-    people = People.load(tmp_path / "people.npz")
-    assert len(people) == 500
-    assert all(name in people for name in names) and not any(f"q{name}" in people for name in names)
-
-
 def test_a_model_apart_from_its_run_gives_no_exact_scores(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert train(project, "--output", "run") == 0
     Path("elsewhere").mkdir()
     Path("run/model.json").rename("elsewhere/model.json")
+    # The data set remembers the run, wherever its model lies.
+    assert run(["predict", "elsewhere/model.json", "job.toml"]) == REFUSED
+    assert "400 of the 400 people to score were trained on" in capsys.readouterr().err
+    for path in Path().glob("*.ledger.people.*.npz"):
+        path.unlink()
     assert run(["predict", "elsewhere/model.json", "job.toml"]) == PLAN
     assert "is not known here" in capsys.readouterr().err
 

@@ -9,7 +9,7 @@ import gzip
 import itertools
 import sqlite3
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import duckdb
@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from postgresql_server import serve
 
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
@@ -86,12 +85,6 @@ high = 9
 )
 
 ROWS = 500
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[str]:
-    with serve() as address:
-        yield address
 
 
 def extract() -> dict[str, list[object]]:

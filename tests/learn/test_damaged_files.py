@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from colonnade import Federation, LogisticRegression, MomentRelease, Schema, Table
+from colonnade.data.spelling import Spelling
 from colonnade.errors import ColonnadeError, DataError, ModelDamaged, ModelError, ModelNewer
 from colonnade.learn.model_document import _digest
 from colonnade.learn.model_file import ModelFile, model_file, parts_of
-from colonnade.learn.people import People
+from colonnade.learn.people import IdRules, People
 from colonnade.learn.release_file import load_release
 from colonnade.randomness import SeededRandomness
 
@@ -48,7 +49,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     whole = model_file(LogisticRegression().fit(release), method="moments", run=release.run)
     whole.save(folder / "model.json")
     parts_of(whole, active="shop")["club"].save(folder / "part.json")
-    People.of((f"P{number}" for number in range(40)), SeededRandomness(1)).save(folder / "people.npz")
+    rules = IdRules("customer", Spelling())
+    People.of((f"P{number}" for number in range(40)), rules, SeededRandomness(1)).save(folder / "people.npz")
     return {name: (folder / name).read_bytes() for name in READERS}
 
 

@@ -24,7 +24,8 @@ SOON = datetime.timedelta(days=30)
 LEAST_DISK = 1 << 30
 WIDTH = 18
 EXAMPLE = """
-Nothing is run, released or charged. A schema is checked as a job would; a ledger's chain of hashes is gone through.
+Nothing is run, released or charged. Rows are checked against their schema as a job would; a ledger's chain of hashes
+is gone through.
 
 Examples:
 
@@ -49,7 +50,8 @@ def doctor(
     for finding in _findings(target):
         findings.append(finding)
         if not as_json:
-            say(f"{'ok     ' if finding.fine else 'PROBLEM'}  {finding.what:<{WIDTH}} {finding.found}")
+            mark = "PROBLEM" if not finding.fine else "LOOK" if finding.doubtful else "ok"
+            say(f"{mark:<7}  {finding.what:<{WIDTH}} {finding.found}")
             if finding.remedy and not finding.fine:
                 say(f"{'':{WIDTH + 10}}{finding.remedy}")
     fine = all(finding.fine for finding in findings)

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at, what was found, and what to do if it is not in order."""
+    """One thing that was looked at, what was found, and what to do if it is not in order.
+
+    What is doubtful may be in order: only its owner can tell.
+    """
 
     what: str
     fine: bool
     found: str
     remedy: str = ""
+    doubtful: bool = False

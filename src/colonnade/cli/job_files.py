@@ -11,6 +11,7 @@ from colonnade.cli.findings import Finding
 from colonnade.errors import ColonnadeError
 
 if TYPE_CHECKING:
+    from colonnade.data.table import Table
     from colonnade.learn.party_files import PartyFile
 
 _T = TypeVar("_T")
@@ -45,11 +46,14 @@ def _in_order(path: Path, _: object) -> str:
 def _examine_party(file: PartyFile) -> Iterator[Finding]:
     from colonnade.ledger import Ledger
 
-    yield _looked(
+    finding, table = _looked(
         f"{file.party} data",
-        partial(_rows, file),
-        lambda rows: f"{file.data}: {rows} rows, each with an id of its own",
-    )[0]
+        lambda: file.table().check(),
+        partial(_counted, file),
+    )
+    yield finding
+    if table is not None and table.clipping.warning:
+        yield Finding(f"{file.party} columns", True, table.clipping.warning, doubtful=True)
     if file.ledger.exists():
         yield _looked(
             f"{file.party} ledger",
@@ -60,10 +64,8 @@ def _examine_party(file: PartyFile) -> Iterator[Finding]:
         yield Finding(f"{file.party} ledger", True, f"{file.ledger} is made by the first run")
 
 
-def _rows(file: PartyFile) -> int:
-    """The number of rows, once all ids were looked at."""
-    table = file.table()
-    return sum(1 for _ in table.ids())
+def _counted(file: PartyFile, table: Table) -> str:
+    return f"{file.data}: {table.rows} rows, each with an id of its own"
 
 
 def _looked(what: str, look: Callable[[], _T], found: Callable[[_T], str]) -> tuple[Finding, _T | None]:

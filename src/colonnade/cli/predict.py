@@ -23,8 +23,9 @@ With --rows, all columns lie in one file and the model's weights were released: 
 
 With JOB, the columns lie with the parties of a job, whose own files name the people to score. They add up their parts
 under masks, and only the active party sees scores. An exact score less the active party's own part is the others' part
-for that person: the run says so, and refuses people the model was trained on; with --epsilon scores carry noise and
-are charged like any release.
+for that person: the run says so, and refuses people that any model of the same data set was trained on, and people
+whose ids are read by another column or other rules than in training; with --epsilon scores carry noise and are charged
+like any release.
 
 Examples (`colonnade demo` writes such files):
 
@@ -145,6 +146,7 @@ def _facts(found: Scores, output: Path | None) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "people": len(found.ids),
         "names": list(found.names),
+        "exact": found.exact,
         "statement": found.statement,
         "privacy": found.privacy,
         "output": None if output is None else str(output),
@@ -164,6 +166,8 @@ def _say(found: Scores, output: Path | None) -> None:
             f"  and {len(found.ids) - SHOWN} more"
             + ("" if output is not None else "; --output writes them all")
         )
+    if found.exact:
+        say(f"\nEXACT scores of {found.exact} people were disclosed, without noise.")
     for line in wrapped(["", found.statement, *found.privacy.splitlines()], None):
         say(line)
     if output is not None:

@@ -150,7 +150,8 @@ def _write_run(
     own = folder.draft / PARTIES
     own.mkdir(exist_ok=True)
     for party, aligned in federation.runs[-1].aligned.items():
-        People.of(aligned.table.ids(), SystemRandomness()).save(own / f"{party}.{PEOPLE}")
+        people = People.of_table(aligned.table, SystemRandomness(), run=federation.runs[-1].name)
+        people.save(own / f"{party}.{PEOPLE}")
     for party, page in party_pages(federation.runs[-1], federation, name=job.name).items():
         (own / f"{party}.html").write_text(page, encoding="utf-8")
     return facts, failure

@@ -1,4 +1,4 @@
-"""What is done to values and rows that reach past their bounds, and the count that stays at home."""
+"""What is done to values and rows that reach past their bounds, and what is noticed on the way and stays at home."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+_DIGITS = 5e-4
 
 
 @dataclass
@@ -25,11 +27,32 @@ class ClippingLog:
 
     counts: Mapping[str, int] = field(default_factory=dict)
     rows: int = 0
+    standardised: tuple[str, ...] = ()
 
-    def finish(self, counts: Mapping[str, int], *, rows: int) -> None:
-        """Replace the counts by those of a reading that came to its end."""
+    def finish(
+        self, counts: Mapping[str, int], *, rows: int, standardised: tuple[str, ...] | None = None
+    ) -> None:
+        """Replace the counts by those of a reading that came to its end, and the columns of which it raised doubts."""
         self.counts = {name: int(count) for name, count in counts.items() if count}
         self.rows = rows
+        self.standardised = self.standardised if standardised is None else standardised
+
+    @property
+    def warning(self) -> str:
+        """What to tell the party of columns that look standardised, or nothing.
+
+        >>> log = ClippingLog()
+        >>> log.finish({}, rows=9, standardised=("age",))
+        >>> log.warning[:60]
+        'age: mean 0 and deviation 1 to three digits, as if standardi'
+        """
+        if not self.standardised:
+            return ""
+        return (
+            f"{', '.join(self.standardised)}: mean 0 and deviation 1 to three digits, as if standardised by the mean "
+            "of these rows. Then every row depends on everybody, and what is lost is more than any ε printed here. "
+            "Give the values as they were measured and declare their bounds: they are scaled by those."
+        )
 
     @property
     def total(self) -> int:
@@ -43,6 +66,44 @@ class ClippingLog:
             f"{name}: {count} of {self.rows} values lay outside the declared bounds and were clipped"
             for name, count in self.counts.items()
         )
+
+
+class Spreads:
+    """Mean and deviation of columns with symmetric bounds, to notice those that were standardised by their own mean.
+
+    Values count as they come, before any is clipped.
+
+    >>> spreads = Spreads({"age": (-4.0, 4.0), "visits": (0.0, 9.0)})
+    >>> for values in ([-1.0, 1.0], [1.0, -1.0]):
+    ...     spreads.add("age", np.array(values))
+    ...     spreads.add("visits", np.array(values))
+    >>> spreads.standardised()
+    ('age',)
+    """
+
+    def __init__(self, bounds: Mapping[str, tuple[float, float]]) -> None:
+        self._sums = {name: np.zeros(3) for name, (low, high) in bounds.items() if low == -high}
+
+    def add(self, name: str, values: NDArray[np.float64] | None) -> None:
+        """Some more values of a column; missing ones do not count."""
+        if name in self._sums and values is not None:
+            present = values[np.isfinite(values)]
+            # What is too large to be squared has no deviation of 1.
+            with np.errstate(over="ignore"):
+                self._sums[name] += np.array([present.size, present.sum(), present @ present])
+
+    def standardised(self) -> tuple[str, ...]:
+        """The columns with mean 0 and deviation 1 to three digits, over n or over n − 1."""
+        return tuple(name for name, sums in self._sums.items() if _is_standard(*sums.tolist()))
+
+
+def _is_standard(count: float, total: float, squares: float) -> bool:
+    if count < 2 or abs(total / count) >= _DIGITS:
+        return False
+    variance = squares / count - (total / count) ** 2
+    return any(
+        abs(math.sqrt(variance * scale) - 1) < _DIGITS for scale in (1.0, count / (count - 1)) if variance > 0
+    )
 
 
 def clamp_columns(rows: NDArray[np.int64], norm_squared: int) -> None:

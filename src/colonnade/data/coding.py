@@ -7,7 +7,7 @@ into an error for the party that holds it; the values themselves go nowhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
+from colonnade.data.clipping import Spreads
 from colonnade.data.columns import (
     BinaryColumn,
     BinnedColumn,
@@ -50,6 +51,8 @@ class Coded:
     values: NDArray[Any]
     clipped: int = 0
     problems: Problems = _NO_PROBLEMS
+    # Numbers as they came, with NaN for what was missing.
+    raw: NDArray[np.float64] | None = None
 
 
 def code(values: ArrayLike | pa.Array, declared: Column | Label) -> Coded:
@@ -84,6 +87,21 @@ def holds_numbers(declared: Column | Label) -> bool:
     True
     """
     return isinstance(declared, NumericColumn | BinnedColumn | RealLabel | CountLabel)
+
+
+def symmetric_numbers(declared: Mapping[str, Column | Label]) -> Spreads:
+    """Where to gather the numbers of those columns that could have been standardised.
+
+    >>> symmetric_numbers({"z": NumericColumn("z", low=-4, high=4)}).standardised()
+    ()
+    """
+    return Spreads(
+        {
+            name: (one.low, one.high)
+            for name, one in declared.items()
+            if isinstance(one, NumericColumn | RealLabel)
+        }
+    )
 
 
 def spell_ids(
@@ -127,7 +145,7 @@ row: merge or remove the others.
 
 def _bounded(read: _Read, low: float, high: float, *, fill: float | None = None) -> Coded:
     numbers, problems = read
-    clipped = 0
+    raw, clipped = numbers, 0
     # One look at the extremes settles the usual case: a NaN makes both comparisons false.
     if numbers.size and not (low <= numbers.min() and numbers.max() <= high):
         missing, infinite = np.isnan(numbers), np.isinf(numbers)
@@ -136,7 +154,7 @@ def _bounded(read: _Read, low: float, high: float, *, fill: float | None = None)
         numbers = np.clip(numbers, low, high)
         if fill is not None:
             numbers[missing] = fill
-    return Coded(numbers, clipped, problems)
+    return Coded(numbers, clipped, problems, raw)
 
 
 def _whole(coded: Coded) -> Coded:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import nearest_file
 from colonnade.data.files import File, described_fields
+from colonnade.data.queries import Catalogue, aggregates, check_rows_apart, parsed, texts_by_name
 from colonnade.data.relation import (
     Engine,
     Field,
@@ -47,11 +48,13 @@ class DuckDBRelation:
         self._party = party
         self._file = _database_file(source.path, self.name, party)
         self._engine = Engine(source.path)
+        tree = parsed(source, party=party, own_grammar=True)
         self._query = f"({source.sql}\n)"
         self.fields = self._described()
         self._order = ""
         if key is not None:
             check_key(self.fields, key, party=party, name=self.name)
+            check_rows_apart(source, tree, self._catalogue(), party=party)
             self._order = f" ORDER BY CAST({self.fields[key].identifier} AS VARCHAR)"
 
     def batches(
@@ -89,10 +92,23 @@ class DuckDBRelation:
                 if "lock" in str(found)
                 else "it is not a DuckDB database, or it is damaged."
             )
+        except duckdb.PermissionException:
+            wrong = (
+                "the query reaches for another file or a server. It reads the database that the party's file names and "
+                "nothing else: bring what it needs into that database."
+            )
         except duckdb.Error as found:
             # Planning a query reads no rows, so what it says is about the query.
             wrong = f"the query cannot be run: {first_line(found)}."
         raise self._wrong(wrong)
+
+    def _catalogue(self) -> Catalogue:
+        with self._engine.session() as session:
+            views = session.execute("SELECT view_name, sql FROM duckdb_views() WHERE NOT internal").fetchall()
+            macros = session.execute(
+                "SELECT function_name, macro_definition FROM duckdb_functions() WHERE NOT internal"
+            ).fetchall()
+        return Catalogue(aggregates(), texts_by_name([*views, *macros]))
 
     def _wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
         return refusal(self._party, self.name, message, kind=kind)
@@ -118,12 +134,14 @@ class SQLiteRelation:
             isolation_level=None,
         )
         weakref.finalize(self, self._database.close)
+        tree = parsed(source, party=party)
         self._query = f"({source.sql}\n)"
         self._version: Any = None
         self.fields = self._described()
         self._order = ""
         if key is not None:
             check_key(self.fields, key, party=party, name=self.name)
+            check_rows_apart(source, tree, self._catalogue(), party=party)
             self._order = f" ORDER BY CAST({identifier(key)} AS TEXT) COLLATE BINARY"
             self._refuse_real_ids(key)
 
@@ -179,6 +197,13 @@ class SQLiteRelation:
         except DataError as found:
             wrong = str(found)
         raise self._wrong(wrong)
+
+    def _catalogue(self) -> Catalogue:
+        views = self._database.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'view'").fetchall()
+        known = self._database.execute("SELECT name FROM pragma_function_list WHERE type <> 's'").fetchall()
+        return Catalogue(
+            aggregates() | {str(name).lower() for (name,) in known}, texts_by_name(views), largest_of_row=True
+        )
 
     def _refuse_real_ids(self, key: str) -> None:
         if real := self._count(f"typeof({identifier(key)}) = 'real'"):

@@ -165,7 +165,8 @@ class _MappedRows:
                 for place, column in enumerate(self._own.columns)
             }
             yield Block(columns, block.label, block.rows)
-        log.finish({**self._table.clipping.counts, self._own.name: shortened}, rows=seen)
+        own = self._table.clipping
+        log.finish({**own.counts, self._own.name: shortened}, rows=seen, standardised=own.standardised)
 
 
 def _names(table: Table) -> set[str]:

@@ -1,7 +1,8 @@
 """A query on a PostgreSQL server as a stream of rows, through psycopg (the extra `postgres`).
 
-One read-only transaction serves all readings, so that each sees the same state of the database; it ends with
-the table, and until then nobody can drop or alter what the query reads. A
+The session is for reading only, from its first moment to its last. One transaction serves all readings, so that each
+sees the same state of the database; it ends with the table, and until then nobody can drop or alter what the query
+reads. Every text goes as one statement, by the extended protocol, which knows no second one. A
 cursor on the server hands rows out in batches, so that memory is one batch. Numbers and truth values come as
 what they are; everything else, exact decimals and dates among it, as the server's own text.
 """
@@ -9,6 +10,7 @@ what they are; everything else, exact decimals and dates among it, as the server
 from __future__ import annotations
 
 import itertools
+import os
 import weakref
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from colonnade.data.databases import QUERY_FAILED, check_key, fields_of
+from colonnade.data.queries import Catalogue, aggregates, check_rows_apart, parsed, texts_by_name
 from colonnade.data.relation import Field, first_line, identifier, refusal
 from colonnade.data.sources import PostgreSQLSource
 from colonnade.errors import DataError, DataUnreadable
@@ -51,6 +54,7 @@ class PostgreSQLRelation:
     def __init__(self, source: PostgreSQLSource, *, party: str, key: str | None) -> None:
         self.name = str(source)
         self._party = party
+        tree = parsed(source, party=party)
         self._query = f"({source.sql}\n) AS source"
         self._connection = self._connect(source)
         # The server keeps the transaction open until somebody ends it.
@@ -63,6 +67,7 @@ class PostgreSQLRelation:
             self.fields = self._described()
             if key is not None:
                 check_key(self.fields, key, party=party, name=self.name)
+                check_rows_apart(source, tree, self._catalogue(), party=party)
         except DataError:
             self._connection.close()
             raise
@@ -98,7 +103,7 @@ class PostgreSQLRelation:
         import psycopg
 
         try:
-            ((rows,),) = self._connection.execute(f"SELECT count(*) FROM {self._query}").fetchall()
+            ((rows,),) = self._one(f"SELECT count(*) FROM {self._query}").fetchall()
             return int(rows)
         except psycopg.Error as found:
             wrong = self._failed(found)
@@ -117,12 +122,22 @@ class PostgreSQLRelation:
         if "connect_timeout" not in source.address:
             options["connect_timeout"] = _SECONDS_TO_CONNECT
         try:
+            options["options"] = _read_only(source.address)
             connection = psycopg.connect(source.address, **options)
             connection.read_only = True
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.execute("SET LOCAL datestyle TO ISO")
             connection.execute("SET LOCAL timezone TO 'UTC'")
-            return connection
+            ((reads_only,),) = connection.execute(
+                "SELECT current_setting('default_transaction_read_only') = 'on'"
+                " AND current_setting('transaction_read_only') = 'on'"
+            ).fetchall()
+            if reads_only:
+                return connection
+            connection.close()
+            wrong = (
+                "the server does not keep this session to reading. Connect to it without anything between."
+            )
         except psycopg.Error as found:
             # It names host, port and user, and never the password.
             wrong = f"the database cannot be reached: {first_line(found)}. Is it running, and are you let in?"
@@ -132,7 +147,7 @@ class PostgreSQLRelation:
         import psycopg
 
         try:
-            cursor = self._connection.execute(f"SELECT * FROM {self._query} LIMIT 0")
+            cursor = self._one(f"SELECT * FROM {self._query} LIMIT 0")
             described = [
                 (column.name, psycopg.adapters.types.get(column.type_code))
                 for column in cursor.description or ()
@@ -147,9 +162,34 @@ class PostgreSQLRelation:
             wrong = str(found)
         raise self._wrong(wrong)
 
+    def _one(self, statement: str) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Run one statement. Unprepared it would go by the simple protocol, which runs several."""
+        return self._connection.execute(statement, prepare=True)
+
+    def _catalogue(self) -> Catalogue:
+        views = self._one(
+            "SELECT viewname, definition FROM pg_catalog.pg_views"
+            " UNION ALL SELECT matviewname, definition FROM pg_catalog.pg_matviews"
+        ).fetchall()
+        functions = self._one(
+            "SELECT proname, prokind IN ('a', 'w') FROM pg_catalog.pg_proc WHERE prokind IN ('a', 'w')"
+            " OR pronamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)"
+        ).fetchall()
+        takes_many = {str(name).lower() for name, aggregate in functions if aggregate}
+        written = {str(name).lower() for name, aggregate in functions if not aggregate}
+        return Catalogue(aggregates() | takes_many, texts_by_name(views), written)
+
     def _failed(self, found: psycopg.Error) -> DataError:
         lost = self._connection.closed or found.sqlstate is None or found.sqlstate[:2] in ("08", "57")
         return self._wrong("the connection to the database was lost. Start again." if lost else QUERY_FAILED)
 
     def _wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
         return refusal(self._party, self.name, message, kind=kind)
+
+
+def _read_only(address: str) -> str:
+    """The options of a session that can only read, beside those that its address or the environment has."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    given = conninfo_to_dict(address).get("options") or os.environ.get("PGOPTIONS", "")
+    return f"{given} -c default_transaction_read_only=on".strip()

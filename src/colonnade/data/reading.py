@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
-from colonnade.data.coding import Coded, code, holds_numbers, refuse_ids, spell_ids
+from colonnade.data.coding import Coded, code, holds_numbers, refuse_ids, spell_ids, symmetric_numbers
 from colonnade.data.columns import Column, DateColumn, nearest
 from colonnade.data.databases import DuckDBRelation, SQLiteRelation
 from colonnade.data.files import open_file
@@ -22,7 +23,7 @@ from colonnade.data.relation import Relation, refusal
 from colonnade.data.schema import Schema
 from colonnade.data.sources import DuckDBSource, FileSource, PostgreSQLSource, Source, SQLiteSource
 from colonnade.data.targets import Label
-from colonnade.errors import BadValues, ColumnMissing, DataError, DataUnreadable
+from colonnade.errors import BadValues, ColumnMissing, DataError, DataUnreadable, QueryRefused
 
 _IDS = 1 << 16
 
@@ -64,6 +65,8 @@ class SourceRows:
     def __init__(self, party: str, source: Source, schema: Schema) -> None:
         self._party, self._schema = party, schema
         self._ids_are_good = False
+        self.is_query = not isinstance(source, FileSource)
+        self._readings: dict[str, bytes] = {}
         self._declared: dict[str, Column | Label] = {column.name: column for column in schema.columns}
         if schema.label is not None:
             self._declared[schema.label.column] = schema.label
@@ -71,7 +74,7 @@ class SourceRows:
         names = (schema.id, *self._declared)
         self._rows = open_source(source, party=party, key=schema.id, wanted=names)
         self.name = self._rows.name
-        what = "file" if isinstance(source, FileSource) else "query"
+        what = "query" if self.is_query else "file"
         for name in names:
             if name not in self._rows.fields:
                 raise self._wrong(
@@ -100,17 +103,36 @@ class SourceRows:
         """The rows in order, `size` at a time."""
         counts = dict.fromkeys(self._declared, 0)
         label, seen = self._schema.label, 0
+        digest, spreads = _Digest(), symmetric_numbers(self._declared)
         for batch in self._batches(list(self._declared), size):
             arrays: dict[str, NDArray[Any]] = {}
             for name, values in zip(self._declared, batch.columns, strict=True):
                 coded = self._code(name, values)
                 arrays[name], counts[name] = coded.values, counts[name] + coded.clipped
+                spreads.add(name, coded.raw)
+            if self.is_query:
+                digest.add(arrays)
             seen += batch.num_rows
             target = arrays.pop(label.column) if label else None
             yield Block(arrays, target, batch.num_rows)
         if not seen:
             raise self._wrong("there are no rows.")
-        log.finish(counts, rows=seen)
+        self._check_same("values", digest)
+        log.finish(counts, rows=seen, standardised=spreads.standardised())
+
+    def read_again(self) -> None:
+        """Read a query once more, ids beside values: what differs from the first reading would differ from the next.
+
+        Ids and values are read one after another, and a run reads them several times. A query that samples or draws
+        random numbers gives other rows each time, and nothing else would show it.
+        """
+        ids, values = _Digest(), _Digest()
+        for batch in self._batches([self._schema.id, *self._declared], _IDS):
+            ids.add({"ids": self._spelt(batch.column(0))})
+            coded = zip(self._declared, batch.columns[1:], strict=True)
+            values.add({name: self._code(name, column).values for name, column in coded})
+        self._check_same("rows", ids)
+        self._check_same("values", values)
 
     def _batches(self, names: list[str], size: int) -> Iterator[pa.RecordBatch]:
         return self._rows.batches(names, size=size, floats=self._numbers)
@@ -153,14 +175,32 @@ class SourceRows:
             )
 
     def _spelt_ids(self) -> Iterator[list[str]]:
-        name = self._schema.id
-        for batch in self._rows.batches([name], size=_IDS):
-            yield spell_ids(
-                batch.column(0),
-                party=self._party,
-                source=self.name,
-                column=name,
-                spelling=self._schema.id_spelling,
+        digest = _Digest()
+        for batch in self._rows.batches([self._schema.id], size=_IDS):
+            spelt = self._spelt(batch.column(0))
+            if self.is_query:
+                digest.add({"ids": spelt})
+            yield spelt
+        self._check_same("rows", digest)
+
+    def _spelt(self, ids: pa.Array) -> list[str]:
+        return spell_ids(
+            ids,
+            party=self._party,
+            source=self.name,
+            column=self._schema.id,
+            spelling=self._schema.id_spelling,
+        )
+
+    def _check_same(self, what: str, digest: _Digest) -> None:
+        """Every complete reading of a query gives what the first one gave. A file shows itself whether it changed."""
+        found = digest.of_all()
+        if self.is_query and self._readings.setdefault(what, found) != found:
+            raise self._wrong(
+                f"two readings of the query gave different {what}: it samples, draws random numbers, or takes the "
+                "first rows of an order that is not fixed. Keep what it gives in a table of its own and select from "
+                "that, so that every reading is of the same rows.",
+                QueryRefused,
             )
 
     def _check_ids(self) -> None:
@@ -182,3 +222,20 @@ class SourceRows:
 
     def _wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
         return refusal(self._party, self.name, message, kind=kind)
+
+
+class _Digest:
+    """A digest of columns that does not depend on how their rows are parted into batches."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, Any] = {}
+
+    def add(self, columns: Mapping[str, NDArray[Any] | list[str]]) -> None:
+        for name, values in columns.items():
+            content = (
+                values.tobytes() if isinstance(values, np.ndarray) else "\0".join((*values, "")).encode()
+            )
+            self._columns.setdefault(name, hashlib.blake2b(digest_size=16)).update(content)
+
+    def of_all(self) -> bytes:
+        return b"".join(column.digest() for column in self._columns.values())

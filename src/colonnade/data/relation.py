@@ -20,9 +20,19 @@ from colonnade.errors import DataError, DataUnreadable
 
 _NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 _DATE = re.compile(r"DATE|TIMESTAMP.*")
-_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+_Settings = dict[str, str | bool | int | float | list[str]]
+_SETTINGS: _Settings = {
     "preserve_insertion_order": True,
     "autoinstall_known_extensions": False,
+}
+# A party's own text runs there. It reads the file that the party names: no other file, no network, no variable of
+# this process, and nothing that it does can change that.
+_CONFINED: _Settings = {
+    **_SETTINGS,
+    "autoload_known_extensions": False,
+    "enable_external_access": False,
+    "python_enable_replacements": False,
+    "lock_configuration": True,
 }
 
 
@@ -93,6 +103,8 @@ class Relation(Protocol):
 class Engine:
     """A DuckDB of a source's own: nothing it keeps in memory outlives the source or is shared.
 
+    With a database it is confined to that file, for reading.
+
     >>> with Engine().session() as session:
     ...     session.execute("SELECT 1").fetchall()
     [(1,)]
@@ -105,15 +117,16 @@ class Engine:
     def session(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A connection that draws nothing into the terminal of whoever calls."""
         with closing(self._database.cursor()) as session:
-            # It can only be set per session.
-            session.execute("SET enable_progress_bar = false")
+            # It can only be set per session, and is off in a session whose settings are locked.
+            if self._path is None:
+                session.execute("SET enable_progress_bar = false")
             yield session
 
     @cached_property
     def _database(self) -> duckdb.DuckDBPyConnection:
         if self._path is None:
             return duckdb.connect(config=_SETTINGS)
-        return duckdb.connect(self._path, read_only=True, config=_SETTINGS)
+        return duckdb.connect(self._path, read_only=True, config=_CONFINED)
 
 
 def arrow_batches(relation: duckdb.DuckDBPyRelation, size: int) -> Iterator[pa.RecordBatch]:

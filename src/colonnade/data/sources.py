@@ -10,6 +10,10 @@
     sql = "select * from customers"
     database = "postgresql://reader@db.bank/core"
     password_env = "BANK_DB_PASSWORD"
+    combines_rows = ["aggregate"]
+
+`combines_rows` acknowledges what in a query takes several rows together (`colonnade.data.queries`): whoever writes it
+has made sure that each row still depends on one person alone.
 
 Passwords stand in no file: an address that holds one is refused. PostgreSQL also looks where it always does
 (PGPASSWORD, PGPASSFILE, a service file).
@@ -24,8 +28,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form, check, shown
-from colonnade.errors import InputError, JobError, WrongType
+from colonnade.data.queries import KINDS
+from colonnade.errors import InputError, JobError, UnknownChoice, WrongType
 
 _POSTGRESQL = ("postgresql", "postgres")
 
@@ -54,6 +60,7 @@ class DuckDBSource:
 
     sql: str
     path: Path
+    combines_rows: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"query on {self.path}"
@@ -69,6 +76,7 @@ class SQLiteSource:
 
     sql: str
     path: Path
+    combines_rows: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"query on {self.path}"
@@ -85,6 +93,7 @@ class PostgreSQLSource:
     sql: str
     address: str
     password_env: str | None = None
+    combines_rows: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         try:
@@ -124,6 +133,7 @@ class _SqlForm(Form):
     sql: str
     database: str
     password_env: str | None = None
+    combines_rows: list[str] | None = None
 
 
 def source_from_data(
@@ -141,7 +151,7 @@ def source_from_data(
     >>> source_from_data("bank.csv", Path("bank"))
     FileSource(path=PosixPath('bank/bank.csv'))
     >>> source_from_data({"sql": "select 1", "database": "sqlite:bank.db"}, Path(""))
-    SQLiteSource(sql='select 1', path=PosixPath('bank.db'))
+    SQLiteSource(sql='select 1', path=PosixPath('bank.db'), combines_rows=())
     """
     # An address instead of a path would be quoted as the name of a missing file, its password with it.
     if isinstance(value, str) and value and "://" not in value:
@@ -154,6 +164,13 @@ def source_from_data(
     sql = form.sql.strip().rstrip(";").strip()
     if not sql:
         raise error(f"{_place('sql', where, document)}: the query is empty.")
+    for number, kind in enumerate(form.combines_rows or ()):
+        if kind not in KINDS:
+            place = _place("combines_rows", where, document)
+            raise UnknownChoice(
+                f"{place}: number {number + 1} is {shown(kind)}, not one of {', '.join(KINDS)}."
+                + nearest(kind, KINDS)
+            )
     try:
         return _database(sql, form, folder)
     except JobError as wrong:
@@ -166,18 +183,19 @@ def _place(field: str, where: str, document: Document | None) -> str:
 
 def _database(sql: str, form: Any, folder: Path) -> Source:
     scheme, colon, rest = form.database.partition(":")
+    together = tuple(form.combines_rows or ())
     if colon and scheme in _POSTGRESQL:
-        return PostgreSQLSource(sql, form.database, form.password_env)
+        return PostgreSQLSource(sql, form.database, form.password_env, together)
     if form.password_env is not None:
         raise JobError("password_env is for PostgreSQL only. Take it out.")
     if colon and scheme in ("sqlite", "duckdb"):
         # Both sqlite:bank.db and the longer sqlite:///bank.db that other tools write.
         path = folder / rest.removeprefix("//").removeprefix("/" if rest.startswith("///") else "")
-        return SQLiteSource(sql, path) if scheme == "sqlite" else DuckDBSource(sql, path)
+        return (SQLiteSource if scheme == "sqlite" else DuckDBSource)(sql, path, together)
     if form.database.endswith((".duckdb", ".ddb")):
-        return DuckDBSource(sql, folder / form.database)
+        return DuckDBSource(sql, folder / form.database, together)
     if form.database.endswith((".sqlite", ".sqlite3", ".db3")):
-        return SQLiteSource(sql, folder / form.database)
+        return SQLiteSource(sql, folder / form.database, together)
     raise JobError(
         "this kind of database is not known. Write a path that ends in .duckdb or .sqlite, duckdb:PATH, sqlite:PATH, "
         "or postgresql://user@host:port/database."

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
-from colonnade.data.coding import code, refuse_ids, spell_ids
+from colonnade.data.coding import code, refuse_ids, spell_ids, symmetric_numbers
 from colonnade.data.columns import nearest
 from colonnade.data.reading import SourceRows
 from colonnade.data.schema import PublicSchema, Schema
@@ -128,6 +128,8 @@ class Table:
     def check(self, progress: Callable[[str, int, int], None] | None = None) -> Table:
         """Read everything once, so that whatever is wrong is found before anything is charged or sent.
 
+        A query is read twice: one that gives other rows each time is found by that.
+
         `progress` is told the step, the rows read and all rows.
         """
         for _ in self._rows.ids():
@@ -137,6 +139,8 @@ class Table:
             seen += block.rows
             if progress is not None:
                 progress(f"checking {self.party}", seen, self.rows)
+        if isinstance(self._rows, SourceRows) and self._rows.is_query:
+            self._rows.read_again()
         return self
 
     def take(self, positions: ArrayLike) -> Table:
@@ -197,6 +201,7 @@ def _array_rows(
     counts = {}
     declared = {column.name: column for column in schema.columns}
     wanted = {**declared, **({schema.label.column: schema.label} if schema.label else {})}
+    spreads = symmetric_numbers(wanted)
     for column, declaration in wanted.items():
         if column not in arrays:
             raise ColumnMissing(
@@ -206,6 +211,7 @@ def _array_rows(
         result = code(arrays[column], declaration)
         result.problems.refuse(party=party, source=name, column=column)
         coded[column], counts[column] = _frozen(result.values), result.clipped
+        spreads.add(column, result.raw)
     lengths = {len(values) for values in coded.values()}
     if len(lengths) > 1:
         raise DataError(f"party {party!r}, {name}: the columns have different lengths.")
@@ -222,7 +228,7 @@ def _array_rows(
         raise DataError(f"party {party!r}, {name}: {len(spelt)} ids for {rows} rows.")
     refuse_ids(spelt.count(""), rows - len(set(spelt)), party=party, source=name, column=schema.id)
     log = ClippingLog()
-    log.finish(counts, rows=rows)
+    log.finish(counts, rows=rows, standardised=spreads.standardised())
     label = coded[schema.label.column] if schema.label else None
     return ArrayRows(name, Block({name: coded[name] for name in declared}, label, rows), spelt), log
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,8 @@ from typing import Any, Generic, TypeVar
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Mode
 from colonnade.data.table import Table
-from colonnade.errors import PlanError
+from colonnade.errors import DataError, PlanError
+from colonnade.learn.people import remember, remembered
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.readiness import check_budgets, check_plan
 from colonnade.learn.release import MomentRelease
@@ -152,20 +154,44 @@ class Federation:
         request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma, self.alignment)
         return released(self.run(moments_session, request, record=record).result())
 
-    def run(self, session: Program, request: Request[PlanT], *, record: bool = False) -> Run[PlanT]:
+    def run(
+        self, session: Program, request: Request[PlanT], *, record: bool = False, trains: bool = True
+    ) -> Run[PlanT]:
         """Run a protocol once between all parties: `session(party, table, request)`.
 
         What can be found wrong without a run is found before it, and what is wrong with rows when the parties meet,
         so that nothing is charged in vain. Where a run stopped that did not reach its end is in `stopped`. With
-        `record` every member keeps what it saw.
+        `record` every member keeps what it saw. Beside each ledger that is a file the people of a run that `trains` are
+        remembered.
         """
         plan = check_plan(request, self.group, self.tables)
         if plan is not None:
             check_budgets(plan, self.ledgers, self.datasets)
+        for party in self.tables if trains else ():
+            # A list that cannot be read could not be added to when the run is paid for.
+            remembered(self.ledgers[party].path, self.datasets[party])
         outcome = self._run(session, request, record=record)
         run = Run(outcome.results[self.group.server].plan, outcome)
         self.runs.append(run)
+        if trains:
+            self._remember(run)
         return run
+
+    def _remember(self, run: Run[Any]) -> None:
+        for party in self.tables:
+            ledger = self.ledgers[party].path
+            if ledger is None:
+                continue
+            try:
+                remember(ledger, self.datasets[party], run.aligned[party].table, run=run.name)
+            except (OSError, DataError) as error:
+                # The release is paid for and must not be lost. Its own folder has a list too.
+                why = error.strerror if isinstance(error, OSError) else error
+                warnings.warn(
+                    f"{party}: the people of this run could not be remembered beside {ledger} ({why}), and exact "
+                    "scores of them by other models are not refused there.",
+                    stacklevel=3,
+                )
 
     def features(self, task: Task) -> int:
         """How many features the declared columns of all parties make for a task; no row is read."""

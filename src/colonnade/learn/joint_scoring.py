@@ -6,7 +6,7 @@ For linear models with released or public weights, and, through `NeuralClassifie
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
+from colonnade.learn.people import Lists, People, remembered
 from colonnade.learn.privacy import Privacy
 from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresRequest, Terms, scores_session
+from colonnade.randomness import SystemRandomness
 from colonnade.runtime.party import Party
 
 if TYPE_CHECKING:
@@ -43,15 +45,24 @@ def score_jointly(
     request: ScoresRequest,
     terms: Mapping[str, Terms],
     *,
-    trained_on: Mapping[str, Container[str]] | None = None,
+    trained_on: Mapping[str, People] | None = None,
 ) -> JointScores:
-    """Sum the parties' terms for the people of a federation; a party without terms adds nothing."""
+    """Sum the parties' terms for the people of a federation; a party without terms adds nothing.
+
+    Exact scores are refused for people in `trained_on`, whom the model knows, for those whom a party's data set
+    remembers from any training, and altogether where ids are not read as they were then.
+    """
+    known = {party: _lists(federation, party, (trained_on or {}).get(party)) for party in federation.tables}
+    if request.epsilon is None and not federation.public:
+        for party, lists in known.items():
+            for people in lists:
+                people.check_rules(party, federation.tables[party].schema)
 
     async def session(party: Party, table: Table | None, asked: ScoresRequest) -> Scored:
-        known = (trained_on or {}).get(party.name, frozenset())
-        return await scores_session(party, table, asked, terms.get(party.name), known)
+        lists = Lists(known.get(party.name, ()))
+        return await scores_session(party, table, asked, terms.get(party.name), lists)
 
-    run = federation.run(session, request)
+    run = federation.run(session, request, trains=False)
     found: Any = run.result(request.receiver)
     return JointScores(
         sums=found.sums,
@@ -62,9 +73,22 @@ def score_jointly(
     )
 
 
-def trained_people(run: Any) -> dict[str, frozenset[str]]:
-    """The ids that each party trained on, as it knows them itself."""
-    return {party: frozenset(map(str, aligned.table.ids())) for party, aligned in run.aligned.items()}
+def trained_people(run: Any) -> dict[str, People]:
+    """The people that each party trained on, as it knows them itself."""
+    return {
+        party: People.of_table(aligned.table, SystemRandomness(), run=run.name)
+        for party, aligned in run.aligned.items()
+    }
+
+
+def is_remembered(run: str, federation: Federation) -> bool:
+    """Whether the data set of some party remembers whom this run trained on: all of a run train on the same people."""
+    return any(run in people.runs for party in federation.tables for people in _lists(federation, party))
+
+
+def _lists(federation: Federation, party: str, own: People | None = None) -> tuple[People, ...]:
+    kept = remembered(federation.ledgers[party].path, federation.datasets[party])
+    return kept if own is None else (own, *kept)
 
 
 def linear_terms(frame: Frame, coefficients: Array) -> dict[str, Terms]:

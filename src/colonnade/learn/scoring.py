@@ -18,7 +18,7 @@ from colonnade.errors import DataError, ModelError, PlanError
 from colonnade.learn.discriminant import probabilities
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
-from colonnade.learn.joint_scoring import linear_bound, linear_terms, score_jointly
+from colonnade.learn.joint_scoring import is_remembered, linear_bound, linear_terms, score_jointly
 from colonnade.learn.logistic import class_codes
 from colonnade.learn.model_document import MODEL, PARTIES, PEOPLE, read_document
 from colonnade.learn.model_file import ModelFile
@@ -37,7 +37,7 @@ IN_ONE_PLACE = "All columns and all parts of the network lie here: scoring discl
 class Scores:
     """What came out for each person: names of the numbers, the numbers, and where it says one the predicted class.
 
-    `statement` says what was disclosed to whom.
+    `statement` says what was disclosed to whom; `exact` is of how many people without noise.
     """
 
     ids: tuple[str, ...]
@@ -46,6 +46,7 @@ class Scores:
     predicted: tuple[str, ...] | None
     statement: str
     privacy: str
+    exact: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +118,12 @@ def score_job(
             "values, and scores by them would disclose people they were trained on: no guarantee covers that. Nothing "
             "was run. Train with a method that releases its model, such as 'moments', or declare public what is public."
         )
-    if epsilon is None and not federation.public and not stored.people:
+    unknown = not stored.people and not is_remembered(model.run, federation)
+    if epsilon is None and not federation.public and unknown:
         raise PlanError(
             "which people the model was trained on is not known here, and exact scores of them would show more than "
-            "was promised. Nothing was run. Give the folder of the run, which has a list at each party, or --epsilon "
-            "for noisy scores that are charged."
+            "was promised. Nothing was run. Give the folder of the run or the ledgers that paid for it, which have a "
+            "list at each party, or --epsilon for noisy scores that are charged."
         )
     missing = [party for party, _ in model.frame.encoders if party not in federation.tables]
     if missing:
@@ -140,7 +142,15 @@ def score_job(
         federation, request, linear_terms(model.frame, model.weights), trained_on=stored.people
     )
     values, predicted = _read(model, model.read(found.sums + _offset(model)))
-    return Scores(found.ids, names_of(model), values, predicted, found.statement, str(found.privacy))
+    return Scores(
+        found.ids,
+        names_of(model),
+        values,
+        predicted,
+        found.statement,
+        str(found.privacy),
+        found.run.plan.exact,
+    )
 
 
 def _score_by_network(
@@ -149,9 +159,18 @@ def _score_by_network(
     """Each party embeds its own people with its own part; the label holder reads the sums with the fusion model."""
     parts = {name: part.network() for name, part in stored.parts.items() if isinstance(part, NetworkFile)}
     network = first.network() if not parts else type(first.network()).joined(parts)
-    found = network.score_people(federation, trained_on=stored.people or None, epsilon=epsilon, delta=delta)
+    known = stored.people if stored.people or is_remembered(first.run, federation) else None
+    found = network.score_people(federation, trained_on=known, epsilon=epsilon, delta=delta)
     values, predicted = _read(first, found.sums)
-    return Scores(found.ids, names_of(first), values, predicted, found.statement, str(found.privacy))
+    return Scores(
+        found.ids,
+        names_of(first),
+        values,
+        predicted,
+        found.statement,
+        str(found.privacy),
+        found.run.plan.exact,
+    )
 
 
 def names_of(model: Saved) -> tuple[str, ...]:

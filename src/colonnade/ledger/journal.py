@@ -36,6 +36,11 @@ class Journal(Protocol):
         """How messages name this journal."""
         ...
 
+    @property
+    def path(self) -> Path | None:
+        """The file it is in, if it is in one."""
+        ...
+
     def reading(self) -> AbstractContextManager[Page]:
         """One consistent view of the table."""
         ...
@@ -68,6 +73,10 @@ class FileJournal:
     @property
     def where(self) -> str:
         return str(self._path)
+
+    @property
+    def path(self) -> Path:
+        return self._path
 
     @classmethod
     def create(cls, path: Path, first: Entry, *, patience: float) -> FileJournal:
@@ -200,6 +209,7 @@ class MemoryJournal:
 
     def __init__(self, first: Entry, *, name: str) -> None:
         self.where = f"the in-memory ledger of {name}"
+        self.path = None
         self._lock = threading.Lock()
         # Threads take turns under the lock, so the connection may pass between them.
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)

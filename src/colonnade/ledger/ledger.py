@@ -118,6 +118,15 @@ class Ledger:
         """Whose ledger this is."""
         return self._book.party
 
+    @property
+    def path(self) -> Path | None:
+        """The file it is in; None for one that ends with the process.
+
+        >>> Ledger.in_memory("bank").path is None
+        True
+        """
+        return self._journal.path
+
     def set_budget(self, dataset: str, unit: str, observer: str, epsilon: float, delta: float) -> None:
         """From here on, the account may lose at most ε at this δ.
 

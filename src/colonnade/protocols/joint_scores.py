@@ -108,13 +108,20 @@ class ScoresPlan(Plan):
             return f"{seen} They carry noise; what they disclose is stated and charged."
         return (
             f"{seen} They are exact: a score less {self.receiver}'s own part is the other parties' part of it, so that "
-            f"{self.width} number(s) about each scored person are disclosed to {self.receiver}."
+            f"{self.width} number(s) about each of {self.exact} people are disclosed to {self.receiver}, and no ε "
+            "covers them. People trained on are told by their ids: somebody who has another id than in training is not "
+            "recognised."
         )
+
+    @property
+    def exact(self) -> int:
+        """Of how many people the scores are exact."""
+        return self.rows if self.noise is None else 0
 
     @property
     def what(self) -> str:
         """What leaves."""
-        return f"{'noisy' if self.noise is not None else 'exact'} joint scores of {self.rows} people"
+        return f"{'exact' if self.exact else 'noisy'} joint scores of {self.rows} people"
 
     def receiver_for(self, party: str) -> str:
         """Who asked."""
@@ -122,9 +129,9 @@ class ScoresPlan(Plan):
 
     def release(self, party: str, *, run: str, reproducible: bool) -> Release:
         """What an owner records: lines where the scores are noisy, the fact of disclosure where they are exact."""
-        discloses = self.noise is None and party in self.group.owners and party != self.receiver
         release = super().release(party, run=run, reproducible=reproducible)
-        return replace(release, exact=self.rows if discloses else 0)
+        discloses = party in self.group.owners and party != self.receiver
+        return replace(release, exact=self.exact if discloses else 0)
 
     def own_data(self) -> dict[str, Any]:
         """What is summed, for whom, on which grid."""

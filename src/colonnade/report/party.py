@@ -28,6 +28,7 @@ def party_facts(run: Run[Any], federation: Federation, party: str, *, name: str)
         "rows": run.plan.rows,
         "clipped": dict(table.clipping.counts),
         "clipped_rows": table.clipping.rows,
+        "warning": table.clipping.warning,
         "steps": [
             {"step": step, "seconds": traffic.seconds.get(step, 0.0), "bytes": sent.get(step, 0)}
             for step in steps

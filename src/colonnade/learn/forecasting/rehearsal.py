@@ -70,9 +70,11 @@ class Stage(Federation):
         )
         self.settled = plan
 
-    def run(self, session: Program, request: Request[Any], *, record: bool = False) -> Run[Any]:
+    def run(
+        self, session: Program, request: Request[Any], *, record: bool = False, trains: bool = True
+    ) -> Run[Any]:
         """Run the session by the settled plan."""
-        return super().run(session, Settled(request, self.settled), record=record)
+        return super().run(session, Settled(request, self.settled), record=record, trains=trains)
 
     def _run(self, program: Program, *agreed: Any, record: bool = False) -> Outcome:
         async def from_here(party: Party, *arguments: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from colonnade.learn.networks.design import OWN, Design
 from colonnade.learn.networks.fusion import FusionModel
 from colonnade.learn.networks.modules import from_seed, local_network
 from colonnade.learn.networks.parts import LocalNetwork, Weights
+from colonnade.learn.people import People
 from colonnade.protocols.joint_scores import ScoresRequest, Terms
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Network:
         self,
         people: Federation,
         *,
-        trained_on: Mapping[str, Container[str]] | None,
+        trained_on: Mapping[str, People] | None,
         epsilon: float | None = None,
         delta: float | None = None,
     ) -> JointScores:

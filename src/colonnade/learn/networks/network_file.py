@@ -170,7 +170,8 @@ def save_parts(model: NeuralClassifier | NeuralRegressor, folder: Path) -> None:
         network_file(model, party=party).save(own / f"{party}.{MODEL}")
     if model.run_ is not None:
         for party, aligned in model.run_.aligned.items():
-            People.of(aligned.table.ids(), SystemRandomness()).save(own / f"{party}.{PEOPLE}")
+            people = People.of_table(aligned.table, SystemRandomness(), run=model.run_.name)
+            people.save(own / f"{party}.{PEOPLE}")
 
 
 def weights_path(path: Path) -> Path:

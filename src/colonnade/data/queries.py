@@ -1,0 +1,241 @@
+"""A party's query as its text says it: one SELECT, and what in it takes several rows together.
+
+ε is computed for tables in which one person's row depends on that person alone. A window function, an aggregate, a
+limit or a sample can break that without a trace in the rows, so a query that has one is refused unless the party's
+file acknowledges it by name. Texts of views and macros are read too, through whatever a query names.
+
+The text is parsed by DuckDB, whose grammar is PostgreSQL's with much of SQLite's. What it cannot parse is acknowledged
+as such, or refused; it never runs as anything but a SELECT, because it stands inside one and is sent alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Protocol
+
+import duckdb
+
+from colonnade.data.relation import Engine, first_line, owned, refusal
+from colonnade.errors import QueryRefused
+
+Tree = dict[str, Any]
+KINDS = ("window", "aggregate", "limit", "sample", "unparsed")
+_SELECTS = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
+# They run a text that is made while the query runs.
+_RUN_TEXTS = {"query", "query_table", "json_execute_serialized_sql", "query_to_xml", "dblink"}
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """What a database defines that a query may name, all names in lower case.
+
+    `texts` are the definitions of views and macros; `opaque` are functions that nobody can look into from here.
+
+    >>> Catalogue(aggregates=frozenset({"avg"})).texts
+    {}
+    """
+
+    aggregates: Collection[str] = ()
+    texts: Mapping[str, Collection[str]] = field(default_factory=dict)
+    opaque: Collection[str] = ()
+    # SQLite's max(a, b) is no aggregate, though its max(a) is.
+    largest_of_row: bool = False
+
+
+class Query(Protocol):
+    """A source that is a query; as text it is how messages call it."""
+
+    @property
+    def sql(self) -> str:
+        """The query."""
+        ...
+
+    @property
+    def combines_rows(self) -> tuple[str, ...]:
+        """What its party acknowledges that takes rows together."""
+        ...
+
+
+class NotParsed(Exception):
+    """The text is no SQL that is known here, which need not mean that a database does not know it."""
+
+
+def statement(sql: str) -> Tree:
+    """The tree of a query; anything but one SELECT is refused.
+
+    >>> statement("select age from customers")["node"]["type"]
+    'SELECT_NODE'
+    >>> statement("select 1; copy customers to 'elsewhere.csv'")
+    Traceback (most recent call last):
+    colonnade.errors.QueryRefused: the query is 2 statements. Write one SELECT.
+    """
+    with Engine().session() as session:
+        try:
+            found = session.extract_statements(sql)
+            if len(found) > 1:
+                raise QueryRefused(f"the query is {len(found)} statements. Write one SELECT.")
+            ((text,),) = session.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
+            parsed = json.loads(text)
+        except duckdb.Error as wrong:
+            raise NotParsed(first_line(wrong)) from None
+        except RecursionError:
+            raise NotParsed("it is nested too deeply") from None
+    if parsed["error"] or any(kind not in _SELECTS for kind in _kinds_of_nodes(parsed)):
+        raise QueryRefused("the query is not a SELECT. A source is read and never written: write one SELECT.")
+    tree: Tree = parsed["statements"][0]
+    return tree
+
+
+def parsed(source: Query, *, party: str, own_grammar: bool = False) -> Tree | None:
+    """The tree of a source's query; None where the text may be one that only its own database knows.
+
+    With `own_grammar` the database is DuckDB, and there is no such text.
+    """
+    try:
+        return statement(source.sql)
+    except NotParsed as found:
+        if not own_grammar:
+            return None
+        wrong = refusal(party, str(source), f"the query cannot be run: {found}.")
+    except QueryRefused as found:
+        wrong = refusal(party, str(source), str(found), kind=QueryRefused)
+    raise wrong
+
+
+def check_rows_apart(source: Query, tree: Tree | None, catalogue: Catalogue, *, party: str) -> None:
+    """Refuse a query that takes rows together in a way that its party has not acknowledged.
+
+    `tree` is None where the query could not be parsed.
+    """
+    found = taken_together(tree, catalogue)
+    missing = [kind for kind in KINDS if kind in found and kind not in source.combines_rows]
+    if not missing:
+        return
+    named = ", ".join(f"{found[kind]} ({kind})" for kind in missing)
+    write = json.dumps([kind for kind in KINDS if kind in found])
+    raise QueryRefused(
+        f"{owned(party, str(source))}: the query takes rows together: {named}. A row may then depend on other people's "
+        "rows, and ε is computed for rows that do not. Take it out, or, if you have made sure that a row depends on "
+        f"one person alone, write combines_rows = {write} beside sql."
+    )
+
+
+def taken_together(tree: Tree | None, catalogue: Catalogue) -> dict[str, str]:
+    """By kind, the first thing in a query, or in what it names, that takes rows together.
+
+    >>> taken_together(statement("select customer, avg(age) over () from c"), Catalogue(aggregates={"avg"}))
+    {'window': 'avg() OVER'}
+    """
+    found: dict[str, str] = {}
+    if tree is None:
+        found["unparsed"] = "a text that cannot be parsed here"
+    waiting, seen = [("", tree)], set()
+    while waiting:
+        where, part = waiting.pop(0)
+        for node in _nodes(part):
+            for kind, what in _of_node(node, catalogue):
+                found.setdefault(kind, f"{what}{where}")
+            for name in _names(node):
+                if name not in catalogue.texts or name in seen:
+                    continue
+                seen.add(name)
+                for inside in map(_definition, catalogue.texts[name]):
+                    if inside is None:
+                        found.setdefault(
+                            "unparsed", f"the definition of {name!r}, which cannot be parsed here"
+                        )
+                    waiting.append((f" in {name!r}", inside))
+    return found
+
+
+@cache
+def aggregates() -> frozenset[str]:
+    """The names of all aggregate functions that DuckDB has, and so those into which its parser turns others.
+
+    >>> {"avg", "count_star", "quantile_cont"} <= aggregates()
+    True
+    """
+    with Engine().session() as session:
+        rows = session.execute(
+            "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'"
+        ).fetchall()
+    return frozenset(str(name).lower() for (name,) in rows)
+
+
+def texts_by_name(rows: Iterable[Sequence[Any]]) -> dict[str, list[str]]:
+    """Definitions under their names in lower case: a query that names one may mean any of that name.
+
+    >>> texts_by_name([("Adults", "select 1"), ("adults", "select 2")])
+    {'adults': ['select 1', 'select 2']}
+    """
+    found: dict[str, list[str]] = {}
+    for name, text in rows:
+        if text is not None:
+            found.setdefault(str(name).lower(), []).append(str(text))
+    return found
+
+
+def _of_node(node: Tree, catalogue: Catalogue) -> Iterator[tuple[str, str]]:
+    kind, name = node.get("type"), str(node.get("function_name", "")).lower()
+    if node.get("class") == "WINDOW":
+        yield "window", f"{name}() OVER"
+    elif node.get("class") == "FUNCTION":
+        arguments = node.get("arguments") or node.get("children") or ()
+        of_row = catalogue.largest_of_row and name in ("min", "max") and len(arguments) > 1
+        marked = node.get("distinct") or node.get("filter") or (node.get("order_bys") or {}).get("orders")
+        if marked or (name in catalogue.aggregates and not of_row):
+            yield "aggregate", "count(*)" if name == "count_star" else f"{name}()"
+        if name in catalogue.opaque or name in _RUN_TEXTS:
+            yield "unparsed", f"{name}(), whose text is not known here"
+    if node.get("group_sets") or node.get("group_expressions"):
+        yield "aggregate", "GROUP BY"
+    elif node.get("having") or node.get("aggregate_handling") == "FORCE_AGGREGATES":
+        yield "aggregate", "GROUP BY ALL or HAVING"
+    if kind == "SHOW_REF" or (kind == "PIVOT" and node.get("aggregates")):
+        yield "aggregate", "PIVOT" if kind == "PIVOT" else "SUMMARIZE or DESCRIBE"
+    if kind in ("LIMIT_MODIFIER", "LIMIT_PERCENT_MODIFIER"):
+        yield "limit", "LIMIT"
+    if kind == "DISTINCT_MODIFIER" and node.get("distinct_on_targets"):
+        yield "limit", "DISTINCT ON"
+    if node.get("sample"):
+        yield "sample", "a sample"
+
+
+def _names(node: Tree) -> Iterator[str]:
+    for key in ("table_name", "function_name"):
+        if isinstance(node.get(key), str):
+            yield node[key].lower()
+
+
+def _definition(text: str) -> Tree | None:
+    """The SELECT of a view, which begins after one of the words AS; or of a macro, which may be an expression."""
+    starts = [0, *(match.end() for match in re.finditer(r"\bas\b", text, re.IGNORECASE))]
+    for candidate in (*(text[start:] for start in starts), f"SELECT {text}"):
+        try:
+            return statement(candidate)
+        except (NotParsed, QueryRefused):
+            continue
+    return None
+
+
+def _nodes(part: Any) -> Iterator[Tree]:
+    """Every node of a tree, without recursion: a query may be nested deeper than Python is."""
+    waiting = [part]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield one
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+
+
+def _kinds_of_nodes(part: Any) -> Iterator[str]:
+    for node in _nodes(part):
+        kind = node.get("type")
+        if isinstance(kind, str) and kind.endswith("_NODE"):
+            yield kind

@@ -1,0 +1,136 @@
+"""Nobody who was trained on gets an exact score: not under other rules for ids, not by another model."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+from cli_project import Project, one_object, run, train
+
+from colonnade.learn.people import People
+from colonnade.ledger import Ledger
+
+DATA, REFUSED = 3, 5
+KEPT = Path(__file__).parents[1] / "learn" / "kept" / "people-format-1.npz"
+FILES = ("bank", "insurer")
+
+
+def named_by(project: Project, declared: str) -> None:
+    for party in FILES:
+        project.edit(f"{party}.schema.toml", 'id = "customer"', f"id = {declared}")
+
+
+def exact(project: Project) -> int:
+    return sum(release.exact for release in releases(project, "insurer"))
+
+
+def releases(project: Project, party: str) -> list:
+    from colonnade.ledger.release import Release
+
+    entries = Ledger.open(project.path(f"{party}.ledger")).entries()
+    return [Release.from_data(entry.body["release"]) for entry in entries if entry.kind == "charge"]
+
+
+def only(project: Project, kept: range) -> None:
+    """Leave these people in both tables."""
+    for party in FILES:
+        whole = project.path(f"{party}.whole")
+        if not whole.exists():
+            shutil.copy(project.path(f"{party}.csv"), whole)
+        header, *rows = whole.read_text().splitlines()
+        project.path(f"{party}.csv").write_text("\n".join([header, *(rows[n] for n in kept)]) + "\n")
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        '{column = "customer", case = "lower"}',
+        '{column = "customer", case = "fold", unicode = "NFKC"}',
+        '{column = "customer", trim = false}',
+    ],
+)
+def test_ids_respelt_by_other_rules_get_no_exact_scores(
+    project: Project, capsys: pytest.CaptureFixture[str], declared: str
+) -> None:
+    assert train(project, "--output", "run") == 0
+    named_by(project, declared)
+    capsys.readouterr()
+    assert run(["predict", "run", "job.toml"]) == REFUSED
+    said = capsys.readouterr().err
+    assert "people were trained on under ids of column 'customer' with trim = true, case = \"exact\"" in said
+    assert "nobody can tell who of them was trained on" in said and "--epsilon" in said
+    assert exact(project) == 0
+    # Noise covers whoever they are.
+    assert run(["predict", "run", "job.toml", "--epsilon", "1"]) == 0
+
+
+def test_another_id_column_gets_no_exact_scores(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(project, "--output", "run") == 0
+    for party in FILES:
+        header, *rows = project.path(f"{party}.csv").read_text().splitlines()
+        numbered = [f"number,{header}", *(f"{place + 7000},{row}" for place, row in enumerate(rows))]
+        project.path(f"{party}.csv").write_text("\n".join(numbered) + "\n")
+    named_by(project, '"number"')
+    capsys.readouterr()
+    assert run(["predict", "run", "job.toml"]) == REFUSED
+    assert "those to score are named by column 'number'" in capsys.readouterr().err
+    assert exact(project) == 0
+
+
+def test_people_of_one_training_get_no_exact_scores_by_the_model_of_another(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    only(project, range(200))
+    assert train(project, "--output", "first") == 0
+    only(project, range(200, 400))
+    assert train(project, "--output", "second") == 0
+    only(project, range(100, 200))
+    capsys.readouterr()
+    for model in ("first", "second", "second/model.json"):
+        assert run(["predict", model, "job.toml"]) == REFUSED
+        assert "100 of the 100 people to score were trained on" in capsys.readouterr().err
+    # Another data set has people of its own, but a model knows whom it was trained on wherever it goes.
+    for party in FILES:
+        project.edit(f"{party}.toml", 'dataset = "customers"', 'dataset = "visitors"')
+    assert run(["predict", "first", "job.toml"]) == REFUSED
+    capsys.readouterr()
+    assert run(["predict", "second", "job.toml", "--json"]) == 0
+    found = one_object(capsys.readouterr().out)
+    assert found["exact"] == 100 and "no ε covers them" in found["statement"]
+    assert exact(project) == 100
+    only(project, range(100))
+    assert run(["predict", "second", "job.toml"]) == 0
+    assert "EXACT scores of 100 people were disclosed" in capsys.readouterr().out
+
+
+def test_the_lists_are_their_partys_own_and_a_damaged_one_is_found_before_anything_is_charged(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--output", "run") == 0
+    lists = sorted(project.folder.glob("*.ledger.people.*.npz"))
+    assert [path.name.split(".")[0] for path in lists] == list(FILES)
+    for path in (*lists, *project.folder.glob("run/parties/*.people.npz")):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    lists[0].write_bytes(lists[0].read_bytes()[:100])
+    charged = project.charges("insurer")
+    capsys.readouterr()
+    assert train(project, "--output", "again") == DATA
+    assert f"{lists[0].name} does not hold the people" in capsys.readouterr().err
+    assert project.charges("insurer") == charged
+
+
+def test_a_run_of_an_earlier_version_scores_with_noise_and_says_why_not_without(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--output", "run") == 0
+    for path in project.folder.glob("*.ledger.people.*.npz"):
+        path.unlink()
+    for party in FILES:
+        shutil.copy(KEPT, f"run/parties/{party}.people.npz")
+    assert "C3" in People.load(KEPT) and People.load(KEPT).rules is None
+    capsys.readouterr()
+    assert run(["predict", "run", "job.toml"]) == REFUSED
+    assert "of an earlier version, which does not say by which id column and rules" in capsys.readouterr().err
+    assert run(["predict", "run", "job.toml", "--epsilon", "1"]) == 0

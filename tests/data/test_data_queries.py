@@ -1,0 +1,348 @@
+"""Queries read and never write, read nothing but what is named, and take no rows together unacknowledged."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from colonnade.data.encoding import Encoder
+from colonnade.data.quantizer import Quantizer
+from colonnade.data.queries import KINDS, Catalogue, aggregates, statement, taken_together
+from colonnade.data.schema import Schema
+from colonnade.data.sources import DuckDBSource, PostgreSQLSource, Source, SQLiteSource, source_from_data
+from colonnade.data.table import Table
+from colonnade.errors import DataError, QueryRefused, UnknownChoice
+
+SCHEMA = Schema.parse('id = "customer"\ncolumns.age = {kind = "numeric", low = 0, high = 99}')
+MAKE = "CREATE TABLE customers (customer INTEGER, age INTEGER)"
+FILL = "INSERT INTO customers VALUES " + ", ".join(f"({number}, {number % 90})" for number in range(300))
+PLAIN = "select customer, age from customers"
+PLACES = itertools.count()
+
+Maker = Callable[..., Source]
+
+
+class Databases:
+    """The same table in each kind of database; `define` is run in it by somebody who may write."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self.folder = folder
+        # Nobody but these tests: PostgreSQL refuses to drop what is being read.
+        self.place = f"queries_{next(PLACES)}"
+        self.address = f"{address}?options=-csearch_path%3D{self.place}"
+        self.duckdb, self.sqlite = folder / "a.duckdb", folder / "a.db"
+        self.write(f"CREATE SCHEMA {self.place}", only="postgresql")
+        self.write(MAKE)
+        self.write(FILL)
+
+    def write(self, text: str, *, only: str = "") -> None:
+        import psycopg
+
+        if only in ("", "duckdb"):
+            with duckdb.connect(self.duckdb) as database:
+                database.execute(text)
+        if only in ("", "sqlite"):
+            with sqlite3.connect(self.sqlite) as database:
+                database.execute(text)
+        if only in ("", "postgresql"):
+            with psycopg.connect(self.address, password="only-for-this-server") as database:
+                database.execute(text)
+
+    def sources(self, sql: str, combines_rows: tuple[str, ...] = ()) -> dict[str, Source]:
+        return {
+            "duckdb": DuckDBSource(sql, self.duckdb, combines_rows),
+            "sqlite": SQLiteSource(sql, self.sqlite, combines_rows),
+            "postgresql": PostgreSQLSource(sql, self.address, "TEST_DB_PASSWORD", combines_rows),
+        }
+
+
+@pytest.fixture
+def databases(tmp_path: Path, postgresql: str) -> Databases:
+    return Databases(tmp_path, postgresql)
+
+
+def rows(source: Source) -> int:
+    return Table("bank", source, SCHEMA).check().rows
+
+
+def refused(source: Source, part: str) -> None:
+    with pytest.raises(DataError, match=part) as raised:
+        Table("bank", source, SCHEMA).check()
+    assert "party 'bank', query on" in str(raised.value)
+
+
+STACKED = (
+    "{plain}; {write}; {plain}",
+    "{plain}) as x; {write}; select * from ({plain}",
+    "select 1; {write}",
+    "{write}",
+)
+
+
+def test_no_text_makes_a_duckdb_source_write_a_file(databases: Databases) -> None:
+    target = databases.folder / "stolen.csv"
+    for shape in STACKED:
+        sql = shape.format(plain=PLAIN, write=f"copy customers to '{target}'")
+        refused(DuckDBSource(sql, databases.duckdb), "statements|not a SELECT|cannot be run")
+        assert not target.exists()
+    with pytest.raises(QueryRefused, match=r"the query is 2 statements. Write one SELECT."):
+        Table("bank", DuckDBSource(f"{PLAIN}; select 1", databases.duckdb), SCHEMA)
+
+
+def test_no_text_makes_a_postgresql_source_leave_its_transaction_and_write(databases: Databases) -> None:
+    for shape, write in itertools.product(
+        STACKED, ("delete from customers", "commit; delete from customers", "rollback; drop table customers")
+    ):
+        sql = shape.format(plain=PLAIN, write=write)
+        # Acknowledged as unparsed, so that it is the session itself that holds.
+        for acknowledged in ((), KINDS):
+            with pytest.raises(DataError):
+                Table("bank", databases.sources(sql, acknowledged)["postgresql"], SCHEMA).check()
+    assert rows(databases.sources(PLAIN)["postgresql"]) == 300
+
+
+def test_a_postgresql_session_is_for_reading_from_its_first_statement_to_its_last(
+    databases: Databases,
+) -> None:
+    databases.write(
+        "CREATE FUNCTION writes() RETURNS integer LANGUAGE sql AS 'DELETE FROM customers; SELECT 1'",
+        only="postgresql",
+    )
+    for sql in (
+        "select customer, writes() as age from customers",
+        "select customer, age from customers where set_config('transaction_read_only', 'off', true) = 'off'",
+    ):
+        refused(databases.sources(sql, KINDS)["postgresql"], "the query failed while|cannot be run")
+    # What a later transaction of the session would be is the session's affair too.
+    leaving = "select customer, age from customers where set_config('default_transaction_read_only', 'off', false) > ''"
+    table = Table("bank", databases.sources(leaving)["postgresql"], SCHEMA)
+    assert table.rows == 300
+    assert rows(databases.sources(PLAIN)["postgresql"]) == 300
+
+
+def test_a_duckdb_source_reads_its_own_file_and_no_other(databases: Databases) -> None:
+    other = databases.folder / "other.csv"
+    other.write_text("customer,age\n1,2\n")
+    with duckdb.connect(databases.folder / "other.duckdb") as another:
+        another.execute(MAKE)
+    for sql in (
+        f"select * from '{other}'",
+        f"select * from read_csv('{other}')",
+        f"select customer, (select content from read_text('{other}')) as age from customers",
+        "select customer, age from customers, glob('/*')",
+        f"select * from read_duckdb('{databases.folder / 'other.duckdb'}')",
+        "select * from sql_of_this_process",
+    ):
+        refused(DuckDBSource(sql, databases.duckdb, KINDS), "reaches for another file|cannot be run")
+    assert rows(DuckDBSource(PLAIN, databases.duckdb)) == 300
+
+
+def test_variables_of_this_process_are_no_tables(databases: Databases) -> None:
+    import pyarrow as pa
+
+    strangers = pa.table({"customer": [1], "age": [2]})
+    refused(DuckDBSource("select * from strangers", databases.duckdb), "cannot be run: .*strangers")
+    assert strangers.num_rows == 1
+
+
+def test_a_sort_larger_than_memory_still_finds_room_beside_the_database(databases: Databases) -> None:
+    from colonnade.data import relation
+
+    engine = relation.Engine(databases.duckdb)
+    with engine.session() as session:
+        ((allowed, locked, external),) = session.execute(
+            "select current_setting('temp_directory'), current_setting('lock_configuration'),"
+            " current_setting('enable_external_access')"
+        ).fetchall()
+    assert allowed and locked and not external
+
+
+TOGETHER = [
+    ("window", "select customer, avg(age) over () as age from customers"),
+    ("window", "select customer, age from customers order by row_number() over (order by age)"),
+    ("aggregate", "select customer, age - (select avg(age) from customers) as age from customers"),
+    ("aggregate", "select customer, max(age) as age from customers group by customer"),
+    (
+        "aggregate",
+        "with m as (select count(*) as n from customers) select customer, n as age from customers, m",
+    ),
+    ("limit", "select customer, age from customers order by age desc limit 100"),
+    ("limit", "select * from (select customer, age from customers limit 10 offset 3) as x"),
+]
+
+
+@pytest.mark.parametrize(("kind", "sql"), TOGETHER)
+def test_what_takes_rows_together_is_refused_by_name_unless_the_party_acknowledges_it(
+    databases: Databases, kind: str, sql: str
+) -> None:
+    for name, source in databases.sources(sql).items():
+        refused(source, rf'takes rows together: .*\({kind}\).*combines_rows = \["{kind}"\]')
+        acknowledged = databases.sources(sql, (kind,))[name]
+        assert Table("bank", acknowledged, SCHEMA).rows > 0
+        others = tuple(other for other in KINDS if other != kind)
+        refused(databases.sources(sql, others)[name], rf"\({kind}\)")
+
+
+def test_views_and_macros_are_looked_into(databases: Databases) -> None:
+    databases.write("CREATE VIEW inner_view AS SELECT customer, avg(age) OVER () AS age FROM customers")
+    databases.write("CREATE VIEW Adults (customer, age) AS SELECT customer, age FROM inner_view")
+    databases.write("CREATE MACRO typical(x) AS avg(x)", only="duckdb")
+    databases.write("CREATE MACRO some_of(n) AS TABLE SELECT * FROM customers LIMIT n", only="duckdb")
+    databases.write(
+        "CREATE FUNCTION typical() RETURNS numeric LANGUAGE sql AS 'SELECT avg(age) FROM customers'",
+        only="postgresql",
+    )
+    for source in databases.sources("select customer, age from ADULTS").values():
+        refused(source, r"avg\(\) OVER in 'inner_view' \(window\)")
+    refused(
+        DuckDBSource(
+            "select customer, (select typical(age) from customers) as age from customers", databases.duckdb
+        ),
+        r"avg\(\) in 'typical' \(aggregate\)",
+    )
+    refused(DuckDBSource("select * from some_of(9)", databases.duckdb), r"LIMIT in 'some_of' \(limit\)")
+    hidden = "select customer, typical() as age from customers"
+    refused(
+        databases.sources(hidden)["postgresql"], r"typical\(\), whose text is not known here \(unparsed\)"
+    )
+
+
+def test_a_text_that_only_its_database_knows_is_acknowledged_as_unparsed_or_refused(
+    databases: Databases,
+) -> None:
+    for name, sql in (
+        ("sqlite", "select customer, age from customers not indexed"),
+        ("postgresql", "select customer, age from only customers"),
+    ):
+        refused(databases.sources(sql)[name], r'\(unparsed\).*combines_rows = \["unparsed"\]')
+        assert rows(databases.sources(sql, ("unparsed",))[name]) == 300
+
+
+def test_rows_computed_one_by_one_need_no_word(databases: Databases) -> None:
+    databases.write("CREATE VIEW plain_view AS SELECT customer, age + 1 AS age FROM customers WHERE age > 5")
+    for sql in (
+        "select customer, coalesce(age, 0) as age from customers where age between 3 and 50 order by age",
+        "select distinct customer, case when age > 9 then 1 else 0 end as age from customers",
+        "select c.customer, d.age from customers c join customers d on c.customer = d.customer",
+        "select customer, age from plain_view union all select customer + 1000, age from plain_view",
+        "with old as (select * from customers where age > 60) select customer, age from old -- all; of them",
+        "select customer, age from customers where customer in (select customer from plain_view)",
+    ):
+        for source in databases.sources(sql).values():
+            assert rows(source) > 0
+    assert rows(SQLiteSource("select customer, max(age, 3) as age from customers", databases.sqlite)) == 300
+
+
+def test_every_aggregate_of_duckdb_is_known_in_its_own_call() -> None:
+    known = Catalogue(aggregates())
+    for name in ("sum", "avg", "median", "mode", "stddev", "any_value", "first", "list", "quantile_cont"):
+        assert "aggregate" in taken_together(statement(f"select {name}(age) from customers"), known), name
+    for sql in (
+        "select count(*) from c",
+        "select f(distinct x) from c",
+        "select f(x) filter (where x) from c",
+    ):
+        assert "aggregate" in taken_together(statement(sql), known), sql
+    assert "sample" in taken_together(statement("select * from c tablesample 10%"), known)
+    assert "limit" in taken_together(statement("select distinct on (a) a, b from c"), known)
+    assert "unparsed" in taken_together(statement("select * from query('select 1')"), known)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sql", "acknowledged"),
+    [
+        ("duckdb", "select customer, age from customers using sample 50% (bernoulli)", ("sample",)),
+        ("postgresql", "select customer, age from customers tablesample bernoulli (50)", ("sample",)),
+        ("sqlite", "select customer, age from customers order by random() limit 30", ("limit",)),
+        ("duckdb", "select customer, age from customers order by random() limit 30", ("limit",)),
+        ("postgresql", "select customer, age from customers order by random() limit 30", ("limit",)),
+        ("duckdb", "select customer, random() * 90 as age from customers", ()),
+        ("postgresql", "select customer, random() * 90 as age from customers", ()),
+        ("sqlite", "select customer, abs(random() % 90) as age from customers", ()),
+        ("duckdb", "select customer, age from customers where random() < 0.5", ()),
+    ],
+)
+def test_rows_that_differ_between_two_readings_are_found_before_anything_is_charged(
+    databases: Databases, kind: str, sql: str, acknowledged: tuple[str, ...]
+) -> None:
+    source = databases.sources(sql, acknowledged)[kind]
+    with pytest.raises(QueryRefused, match=r"two readings of the query gave different (rows|values)"):
+        Table("bank", source, SCHEMA).check()
+
+
+def test_a_party_file_acknowledges_by_name_and_other_names_are_refused() -> None:
+    folder = Path("bank")
+    given = {"sql": "select 1", "database": "b.duckdb", "combines_rows": ["aggregate", "limit"]}
+    assert source_from_data(given, folder) == DuckDBSource(
+        "select 1", folder / "b.duckdb", ("aggregate", "limit")
+    )
+    with pytest.raises(
+        UnknownChoice, match=r"data, combines_rows: .*'agregate'.* Did you mean 'aggregate'\?"
+    ):
+        source_from_data({**given, "combines_rows": ["agregate"]}, folder)
+
+
+def test_one_person_moves_a_table_standardised_by_its_own_mean_far_past_its_bound(tmp_path: Path) -> None:
+    """What ε is computed for, and what a window function makes of it: the reason why it is refused."""
+    schema = Schema.parse('id = "customer"\ncolumns.age = {kind = "numeric", low = -4, high = 4}')
+    own = "select customer, (age - 45) / 20 as age from customers"
+    mixed = "select customer, (age - avg(age) over ()) / stddev(age) over () as age from customers"
+    gamma = 4096
+
+    def moments(path: Path, sql: str) -> np.ndarray:
+        source = DuckDBSource(sql, path, ("window",))
+        quantizer = Quantizer(Encoder(schema.columns, "circle"), 1, gamma)
+        rows = np.vstack(
+            [quantizer.quantize(block) for block in Table("bank", source, schema).check().blocks()]
+        )
+        return rows.T @ rows
+
+    paths = tmp_path / "a.duckdb", tmp_path / "b.duckdb"
+    for path, one in zip(paths, (44, 4000), strict=True):
+        with duckdb.connect(path) as database:
+            database.execute("CREATE TABLE customers (customer INTEGER, age DOUBLE)")
+            database.execute("INSERT INTO customers SELECT range, 40 + range % 9 FROM range(1, 300)")
+            database.execute(f"INSERT INTO customers VALUES (300, {one})")
+    # A row has norm at most γ and a little more for rounding; one person replaced moves the sum by twice its square.
+    bound = 2 * (gamma + 1) ** 2
+    far = {
+        sql: np.linalg.norm(moments(paths[0], sql) - moments(paths[1], sql)) / bound for sql in (own, mixed)
+    }
+    assert far[own] <= 1 < 10 < far[mixed]
+    refused(DuckDBSource(mixed, paths[0]), r"\(window\)")
+
+
+STANDARDISED = Schema.parse(
+    """id = "customer"
+columns.age = {kind = "numeric", low = -5, high = 5}
+columns.visits = {kind = "numeric", low = -1, high = 5}
+columns.income = {kind = "numeric", low = -5, high = 5, missing = {value = 0}}"""
+)
+
+
+def test_a_column_that_looks_standardised_is_a_warning_to_its_own_party(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    ages = rng.normal(40, 9, 500)
+    z = ((ages - ages.mean()) / ages.std(ddof=1)).round(6)
+    arrays = {"customer": list(range(500)), "age": z, "visits": z, "income": rng.normal(0, 1, 500)}
+    pq.write_table(pa.table(arrays), tmp_path / "a.parquet")
+    for table in (
+        Table.from_arrays("bank", arrays, STANDARDISED),
+        Table("bank", tmp_path / "a.parquet", STANDARDISED).check(),
+    ):
+        assert table.clipping.standardised == ("age",)
+        assert "age: mean 0 and deviation 1 to three digits" in table.clipping.warning
+        assert "standardised" not in str(table.public())
+    # Values that are clipped count as they came.
+    narrow = Schema.parse('id = "customer"\ncolumns.age = {kind = "numeric", low = -2, high = 2}')
+    assert Table.from_arrays("bank", arrays, narrow).clipping.standardised == ("age",)
+    wide = {**arrays, "age": z * 1.01}
+    assert Table.from_arrays("bank", wide, STANDARDISED).clipping.standardised == ()
