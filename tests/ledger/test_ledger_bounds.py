@@ -135,7 +135,7 @@ class World:
             "server",
             lines,
             False,
-            took_part=tuple(dict.fromkeys((*self.owners, *self.holders))),
+            took_part=self.owners,
             share_holders=self.holders,
             threshold=self.threshold,
             coalitions=tuple(

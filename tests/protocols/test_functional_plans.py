@@ -160,7 +160,6 @@ def test_the_ledger_lines_are_the_views_and_the_record_replaced():
         ("reader", "record"),
         ("party:insurer", "others-part"),
         ("party:shop", "others-part"),
-        ("server", "record-replaced"),
         ("reader", "record-replaced"),
     ]
     assert plan.release("server", run="r", reproducible=False).lines == ()

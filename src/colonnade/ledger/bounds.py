@@ -87,8 +87,9 @@ class _View:
     def of(cls, release: Release, observer: Observer) -> _View:
         looking = members_of(observer)
         if release.took_part is not None:
-            # Whoever took no part adds nothing: it has what everybody may read.
-            return cls(release, looking, looking & set(release.took_part))
+            holding, seeing = looking & set(release.share_holders), looking & set(release.took_part)
+            # Whoever took no part adds nothing, nor do shares that are too few to show anything.
+            return cls(release, looking, seeing if len(holding) <= release.threshold else seeing | holding)
         if SERVER_NAME in looking and release.id.endswith("/embeddings"):
             # In networks of format 1 "server" was the label holder in that role; the server itself saw nothing.
             looking -= {SERVER_NAME}
@@ -111,7 +112,7 @@ class _View:
     @property
     def shares(self) -> int:
         """How many of the shares it holds."""
-        return len((self.members or frozenset()) & set(self.release.share_holders))
+        return len(self.looking & set(self.release.share_holders))
 
     def within(self, other: Observer) -> bool:
         """Whether the other observer saw at least as much."""

@@ -76,9 +76,9 @@ class Release:
     without columns has none. `reproducible` says that the noise came from a seed, which protects nobody. `exact` is of
     how many people something leaves as it is, without noise: no ε covers that, and totals say so beside it.
 
-    `took_part` names who sees more of it than is published: owners, share holders, whoever receives what is not
-    published, the server as "server". `share_holders` keep shares, of which `threshold` show nothing; `coalitions` is
-    what colluding members learn. `published` says whether those who took no part get to see anything. A ledger needs
+    `took_part` names who sees more of it than is published: owners, and whoever receives what is not published, the
+    server as "server". `share_holders` keep shares, of which `threshold` show nothing; `coalitions` is what colluding
+    members learn. `published` says whether those who took no part get to see anything. A ledger needs
     these for accounts that no line names (docs/proofs/ledger.md). Releases of format 1 do not say: `took_part` is None,
     and what they published has a line for the reader.
 
@@ -118,8 +118,6 @@ class Release:
             raise ValueError("a release says of how many people something leaves exactly: 0 or more")
         if self.took_part is None and (self.share_holders or self.threshold or self.coalitions):
             raise ValueError("a release that names share holders or coalitions says who took part")
-        if not set(self.share_holders) <= set(self.took_part or ()):
-            raise ValueError("whoever keeps shares of a release took part in it")
         if type(self.threshold) is not int or self.threshold < 0:
             raise ValueError("the threshold of a release is a number of shares: 0 or more")
         if not isinstance(self.published, bool):

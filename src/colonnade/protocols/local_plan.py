@@ -99,10 +99,9 @@ class LocalPlan(Plan):
         return (*self.group.owners, self.group.server)
 
     def lines_for(self, party: str) -> tuple[Line, ...]:
-        """Beside the views: what a record replaced is to the server and to readers."""
+        """Beside the views: what a record replaced is to readers."""
         replaced = self.event(4 * self.bound_of_all_but(None))
-        both = (Line(observer.name, REPLACE.name, replaced) for observer in (Server(), Reader()))
-        return (*lines_about(party, self.views), *both)
+        return (*lines_about(party, self.views), Line(Reader().name, REPLACE.name, replaced))
 
     @property
     def what(self) -> str:

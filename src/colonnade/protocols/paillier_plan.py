@@ -15,14 +15,13 @@ from colonnade.crypto.packing import Fields
 from colonnade.crypto.paillier_keys import KEY_BITS, PrivateKey, PublicKey, PublicKeyForTests
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
-from colonnade.ledger import Line
-from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
+from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader
 from colonnade.privacy.sensitivity.matrix import matrix_change_part_replaced, matrix_change_zero_out
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.moments_plan import MomentsPlan
 from colonnade.protocols.moments_session import MomentsRequest
-from colonnade.protocols.plans import Request, View, lines_about
+from colonnade.protocols.plans import Request, View
 from colonnade.randomness import Randomness
 from colonnade.runtime.group import Group
 
@@ -172,10 +171,6 @@ class PaillierPlan(MomentsPlan):
             follows = f"it follows the protocol{unbroken} (its own columns and its own noise it knows)"
             views.append(View(PartyView(owner), OthersPart(owner), self._event(change), follows))
         return tuple(views)
-
-    def lines_for(self, party: str) -> tuple[Line, ...]:
-        """The other owner's look, and both of a reader's."""
-        return (*lines_about(party, self.views), Line(Reader().name, REPLACE.name, self.replaced))
 
     def own_data(self) -> dict[str, Any]:
         """As of a moment matrix with keepers, and how fields are packed."""

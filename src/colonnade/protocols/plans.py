@@ -20,9 +20,7 @@ from colonnade.privacy.observers import (
     SERVER_NAME,
     Colluding,
     Observer,
-    PartyView,
     Reader,
-    Server,
     members_of,
 )
 from colonnade.protocols.agreement import digest
@@ -97,8 +95,8 @@ class Plan(ABC):
 
     @property
     def took_part(self) -> tuple[str, ...]:
-        """Who sees more of a run than is published: owners, and whoever keeps shares."""
-        return tuple(dict.fromkeys((*self.group.owners, *self.share_holders)))
+        """Who sees more of a run than is published, shares aside: the owners."""
+        return self.group.owners
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -169,18 +167,14 @@ class SharedPlan(Plan):
         """What the run is, for a record replaced by any other, to whoever knows t owners' noise."""
 
     def lines_for(self, party: str) -> tuple[Line, ...]:
-        """Beside the views: what a record replaced is to the server, to readers and to keepers without columns.
+        """Beside the views: what a record replaced is to readers.
 
-        A ledger adds that up for those who take part in other runs and only read this one. What a keeper without
-        columns has, its shares, shows nothing beside what is opened.
+        A ledger adds that up for those who take part in other runs and only read this one, and for the server and
+        keepers without columns, whose shares show nothing beside what is opened.
         """
         if not self.views:
             return ()
-        group = self.group
-        outside = [keeper for keeper in group.keepers if keeper not in (*group.owners, group.server)]
-        observers: tuple[Observer, ...] = (*(PartyView(keeper) for keeper in outside), Server(), Reader())
-        replaced = (Line(observer.name, REPLACE.name, self.replaced) for observer in observers)
-        return (*super().lines_for(party), *replaced)
+        return (*super().lines_for(party), Line(Reader().name, REPLACE.name, self.replaced))
 
     def colluding(self, event: Callable[[int], Event | None]) -> tuple[View, ...]:
         """What coalitions of owners learn; `event` says it for one that knows so many parts of the noise.
