@@ -88,7 +88,9 @@ class World:
         """Those of an observer who saw more than was published."""
         kind, _, names = observer.partition(":")
         looking = {"server"} if kind == "server" else set(names.split("+")) if names else set()
-        return frozenset(looking & {*self.owners, *self.holders})
+        shares = looking & set(self.holders)
+        # Shares that are too few show nothing: who has no more than that saw what was published.
+        return frozenset(looking & set(self.owners) | (shares if len(shares) > self.threshold else set()))
 
     def loss(self, observer: str, unit: str) -> float:
         """μ² of what the observer can tell about the unit: the truth, which every bound has to be above."""
