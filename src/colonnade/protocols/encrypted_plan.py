@@ -349,12 +349,14 @@ class EncryptedPlan:
         owners = self.group.owners
         return {
             "protocol": "encrypted gradient",
-            "format": 1,
+            "format": 2,
             "task": "classification",
             "request": self.request.to_data(),
             "owners": list(owners),
             "active": self.active,
             "rows": self.rows,
+            # Only the sound defence keeps a promise.
+            "epsilon": self.request.epsilon if self.request.defence == "sound" else None,
             "delta": self.delta,
             "batch": self.schedule.batch,
             "schemas": {schema.party: schema.to_data() for schema in self.schemas},
