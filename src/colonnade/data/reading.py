@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from colonnade.data.block import Block
@@ -22,6 +21,7 @@ from colonnade.data.relation import Relation, refusal
 from colonnade.data.schema import Schema
 from colonnade.data.sources import DuckDBSource, FileSource, PostgreSQLSource, Source, SQLiteSource
 from colonnade.data.targets import Label
+from colonnade.data.values import Batch, Values
 from colonnade.errors import BadValues, ColumnMissing, DataError, DataUnreadable
 
 _IDS = 1 << 16
@@ -105,17 +105,17 @@ class SourceRows:
             for name, values in zip(self._declared, batch.columns, strict=True):
                 coded = self._code(name, values)
                 arrays[name], counts[name] = coded.values, counts[name] + coded.clipped
-            seen += batch.num_rows
+            seen += batch.rows
             target = arrays.pop(label.column) if label else None
-            yield Block(arrays, target, batch.num_rows)
+            yield Block(arrays, target, batch.rows)
         if not seen:
             raise self._wrong("there are no rows.")
         log.finish(counts, rows=seen)
 
-    def _batches(self, names: list[str], size: int) -> Iterator[pa.RecordBatch]:
+    def _batches(self, names: list[str], size: int) -> Iterator[Batch]:
         return self._rows.batches(names, size=size, floats=self._numbers)
 
-    def _code(self, name: str, values: pa.Array) -> Coded:
+    def _code(self, name: str, values: Values) -> Coded:
         coded = code(values, self._declared[name])
         if coded.problems:
             # All rows are counted, so that their owner has to correct them once.
@@ -126,7 +126,7 @@ class SourceRows:
     def _problems(self, name: str) -> Problems:
         total = Problems()
         for batch in self._batches([name], _IDS):
-            total += code(batch.column(0), self._declared[name]).problems
+            total += code(batch.columns[0], self._declared[name]).problems
         return total
 
     def _check_type(self, name: str, declared: Column | Label) -> None:
@@ -156,7 +156,7 @@ class SourceRows:
         name = self._schema.id
         for batch in self._rows.batches([name], size=_IDS):
             yield spell_ids(
-                batch.column(0),
+                batch.columns[0],
                 party=self._party,
                 source=self.name,
                 column=name,
