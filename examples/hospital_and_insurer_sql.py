@@ -12,7 +12,6 @@ import sqlite3
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.data.sources import DuckDBSource, SQLiteSource
@@ -46,11 +45,12 @@ def write_databases(folder: Path) -> None:
             members.append((f"P-{number:05d}", claims, int(alone)))
     dice.shuffle(members)
     with duckdb.connect(str(folder / "hospital.duckdb")) as hospital:
-        columns = pa.table(
-            dict(zip(("patient", "age", "days", "ward", "back"), zip(*stays, strict=True), strict=True))
+        hospital.execute(
+            "create table stays (patient varchar, age double, days double, ward varchar, back varchar)"
         )
-        hospital.register("columns", columns)
-        hospital.execute("create table stays as select * from columns")
+        hospital.execute("begin")
+        hospital.executemany("insert into stays values (?, ?, ?, ?, ?)", stays)
+        hospital.execute("commit")
     insurer = sqlite3.connect(folder / "insurer.sqlite")
     with insurer:
         insurer.execute("create table members (member text, claims real, lives_alone integer)")

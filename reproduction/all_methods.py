@@ -43,7 +43,7 @@ def study(data: Path, quick: bool) -> list[Section]:
     name = "all-methods-adult.svg"
     if not quick:
         FIGURES.mkdir(parents=True, exist_ok=True)
-        (FIGURES / name).write_bytes(comparison_picture(facts))
+        (FIGURES / name).write_text(comparison_picture(facts), encoding="utf-8")
     table, promises = comparison_table(facts), promise_table(facts)
     remarks = "\n".join(f"- {remark}" for remark in remarks_on(facts))
     text = f"""

@@ -97,7 +97,7 @@ def accuracy_on_adult(people: PublicSet, *, repetitions: int, quick: bool) -> Se
     if not quick:
         FIGURES.mkdir(parents=True, exist_ok=True)
         facts = comparison_facts(found, name="Adult, two parties: accuracy on held-out people")
-        (FIGURES / name).write_bytes(comparison_picture(facts))
+        (FIGURES / name).write_text(comparison_picture(facts), encoding="utf-8")
     sensitivity = logistic_sensitivity(features).value
     people_count, deviation = found.trained_on + found.held_out, 2**0.5 * sensitivity
     largest, change = found.trained_on / 8, logistic_zero_out(features)

@@ -203,7 +203,7 @@ cross-validation on the training data, and no budget pays for that.
 def _drawn(name: str, found: Comparison, title: str) -> Picture:
     FIGURES.mkdir(parents=True, exist_ok=True)
     facts = comparison_facts(found, name=f"{title}: accuracy on held-out people")
-    (FIGURES / name).write_bytes(comparison_picture(facts))
+    (FIGURES / name).write_text(comparison_picture(facts), encoding="utf-8")
     return Picture(name, f"{title}: accuracy on held-out people against ε for each method")
 
 

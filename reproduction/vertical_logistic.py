@@ -26,7 +26,8 @@ from colonnade.protocols.encrypted_ideal import IdealDescent
 from colonnade.protocols.encrypted_planning import EncryptedRequest
 from colonnade.protocols.paillier_plan import PaillierKeys, PaillierKeysForTests
 from colonnade.randomness import public_permutation
-from colonnade.report.curves import Axes, Line, draw
+from colonnade.report.charts import Axes, Line
+from colonnade.report.curves import draw
 from reproduction.sections import FIGURES, Picture, Section, Table, timed
 
 Array = NDArray[np.float64]

@@ -17,7 +17,8 @@ from colonnade.privacy.gdp import gaussian_sigma
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper import functional_mechanism, hdp_vfl
 from colonnade.privacy.sensitivity import functional
-from colonnade.report.curves import Axes, Line, draw
+from colonnade.report.charts import Axes, Line
+from colonnade.report.curves import draw
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "soundness.md"

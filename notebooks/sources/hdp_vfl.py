@@ -28,6 +28,7 @@ from colonnade.learn.fitting import NoiseWarning
 from colonnade.learn.losses import LOSSES
 from colonnade.learn.penalties import Penalty
 from colonnade.privacy.gdp import gaussian_epsilon, gaussian_mu
+from colonnade.privacy.guarantee import epsilon_text
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.privacy.paper.hdp_vfl import classical_sigma
 from colonnade.protocols.intermediate_plan import GRID
@@ -89,7 +90,7 @@ plt.show()
 for e in (1.0, 10.0, 100.0):
     sigma = classical_sigma(e, 0.01).value
     print(
-        f"δ = 0.01, ε = {e:g}: σ/Δ = {sigma:.3f} ({LABEL}); it gives ε = {gaussian_epsilon(1 / sigma, 0.01):.4g}, ",
+        f"δ = 0.01, ε = {e:g}: σ/Δ = {sigma:.3f} ({LABEL}); it gives ε = {epsilon_text(gaussian_epsilon(1 / sigma, 0.01))}, ",
         end="",
     )
     print(f"and {1 / gaussian_mu(e, 0.01):.3f} is needed")

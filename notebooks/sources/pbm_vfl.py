@@ -118,7 +118,8 @@ for contributors, trials, beta, epochs in (
         DELTA, contributors=contributors, trials=trials, beta=beta, coordinates=COORDINATES, uses=epochs
     )
     name = f"{contributors}, {trials}, {beta}, {epochs}"
-    print(f"{name:22} {account(event, DELTA).epsilon:8.2f}   {printed.value:.2f}")
+    exact = account(event, DELTA).epsilon
+    print(f"{name:22} {epsilon_text(exact):>8}   {epsilon_text(printed.value)}")
 
 # %% [markdown]
 # ## Third flaw: a trained network remembers

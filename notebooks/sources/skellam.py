@@ -131,9 +131,8 @@ for epsilon in (0.5, 1.0, 4.0):
         account(Skellam(replaced.l1, replaced.l2, noise * Fraction(clients - 1, clients)), DELTA).epsilon
         for clients in (COLUMNS, 3)
     ]
-    print(
-        f"{epsilon:8g} {claims[0]:14.3f} {claims[1]:10.3f} {claims[2]:11.3f} {sound[0]:8.3f} {sound[1]:13.3f}"
-    )
+    equation, proof, tables, many, three = map(epsilon_text, (*claims, *sound))
+    print(f"{epsilon:8g} {equation:>14} {proof:>10} {tables:>11} {many:>8} {three:>13}")
 
 # %% [markdown]
 # ## The sound form: components

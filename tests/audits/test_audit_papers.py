@@ -6,6 +6,7 @@ import pytest
 
 from colonnade.audits.papers import variants
 from colonnade.randomness import SeededRandomness
+from colonnade.report.audits import papers_text
 
 VARIANTS = variants()
 # Whole descents, and sessions' worth of matrices, one by one.
@@ -40,3 +41,16 @@ def test_more_of_a_papers_noise_is_not_caught():
     claim = replace(variant.drawn.claim, epsilon=4 * variant.drawn.claim.epsilon)
     drawn = replace(variant.drawn, claim=claim)
     assert drawn.bound(variant.draws, SeededRandomness(1)).epsilon < claim.epsilon
+
+
+def test_what_is_shown_is_printed_rounded_down_and_what_is_claimed_rounded_up():
+    item = {
+        "paper": "P",
+        "claim": "c",
+        "why": "so",
+        "delta": 0.0,
+        "lower": 1.239,
+        "epsilon": 1.231,
+        "caught": True,
+    }
+    assert "shown ε ≥ 1.23, claimed ε ≤ 1.24; so" in papers_text([item])

@@ -34,7 +34,6 @@ def test_public_data_gives_a_table_a_picture_and_a_page_and_charges_nothing(
     assert sorted(path.name for path in folder.iterdir()) == [
         "comparison.html",
         "comparison.json",
-        "comparison.png",
         "comparison.svg",
     ]
     facts = json.loads((folder / "comparison.json").read_text())

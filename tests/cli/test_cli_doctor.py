@@ -30,6 +30,8 @@ def test_this_installation_is_in_order(capsys: pytest.CaptureFixture[str]) -> No
         "networks",
         "flare",
         "postgres",
+        "onnx",
+        "plots",
         "processor",
         "clock",
         "disk",
@@ -38,7 +40,6 @@ def test_this_installation_is_in_order(capsys: pytest.CaptureFixture[str]) -> No
         "randomness",
         "noise",
         "ledger",
-        "pictures",
     ]
     assert run(["doctor"]) == 0
     assert capsys.readouterr().out.count("ok  ") == len(found)
@@ -73,7 +74,8 @@ def test_packages_that_are_missing_or_too_old_are_named_with_what_to_install(
     ("installed", "fine", "said"),
     [
         ({"torch": None, "safetensors": None}, True, "pip install 'colonnade[networks]'"),
-        ({"torch": "1.0"}, False, "torch 2.13.0 is needed, and 1.0 is installed"),
+        ({"torch": "1.0"}, False, "torch 2.13 or later and before 3 is needed, and 1.0 is installed"),
+        ({"torch": "3.0.1"}, False, "torch 2.13 or later and before 3 is needed, and 3.0.1 is installed"),
         ({"torch": "2.13.0+cpu"}, True, "torch 2.13.0+cpu"),
     ],
 )

@@ -22,7 +22,8 @@ from colonnade.privacy.events import event_from_data
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper import skellam_moments
 from colonnade.protocols.moments_plan import plan_moments
-from colonnade.report.curves import Axes, Line, draw
+from colonnade.report.charts import Axes, Line
+from colonnade.report.curves import draw
 from colonnade.runtime.group import Group
 
 COMMANDS = {
@@ -241,7 +242,7 @@ def test_a_curve_falls_with_delta_and_rises_with_repetition(against: str, ask: A
     for line in curves:
         assert line["x"] == sorted(line["x"])
         assert line["epsilon"] == sorted(line["epsilon"], reverse=against == "delta")
-    assert file.read_text().count("<dc:description>") == 1
+    assert file.read_text().count("<desc>") == 1
 
 
 def test_a_curve_over_epochs_ends_where_the_guarantee_is(ask: Any, tmp_path: Path) -> None:
@@ -333,7 +334,7 @@ def test_people_read_sentences_notes_and_the_noise(
         (("gaussian", "--sensitivity", "1", "--sigma", "1", "--rate", "2"), 4, "--rate"),
         (("gaussian", "--sensitivity", "1", "--sigma", "1", "--delta", "0"), 5, "no largest loss"),
         (("gaussian", "--sensitivity", "1", "--sigma", "1", "--rate", "1/9", "--unit", "record-replaced"), 5, "unit"),
-        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--plot", "curve.bmp"), 3, "png, svg, pdf"),
+        (("gaussian", "--sensitivity", "1", "--sigma", "1", "--plot", "curve.bmp"), 3, "svg, png, pdf"),
         (("gaussian", "--sensitivity", "1", "--sigma", "1", "--plot", "no/such/folder/c.svg"), 3, "does not exist"),
         (PARTS, 5, "--delta"),
         ((*PARTS, "--threshold", "0", "--delta", "1e-9"), 5, "Deal parts of 1/2"),

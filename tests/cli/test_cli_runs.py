@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 from cli_project import ROWS, Project, one_object, train, write_project
+from encrypted_runs import WIDER
 
 from colonnade.cli.app import run
 from colonnade.errors import PeerTimeout
+from colonnade.learn import method_encrypted
 from colonnade.runtime.party import Party
 
 INPUT, PROTOCOL = 3, 7
@@ -39,6 +41,28 @@ def test_runs_are_listed_with_task_epsilon_rows_date_and_state(
     assert run(["runs", "--json"]) == 0
     (listed,) = one_object(capsys.readouterr().out)["runs"]
     assert (listed["task"], listed["epsilon"], listed["state"]) == ("classification", 1.0, "done")
+
+
+@pytest.mark.parametrize(("defence", "epsilon"), [("sound", 1.0), ("none", None)])
+def test_a_run_of_encrypted_gradients_is_listed_with_its_epsilon_where_it_has_one(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    defence: str,
+    epsilon: float | None,
+) -> None:
+    monkeypatch.setattr(method_encrypted, "PaillierKeys", lambda bits: WIDER)
+    project = write_project(tmp_path)
+    project.edit("job.toml", '"moments"', '"encrypted"')
+    with project.path("job.toml").open("a") as job:
+        job.write(f'\n[options]\ndefence = "{defence}"\nepochs = 1\nbatch = {ROWS}\n')
+    for party in ("bank", "insurer"):
+        project.edit(f"{party}.toml", "patience = 0.2", "patience = 0.2\npublic = true")
+    assert run(["train", str(project.path("job.toml")), "--output", str(tmp_path / "runs/first")]) == 0
+    capsys.readouterr()
+    assert run(["runs", str(tmp_path / "runs"), "--json"]) == 0
+    (listed,) = one_object(capsys.readouterr().out)["runs"]
+    assert (listed["epsilon"], listed["state"]) == (epsilon, "done")
 
 
 def test_show_and_report_say_again_what_the_run_said(

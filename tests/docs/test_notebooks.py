@@ -64,6 +64,13 @@ def test_a_notebook_that_is_kept_has_the_cells_of_its_source(name):
 
 
 @pytest.mark.parametrize("name", SOURCES)
+def test_an_epsilon_that_was_computed_is_not_printed_rounded_to_nearest(name):
+    rounded = re.compile(r"(?:epsilon\([^{}]*\)|\.epsilon):[^{}]*[fg]\}")
+    assert rounded.search('f"{account(event, DELTA).epsilon:8.2f}"')
+    assert not rounded.findall(SOURCES[name].read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", SOURCES)
 def test_a_notebook_that_is_kept_ran_to_its_end_and_shows_pictures(name):
     cells = code_of(kept(name))
     outputs = [output for cell in cells for output in cell.outputs]

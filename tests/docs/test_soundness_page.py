@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 
 DOCS = Path(__file__).parents[2] / "docs"
 sys.path.insert(0, str(DOCS / "figures"))
@@ -14,7 +15,7 @@ sys.path.insert(0, str(DOCS / "figures"))
 import draw as drawing  # noqa: E402
 import tables  # noqa: E402
 
-from colonnade.report.curves import described  # noqa: E402
+from colonnade.report.charts import Chart  # noqa: E402
 from colonnade.report.curves import draw as draw_lines  # noqa: E402
 
 PAGE = drawing.PAGE.read_text(encoding="utf-8")
@@ -62,9 +63,10 @@ def test_every_link_leads_somewhere() -> None:
 
 @pytest.mark.parametrize("name", drawing.FIGURES)
 def test_a_figure_shows_what_the_library_computes(name: str) -> None:
-    lines, _, title = drawing.FIGURES[name]()
+    lines, axes, title = drawing.FIGURES[name]()
     drawn = (DOCS / "figures" / f"{name}.svg").read_text(encoding="utf-8")
-    assert f"<dc:description>{described(lines).replace('<', '&lt;')}</dc:description>" in drawn
+    description = Chart(title, axes, tuple(lines)).description
+    assert f"<desc>{escape(description)}</desc>" in drawn
     assert title in drawn
     assert f"figures/{name}.svg" in PAGE
 

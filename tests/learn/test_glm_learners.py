@@ -28,6 +28,7 @@ from colonnade.learn.method_intermediate import PAPER, SPLIT
 from colonnade.learn.method_one_shot import METHOD as ONE_SHOT
 from colonnade.learn.method_one_shot import calibrated
 from colonnade.learn.method_vfl_baselines import IDEAL, SINGLE, IdealOptions, exactly, ideal_messages
+from colonnade.protocols.clipped_rows import CONSTANT, GAMMA, ClippedRows
 
 ROWS = 3000
 generator = np.random.default_rng(5)
@@ -161,6 +162,37 @@ def test_weights_stay_with_their_parties_and_the_model_says_so():
     assert model.run_.result("server").weights is None
     machine = SupportVectorClassifier(epsilon=1.0).fit(federation("classes"))
     assert machine.notes_ == (SPLIT,)
+
+
+@pytest.mark.parametrize("method", [MESSAGES, ONE_SHOT], ids=lambda method: method.name)
+def test_every_owner_codes_each_of_its_rows_once(method, monkeypatch):
+    """What clipping takes off is no part of a model, so nobody reads the rows again for it."""
+    coded = dict.fromkeys(("party0", "party1"), 0)
+    integers = ClippedRows.integers
+
+    def counted(self, owner, block):
+        coded[owner] += block.rows
+        return integers(self, owner, block)
+
+    monkeypatch.setattr(ClippedRows, "integers", counted)
+    method.train(federation("classes"), asked(method, "classification"))
+    assert coded == dict.fromkeys(coded, ROWS)
+
+
+def test_rows_that_clipping_leaves_as_they_are_have_the_scores_of_training():
+    """And longer rows have longer scores: coefficients follow from the weights and the public plan alone."""
+    learnt = MESSAGES.train(federation("classes"), asked(MESSAGES, "classification", epsilon=20.0))
+    plan = learnt.run.plan
+    trained, short = np.zeros(ROWS), np.ones(ROWS, dtype=bool)
+    for owner in plan.group.owners:
+        part = learnt.run.result(owner)
+        rows = np.concatenate([plan.clipped.of(owner, block) for block in part.aligned.blocks()])
+        trained += rows @ part.weights[: rows.shape[1]]
+        short &= (rows**2).sum(axis=1) < plan.clipped.norm_squared(owner) / GAMMA**2 - 1e-5
+    trained += learnt.run.result(plan.active).weights[-1] * CONSTANT
+    assert 30 < short.sum() < ROWS / 2
+    assert np.abs(scores(learnt) - trained)[short].max() < 1e-4
+    assert np.abs(scores(learnt) - trained)[~short].max() > 0.1
 
 
 def test_the_same_seed_gives_the_same_model_and_scikit_learn_can_clone_it():

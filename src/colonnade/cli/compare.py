@@ -236,13 +236,12 @@ def _keep(folder: Path, name: str, found: Learnt | MomentRelease) -> None:
 
 def _write(folder: Path, job: Job, found: Comparison) -> dict[str, Any]:
     """Facts, picture and page into the draft."""
-    from colonnade.report.comparison import comparison_facts, comparison_page, draw_comparison
+    from colonnade.report.comparison import comparison_facts, comparison_page, comparison_picture
 
     facts = {**comparison_facts(found, name=job.name), "time": now()}
     text = json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False)
     (folder / "comparison.json").write_text(text, encoding="utf-8")
     (folder / "comparison.html").write_text(comparison_page(facts), encoding="utf-8")
     if found.public:
-        draw_comparison(folder / "comparison.svg", facts)
-        draw_comparison(folder / "comparison.png", facts)
+        (folder / "comparison.svg").write_text(comparison_picture(facts), encoding="utf-8")
     return facts

@@ -106,10 +106,11 @@ def _versions(what: str, kit: Kit) -> Finding:
     import nvflare
 
     from colonnade import __version__
+    from colonnade.cli.installation import needs
 
     found = f"colonnade {__version__}, nvflare {nvflare.__version__}"
-    remedy = "Install the release that is tested: pip install 'colonnade[flare]'."
-    return Finding(what, nvflare.__version__ == "2.9.0", found, remedy)
+    remedy = "Install a release that is tested: pip install 'colonnade[flare]'."
+    return Finding(what, all(need.fits(nvflare.__version__) for need in needs("flare")), found, remedy)
 
 
 def _clock(what: str, kit: Kit) -> Finding:

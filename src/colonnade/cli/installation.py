@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -27,14 +28,68 @@ EXTRAS = {
     "networks": "neural networks",
     "flare": "federations between machines",
     "postgres": "data in PostgreSQL",
+    "onnx": "models as ONNX",
+    "plots": "pictures as PNG and PDF",
 }
 # Eight standard deviations.
 FAR = 8.0
 DRAWS = 20_000
 _REQUIREMENT = re.compile(
-    r"(?P<name>[\w.-]+)(?:\[[^\]]*\])?\s*(?P<sign>>=|==)?\s*(?P<version>[\d.]+)?[^;]*"
-    r"(?:;\s*extra == ['\"](?P<extra>\w+)['\"])?"
+    r"(?P<name>[\w.-]+)(?:\[[^\]]*\])?\s*(?P<limits>[^;]*)(?:;\s*extra == ['\"](?P<extra>\w+)['\"])?"
 )
+_LIMIT = re.compile(r"(?P<sign>>=|<)\s*(?P<version>[\d.]+)")
+
+
+@dataclass(frozen=True)
+class Need:
+    """A package that this installation says that it needs, at least of one version and below another.
+
+    >>> Need.parse("nvflare<2.10,>=2.9.0; extra == 'flare'")
+    Need(name='nvflare', least='2.9.0', below='2.10', extra='flare')
+    """
+
+    name: str
+    least: str = ""
+    below: str = ""
+    extra: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Need:
+        """From a line of a package's metadata."""
+        found = _REQUIREMENT.match(text)
+        if found is None:
+            raise ValueError(f"{text!r} is no requirement")
+        limits = {limit["sign"]: limit["version"] for limit in _LIMIT.finditer(found["limits"])}
+        return cls(found["name"], limits.get(">=", ""), limits.get("<", ""), found["extra"])
+
+    def __str__(self) -> str:
+        limits = [f">={self.least}"] * bool(self.least) + [f"<{self.below}"] * bool(self.below)
+        return self.name + ",".join(limits)
+
+    def fits(self, version: str) -> bool:
+        """Whether a version is within the limits.
+
+        >>> Need("nvflare", "2.9", "2.10").fits("2.9.4"), Need("nvflare", "2.9", "2.10").fits("2.10.0")
+        (True, False)
+        """
+        found = _release(version)
+        return _release(self.least) <= found and not (self.below and found >= _release(self.below))
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the package that is installed, or nothing.
+
+        >>> Need("numpy", "1.0").problem, Need("numpy", "99.0").problem[:18]
+        ('', 'numpy 99.0 or late')
+        """
+        try:
+            installed = importlib.metadata.version(self.name)
+        except importlib.metadata.PackageNotFoundError:
+            return f"{self.name} is not installed"
+        if not self.fits(installed):
+            until = f" and before {self.below}" if self.below else ""
+            return f"{self.name} {self.least} or later{until} is needed, and {installed} is installed"
+        return ""
 
 
 def examine_installation() -> Iterator[Finding]:
@@ -51,7 +106,6 @@ def examine_installation() -> Iterator[Finding]:
         ("randomness", _randomness),
         ("noise", _noise),
         ("ledger", _ledger),
-        ("pictures", _pictures),
     )
     for what, look in looks:
         try:
@@ -77,30 +131,10 @@ def _pointer() -> int:
     return 8 if sys.maxsize > 2**32 else 4
 
 
-def needs() -> list[tuple[str, str, str, str | None]]:
-    """What this installation says that it needs: name, sign, version and extra of each package."""
-    found = []
-    for text in importlib.metadata.requires("colonnade") or ():
-        if one := _REQUIREMENT.match(text):
-            found.append((one["name"], one["sign"] or "", one["version"] or "", one["extra"]))
-    return found
-
-
-def problem(name: str, sign: str, version: str) -> str:
-    """What is wrong with an installed package, or nothing.
-
-    >>> problem("numpy", ">=", "1.0"), problem("numpy", ">=", "99.0")[:18]
-    ('', 'numpy 99.0 or late')
-    """
-    try:
-        installed = importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return f"{name} is not installed"
-    if sign == "==" and installed.partition("+")[0] != version:
-        return f"{name} {version} is needed, and {installed} is installed"
-    if sign == ">=" and _release(installed) < _release(version):
-        return f"{name} {version} or later is needed, and {installed} is installed"
-    return ""
+def needs(extra: str | None = None) -> list[Need]:
+    """What this installation says that it needs, for itself or for an extra."""
+    listed = map(Need.parse, importlib.metadata.requires("colonnade") or ())
+    return [need for need in listed if need.extra == extra]
 
 
 def _release(version: str) -> tuple[int, ...]:
@@ -111,21 +145,21 @@ def _release(version: str) -> tuple[int, ...]:
 def _packages(what: str) -> Finding:
     from colonnade import __version__
 
-    wanted = [need for need in needs() if need[3] is None]
-    wrong = [(need, said) for need in wanted if (said := problem(*need[:3]))]
+    wanted = needs()
+    wrong = [need for need in wanted if need.problem]
     if not wrong:
         return Finding(what, True, f"colonnade {__version__} and the {len(wanted)} packages it needs")
-    remedy = " ".join(f"'{name}{sign}{version}'" for (name, sign, version, _), _ in wrong)
-    return Finding(what, False, "; ".join(said for _, said in wrong), f"pip install {remedy}")
+    remedy = " ".join(f"'{need}'" for need in wrong)
+    return Finding(what, False, "; ".join(need.problem for need in wrong), f"pip install {remedy}")
 
 
 def _extra(extra: str) -> Finding:
     """An extra that is not there is no problem; one of a version that was never tested is."""
-    wanted = [need for need in needs() if need[3] == extra]
-    wrong = [said for need in wanted if (said := problem(*need[:3]))]
+    wanted = needs(extra)
+    wrong = [need.problem for need in wanted if need.problem]
     install = f"pip install 'colonnade[{extra}]'"
     if not wrong:
-        versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name, *_ in wanted)
+        versions = ", ".join(f"{need.name} {importlib.metadata.version(need.name)}" for need in wanted)
         return Finding(extra, True, f"{versions}, for {EXTRAS[extra]}")
     absent = all(said.endswith("is not installed") for said in wrong)
     found = f"not installed; for {EXTRAS[extra]}: {install}" if absent else "; ".join(wrong)
@@ -247,19 +281,3 @@ def _ledger(what: str) -> Finding:
         ledger.set_budget("people", "*", "*", epsilon=1.0, delta=1e-6)
         entries = ledger.verify().entries
     return Finding(what, entries == 2, f"ledgers can be made and verified (SQLite {sqlite3.sqlite_version})")
-
-
-def _pictures(what: str) -> Finding:
-    """Whether the letters of this field can be drawn."""
-    from matplotlib import font_manager, get_cachedir
-
-    path = font_manager.findfont("DejaVu Sans")
-    letters = font_manager.get_font(path).get_charmap()
-    missing = [letter for letter in "εδσμ×≤" if ord(letter) not in letters]
-    if missing:
-        remedy = "Install the font DejaVu Sans, or matplotlib again, which brings it."
-        return Finding(what, False, f"{path} has no {', '.join(missing)}", remedy)
-    cache = Path(get_cachedir())
-    fine = os.access(cache, os.W_OK)
-    remedy = "Set MPLCONFIGDIR to a folder that you can write to."
-    return Finding(what, fine, f"{Path(path).stem}, with a cache in {cache}", remedy)

@@ -150,7 +150,7 @@ def _say_verified(facts: dict[str, Any], witnesses: Sequence[Ledger]) -> None:
 
 
 def _say_totals(facts: dict[str, Any]) -> None:
-    from colonnade.report.text import budget_lines, table_lines, wrapped
+    from colonnade.report.text import budget_lines, left_text, table_lines, wrapped
 
     say("\nBudgets")
     for line in budget_lines([facts]):
@@ -158,7 +158,7 @@ def _say_totals(facts: dict[str, Any]) -> None:
     if facts["totals"]:
         say("\nOne further release that would still fit, with normal noise")
         rows = [
-            (total["dataset"], total["observer"], total["unit"], f"ε up to {total['fits']:.2f}")
+            (total["dataset"], total["observer"], total["unit"], f"ε up to {left_text(total['fits'])}")
             for total in facts["totals"]
         ]
         for line in (

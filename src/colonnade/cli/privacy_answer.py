@@ -16,7 +16,8 @@ from colonnade.privacy.events import event_to_data
 from colonnade.privacy.guarantee import Guarantee, account, check_claim
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.protocols.plans import View
-from colonnade.report.curves import Axes, Line, check_plot_path, draw
+from colonnade.report.charts import Axes, Line
+from colonnade.report.curves import check_plot_path, draw
 
 Against = Literal["delta", "times"]
 ROUNDED = "ε is rounded up; a calibrated parameter is rounded to the safe side at six digits and accounted for again."

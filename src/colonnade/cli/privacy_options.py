@@ -95,7 +95,10 @@ Paper = Annotated[
     bool,
     typer.Option("--paper", help="Show beside it what the papers' formulas say, with what is wrong with it."),
 ]
-Plot = Annotated[Path | None, typer.Option("--plot", help="Save a curve of ε: a .png, .svg or .pdf file.")]
+Plot = Annotated[
+    Path | None,
+    typer.Option("--plot", help="Save a curve of ε: a .svg file, or .png or .pdf with the extra plots."),
+]
 Against = Annotated[Across, typer.Option("--against", help="What the curve runs over.")]
 
 

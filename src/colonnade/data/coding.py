@@ -7,13 +7,11 @@ into an error for the party that holds it; the values themselves go nowhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.clipping import Spreads
@@ -26,12 +24,16 @@ from colonnade.data.columns import (
     NumericColumn,
 )
 from colonnade.data.derived import DAY_MICROSECONDS, microseconds, moment_of
+from colonnade.data.intake import values_of
+from colonnade.data.packed_text import Text
 from colonnade.data.problems import Problems
-from colonnade.data.spelling import AS_WRITTEN, Spelling, text_of
+from colonnade.data.spelling import AS_WRITTEN, Spelling
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
+from colonnade.data.values import Numerals, Plain, Values
 from colonnade.errors import BadIds
 
 _MISSING, _UNDECLARED = -1, -2
+_NO_IDS = {"real": "double", "truth": "bool", "binary": "binary"}
 _NO_PROBLEMS = Problems()
 _NUMBER = re.compile(
     r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE
@@ -55,7 +57,7 @@ class Coded:
     raw: NDArray[np.float64] | None = None
 
 
-def code(values: ArrayLike | pa.Array, declared: Column | Label) -> Coded:
+def code(values: ArrayLike | Values, declared: Column | Label) -> Coded:
     """A column's values as declared, with what was clipped and what is wrong.
 
     >>> coded = code([16, 40], NumericColumn("age", low=17, high=90))
@@ -105,24 +107,21 @@ def symmetric_numbers(declared: Mapping[str, Column | Label]) -> Spreads:
 
 
 def spell_ids(
-    values: ArrayLike | pa.Array, *, party: str, source: str, column: str, spelling: Spelling = AS_WRITTEN
+    values: ArrayLike | Values, *, party: str, source: str, column: str, spelling: Spelling = AS_WRITTEN
 ) -> list[str]:
     """Ids as declared; a missing one becomes ''. Floats are refused: 12.0 and 12 must not be two people.
 
     >>> spell_ids([12, 7], party="bank", source="arrays", column="customer")
     ['12', '7']
     """
-    array = _arrow(values)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_floating(array.type) or pa.types.is_boolean(array.type) or pa.types.is_binary(array.type):
+    given = cast(Plain | Text, values_of(values))
+    if isinstance(given, Plain) and given.kind in _NO_IDS:
         raise BadIds(
-            f"party {party!r}, {source}, id column {column!r}: ids are {array.type} values. "
+            f"party {party!r}, {source}, id column {column!r}: ids are {_NO_IDS[given.kind]} values. "
             "Give them as integers or text, spelt the same at every party."
         )
-    if pa.types.is_integer(array.type):
-        array = array.cast(pa.string())
-    spelt = ["" if value is None else spelling.spell(value) for value in array.to_pylist()]
+    found = given.texts() if isinstance(given, Text) else given.objects()
+    spelt = ["" if value is None else spelling.spell(value) for value in found]
     return spelt if spelling.trim else [one if one.strip() else "" for one in spelt]
 
 
@@ -183,53 +182,46 @@ def _bins(read: _Read, declared: BinnedColumn) -> Coded:
     return Coded(codes, problems=problems)
 
 
-def _floats(values: ArrayLike | pa.Array) -> _Read:
+def _floats(values: ArrayLike | Values) -> _Read:
     """float64 with NaN for what is missing and 0 for what is wrong, such as text, truth values or dates."""
-    if not isinstance(values, pa.Array):
-        given = np.asarray(values)
-        if given.dtype.kind in "iuf":
-            return np.ascontiguousarray(given, dtype=np.float64), _NO_PROBLEMS
-    array = _arrow(values)
-    if pa.types.is_null(array.type):
-        return np.full(len(array), np.nan), _NO_PROBLEMS
-    if _is_text(array):
-        return _from_text(array)
-    if not (
-        pa.types.is_integer(array.type) or pa.types.is_floating(array.type) or pa.types.is_decimal(array.type)
-    ):
-        return np.zeros(len(array)), Problems(text=len(array))
-    return _numpy(array.cast(pa.float64(), safe=False)), _NO_PROBLEMS
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+        return np.ascontiguousarray(values, dtype=np.float64), _NO_PROBLEMS
+    match column := values_of(values):
+        case Text():
+            return _from_distinct(column, _number, _not_a_number)
+        case Numerals():
+            if column.rest.missing is not None and column.rest.missing.all():
+                return column.read, _NO_PROBLEMS
+            others, problems = _from_distinct(column.rest, _number, _not_a_number)
+            return np.where(np.isnan(column.read), others, column.read), problems
+        case Plain(kind="nothing" | "whole" | "real"):
+            return column.numbers(), _NO_PROBLEMS
+        case _:
+            return np.zeros(len(column)), Problems(text=len(column))
 
 
-def _from_text(array: pa.Array) -> _Read:
-    trimmed = pc.utf8_trim_whitespace(array)
-    present = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
-    try:
-        return _numpy(present.cast(pa.float64())), _NO_PROBLEMS
-    except pa.ArrowInvalid:
-        # Something is no number, or written as Arrow does not expect it: one by one, and none of it shown.
-        pass
-    return _from_distinct(
-        present,
-        lambda text: float(text) if _NUMBER.fullmatch(text) else None,
-        lambda text: Problems(grouped=1) if _GROUPED.fullmatch(text) else Problems(text=1),
-    )
+def _number(text: str) -> float | None:
+    trimmed = text.strip()
+    if not trimmed:
+        return float("nan")
+    return float(trimmed) if _NUMBER.fullmatch(trimmed) else None
 
 
-def _days(values: ArrayLike | pa.Array, format: str | None) -> _Read:
+def _not_a_number(text: str) -> Problems:
+    return Problems(grouped=1) if _GROUPED.fullmatch(text.strip()) else Problems(text=1)
+
+
+def _days(values: ArrayLike | Values, format: str | None) -> _Read:
     """Days since the start of 1970 with NaN for what is missing, from dates, moments or text."""
-    array = _arrow(values)
-    if pa.types.is_null(array.type):
-        return np.full(len(array), np.nan), _NO_PROBLEMS
-    if pa.types.is_date(array.type):
-        # Through 32-bit days: the 64-bit kind counts milliseconds.
-        return _numpy(array.cast(pa.date32(), safe=False).cast(pa.int32()).cast(pa.float64())), _NO_PROBLEMS
-    if pa.types.is_timestamp(array.type):
-        exact = array.cast(pa.timestamp("us", tz=array.type.tz), safe=False).cast(pa.int64())
-        return _numpy(exact.cast(pa.float64(), safe=False)) / DAY_MICROSECONDS, _NO_PROBLEMS
-    if not _is_text(array):
-        return np.zeros(len(array)), Problems(undated=len(array))
-    return _from_distinct(array, lambda text: _day(text, format), lambda text: Problems(undated=1))
+    match column := values_of(values):
+        case Plain(kind="nothing" | "date"):
+            return column.numbers(), _NO_PROBLEMS
+        case Plain(kind="moment"):
+            return column.numbers() / DAY_MICROSECONDS, _NO_PROBLEMS
+        case Text():
+            return _from_distinct(column, lambda text: _day(text, format), lambda text: Problems(undated=1))
+        case _:
+            return np.zeros(len(column)), Problems(undated=len(column))
 
 
 def _day(text: str, format: str | None) -> float | None:
@@ -241,37 +233,25 @@ def _day(text: str, format: str | None) -> float | None:
 
 
 def _from_distinct(
-    array: pa.Array, read: Callable[[str], float | None], explain: Callable[[str], Problems]
+    column: Text, read: Callable[[str], float | None], explain: Callable[[str], Problems]
 ) -> _Read:
-    """Each distinct text read once; NaN for nulls, and 0 for what `read` makes nothing of."""
-    encoded = array.dictionary_encode()
-    texts = encoded.dictionary.to_pylist()
+    """Each distinct text read once; NaN for what is missing, and 0 for what `read` makes nothing of."""
+    texts, codes = column.distinct()
     found = [read(text) for text in texts]
-    # One place more than the dictionary has, for nulls.
-    codes = encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
     problems = _NO_PROBLEMS
     if None in found:
         times = np.bincount(codes, minlength=len(texts) + 1)
         for text, number, count in zip(texts, found, times.tolist(), strict=False):
-            if number is None:
+            if number is None and count:
                 problems += explain(text).times(count)
+    # One place more than there are texts, for those that are missing.
     numbers = np.array([0.0 if number is None else number for number in found] + [np.nan])
     return numbers[codes], problems
 
 
-def _is_text(array: pa.Array) -> bool:
-    return bool(pa.types.is_string(array.type) or pa.types.is_large_string(array.type))
-
-
-def _numpy(array: pa.Array) -> NDArray[np.float64]:
-    numbers: NDArray[np.float64] = array.to_numpy(zero_copy_only=False)
-    return numbers
-
-
-def _levels(values: ArrayLike | pa.Array, declared: BinaryColumn | CategoricalColumn | ClassLabel) -> Coded:
-    array = _arrow(values)
-    if not pa.types.is_dictionary(array.type):
-        array = array.dictionary_encode()
+def _levels(values: ArrayLike | Values, declared: BinaryColumn | CategoricalColumn | ClassLabel) -> Coded:
+    # Text is asked for as numbers only where numbers are declared.
+    distinct, places = cast(Plain | Text, values_of(values)).distinct()
     number = {level: index for index, level in enumerate(declared.levels)}
     elsewhere = _UNDECLARED if declared.other is None else number[declared.other]
     absent = _MISSING if declared.missing is None else number[declared.missing]
@@ -282,10 +262,9 @@ def _levels(values: ArrayLike | pa.Array, declared: BinaryColumn | CategoricalCo
         text = declared.spelling.spell(value)
         return number.get(text, elsewhere) if text.strip() else absent
 
-    # One place more than the dictionary has, for nulls.
-    table = np.array([*(find(value) for value in array.dictionary.to_pylist()), absent], dtype=np.int32)
-    indices = array.indices.fill_null(len(array.dictionary)) if array.null_count else array.indices
-    codes = table[indices.to_numpy(zero_copy_only=False)]
+    # One place more than there are values, for those that are missing.
+    table = np.array([*(find(value) for value in distinct), absent], dtype=np.int32)
+    codes = table[places]
     if not codes.size or codes.min() >= 0:
         return Coded(codes)
     return Coded(
@@ -295,21 +274,6 @@ def _levels(values: ArrayLike | pa.Array, declared: BinaryColumn | CategoricalCo
             undeclared=int(np.count_nonzero(codes == _UNDECLARED)),
         ),
     )
-
-
-def _arrow(values: ArrayLike | pa.Array | Iterable[object]) -> pa.Array:
-    if isinstance(values, pa.Array):
-        return values
-    # A list of texts stays one: numpy's fixed-width texts lose what they take for padding.
-    given = list(values) if isinstance(values, list | tuple) else np.asarray(values)
-    try:
-        return pa.array(given, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-        # Mixed kinds in an object array: compared as text, one by one.
-        return pa.array(
-            [None if value is None or value != value else text_of(value) for value in given],
-            type=pa.string(),
-        )
 
 
 _Read = tuple[NDArray[np.float64], Problems]

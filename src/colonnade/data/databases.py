@@ -12,19 +12,19 @@ import weakref
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
-import pyarrow as pa
 
+from colonnade.data.arrow import StreamFailed, batches
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import nearest_file
 from colonnade.data.files import File, described_fields
+from colonnade.data.packed_text import Text
 from colonnade.data.queries import Catalogue, aggregates, check_rows_apart, parsed, texts_by_name
 from colonnade.data.relation import (
     Engine,
     Field,
-    arrow_batches,
     exactly,
     first_line,
     identifier,
@@ -33,6 +33,7 @@ from colonnade.data.relation import (
 )
 from colonnade.data.sources import DuckDBSource, SQLiteSource
 from colonnade.data.spelling import plain_text
+from colonnade.data.values import Batch, Plain
 from colonnade.errors import BadIds, ColumnMissing, DataError, DataMissing, DataUnreadable
 
 QUERY_FAILED = "the query failed while its rows were read. Run it in the database's own client to see why."
@@ -57,9 +58,7 @@ class DuckDBRelation:
             check_rows_apart(source, tree, self._catalogue(), party=party)
             self._order = f" ORDER BY CAST({self.fields[key].identifier} AS VARCHAR)"
 
-    def batches(
-        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
         """These columns of all rows in order."""
         return self._read(
             f"SELECT {selected(self.fields, names, floats)} FROM {self._query}{self._order}", size
@@ -68,14 +67,15 @@ class DuckDBRelation:
     def count(self) -> int:
         """The number of rows."""
         (batch,) = self._read(f"SELECT count(*) FROM {self._query}", 1)
-        return int(batch.column(0)[0].as_py())
+        (rows,) = cast(Plain, batch.columns[0]).objects()
+        return cast(int, rows)
 
-    def _read(self, query: str, size: int) -> Iterator[pa.RecordBatch]:
+    def _read(self, query: str, size: int) -> Iterator[Batch]:
         wrong = None
         with self._engine.session() as session:
             try:
-                yield from exactly(arrow_batches(session.sql(query), size), size)
-            except duckdb.Error:
+                yield from exactly(batches(session.sql(query)), size)
+            except (duckdb.Error, StreamFailed):
                 wrong = self._wrong(QUERY_FAILED)
         # Raised outside, so that DuckDB's message, which may quote a row, does not hang on it.
         if wrong:
@@ -145,19 +145,15 @@ class SQLiteRelation:
             self._order = f" ORDER BY CAST({identifier(key)} AS TEXT) COLLATE BINARY"
             self._refuse_real_ids(key)
 
-    def batches(
-        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
         """These columns of all rows in order, as text."""
-        wanted = [self.fields[name].identifier for name in names]
         query = f"SELECT {', '.join(map(identifier, names))} FROM {self._query}{self._order}"
         wrong = None
         try:
             with closing(self._database.cursor()) as cursor:
                 cursor.execute(query)
                 while rows := cursor.fetchmany(size):
-                    columns = [_texts(values) for values in zip(*rows, strict=True)]
-                    yield pa.record_batch(columns, names=wanted)
+                    yield Batch(tuple(_texts(values) for values in zip(*rows, strict=True)), len(rows))
         except sqlite3.Error:
             wrong = self._wrong(QUERY_FAILED)
         except TypeError:
@@ -261,8 +257,8 @@ def _database_file(path: Path, name: str, party: str) -> File:
     return File(path, party, name=name)
 
 
-def _texts(values: Sequence[object]) -> pa.Array:
-    return pa.array([None if value is None else _text(value) for value in values], pa.string())
+def _texts(values: Sequence[object]) -> Text:
+    return Text.of([None if value is None else _text(value) for value in values])
 
 
 def _text(value: object) -> str:

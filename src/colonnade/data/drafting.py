@@ -15,12 +15,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from colonnade.data.coding import code
 from colonnade.data.columns import Column, DateColumn, Misdeclared, NumericColumn, nearest
 from colonnade.data.documents import Document
 from colonnade.data.name_ranges import expand_name, fold_names
+from colonnade.data.packed_text import Text
 from colonnade.data.reading import SourceRows, open_source
 from colonnade.data.relation import Field, Relation
 from colonnade.data.schema import Schema, blanks
@@ -166,9 +165,9 @@ def _by_text(relation: Relation) -> dict[str, str]:
     if first is None:
         return kinds
     for position, name in enumerate(names):
-        text = pa.array(
-            [one for one in first.column(position).to_pylist() if one and one.strip()], pa.string()
-        )
+        column = first.columns[position]
+        given = column.texts() if isinstance(column, Text) else ()
+        text = Text.of([one for one in given if one and one.strip()])
         for kind, anything in _ANYTHING.items():
             if len(text) and not code(text, anything).problems:
                 kinds[name] = kind

@@ -10,21 +10,21 @@ import gzip
 import io
 import re
 import zipfile
+import zlib
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
 import duckdb
-import pyarrow as pa
-import pyarrow.csv as arrow_csv
 
+from colonnade.data.arrow import StreamFailed, batches
 from colonnade.data.documents import nearest_file
+from colonnade.data.packed_text import Text
 from colonnade.data.relation import (
     Engine,
     Field,
     Relation,
-    arrow_batches,
     exactly,
     identifier,
     owned,
@@ -32,6 +32,7 @@ from colonnade.data.relation import (
     refusal,
     selected,
 )
+from colonnade.data.values import Batch, Numerals, Plain, Values
 from colonnade.errors import DataError, DataMissing, DataUnreadable
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip", ".zip")
@@ -41,6 +42,9 @@ _DELIMITERS = (",", ";", "\t", "|")
 _NESTED = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION|LIST).*")
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _NOT_TEXT = "it is not UTF-8 text. Save it as UTF-8."
+_DAMAGED = "it is damaged: it cannot be unpacked."
+# Lines of a zip that are counted at a time.
+_LINES = 1 << 14
 _RAGGED = "a row has not as many fields as the header."
 
 
@@ -157,16 +161,23 @@ class FileRelation:
         self.name = file.name
         self.fields = fields
 
-    def batches(
-        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
         """These columns of all rows in order."""
-        query = f"SELECT {selected(self.fields, names, floats)} FROM {self._reader}"
+        # Numbers that are written in text come as DuckDB reads them, beside the text.
+        numerals = [name in floats and self.fields[name].is_text for name in names]
+        asked = [
+            f"TRY_CAST({self.fields[name].identifier} AS DOUBLE), {self.fields[name].identifier}"
+            if written
+            else selected(self.fields, [name], floats)
+            for name, written in zip(names, numerals, strict=True)
+        ]
+        query = f"SELECT {', '.join(asked)} FROM {self._reader}"
         with self._engine.session() as session:
             wrong = None
             try:
-                yield from exactly(arrow_batches(session.sql(query), size), size)
-            except duckdb.Error as found:
+                read = batches(session.sql(query))
+                yield from exactly((_paired(batch, numerals) for batch in read), size)
+            except (duckdb.Error, StreamFailed) as found:
                 wrong = self._explained(str(found))
         # Raised here and not above, so that DuckDB's message does not hang on it as its context.
         if wrong:
@@ -213,52 +224,78 @@ class ZippedText:
         self.name = file.name
         self.fields = header.fields
 
-    def batches(
-        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
         """These columns of all rows in order, as text."""
-        return exactly(self._read([self.fields[name].identifier for name in names]), size)
+        return self._read([self._header.names.index(name) for name in names], size)
 
     def count(self) -> int:
         """The number of rows."""
-        return sum(batch.num_rows for batch in self._read(["c0"]))
+        return sum(batch.rows for batch in self._read([0], _LINES))
 
-    def _read(self, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+    def _read(self, wanted: list[int], size: int) -> Iterator[Batch]:
         wrong = None
         try:
             with self._file.unpacked() as content:
-                yield from self._parse(content, wanted)
-        except pa.ArrowInvalid as found:
-            wrong = self._explained(str(found))
-        except (OSError, EOFError, zipfile.BadZipFile, ValueError):
-            wrong = self._file.wrong("it is damaged: it cannot be unpacked.")
+                yield from self._parse(content, wanted, size)
+        except _Ragged as found:
+            wrong = f"line {found}: {_RAGGED}"
+        except csv.Error:
+            wrong = "the rows cannot be read: is a quotation mark not closed, or inside a field?"
+        except UnicodeDecodeError:
+            wrong = _NOT_TEXT
+        except (OSError, EOFError, zipfile.BadZipFile, zlib.error):
+            wrong = _DAMAGED
         if wrong:
-            raise wrong
+            raise self._file.wrong(wrong if self._is_sound() else _DAMAGED)
         self._file.check_unchanged()
 
-    def _parse(self, content: IO[bytes], wanted: list[str]) -> Iterator[pa.RecordBatch]:
-        positions = [f"c{position}" for position in range(len(self._header.names))]
-        reader = arrow_csv.open_csv(
-            pa.PythonFile(content, mode="r"),
-            read_options=arrow_csv.ReadOptions(
-                use_threads=False, column_names=positions, skip_rows_after_names=1
-            ),
-            parse_options=arrow_csv.ParseOptions(delimiter=self._header.delimiter, newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(positions, pa.string()), include_columns=wanted
-            ),
-        )
-        with reader:
-            yield from reader
+    def _is_sound(self) -> bool:
+        """Whether the content is what was packed: text that cannot be read may be damage that shows too late."""
+        try:
+            with zipfile.ZipFile(self._file.path) as archive:
+                return archive.testzip() is None
+        except (OSError, EOFError, zipfile.BadZipFile, zlib.error):
+            return False
 
-    def _explained(self, text: str) -> DataError:
-        row = re.search(r"Row #(\d+)", text)
-        where = f"line {row[1]}: " if row else ""
-        if re.search(r"utf-?8", text, re.IGNORECASE):
-            return self._file.wrong(f"{where}{_NOT_TEXT}")
-        if re.search(r"Expected \d+ columns", text):
-            return self._file.wrong(f"{where}{_RAGGED}")
-        return self._file.wrong(f"{where}the rows cannot be read.")
+    def _parse(self, content: IO[bytes], wanted: list[int], size: int) -> Iterator[Batch]:
+        lines = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
+        reader = csv.reader(lines, delimiter=self._header.delimiter, strict=True)
+        next(reader, None)
+        width = len(self._header.names)
+        rows: list[list[str]] = []
+        for row in reader:
+            # A blank line is a row only where a row has one field, as DuckDB has it.
+            if not row and width > 1:
+                continue
+            if len(row) != width and (row or width > 1):
+                raise _Ragged(reader.line_num)
+            rows.append(row or [""])
+            if len(rows) == size:
+                yield _texts(rows, wanted)
+                rows = []
+        if rows:
+            yield _texts(rows, wanted)
+
+
+class _Ragged(Exception):
+    """A line that has not as many fields as the header."""
+
+
+def _texts(rows: list[list[str]], wanted: list[int]) -> Batch:
+    return Batch(tuple(Text.of([row[place] or None for row in rows]) for place in wanted), len(rows))
+
+
+def _paired(batch: Batch, numerals: list[bool]) -> Batch:
+    """The columns that were asked for, each numeral from the two that it was asked for as."""
+    given = iter(batch.columns)
+    found: list[Values] = []
+    for written in numerals:
+        column = next(given)
+        text = next(given) if written else None
+        if isinstance(column, Plain) and isinstance(text, Text):
+            column = Numerals.of(column.numbers(), text)
+        found.append(column)
+    return Batch(tuple(found), batch.rows)
 
 
 def _parquet(file: File) -> Relation:

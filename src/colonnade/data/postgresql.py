@@ -13,24 +13,28 @@ import itertools
 import os
 import weakref
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import pyarrow as pa
+import numpy as np
+from numpy.typing import NDArray
 
 from colonnade.data.databases import QUERY_FAILED, check_key, fields_of
+from colonnade.data.packed_text import Text
 from colonnade.data.queries import Catalogue, aggregates, check_rows_apart, parsed, texts_by_name
 from colonnade.data.relation import Field, first_line, identifier, refusal
 from colonnade.data.sources import PostgreSQLSource
+from colonnade.data.values import Batch, Plain, Values
 from colonnade.errors import DataError, DataUnreadable
 
 if TYPE_CHECKING:
     import psycopg
 
 _SECONDS_TO_CONNECT = 10
-_WHOLE, _REAL, _TRUTH, _TEXT = pa.int64(), pa.float64(), pa.bool_(), pa.string()
+_Held = Literal["whole", "real", "truth", "text"]
+_WHOLE, _REAL, _TRUTH, _TEXT = get_args(_Held)
 # By the server's type: DuckDB's word for it, how it is asked for, and how it is held. A single-precision number is
 # widened by the server, as DuckDB does it, and not read from its shortest text.
-_TYPES: Mapping[str, tuple[str, str, pa.DataType]] = {
+_TYPES: Mapping[str, tuple[str, str, _Held]] = {
     "int2": ("BIGINT", "{}::int8", _WHOLE),
     "int4": ("BIGINT", "{}::int8", _WHOLE),
     "int8": ("BIGINT", "{}", _WHOLE),
@@ -59,7 +63,7 @@ class PostgreSQLRelation:
         self._connection = self._connect(source)
         # The server keeps the transaction open until somebody ends it.
         weakref.finalize(self, self._connection.close)
-        self._types: dict[str, tuple[str, str, pa.DataType]] = {}
+        self._types: dict[str, tuple[str, str, _Held]] = {}
         self._order = ""
         # A reading may begin while another is half way, and each needs a cursor of its own.
         self._readings = itertools.count()
@@ -75,23 +79,20 @@ class PostgreSQLRelation:
             # By bytes: under the database's own collation different ids may count as equal.
             self._order = f' ORDER BY {identifier(key)}::text COLLATE "C"'
 
-    def batches(
-        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
         """These columns of all rows in order, by a cursor on the server."""
         import psycopg
 
         asked = ", ".join(self._types[name][1].format(identifier(name)) for name in names)
         held = [self._types[name][2] for name in names]
-        wanted = [self.fields[name].identifier for name in names]
         wrong = None
         try:
             with self._connection.cursor(name=f"colonnade_{next(self._readings)}") as cursor:
                 cursor.execute(f"SELECT {asked} FROM {self._query}{self._order}")
                 while rows := cursor.fetchmany(size):
                     columns = zip(*rows, strict=True)
-                    arrays = [pa.array(values, kind) for values, kind in zip(columns, held, strict=True)]
-                    yield pa.record_batch(arrays, names=wanted)
+                    read = (_read(values, kind) for values, kind in zip(columns, held, strict=True))
+                    yield Batch(tuple(read), len(rows))
         except psycopg.Error as found:
             wrong = self._failed(found)
         # Raised outside, so that the server's message, which may quote a row, does not hang on it.
@@ -193,3 +194,13 @@ def _read_only(address: str) -> str:
 
     given = conninfo_to_dict(address).get("options") or os.environ.get("PGOPTIONS", "")
     return f"{given} -c default_transaction_read_only=on".strip()
+
+
+def _read(values: Sequence[Any], kind: _Held) -> Values:
+    """Some rows of a column, held as the server's type says."""
+    if kind == "text":
+        return Text.of(values)
+    gone = np.fromiter((value is None for value in values), dtype=bool, count=len(values))
+    dtype: Any = {"whole": np.int64, "truth": np.bool_}.get(kind, np.float64)
+    data: NDArray[Any] = np.array([0 if value is None else value for value in values], dtype=dtype)
+    return Plain(kind, data, gone if gone.any() else None)

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from colonnade.data.block import Block
@@ -23,6 +22,7 @@ from colonnade.data.relation import Relation, refusal
 from colonnade.data.schema import Schema
 from colonnade.data.sources import DuckDBSource, FileSource, PostgreSQLSource, Source, SQLiteSource
 from colonnade.data.targets import Label
+from colonnade.data.values import Batch, Values
 from colonnade.errors import BadValues, ColumnMissing, DataError, DataUnreadable, QueryRefused
 
 _IDS = 1 << 16
@@ -112,9 +112,9 @@ class SourceRows:
                 spreads.add(name, coded.raw)
             if self.is_query:
                 digest.add(arrays)
-            seen += batch.num_rows
+            seen += batch.rows
             target = arrays.pop(label.column) if label else None
-            yield Block(arrays, target, batch.num_rows)
+            yield Block(arrays, target, batch.rows)
         if not seen:
             raise self._wrong("there are no rows.")
         self._check_same("values", digest)
@@ -128,16 +128,16 @@ class SourceRows:
         """
         ids, values = _Digest(), _Digest()
         for batch in self._batches([self._schema.id, *self._declared], _IDS):
-            ids.add({"ids": self._spelt(batch.column(0))})
+            ids.add({"ids": self._spelt(batch.columns[0])})
             coded = zip(self._declared, batch.columns[1:], strict=True)
             values.add({name: self._code(name, column).values for name, column in coded})
         self._check_same("rows", ids)
         self._check_same("values", values)
 
-    def _batches(self, names: list[str], size: int) -> Iterator[pa.RecordBatch]:
+    def _batches(self, names: list[str], size: int) -> Iterator[Batch]:
         return self._rows.batches(names, size=size, floats=self._numbers)
 
-    def _code(self, name: str, values: pa.Array) -> Coded:
+    def _code(self, name: str, values: Values) -> Coded:
         coded = code(values, self._declared[name])
         if coded.problems:
             # All rows are counted, so that their owner has to correct them once.
@@ -148,7 +148,7 @@ class SourceRows:
     def _problems(self, name: str) -> Problems:
         total = Problems()
         for batch in self._batches([name], _IDS):
-            total += code(batch.column(0), self._declared[name]).problems
+            total += code(batch.columns[0], self._declared[name]).problems
         return total
 
     def _check_type(self, name: str, declared: Column | Label) -> None:
@@ -177,13 +177,13 @@ class SourceRows:
     def _spelt_ids(self) -> Iterator[list[str]]:
         digest = _Digest()
         for batch in self._rows.batches([self._schema.id], size=_IDS):
-            spelt = self._spelt(batch.column(0))
+            spelt = self._spelt(batch.columns[0])
             if self.is_query:
                 digest.add({"ids": spelt})
             yield spelt
         self._check_same("rows", digest)
 
-    def _spelt(self, ids: pa.Array) -> list[str]:
+    def _spelt(self, ids: Values) -> list[str]:
         return spell_ids(
             ids,
             party=self._party,

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import duckdb
-import pyarrow as pa
 
+from colonnade.data.values import Batch
 from colonnade.errors import DataError, DataUnreadable
 
 _NUMBER = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 _DATE = re.compile(r"DATE|TIMESTAMP.*")
+# Types that are read as they are; exact decimals, times of day, enumerations and the like come as text.
+_SIMPLE = re.compile(r"BOOLEAN|U?(TINY|SMALL|BIG)?INT(EGER)?|FLOAT|DOUBLE|VARCHAR|DATE|TIMESTAMP.*|BLOB")
 _Settings = dict[str, str | bool | int | float | list[str]]
 _SETTINGS: _Settings = {
     "preserve_insertion_order": True,
@@ -86,9 +88,7 @@ class Relation(Protocol):
         """Its columns by name."""
         ...
 
-    def batches(
-        self, names: Sequence[str], *, size: int, floats: Container[str] = ()
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
         """These columns of all rows in order, exactly `size` rows a batch but for the last.
 
         Numbers in `floats` come as float64, or as text where the source has them as text.
@@ -129,47 +129,44 @@ class Engine:
         return duckdb.connect(self._path, read_only=True, config=_CONFINED)
 
 
-def arrow_batches(relation: duckdb.DuckDBPyRelation, size: int) -> Iterator[pa.RecordBatch]:
-    """A result as Arrow batches, as they are computed."""
-    # The older name is deprecated; the newer one is missing from older versions.
-    open_reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
-    reader: Iterator[pa.RecordBatch] = open_reader(size)
-    return reader
-
-
-def exactly(batches: Iterator[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+def exactly(batches: Iterator[Batch], size: int) -> Iterator[Batch]:
     """The same rows in batches of exactly `size`; a batch that fits already is not copied.
 
-    >>> batch = pa.record_batch({"a": [1, 2, 3]})
-    >>> [part.num_rows for part in exactly(iter([batch, batch]), 4)]
+    >>> batch = Batch((), 3)
+    >>> [part.rows for part in exactly(iter([batch, batch]), 4)]
     [4, 2]
     """
-    waiting: list[pa.RecordBatch] = []
+    waiting: list[Batch] = []
     rows = 0
     for batch in batches:
         waiting.append(batch)
-        rows += batch.num_rows
-        while rows >= size:
-            joined = waiting[0] if len(waiting) == 1 else _joined(waiting)
-            yield joined.slice(0, size)
-            rows -= size
-            waiting = [joined.slice(size)] if rows else []
+        rows += batch.rows
+        if rows < size:
+            continue
+        joined = Batch.joined(waiting)
+        for start in range(0, rows - size + 1, size):
+            yield joined.part(start, start + size)
+        waiting, rows = ([joined.part(rows - rows % size, rows)] if rows % size else []), rows % size
     if rows:
-        yield waiting[0] if len(waiting) == 1 else _joined(waiting)
+        yield Batch.joined(waiting)
 
 
 def selected(fields: Mapping[str, Field], names: Sequence[str], floats: Container[str]) -> str:
-    """What to ask DuckDB for: every column as it is, but numbers in `floats` as float64.
+    """What to ask DuckDB for: numbers in `floats` as float64, and what has no other form here as text.
 
-    >>> selected({"age": Field("c0", "SMALLINT"), "sex": Field("c1", "VARCHAR")}, ["age", "sex"], {"age", "sex"})
-    'CAST(c0 AS DOUBLE), c1'
+    >>> selected({"age": Field("c0", "SMALLINT"), "due": Field("c1", "DECIMAL(9,2)")}, ["age", "due"], {"age"})
+    'CAST(c0 AS DOUBLE), CAST(c1 AS VARCHAR)'
     """
-    return ", ".join(
-        f"CAST({fields[name].identifier} AS DOUBLE)"
-        if name in floats and fields[name].is_number
-        else fields[name].identifier
-        for name in names
-    )
+    asked = []
+    for name in names:
+        field = fields[name]
+        if name in floats and field.is_number:
+            asked.append(f"CAST({field.identifier} AS DOUBLE)")
+        else:
+            asked.append(
+                field.identifier if _SIMPLE.fullmatch(field.kind) else f"CAST({field.identifier} AS VARCHAR)"
+            )
+    return ", ".join(asked)
 
 
 def quoted(text: object) -> str:
@@ -216,8 +213,3 @@ def first_line(error: Exception) -> str:
     """
     lines: list[Any] = str(error).strip().splitlines() or [type(error).__name__]
     return str(lines[0]).strip().rstrip(".")
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    table = pa.Table.from_batches(batches).combine_chunks()
-    return table.to_batches()[0]

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
 from colonnade.data.coding import code, refuse_ids, spell_ids, symmetric_numbers
 from colonnade.data.columns import nearest
+from colonnade.data.packed_text import Text
 from colonnade.data.reading import SourceRows
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource, Source
@@ -170,17 +170,17 @@ class ArrayRows:
     [['a', 'b']]
     """
 
-    def __init__(self, name: str, block: Block, ids: Sequence[str] | pa.Array) -> None:
+    def __init__(self, name: str, block: Block, ids: Sequence[str] | Text) -> None:
         self.name = name
         self.count = block.rows
         self._block = block
-        # A text of its own in Python takes fifty bytes more.
-        self._ids = ids if isinstance(ids, pa.Array) else pa.array(ids, pa.large_string())
+        self._ids = ids if isinstance(ids, Text) else Text.of(ids)
 
     def ids(self) -> Iterator[list[str]]:
         """The ids, some at a time."""
         for start in range(0, self.count, BLOCK_ROWS):
-            yield self._ids.slice(start, BLOCK_ROWS).to_pylist()
+            some = self._ids.part(start, min(start + BLOCK_ROWS, self.count))
+            yield [str(one) for one in some.texts()]
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
         """Slices, without copying; they cannot be written to."""
@@ -249,10 +249,10 @@ def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
             label = np.empty(len(positions), dtype=block.label.dtype) if label is None else label
             label[into] = block.label[here]
         start += block.rows
-    ids = pa.chunked_array([pa.array(batch, pa.large_string()) for batch in table.id_batches()])
+    ids = Text.joined([Text.of(batch) for batch in table.id_batches()])
     frozen = {name: _frozen(values) for name, values in columns.items()}
     taken = Block(frozen, None if label is None else _frozen(label), len(positions))
-    return ArrayRows(table.name, taken, ids.combine_chunks().take(pa.array(positions)))
+    return ArrayRows(table.name, taken, ids.take(positions))
 
 
 def _frozen(values: NDArray[Any]) -> NDArray[Any]:

@@ -58,12 +58,14 @@ def link_note(loss: Loss) -> tuple[str, ...]:
 
 
 def linear_model(
-    rows: ClippedRows, loss: Loss, label: Label, weights: Mapping[str, Array], kept: Mapping[str, float]
+    rows: ClippedRows, loss: Loss, label: Label, weights: Mapping[str, Array]
 ) -> tuple[Frame, Array, Array]:
     """Weights on clipped rows as coefficients on features: the frame, the coefficients and the intercept.
 
-    Each owner's weights are multiplied by what clipping kept of its rows, as the owner itself would do. The scores are
-    log-odds or margins for classes, the label's own units for least squares, logarithms of the mean for log links.
+    They follow from the weights and the public plan alone. A row that clipping leaves as it is has the score that it
+    had in training; a longer one has a longer score, because what clipping took is the owner's to know
+    (docs/private-messages.md). The scores are log-odds or margins for classes, the label's own units for least
+    squares, logarithms of the mean for log links.
     """
     frame = Frame(tuple(rows.encoders.items()), LabelBlock(label))
     parts = [weights[owner][: len(weights[owner]) - (owner == rows.active)] for owner in rows.encoders]

@@ -97,11 +97,7 @@ def train_by_messages(federation: Federation, asked: Asked, loss: Loss) -> Learn
     plan = run.plan
     parts = {owner: run.result(owner) for owner in plan.group.owners}
     frame, coefficients, intercepts = linear_model(
-        plan.clipped,
-        loss,
-        plan.label,
-        {owner: part.weights for owner, part in parts.items()},
-        {owner: part.kept for owner, part in parts.items()},
+        plan.clipped, loss, plan.label, {owner: part.weights for owner, part in parts.items()}
     )
     notes = (SPLIT,) if plan.calibration == "sound" else (PAPER, SPLIT)
     return LearntLinear(

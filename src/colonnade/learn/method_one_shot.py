@@ -82,8 +82,7 @@ def train_once(federation: Federation, asked: Asked, loss: Loss, options: OneSho
     run = federation.run(noisy_columns_session, _request(asked, options, federation.alignment))
     plan = run.plan
     weights, label = fitted_once(run.result(plan.active), loss, options)
-    kept = {owner: run.result(owner).kept for owner in plan.group.owners}
-    frame, coefficients, intercepts = linear_model(plan.clipped, loss, label, weights, kept)
+    frame, coefficients, intercepts = linear_model(plan.clipped, loss, label, weights)
     return LearntLinear(
         coefficients,
         intercepts,

@@ -83,8 +83,7 @@ def ideal_messages(federation: Federation, asked: Asked, loss: Loss, options: Id
     run = federation.run(intermediate_session, request)
     plan = run.plan
     weights = {owner: run.result(owner).weights for owner in plan.group.owners}
-    kept = dict.fromkeys(plan.group.owners, 1.0)
-    frame, coefficients, intercepts = linear_model(plan.clipped, loss, plan.label, weights, kept)
+    frame, coefficients, intercepts = linear_model(plan.clipped, loss, plan.label, weights)
     return LearntLinear(
         coefficients,
         intercepts,
@@ -133,8 +132,7 @@ def exactly(federation: Federation, asked: Asked, loss: Loss, options: GlmOption
         start += width
     for owner in group.owners:
         weights.setdefault(owner, np.zeros(clipped.encoders[owner].width))
-    kept = dict.fromkeys(group.owners, 1.0)
-    frame, coefficients, intercepts = linear_model(clipped, loss, label, weights, kept)
+    frame, coefficients, intercepts = linear_model(clipped, loss, label, weights)
     note = ALONE if alone else TOGETHER
     return LearntLinear(
         coefficients,

@@ -107,7 +107,6 @@ def _keep_once(job: Job, received: NoisyColumns, member: str, folder: Path) -> d
         {
             "features": [name for owner in weights for name in names[owner]],
             "weights": np.concatenate(list(weights.values())),
-            "kept": received.kept,
             "split": True,
         },
     )
@@ -129,9 +128,7 @@ def _keep_part(job: Job, trained: TrainedPart, member: str, folder: Path) -> dic
     names = list(trained.plan.clipped.encoders[member].feature_names)
     if member == trained.plan.active:
         names.append("constant")
-    return _written(
-        folder, {"features": names, "weights": trained.weights, "kept": trained.kept, "split": True}
-    )
+    return _written(folder, {"features": names, "weights": trained.weights, "split": True})
 
 
 def _keep_own_weights(job: Job, trained: Descended, member: str, folder: Path) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.block import Block
 from colonnade.data.clipping import clamp_columns
 from colonnade.data.encoding import Encoder
@@ -84,16 +83,3 @@ class ClippedRows:
     def of(self, owner: str, block: Block) -> NDArray[np.float64]:
         """An owner's features for some people, without the active party's constant."""
         return self.integers(owner, block) / GAMMA
-
-    def kept(self, table: AlignedTable) -> float:
-        """How much of its stretched rows an owner keeps when it clips them: the slope of one on the other.
-
-        It depends on the owner's data and stays with the owner, as its weights do: weights on clipped rows times
-        this are weights on rows as they come.
-        """
-        inner, square = 0.0, 0.0
-        for block in table.blocks():
-            stretched = self.encoders[table.party].encode(block) * self.scale
-            inner += float(np.vdot(stretched, self.of(table.party, block)))
-            square += float(np.vdot(stretched, stretched))
-        return inner / square if square > 0 else 1.0

@@ -309,7 +309,8 @@ class EncryptedPlan(Plan, Layout):
         owners = self.group.owners
         return {
             "task": "classification",
-            "epsilon": self.request.epsilon,
+            # Only the sound defence keeps a promise.
+            "epsilon": self.request.epsilon if self.request.defence == "sound" else None,
             "request": self.request.to_data(),
             "batch": self.schedule.batch,
             **self.layout_data(),

@@ -39,8 +39,7 @@ _REACH = 2.0**40
 class TrainedPart:
     """What one member comes away with: the plan, and at an owner its own weights and rows.
 
-    `weights` act on the owner's clipped rows; at the active party the last one is the constant's. `kept` says what
-    clipping left of those rows, so that the owner can read its weights on rows that are not clipped.
+    `weights` act on the owner's clipped rows; at the active party the last one is the constant's.
     """
 
     plan: IntermediatePlan
@@ -48,7 +47,6 @@ class TrainedPart:
     reproducible: bool
     aligned: AlignedTable | None
     weights: Array | None
-    kept: float = 1.0
 
 
 @dataclass(eq=False)
@@ -67,10 +65,7 @@ async def intermediate_session(
     aligned, plan = await prepare(party, table, request)
     state = await intermediate_results(party, aligned, plan)
     await confirm(party, "")
-    if state is None or aligned is None:
-        return TrainedPart(plan, party.run, party.tainted, aligned, None)
-    kept = plan.clipped.kept(aligned)
-    return TrainedPart(plan, party.run, party.tainted, aligned, state.weights, kept)
+    return TrainedPart(plan, party.run, party.tainted, aligned, None if state is None else state.weights)
 
 
 async def intermediate_results(

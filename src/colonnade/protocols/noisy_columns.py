@@ -169,17 +169,13 @@ def plan_noisy_columns(
 
 @dataclass(frozen=True, eq=False)
 class NoisyColumns:
-    """What one member comes away with: the plan, its own rows, and at the active party everybody's noisy columns.
-
-    `kept` says what clipping left of an owner's own rows, which only the owner knows.
-    """
+    """What one member comes away with: the plan, its own rows, and at the active party everybody's noisy columns."""
 
     plan: NoisyColumnsPlan
     run: str
     reproducible: bool
     aligned: AlignedTable | None
     columns: Mapping[str, Array]
-    kept: float = 1.0
 
 
 async def noisy_columns_session(
@@ -189,8 +185,7 @@ async def noisy_columns_session(
     aligned, plan = await prepare(party, table, request)
     columns = await noisy_columns(party, aligned, plan)
     await confirm(party, "")
-    kept = 1.0 if aligned is None else plan.clipped.kept(aligned)
-    return NoisyColumns(plan, party.run, party.tainted, aligned, columns, kept)
+    return NoisyColumns(plan, party.run, party.tainted, aligned, columns)
 
 
 async def noisy_columns(party: Party, table: AlignedTable | None, plan: NoisyColumnsPlan) -> dict[str, Array]:

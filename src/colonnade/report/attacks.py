@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.attacks.campaign import Finding
-from colonnade.report.curves import Axes, Line, draw
+from colonnade.report.charts import Axes, Line
+from colonnade.report.curves import draw
 from colonnade.report.facts import Facts
 from colonnade.report.text import table_lines, wrapped
 

@@ -58,9 +58,8 @@ def papers_text(found: Sequence[Facts], *, width: int | None = None) -> str:
         else:
             state = "CAUGHT" if item["caught"] else "not caught"
             delta = f" at δ = {delta_text(item['delta'])}" if item["delta"] else ""
-            state += (
-                f": shown ε ≥ {int(item['lower'] * 100) / 100:.2f}, claimed ε ≤ {item['epsilon']:.2f}{delta}"
-            )
+            shown, claimed = int(item["lower"] * 100) / 100, epsilon_text(item["epsilon"])
+            state += f": shown ε ≥ {shown:.2f}, claimed ε ≤ {claimed}{delta}"
         lines += wrapped([f"{item['paper']}: {item['claim']}", f"  {state}; {item['why']}."], width)
     return "\n".join(lines)
 

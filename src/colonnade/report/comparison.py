@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import io
 import math
-from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
-from colonnade.errors import CannotWrite
 from colonnade.learn.comparing import METRIC_NOTES, Comparison, Row
 from colonnade.learn.contenders import PAPER
-from colonnade.report.curves import check_plot_path
+from colonnade.report.charts import Axes, Chart, Level, Line, Mark, Style, svg
 from colonnade.report.facts import Facts, guarantee_facts
 from colonnade.report.html import environment
 from colonnade.report.text import size_text, spent_text, table_lines, wrapped
 
 # Okabe and Ito's colours, told apart by every eye, each with a mark of its own.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
-_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
-_SETTINGS: Any = {"svg.hashsalt": "colonnade", "svg.fonttype": "none", "font.size": 9.0}
-_METADATA: dict[str, dict[str, Any]] = {
-    "png": {"Software": None},
-    "svg": {"Date": None, "Creator": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-}
+_MARKS: tuple[Mark, ...] = (
+    "circle",
+    "square",
+    "up",
+    "diamond",
+    "down",
+    "plus",
+    "cross",
+    "star",
+    "left",
+    "right",
+)
 # Without ε there is no line to follow but a level.
-_LEVELS: tuple[Any, ...] = ("-", (0, (7, 2)), (0, (7, 2, 1, 2)))
+_LEVELS: tuple[tuple[float, ...], ...] = ((), (7, 2), (7, 2, 1, 2))
 _HAIR, _APART = 0.025, 9
 # Errors that differ by more than this are drawn on a logarithmic scale.
 _WIDE = 30.0
@@ -170,101 +171,66 @@ def remarks_on(facts: Facts) -> list[str]:
     return said
 
 
-def comparison_picture(facts: Facts, kind: str = "svg") -> bytes:
-    """The picture: score against ε, one line for each method, bars for the spread over seeds."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    with rc_context(_SETTINGS):
-        figure = Figure(figsize=(7.6, 4.2), dpi=150, layout="constrained")
-        frame = figure.add_subplot()
-        scored = [row["mean"] for row in facts["rows"] if row["mean"] is not None]
-        if not facts["larger_is_better"] and scored and min(scored) > 0 and max(scored) / min(scored) > _WIDE:
-            frame.set_yscale("log")
-        frame.set_xscale("log")
-        for place, (method, rows) in enumerate(_by_method(facts).items()):
-            _draw_method(frame, place, method, [row for row in rows.values() if row["mean"] is not None])
-        if facts["constant"] is not None:
-            frame.axhline(facts["constant"], color="0.6", linewidth=0.9, linestyle=(0, (1, 2)))
-            frame.annotate(
-                "always the same answer",
-                (1.0, facts["constant"]),
-                xycoords=("axes fraction", "data"),
-                xytext=(-3, 2),
-                textcoords="offset points",
-                ha="right",
-                color="0.45",
-                fontsize=7.5,
-            )
-        frame.set_xticks(facts["epsilons"], [f"{epsilon:g}" for epsilon in facts["epsilons"]])
-        frame.minorticks_off()
-        frame.set_xlabel("ε")
-        frame.set_ylabel(facts["metric"])
-        frame.set_title(facts["name"], fontsize=10)
-        frame.grid(True, color="0.9", linewidth=0.6)
-        frame.set_axisbelow(True)
-        figure.legend(loc="outside right upper", frameon=False, fontsize=8)
-        stream = io.BytesIO()
-        figure.savefig(stream, format=kind, metadata=_METADATA[kind])
-    return stream.getvalue()
+def comparison_chart(facts: Facts) -> Chart:
+    """Score against ε: one line for each method, bars for the spread over seeds."""
+    scored = [row["mean"] for row in facts["rows"] if row["mean"] is not None]
+    wide = not facts["larger_is_better"] and scored and min(scored) > 0 and max(scored) / min(scored) > _WIDE
+    lines, levels = [], []
+    for place, (method, found) in enumerate(_by_method(facts).items()):
+        rows = [row for row in found.values() if row["mean"] is not None]
+        if rows and rows[0]["epsilon"] is None:
+            style = Style(_COLOURS[place % len(_COLOURS)], _LEVELS[place % len(_LEVELS)])
+            levels.append(Level(rows[0]["mean"], style, label=method))
+        elif rows:
+            lines.append(_line(place, method, rows))
+    if facts["constant"] is not None:
+        levels.append(Level(facts["constant"], Style("#999999", (1, 2)), note="always the same answer"))
+    axes = Axes(
+        "ε",
+        facts["metric"],
+        log_x=True,
+        log_y=bool(wide),
+        ticks=tuple(facts["epsilons"]),
+        from_zero=False,
+    )
+    return Chart(facts["name"], axes, tuple(lines), tuple(levels))
 
 
-def _draw_method(frame: Any, place: int, method: str, rows: list[Facts]) -> None:
-    if not rows:
-        return
-    colour, mark = _COLOURS[place % len(_COLOURS)], _MARKS[place % len(_MARKS)]
-    if rows[0]["epsilon"] is None:
-        frame.axhline(
-            rows[0]["mean"],
-            color=colour,
-            linewidth=1.1,
-            linestyle=_LEVELS[place % len(_LEVELS)],
-            label=method,
-        )
-        return
+def _line(place: int, method: str, rows: list[Facts]) -> Line:
     # Bars that would lie on each other stay apart by a hair.
     shift = math.exp(_HAIR * (place % _APART - _APART // 2))
-    frame.errorbar(
-        [row["epsilon"] * shift for row in rows],
-        [row["mean"] for row in rows],
-        yerr=[row["spread"] or 0.0 for row in rows],
-        color=colour,
-        marker=mark,
-        markersize=4.5,
-        markerfacecolor="white" if rows[0]["paper"] else colour,
-        linestyle="--" if rows[0]["paper"] else ":" if rows[0]["trusted"] else "-",
-        linewidth=1.2,
-        elinewidth=0.8,
-        capsize=2,
-        label=method,
+    paper, trusted = rows[0]["paper"], rows[0]["trusted"]
+    return Line(
+        method,
+        tuple(row["epsilon"] * shift for row in rows),
+        tuple(row["mean"] for row in rows),
+        tuple(row["spread"] or 0.0 for row in rows),
+        Style(
+            _COLOURS[place % len(_COLOURS)],
+            (5, 2) if paper else (1.5, 2) if trusted else (),
+            _MARKS[place % len(_MARKS)],
+            hollow=paper,
+        ),
     )
 
 
-def draw_comparison(path: Path, facts: Facts) -> None:
-    """The picture in a file whose name says the format, replaced in one step."""
-    kind = check_plot_path(path)
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        partial.write_bytes(comparison_picture(facts, kind))
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise CannotWrite(f"{path} cannot be written ({error.strerror}). Name another file.") from None
+def comparison_picture(facts: Facts) -> str:
+    """The chart as SVG."""
+    return svg(comparison_chart(facts))
 
 
 def comparison_page(facts: Facts) -> str:
     """The picture and the tables on one page that needs nothing else."""
     picture = ""
     if any(row["mean"] is not None for row in facts["rows"]):
-        drawn = comparison_picture(facts).decode()
-        picture = drawn[drawn.index("<svg") :]
+        picture = comparison_picture(facts)
     return (
         environment()
         .get_template("comparison.html")
         .render(
             facts=facts,
             setting=_setting(facts),
-            # Our own drawing; whatever names are in it were written by matplotlib, which escapes them.
+            # Our own drawing, which escapes whatever names are in it.
             picture=Markup(picture),
             table=comparison_table(facts),
             promises=promise_table(facts),

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from colonnade.ledger.book import Book
 from colonnade.ledger.chain import Entry
-from colonnade.report.curves import Axes, Line, draw
+from colonnade.report.charts import Axes, Line
+from colonnade.report.curves import draw
 from colonnade.report.facts import entry_text
 
 COLUMNS = (

@@ -1,0 +1,311 @@
+"""How the house is built and how light it is: what is counted in its source, and what an installation takes.
+
+Prints one JSON object on its last line:
+
+* ``source_lines``, ``modules``: lines and files of Python under src/colonnade, blank lines and comments included;
+* ``cycles``: groups of modules that import each other in a circle, the strongly connected ones of more than one module.
+  Imports in functions and under TYPE_CHECKING count like any other. Not counted: an import in a function of a module
+  that itself imports a package of an extra, and what Python does by itself, the packages around a module;
+* ``tables_naming_methods``: dicts, tuples, lists, sets and ``match`` statements that name three or more methods, by
+  their names in quotes or by the modules they are made in (``method_x.METHOD``), and functions that are registered
+  for the plans of three or more;
+* ``files_to_touch_for_a_method``: modules that hold such a table or import the modules of three or more methods, and
+  pages that name every method which can run between machines; where code asks for one method only, it is not seen;
+* ``core_install_mb``: a fresh environment with the project and no extra: files of its packages, without pip, setuptools
+  and byte code, in megabytes of 10⁶ bytes;
+* ``import_cpu_s``, ``help_cpu_s``: processor time of ``import colonnade`` and of ``colonnade --help`` there, user and
+  system, the least of several starts after a first one.
+
+``--no-install`` measures the last two in this environment, and no size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import tomllib
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src"
+PAGES = ("README.md", "ARCHITECTURE.md", "docs/**/*.md")
+NOT_OURS = ("pip", "setuptools", "_distutils_hack", "distutils-precedence.pth", "pkg_resources")
+STARTS = 5
+# What a module is called when a method is made in it.
+METHOD_MODULE = re.compile(r"(?:.*\.)?(?:method_(?!.*baselines)\w+|methods\.(\w+)\.method)")
+
+
+def modules() -> dict[str, Path]:
+    """Every module by its dotted name."""
+    found = {}
+    for path in sorted((SOURCE / "colonnade").rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def extra_packages() -> set[str]:
+    """The packages of extras, as they are imported."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    listed = (
+        one for extra, names in project["optional-dependencies"].items() if extra != "dev" for one in names
+    )
+    return {re.split(r"[\[<>=;, ]", one)[0].replace("-", "_") for one in listed}
+
+
+def imports(tree: ast.AST, known: set[str], *, deep: bool = False) -> Iterator[tuple[str, bool]]:
+    """The modules that a tree imports, and whether it does so in a function."""
+    for node in ast.iter_child_nodes(tree):
+        inside = deep or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, inside) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield (whole if whole in known else node.module), inside
+        yield from imports(node, known, deep=inside)
+
+
+def graph(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
+    """Who imports whom."""
+    known, extras = set(trees), extra_packages()
+    listed = {name: list(imports(tree, known)) for name, tree in trees.items()}
+    heavy = {
+        name
+        for name, found in listed.items()
+        if any(not inside and other.split(".")[0] in extras for other, inside in found)
+    }
+    return {
+        name: {other for other, inside in found if other in known and not (inside and other in heavy)}
+        - {name}
+        for name, found in listed.items()
+    }
+
+
+def cycles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected groups of more than one module, the largest first (Tarjan, without recursion)."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found = []
+    for start in edges:
+        if start in order:
+            continue
+        order[start] = low[start] = len(order)
+        stack.append(start)
+        work = [(start, iter(sorted(edges[start])))]
+        while work:
+            name, others = work[-1]
+            other = next(others, None)
+            if other is None:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[name])
+                if low[name] == order[name]:
+                    group = stack[stack.index(name) :]
+                    del stack[stack.index(name) :]
+                    if len(group) > 1:
+                        found.append(sorted(group))
+            elif other not in order:
+                order[other] = low[other] = len(order)
+                stack.append(other)
+                work.append((other, iter(sorted(edges[other]))))
+            elif other in stack:
+                low[name] = min(low[name], order[other])
+    return sorted(found, key=len, reverse=True)
+
+
+def method_names(trees: dict[str, ast.Module]) -> dict[str, bool]:
+    """The names that methods give themselves in `Method(…)`, and whether each can be asked for between machines."""
+    found = {}
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Method":
+                keywords = {one.arg: one.value for one in node.keywords}
+                match node.args[0] if node.args else keywords.get("name"):
+                    case ast.Constant(value=str(name)):
+                        found[name] = "request" in keywords
+                    case _:
+                        pass
+    return found
+
+
+def tables(tree: ast.Module, names: set[str]) -> Iterator[int]:
+    """The lines of what names three or more methods."""
+    yield from dispatched(tree)
+    within: set[int] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Dict(keys=keys):
+                listed = [*keys, *node.values]
+            case ast.Tuple(elts=listed) | ast.List(elts=listed) | ast.Set(elts=listed):
+                pass
+            case ast.Match(cases=cases):
+                listed = [one for case in cases for one in ast.walk(case.pattern)]
+            case _:
+                continue
+        if id(node) in within:
+            continue
+        if len({name for one in listed for name in _named(one, names)}) >= 3:
+            # A table within a table is the same table.
+            within |= {id(one) for one in ast.walk(node)}
+            yield node.lineno
+
+
+def dispatched(tree: ast.Module) -> Iterator[int]:
+    """The lines of functions that are registered for the plans of three or more methods."""
+    plans: dict[str, set[str]] = {}
+    lines: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        lines[node.name] = node.lineno
+        for decorator in node.decorator_list:
+            asked = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if (
+                isinstance(asked, ast.Attribute)
+                and asked.attr == "register"
+                and isinstance(asked.value, ast.Name)
+            ):
+                given = decorator.args if isinstance(decorator, ast.Call) else [node.args.args[0].annotation]
+                plans.setdefault(asked.value.id, set()).update(
+                    one.id for one in given if isinstance(one, ast.Name) and one.id.endswith("Plan")
+                )
+    yield from (lines.get(name, 1) for name, found in plans.items() if len(found) >= 3)
+
+
+def _named(node: ast.AST | None, names: set[str]) -> Iterator[str]:
+    match node:
+        case ast.Constant(value=str(text)) if text in names:
+            yield text
+        case ast.MatchValue(value=ast.Constant(value=str(text))) if text in names:
+            yield text
+        case ast.Attribute(value=ast.Name(id=module), attr=name) if (
+            name.isupper() and "method" in module + name.lower()
+        ):
+            yield f"{module}.{name}"
+        case ast.Tuple(elts=listed):
+            for one in listed:
+                yield from _named(one, names)
+        case _:
+            return
+
+
+def pages(names: set[str]) -> list[str]:
+    """Pages that name every method which members of a federation can be asked for."""
+    found = []
+    for pattern in PAGES:
+        for path in sorted(ROOT.glob(pattern)):
+            text = path.read_text(encoding="utf-8")
+            if all(re.search(rf"`{re.escape(name)}`", text) for name in names):
+                found.append(str(path.relative_to(ROOT)))
+    return found
+
+
+def counted() -> dict[str, Any]:
+    """What the source says."""
+    paths = modules()
+    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in paths.items()}
+    edges = graph(trees)
+    names = method_names(trees)
+    made = {name for name in trees if METHOD_MODULE.fullmatch(name)}
+    named = {name: list(tables(tree, set(names))) for name, tree in trees.items()}
+    touched = {name for name in trees if named[name] or len(edges[name] & made) >= 3}
+    written = pages({name for name, between_machines in names.items() if between_machines})
+    groups = cycles(edges)
+    return {
+        "source_lines": sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths.values()),
+        "modules": len(paths),
+        "cycles": len(groups),
+        "largest_cycle": len(groups[0]) if groups else 0,
+        "tables_naming_methods": sum(len(lines) for lines in named.values()),
+        "files_to_touch_for_a_method": len(touched) + len(written),
+        "where": {
+            "cycles": groups,
+            "tables": [f"{name}:{line}" for name, lines in named.items() for line in lines],
+            "files": [*sorted(touched), *written],
+        },
+    }
+
+
+def installed(folder: Path) -> Path:
+    """The interpreter of a fresh environment with the project and no extra."""
+    venv.create(folder, symlinks=True, with_pip=True)
+    python = folder / "bin" / "python"
+    command = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--constraint",
+        str(ROOT / "constraints.txt"),
+        str(ROOT),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"the project could not be installed:\n{done.stderr}")
+    return python
+
+
+def size(python: Path) -> float:
+    """The files of its packages in megabytes, without pip, setuptools and byte code."""
+    (packages,) = python.parent.parent.glob("lib/python*/site-packages")
+    total = 0
+    for path in packages.rglob("*"):
+        first = path.relative_to(packages).parts[0]
+        ours = not first.startswith(("pip-", "setuptools-")) and first not in NOT_OURS
+        if ours and path.is_file() and path.suffix != ".pyc":
+            total += path.stat().st_size
+    return total / 1e6
+
+
+def processor_seconds(command: list[str]) -> float:
+    """User and system time of a command, the least of several starts."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    found = []
+    for _ in range(STARTS + 1):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, check=True, capture_output=True, env=environment, cwd=tempfile.gettempdir())
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    # The first one writes byte code.
+    return min(found[1:])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON line")
+    parser.add_argument("--no-install", action="store_true", help="make no environment; no size is measured")
+    arguments = parser.parse_args()
+    figures = counted()
+    where = figures.pop("where")
+    with tempfile.TemporaryDirectory() as folder:
+        python = Path(sys.executable) if arguments.no_install else installed(Path(folder) / "core")
+        figures["core_install_mb"] = None if arguments.no_install else round(size(python), 1)
+        figures["import_cpu_s"] = round(processor_seconds([str(python), "-c", "import colonnade"]), 3)
+        asked = [str(python), "-c", "from colonnade.cli import main; main()", "--help"]
+        figures["help_cpu_s"] = round(processor_seconds(asked), 3)
+    if arguments.json:
+        print(json.dumps(figures))
+        return
+    for key, value in figures.items():
+        print(f"{key:28} {value}")
+    for what, found in where.items():
+        print(f"\n{what}", *found, sep="\n  ")
+
+
+if __name__ == "__main__":
+    main()

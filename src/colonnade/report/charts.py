@@ -1,0 +1,347 @@
+"""Lines in one frame as SVG: no script, no font of its own, and the same bytes for the same numbers.
+
+A chart is a value: what its lines, levels and axes are. `svg` draws it with nothing but this module; `plots.py` draws
+the same chart as PNG or PDF for whoever has the extra `plots`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from markupsafe import escape
+
+Mark = Literal["circle", "square", "up", "diamond", "down", "plus", "cross", "star", "left", "right"]
+FRAME = (430.0, 300.0)
+# Room for what is written above, below and to the left of the frame.
+_TOP, _BOTTOM, _LEFT, _GAP = 30.0, 46.0, 62.0, 14.0
+# About how wide a letter is, and how far apart the lines of the legend are.
+_LETTER, _LEGEND_LINE, _SAMPLE = 5.6, 16.0, 26.0
+_MARGIN, _TICKS = 0.04, 7
+_DIGITS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_CORNERS: dict[Mark, tuple[tuple[float, float], ...]] = {
+    "square": ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
+    "up": ((0, -1.1), (1, 0.8), (-1, 0.8)),
+    "diamond": ((0, -1.2), (1.2, 0), (0, 1.2), (-1.2, 0)),
+    "down": ((0, 1.1), (1, -0.8), (-1, -0.8)),
+    "left": ((-1.1, 0), (0.8, -1), (0.8, 1)),
+    "right": ((1.1, 0), (-0.8, -1), (-0.8, 1)),
+    "plus": tuple(
+        (x * 1.2, y * 1.2)
+        for x, y in (
+            *((-0.35, -1), (0.35, -1), (0.35, -0.35), (1, -0.35), (1, 0.35), (0.35, 0.35)),
+            *((0.35, 1), (-0.35, 1), (-0.35, 0.35), (-1, 0.35), (-1, -0.35), (-0.35, -0.35)),
+        )
+    ),
+    "cross": (
+        *((0, -0.5), (0.7, -1.2), (1.2, -0.7), (0.5, 0), (1.2, 0.7), (0.7, 1.2)),
+        *((0, 0.5), (-0.7, 1.2), (-1.2, 0.7), (-0.5, 0), (-1.2, -0.7), (-0.7, -1.2)),
+    ),
+    "star": tuple(
+        (radius * math.sin(place * math.pi / 5), -radius * math.cos(place * math.pi / 5))
+        for place in range(10)
+        for radius in ((1.4, 0.6)[place % 2],)
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a line looks: its colour, its dashes and gaps in points (none if it is whole), and the mark of its points.
+
+    >>> Style("#000000").dashes
+    ()
+    """
+
+    colour: str
+    dashes: tuple[float, ...] = ()
+    mark: Mark | None = None
+    hollow: bool = False
+
+
+# Greys that a printer keeps apart, by dashes and marks.
+_GREYS = (
+    Style("#000000", (), "circle"),
+    Style("#595959", (5, 2), "square"),
+    Style("#000000", (1.5, 2), "up"),
+    Style("#8c8c8c", (6, 2, 1.5, 2), "diamond"),
+    Style("#595959", (1.5, 1.5, 5, 1.5), "down"),
+    Style("#8c8c8c", (8, 3), "cross"),
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points to be joined, and what they show; `spreads` are the halves of bars through them.
+
+    >>> Line("server", (1.0, 2.0), (0.5, 0.7)).label
+    'server'
+    """
+
+    label: str
+    xs: tuple[float, ...]
+    ys: tuple[float, ...]
+    spreads: tuple[float, ...] = ()
+    style: Style | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.xs) != len(self.ys) or not self.xs:
+            raise ValueError(f"line {self.label!r} has {len(self.xs)} abscissas and {len(self.ys)} ordinates")
+
+
+@dataclass(frozen=True)
+class Level:
+    """A height that holds everywhere: in the legend by its label, or with a note at its right end.
+
+    >>> Level(0.5, Style("#999999"), note="chance").label
+    ''
+    """
+
+    at: float
+    style: Style
+    label: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What the two directions mean, whether they are logarithmic, and whether only whole numbers make sense.
+
+    Without `ticks` marks stand at round numbers; without `from_zero` the frame is as high as what it shows.
+
+    >>> Axes("δ", "ε", log_x=True).log_y
+    False
+    """
+
+    across: str
+    up: str
+    log_x: bool = False
+    log_y: bool = False
+    whole_x: bool = False
+    ticks: tuple[float, ...] = ()
+    from_zero: bool = True
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines and levels in one frame.
+
+    >>> chart = Chart("Example", Axes("x", "y"), (Line("one", (1.0, 2.0), (1 / 3, 4.0)),))
+    >>> chart.description
+    '{"one": [[1.0, 0.3333], [2.0, 4.0]]}'
+    """
+
+    title: str
+    axes: Axes
+    lines: tuple[Line, ...]
+    levels: tuple[Level, ...] = ()
+
+    @property
+    def description(self) -> str:
+        """The points of all lines to four digits, as text: what a drawing carries and a test can compare."""
+        points = {
+            line.label: [
+                [float(f"{x:.4g}"), float(f"{y:.4g}")] for x, y in zip(line.xs, line.ys, strict=True)
+            ]
+            for line in self.lines
+        }
+        return json.dumps(points, ensure_ascii=False)
+
+    @property
+    def styled(self) -> Iterator[tuple[Line, Style]]:
+        """The lines, each with its own style or the next of the greys."""
+        for place, line in enumerate(self.lines):
+            yield line, line.style or _GREYS[place % len(_GREYS)]
+
+
+class _Scale:
+    """From values to places, linear or logarithmic; a value that cannot be shown has none."""
+
+    def __init__(
+        self, values: Iterable[float], places: tuple[float, float], *, log: bool, zero: bool
+    ) -> None:
+        self._log = log
+        shown = [value for value in values if math.isfinite(value) and (value > 0 or not log)]
+        low, high = (min(shown), max(shown)) if shown else (1.0, 10.0)
+        if zero and not log:
+            low, high = min(0.0, low), max(0.0, high)
+        start, end = self._bent(low), self._bent(high)
+        margin = _MARGIN * (end - start) or 0.5
+        # What starts at 0 stands on the frame's edge.
+        self._start, self._end = start - (0.0 if zero and low == 0 else margin), end + margin
+        self._places = places
+
+    def _bent(self, value: float) -> float:
+        return math.log10(value) if self._log else value
+
+    def place(self, value: float) -> float | None:
+        """Where a value stands, or None."""
+        if not math.isfinite(value) or (self._log and value <= 0):
+            return None
+        first, last = self._places
+        return first + (self._bent(value) - self._start) / (self._end - self._start) * (last - first)
+
+    def ticks(self, *, whole: bool) -> list[tuple[float, str]]:
+        """Round values within the frame, with their names."""
+        if self._log:
+            decades = range(math.ceil(self._start), math.floor(self._end) + 1)
+            if len(decades) >= 3:
+                every = -(-len(decades) // (_TICKS + 2))
+                return [(10.0**power, _decade(power)) for power in decades if power % every == 0]
+            powers = range(math.floor(self._start), math.ceil(self._end) + 1)
+            values = [digit * 10.0**power for power in powers for digit in (1, 2, 5)]
+            return [(value, f"{value:g}") for value in values if self._within(math.log10(value))]
+        step = _round_step((self._end - self._start) / _TICKS, whole=whole)
+        first, last = math.ceil(self._start / step - 1e-9), math.floor(self._end / step + 1e-9)
+        decimals = max(0, -math.floor(math.log10(step) + 1e-9), 1 + (step * 10 % 1 > 0) if step < 1 else 0)
+        return [(place * step, f"{place * step:.{decimals}f}") for place in range(first, last + 1)]
+
+    def _within(self, bent: float) -> bool:
+        return self._start <= bent <= self._end
+
+
+def _round_step(rough: float, *, whole: bool) -> float:
+    """The next of 1, 2, 2.5 and 5 times a power of ten; whole if it has to be."""
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(digit * power for digit in (1.0, 2.0, 2.5, 5.0, 10.0) if digit * power >= rough * (1 - 1e-9))
+    return float(max(1, math.ceil(step))) if whole else step
+
+
+def _decade(power: int) -> str:
+    return f"{10.0**power:g}" if -4 < power < 5 else "10" + str(power).translate(_DIGITS)
+
+
+def svg(chart: Chart) -> str:
+    """The chart as one SVG element that stands by itself in a file or on a page.
+
+    >>> drawn = svg(Chart("A < B", Axes("x", "y"), (Line("one", (1.0, 2.0), (3.0, 4.0)),)))
+    >>> drawn.startswith("<svg") and "A &lt; B" in drawn
+    True
+    """
+    width, height = FRAME
+    axes = chart.axes
+    xs = [x for line in chart.lines for x in line.xs]
+    ys = [
+        end
+        for line in chart.lines
+        for y, spread in zip(line.ys, line.spreads or (0.0,) * len(line.ys), strict=True)
+        for end in (y - spread, y, y + spread)
+        if end > 0 or not axes.log_y
+    ]
+    across = _Scale([*xs, *axes.ticks], (_LEFT, _LEFT + width), log=axes.log_x, zero=False)
+    up = _Scale(
+        [*ys, *(level.at for level in chart.levels)],
+        (_TOP + height, _TOP),
+        log=axes.log_y,
+        zero=axes.from_zero,
+    )
+    drawn = [*_grid(axes, across, up), *_levels(chart, up)]
+    for line, style in chart.styled:
+        drawn += _line(line, style, across, up)
+    legend, beside = _legend(chart)
+    whole_width, whole_height = _LEFT + width + beside, _TOP + height + _BOTTOM
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {whole_width:g} {whole_height:g}" '
+        f'width="{whole_width:g}" height="{whole_height:g}" role="img" font-family="sans-serif" font-size="11">'
+        f"<title>{escape(chart.title)}</title><desc>{escape(chart.description)}</desc>"
+        f'<rect width="100%" height="100%" fill="#ffffff"/>{"".join(drawn)}{"".join(legend)}</svg>\n'
+    )
+
+
+def _grid(axes: Axes, across: _Scale, up: _Scale) -> Iterator[str]:
+    width, height = FRAME
+    bottom, right = _TOP + height, _LEFT + width
+    chosen = [(value, f"{value:g}") for value in axes.ticks]
+    for value, name in chosen or across.ticks(whole=axes.whole_x):
+        x = across.place(value) or _LEFT
+        yield f'<path d="M{x:.1f} {_TOP:g}V{bottom:g}" stroke="#e2e2e2" stroke-width=".6"/>'
+        yield _text(x, bottom + 15, name)
+    for value, name in up.ticks(whole=False):
+        y = up.place(value) or _TOP
+        yield f'<path d="M{_LEFT:g} {y:.1f}H{right:g}" stroke="#e2e2e2" stroke-width=".6"/>'
+        yield _text(_LEFT - 6, y + 4, name, anchor="end")
+    yield (
+        f'<rect x="{_LEFT:g}" y="{_TOP:g}" width="{width:g}" height="{height:g}" fill="none" stroke="#333333" '
+        'stroke-width=".8"/>'
+    )
+    yield _text(_LEFT + width / 2, bottom + 34, axes.across)
+    middle = _TOP + height / 2
+    yield (
+        f'<text x="14" y="{middle:g}" text-anchor="middle" transform="rotate(-90 14 {middle:g})">'
+        f"{escape(axes.up)}</text>"
+    )
+
+
+def _levels(chart: Chart, up: _Scale) -> Iterator[str]:
+    right = _LEFT + FRAME[0]
+    for level in chart.levels:
+        y = up.place(level.at)
+        if y is not None:
+            yield f'<path d="M{_LEFT:g} {y:.1f}H{right:g}" {_stroke(level.style, 1.1)}/>'
+            if level.note:
+                yield _text(right - 3, y - 3, level.note, anchor="end", size=9, colour="#737373")
+
+
+def _line(line: Line, style: Style, across: _Scale, up: _Scale) -> Iterator[str]:
+    places = [(across.place(x), up.place(y)) for x, y in zip(line.xs, line.ys, strict=True)]
+    # A point that has no place breaks the line.
+    way, joined = [], False
+    for x, y in places:
+        if x is None or y is None:
+            joined = False
+            continue
+        way.append(f"{'L' if joined else 'M'}{x:.1f} {y:.1f}")
+        joined = True
+    if way:
+        yield f'<path d="{"".join(way)}" {_stroke(style, 1.3)} stroke-linejoin="round"/>'
+    for (x, _), y, spread in zip(places, line.ys, line.spreads, strict=bool(line.spreads)):
+        low, high = up.place(y - spread), up.place(y + spread)
+        if x is not None and low is not None and high is not None and spread > 0:
+            bar = f"M{x:.1f} {low:.1f}V{high:.1f}M{x - 2:.1f} {low:.1f}h4M{x - 2:.1f} {high:.1f}h4"
+            yield f'<path d="{bar}" fill="none" stroke="{style.colour}" stroke-width=".8"/>'
+    every = max(1, math.ceil(len(places) / 8))
+    for x, y in places[::every]:
+        if style.mark is not None and x is not None and y is not None:
+            yield _mark(style, x, y)
+
+
+def _mark(style: Style, x: float, y: float, size: float = 3.0) -> str:
+    fill = "#ffffff" if style.hollow else style.colour
+    look = f'fill="{fill}" stroke="{style.colour}" stroke-width=".8"'
+    if style.mark is None or style.mark == "circle":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size:g}" {look}/>'
+    corners = " ".join(
+        f"{x + size * right:.1f},{y + size * down:.1f}" for right, down in _CORNERS[style.mark]
+    )
+    return f'<polygon points="{corners}" {look}/>'
+
+
+def _legend(chart: Chart) -> tuple[list[str], float]:
+    """The legend to the right of the frame, and how much room it takes."""
+    entries = [(line.label, style) for line, style in chart.styled]
+    entries += [(level.label, level.style) for level in chart.levels if level.label]
+    start = _LEFT + FRAME[0] + _GAP
+    drawn = [_text(_LEFT + FRAME[0] / 2, 18, chart.title, size=12)]
+    for place, (label, style) in enumerate(entries):
+        y = _TOP + 8 + place * _LEGEND_LINE
+        drawn.append(f'<path d="M{start:g} {y:g}h{_SAMPLE:g}" {_stroke(style, 1.3)}/>')
+        if style.mark is not None:
+            drawn.append(_mark(style, start + _SAMPLE / 2, y))
+        drawn.append(_text(start + _SAMPLE + 6, y + 4, label, anchor="start", size=10))
+    longest = max((len(label) for label, _ in entries), default=0)
+    # A long title needs room too, half of it on either side of the frame's middle.
+    title = len(chart.title) * _LETTER * 1.15 / 2 - FRAME[0] / 2
+    return drawn, max(_GAP + _SAMPLE + 12 + longest * _LETTER, title, _GAP)
+
+
+def _stroke(style: Style, width: float) -> str:
+    dashes = f' stroke-dasharray="{" ".join(f"{one:g}" for one in style.dashes)}"' if style.dashes else ""
+    return f'fill="none" stroke="{style.colour}" stroke-width="{width:g}"{dashes}'
+
+
+def _text(x: float, y: float, said: str, *, anchor: str = "middle", size: int = 0, colour: str = "") -> str:
+    look = (f' font-size="{size}"' if size else "") + (f' fill="{colour}"' if colour else "")
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{look}>{escape(said)}</text>'
