@@ -121,7 +121,7 @@ def test_a_run_that_failed_half_way_says_where_and_what_was_charged(
     record = one_object(project.path("runs/half/failed.json").read_text())
     assert record["stopped"]["party"] == "insurer"
     assert record["stopped"]["reached"]["bank"] == "receipts"
-    assert {party: item["entry"] for party, item in record["charged"].items()} == {"bank": 3, "insurer": 3}
+    assert {party: item["entry"] for party, item in record["charged"].items()} == {"bank": 4, "insurer": 4}
     assert run(["show", "half"]) == 0
     shown = capsys.readouterr().out
     assert "insurer stopped it after step 'receipts'" in shown and "1.00 of 4" in shown

@@ -270,7 +270,7 @@ def test_a_refused_run_leaves_no_batch_on_the_wire():
         with pytest.raises(BudgetExceeded, match="bank"):
             run_plan(plan, tables, ledgers=ledgers)
     assert noted == []
-    assert [entry.kind for entry in ledgers["bank"].entries()] == ["opened", "budget"]
+    assert [entry.kind for entry in ledgers["bank"].entries()] == ["opened", "budget", "compared"]
 
 
 def test_all_steps_are_one_charge():

@@ -276,7 +276,7 @@ def test_a_refused_release_leaves_no_column_on_the_wire():
             {name: Desk(ledgers[name], by_name.get(name), dataset=name) for name in group.members},
         )
     assert "hello" in steps and not {"columns", "noise", "moments"} & set(steps)
-    assert [entry.kind for entry in ledgers["bank"].entries()] == ["opened", "budget"]
+    assert [entry.kind for entry in ledgers["bank"].entries()] == ["opened", "budget", "compared"]
 
 
 def test_every_owner_and_keeper_is_charged_before_the_first_column():
@@ -366,7 +366,7 @@ def test_a_ledger_cut_short_between_runs_stops_the_next_run(tmp_path):
         leftover.unlink(missing_ok=True)
     path.write_bytes(copy.read_bytes())
     ledgers = {**federation.ledgers, "bank": Ledger.open(path)}
-    with pytest.raises(LedgerAltered, match="bank gives another head for entry 3"):
+    with pytest.raises(LedgerAltered, match="bank gives another head for entry 4"):
         Federation(tables, ledgers=ledgers).moments(task="classification", epsilon=1.0, delta=1e-5)
     assert len(federation.ledgers["insurer"].contradictions()) == 1
 
