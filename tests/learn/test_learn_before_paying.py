@@ -32,4 +32,4 @@ def test_a_run_that_stopped_says_at_which_party_and_after_which_step() -> None:
     stopped = parties.stopped
     assert stopped is not None and stopped.party in ("bank", "shop") and stopped.run
     assert isinstance(stopped.error, DataError) and set(stopped.reached) == {"bank", "shop", "server"}
-    assert [entry.kind for entry in parties.ledgers["bank"].entries()] == ["opened", "budget"]
+    assert [entry.kind for entry in parties.ledgers["bank"].entries()] == ["opened", "budget", "compared"]
