@@ -44,11 +44,9 @@ def submit(
       colonnade job submit job.toml --kit ours/admin --wait
     """
     from colonnade.learn.jobs import Job
-    from colonnade.learn.programs import program_of
     from colonnade.learn.training import request_of
 
     asked = Job.load(job)
-    program_of(asked)
     request_of(asked)
     _submit(
         kit,

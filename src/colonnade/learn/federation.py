@@ -31,19 +31,26 @@ PlanT = TypeVar("PlanT", bound=Plan)
 
 @dataclass(frozen=True, eq=False)
 class Run(Generic[PlanT]):
-    """One finished run: as it was planned, what each member came away with, and what went over the wire."""
+    """One finished run: as it was planned, what each member came away with, and what went over the wire.
+
+    In one process of all members, at a site of the one that is there.
+    """
 
     plan: PlanT
     outcome: Outcome
 
     def result(self, member: str | None = None) -> Any:
-        """What a member came away with; the server if none is named."""
-        return self.outcome.results[member or self.plan.group.server]
+        """What a member came away with; if none is named the server, or at a site the one that is there."""
+        results = self.outcome.results
+        if member is None and self.plan.group.server not in results:
+            return next(iter(results.values()))
+        return results[member or self.plan.group.server]
 
     @cached_property
     def release(self) -> MomentRelease | None:
         """What was opened, as something to fit models from; None where the protocol opens no moments."""
-        return released(self.result()) if isinstance(self.result(), OpenedMoments) else None
+        opened = self.result()
+        return released(opened) if isinstance(opened, OpenedMoments) and opened.matrix.size else None
 
     @property
     def name(self) -> str:
@@ -62,8 +69,9 @@ class Run(Generic[PlanT]):
 
     @property
     def aligned(self) -> dict[str, AlignedTable]:
-        """Each owner's rows as they went in. Only whoever simulates all parties can see this."""
-        return {owner: self.outcome.results[owner].aligned for owner in self.plan.group.owners}
+        """Each owner's rows as they went in, of those who are here: in one process all, at a site its own."""
+        results = self.outcome.results
+        return {owner: results[owner].aligned for owner in self.plan.group.owners if owner in results}
 
 
 class Federation:
@@ -212,6 +220,18 @@ class Federation:
         if self._noise_seed is None:
             return SystemRandomness()
         return SeededRandomness(f"{self._noise_seed}/{len(self.runs)}/{member}")
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One party of a run whose peers are elsewhere: its own ledger and the name of its data set, and nobody else's.
+
+    A server has neither.
+    """
+
+    ledgers: Mapping[str, Ledger]
+    datasets: Mapping[str, str]
+    public: bool = False
 
 
 def released(opened: OpenedMoments) -> MomentRelease:

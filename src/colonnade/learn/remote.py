@@ -1,7 +1,8 @@
 """The two classes that a job on NVIDIA FLARE names. Nothing else of a job runs at a site.
 
 FLARE starts a process for each job at the server and at every site; the server's builds a `Coordinator`, a site's a
-`Member`, both from the job's own text. From there on all members are alike: each takes part over its channel.
+`Member`, both from the job's own text. From there on all members are alike: each takes part over its channel. These
+are where a process begins, as a verb of the command line is, and kits name them: so they know the rooms above this one.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from nvflare.apis.signal import Signal
 
 from colonnade.learn.jobs import Job
 from colonnade.learn.taking_part import LOG, OUTCOME, take_part
+from colonnade.report.run_folder import write_run
 from colonnade.runtime.flare import FlareChannel, server_address, site_address
 from colonnade.runtime.kit import Kit
 
@@ -64,6 +66,7 @@ class Coordinator(Controller):  # type: ignore[misc]
             take_part(
                 _present(self._channel),
                 kit,
+                keep=write_run,
                 member=self._job.server,
                 job=self._job,
                 job_id=job_id,
@@ -115,6 +118,7 @@ class Member(Executor):  # type: ignore[misc]
             take_part(
                 _present(self._channel),
                 _kit(fl_ctx),
+                keep=write_run,
                 member=fl_ctx.get_identity_name(),
                 job=self._job,
                 job_id=fl_ctx.get_job_id(),

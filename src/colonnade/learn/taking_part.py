@@ -1,7 +1,7 @@
 """One member's part in a job between machines, whatever engine carries its frames.
 
-A member meets its peers, proves who it is, checks the job against its own policy and its own budgets, and runs the
-installed program of the job's method. What came of it, or where it stopped and why, is in the member's own folder.
+A member meets its peers, proves who it is, checks the job against its own policy and its own budgets, and runs what the
+job's method says. What came of it, or where it stopped and why, is in the member's own folder.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from colonnade.data.table import Table
-from colonnade.errors import ColonnadeError, JobError, RemoteProtocolError
+from colonnade.errors import CannotWrite, ColonnadeError, JobError, RemoteProtocolError
+from colonnade.learn.federation import Run, Site
 from colonnade.learn.jobs import Job
+from colonnade.learn.method import Found
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.policy import PolicedLedger, Policy
-from colonnade.learn.programs import program_of
 from colonnade.learn.readiness import read_book, release_before
-from colonnade.learn.training import request_of
+from colonnade.learn.training import found_at, protocol_of
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
@@ -32,7 +33,7 @@ from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.logged import LoggedChannel, StepFacts
 from colonnade.runtime.party import Book, Party
-from colonnade.runtime.run import reason_for_peers, run_as
+from colonnade.runtime.run import Outcome, reason_for_peers, run_as
 from colonnade.runtime.sealed import seal
 
 OUTCOME = "outcome.json"
@@ -43,6 +44,12 @@ JOINING_SECONDS = 300.0
 _GLANCE_SECONDS = 0.2
 # How long a member that was stopped may take to notice before it is cut off: FLARE's own patience is not much longer.
 _GRACE_SECONDS = 2.0
+
+
+Keep = Callable[
+    [Path, Job, Run[Any], Site, Found | ColonnadeError | None], tuple[dict[str, Any], ColonnadeError | None]
+]
+"""What writes a run's folder: `colonnade.report.run_folder.write_run`."""
 
 
 class Meeting(Channel, Protocol):
@@ -70,6 +77,13 @@ class _Desk:
     dataset: str = ""
     shown_ids: int | None = None
     ask: Callable[[Any], None] = lambda plan: None
+    ledger: Ledger | None = None
+
+    def site(self, member: str) -> Site:
+        """What this member writes about itself with."""
+        if self.ledger is None:
+            return Site({}, {})
+        return Site({member: self.ledger}, {member: self.dataset})
 
 
 class _Asked:
@@ -94,6 +108,7 @@ async def take_part(
     meeting: Meeting,
     kit: Kit,
     *,
+    keep: Keep,
     member: str,
     job: Job,
     job_id: str,
@@ -102,7 +117,8 @@ async def take_part(
 ) -> dict[str, Any]:
     """Run a member's part and return its outcome, which is also written to its folder. Raises nothing of a run's own.
 
-    `resumes` is the id of an earlier job that this one goes on with. `stopped` says whether somebody who may do so has
+    `keep` writes what came of a run into the member's folder. `resumes` is the id of an earlier job that this one goes
+    on with. `stopped` says whether somebody who may do so has
     stopped the job.
     """
     folder = kit.run_folder(job_id)
@@ -117,7 +133,7 @@ async def take_part(
     began = time.perf_counter()
     with (folder / LOG).open("a", encoding="utf-8") as log:
         channel = LoggedChannel(meeting, lambda step: _write_line(log, member, job_id, step))
-        work = asyncio.ensure_future(_run(meeting, channel, kit, member, job, job_id, resumes, folder))
+        work = asyncio.ensure_future(_run(meeting, channel, kit, keep, member, job, job_id, resumes, folder))
         watch = asyncio.create_task(_watched(work, meeting, stopped))
         try:
             facts |= {"state": "finished", **await work}
@@ -140,6 +156,7 @@ async def _run(
     meeting: Meeting,
     channel: LoggedChannel,
     kit: Kit,
+    keep: Keep,
     member: str,
     job: Job,
     job_id: str,
@@ -151,9 +168,11 @@ async def _run(
     journal = None
     try:
         desk = _desk(kit, job, member, resumed=bool(resumes))
-        program = program_of(job)
-        request = _Asked(request_of(job), desk.ask)
-        if program.resumable:
+        method = protocol_of(job)
+        method.needs()
+        program = method.session(job.asked)
+        request = _Asked(method.request(job.asked, job.alignment), desk.ask)
+        if method.resumable:
             record = kit.run_folder(resumes or job_id) / JOURNAL
             journal = Journal.resume(record) if resumes else Journal.begin(record)
         elif resumes:
@@ -191,11 +210,12 @@ async def _run(
         timeout=job.timeout,
     )
     try:
-        result = await run_as(party, program.session, desk.table, request)
+        result = await run_as(party, program, desk.table, request)
     except BaseException:
         if journal is not None:
             journal.close()
         raise
+    outcome = Outcome({member: result}, {member: party.traffic})
     facts = {
         "run": party.run,
         "reproducible": party.tainted,
@@ -204,8 +224,8 @@ async def _run(
         "guarantees": [str(guarantee) for guarantee in result.plan.guarantees],
         "bytes_sent": party.traffic.bytes_sent,
         "rounds": party.traffic.rounds,
-        "learnt": program.keep(job, result, member, folder),
     }
+    facts |= _kept(keep, folder, job, Run(result.plan, outcome), desk.site(member))
     if journal is not None:
         journal.forget()
     return facts
@@ -237,7 +257,7 @@ def _desk(kit: Kit, job: Job, member: str, *, resumed: bool) -> _Desk:
             admit(read_book(ledger), release, file.dataset)
 
     book = ResumedLedger(policed) if resumed else policed
-    return _Desk(book, file.table(), file.dataset, file.shown_ids, ask)
+    return _Desk(book, file.table(), file.dataset, file.shown_ids, ask, ledger)
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,6 +274,18 @@ class ResumedLedger:
     def keep_receipt(self, receipt: Any) -> None:
         """Remember the head of a peer's ledger."""
         self.book.keep_receipt(receipt)
+
+
+def _kept(keep: Keep, folder: Path, job: Job, run: Run[Any], site: Site) -> dict[str, Any]:
+    """What was learnt, as everybody may know it, once everything is written; or why no model was."""
+    try:
+        facts, failure = keep(folder, job, run, site, found_at(job, run))
+    except OSError as error:
+        raise CannotWrite(
+            f"{folder} cannot be written to ({error.strerror or error}). The run had ended and stays charged."
+        ) from None
+    learnt = facts["learnt"]
+    return {"learnt": learnt} if failure is None else {"learnt": learnt, "failure": str(failure)}
 
 
 def _coins(kit: Kit, member: str, journal: Journal | None) -> Randomness:

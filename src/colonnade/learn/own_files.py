@@ -1,0 +1,43 @@
+"""What each party keeps for itself of a run: its part of a model, and whom the model was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.learn.model_document import MODEL, PARTIES, PEOPLE
+from colonnade.learn.people import People
+from colonnade.randomness import SystemRandomness
+
+
+class Saves(Protocol):
+    """A model that can be written to a file."""
+
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all."""
+        ...
+
+
+def own_file(folder: Path, party: str, name: str) -> Path:
+    """Where a run's folder has a file that is one party's own.
+
+    >>> own_file(Path("runs/first"), "bank", "model.json")
+    PosixPath('runs/first/parties/bank.model.json')
+    """
+    return folder / PARTIES / f"{party}.{name}"
+
+
+def keep_parts(folder: Path, parts: Mapping[str, Saves]) -> None:
+    """Every party's part of a model that is here, in a file of its own."""
+    for party, part in parts.items():
+        (folder / PARTIES).mkdir(parents=True, exist_ok=True)
+        part.save(own_file(folder, party, MODEL))
+
+
+def keep_people(folder: Path, aligned: Mapping[str, AlignedTable]) -> None:
+    """For every party that is here, the list of the people that were trained on."""
+    for party, table in aligned.items():
+        (folder / PARTIES).mkdir(parents=True, exist_ok=True)
+        People.of(table.table.ids(), SystemRandomness()).save(own_file(folder, party, PEOPLE))
