@@ -11,7 +11,7 @@ import typer
 
 from colonnade.cli.folders import new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
-from colonnade.cli.run_folders import RunFolder, find_run, is_run, readable
+from colonnade.cli.run_folders import RunFolder, find_run, is_run, readable, with_facts
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import InputError, ModelError, OnlyForPublicData, PrivacyError
 from colonnade.report.plain import json_text
@@ -140,7 +140,7 @@ def _run(what: Path) -> RunFolder | None:
     if what.suffix == ".toml" or (what.is_file() and what.suffix != ".json"):
         return None
     if is_run(what) or is_run(RUNS / what) or what.suffix == ".json":
-        return find_run(what)
+        return with_facts(find_run(what))
     raise InputError(
         f"{what} is neither a run nor a job file. Name the folder of a run (`colonnade runs` lists them), or a file "
         "that ends in .toml."
