@@ -43,7 +43,7 @@ def one_process(folder: Path, text: str) -> Path:
     (folder / "job.toml").write_text(text)
     job = Job.load(folder / "job.toml")
     federation = federation_of(job, party_files(job))
-    federation._noise_seed = SEED
+    federation._noise_seed, federation.logged = SEED, True
     found = found_for(job, federation)
     run = folder / "run"
     run.mkdir()
@@ -58,14 +58,18 @@ def steady(value: Any) -> Any:
     return [steady(item) for item in value] if isinstance(value, list) else value
 
 
+def own_share(learnt: dict[str, Any], member: str) -> None:
+    """Leave of a network's sizes the member's own."""
+    if "numbers" in learnt:
+        learnt["numbers"] = {owner: count for owner, count in learnt["numbers"].items() if owner == member}
+
+
 def of(facts: dict[str, Any], member: str) -> dict[str, Any]:
     """The facts of a run in one process that one member knows of: not other parties' budgets, bytes, networks."""
     own = dict(facts)
     for field in ("ledgers", "before"):
         own[field] = {owner: held for owner, held in facts[field].items() if owner == member}
-    if "numbers" in facts["learnt"]:
-        numbers = {owner: count for owner, count in facts["learnt"]["numbers"].items() if owner == member}
-        own["learnt"] = {**facts["learnt"], "numbers": numbers}
+    own_share(own["learnt"], member)
     flows = [flow for flow in facts["traffic"]["flows"] if flow["from"] == member]
     sent: dict[str, int] = {}
     for flow in flows:
@@ -107,14 +111,25 @@ def test_a_site_keeps_what_one_process_keeps(method: str, tmp_path: Path) -> Non
             for name in [path.relative_to(here).as_posix()]
             if not name.startswith("parties/") or name.startswith(f"parties/{member}.")
         }
-        assert theirs - {"outcome.json", "log.jsonl"} == expected
+        # A site writes its outcome and its log while it takes part, and for itself alone.
+        live = {f"parties/{member}.{name}": name for name in ("outcome.json", "log.jsonl")}
+        assert theirs == {live.get(name, name) for name in expected} | set(live.values())
         for name in sorted(expected):
-            same_file(site / name, here / name, member)
+            same_file(site / live.get(name, name), here / name, member)
 
 
 def same_file(one: Path, other: Path, member: str) -> None:
     """Two files hold the same, as far as one member's and times go."""
-    if one.name == "facts.json":
+    if one.name == "log.jsonl":
+        steps = [
+            [json.loads(line)["step"] for line in path.read_text().splitlines()] for path in (one, other)
+        ]
+        assert [step for step in steps[0] if step != "sealed hello"] == steps[1]
+    elif one.name == "outcome.json":
+        mine, alone = (steady(json.loads(path.read_text())) for path in (one, other))
+        own_share(alone["learnt"], member)
+        assert {**mine, "id": ""} == alone
+    elif one.name == "facts.json":
         mine, all_of = (json.loads(path.read_text()) for path in (one, other))
         assert steady(without_rounds(mine)) == steady(of(all_of, member))
     elif one.name == "report.html":

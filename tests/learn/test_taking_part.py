@@ -25,9 +25,9 @@ from two_houses import (
 )
 
 from colonnade.learn.jobs import Job
+from colonnade.learn.own_files import LOG, OUTCOME
 from colonnade.learn.policy import Policy
 from colonnade.learn.release import MomentRelease
-from colonnade.learn.taking_part import LOG, OUTCOME
 from colonnade.runtime.kit import COORDINATOR, MEMBER, Kit
 from colonnade.runtime.sealed import SealedChannel
 

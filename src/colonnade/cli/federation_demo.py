@@ -133,7 +133,7 @@ def _train(
     """Run one job between the processes and once more in this one, and compare what every party came away with."""
     from colonnade.cli.job import wait_for
     from colonnade.learn.jobs import Job
-    from colonnade.learn.taking_part import OUTCOME
+    from colonnade.learn.own_files import OUTCOME
 
     job = Job.load(folder / f"{name}.toml")
     job_id = session.submit((folder / f"{name}.toml").read_text("utf-8"), name=job.name, parties=job.parties)

@@ -128,7 +128,7 @@ def log(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None:
 
       colonnade job log 596ca27d-8325-4ccd-bb80-460765e4591c --kit bank/kit
     """
-    from colonnade.learn.taking_part import LOG
+    from colonnade.learn.own_files import LOG
     from colonnade.runtime.kit import Kit
 
     found = Kit.load(kit)
@@ -201,7 +201,7 @@ def _submit(
 
 def wait_for(session: Any, job_id: str) -> dict[str, Any]:
     """How a job ended, once it has, with the server's words where it failed."""
-    from colonnade.learn.taking_part import OUTCOME
+    from colonnade.learn.own_files import OUTCOME
 
     state, silences = "", 0
     while not state.startswith("FINISHED"):
@@ -229,7 +229,7 @@ def wait_for(session: Any, job_id: str) -> dict[str, Any]:
 
 
 def _outcome(kit: Any, job_id: str) -> dict[str, Any]:
-    from colonnade.learn.taking_part import OUTCOME
+    from colonnade.learn.own_files import OUTCOME
 
     path = kit.run_folder(job_id) / OUTCOME
     if not path.exists():

@@ -72,7 +72,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
         made = foretold(job, federation)
         try:
             with progress(not quiet) as advance, Clock() as clock:
-                federation.progress = advance
+                federation.progress, federation.logged = advance, True
                 found = found_for(job, federation)
         except BaseException as error:
             stopped = federation.stopped

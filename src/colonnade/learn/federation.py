@@ -52,6 +52,19 @@ class Run(Generic[PlanT]):
         opened = self.result()
         return released(opened) if isinstance(opened, OpenedMoments) and opened.matrix.size else None
 
+    def noted(self, member: str) -> dict[str, Any]:
+        """What a member notes of a run that ended."""
+        traffic = self.outcome.traffic[member]
+        return {
+            "run": self.name,
+            "reproducible": self.reproducible,
+            "plan": self.plan.hash,
+            "rows": self.plan.rows,
+            "guarantees": [str(guarantee) for guarantee in self.plan.guarantees],
+            "bytes_sent": traffic.bytes_sent,
+            "rounds": traffic.rounds,
+        }
+
     @property
     def name(self) -> str:
         """The digest under which ledgers hold this run."""
@@ -127,6 +140,7 @@ class Federation:
         self.timeout = timeout
         self.public = public
         self.progress: Callable[[str, int, int], None] = silent
+        self.logged = False
         self.runs: list[Run[Any]] = []
         self.stopped: Stopped | None = None
         self._noise_seed = noise_seed
@@ -209,6 +223,7 @@ class Federation:
                 *agreed,
                 timeout=self.timeout,
                 record=record,
+                logged=self.logged,
                 progress=self.progress,
             )
         except BaseException:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from colonnade.data.aligned import AlignedTable
+from colonnade.errors import ColonnadeError
 from colonnade.learn.model_document import MODEL, PARTIES, PEOPLE
 from colonnade.learn.people import People
 from colonnade.randomness import SystemRandomness
+
+OUTCOME, LOG = "outcome.json", "log.jsonl"
 
 
 class Saves(Protocol):
@@ -41,3 +44,9 @@ def keep_people(folder: Path, aligned: Mapping[str, AlignedTable]) -> None:
     for party, table in aligned.items():
         (folder / PARTIES).mkdir(parents=True, exist_ok=True)
         People.of(table.table.ids(), SystemRandomness()).save(own_file(folder, party, PEOPLE))
+
+
+def learnt_note(facts: Mapping[str, Any], failure: ColonnadeError | None) -> dict[str, Any]:
+    """What a member notes of what was learnt, which everybody may know; or why no model was."""
+    learnt = {"learnt": facts["learnt"]}
+    return learnt if failure is None else {**learnt, "failure": str(failure)}

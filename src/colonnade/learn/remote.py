@@ -23,7 +23,8 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from colonnade.learn.jobs import Job
-from colonnade.learn.taking_part import LOG, OUTCOME, take_part
+from colonnade.learn.own_files import LOG, OUTCOME
+from colonnade.learn.taking_part import take_part
 from colonnade.report.run_folder import write_run
 from colonnade.runtime.flare import FlareChannel, server_address, site_address
 from colonnade.runtime.kit import Kit

@@ -21,6 +21,7 @@ from colonnade.errors import CannotWrite, ColonnadeError, JobError, RemoteProtoc
 from colonnade.learn.federation import Run, Site
 from colonnade.learn.jobs import Job
 from colonnade.learn.method import Found
+from colonnade.learn.own_files import LOG, OUTCOME, learnt_note
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.policy import PolicedLedger, Policy
 from colonnade.learn.readiness import read_book, release_before
@@ -31,13 +32,11 @@ from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel
 from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins
 from colonnade.runtime.kit import Kit
-from colonnade.runtime.logged import LoggedChannel, StepFacts
+from colonnade.runtime.logged import LoggedChannel, StepFacts, step_line
 from colonnade.runtime.party import Book, Party
 from colonnade.runtime.run import Outcome, reason_for_peers, run_as
 from colonnade.runtime.sealed import seal
 
-OUTCOME = "outcome.json"
-LOG = "log.jsonl"
 JOURNAL = "journal"
 # How long members wait for each other's processes: an engine starts them one after the other.
 JOINING_SECONDS = 300.0
@@ -215,17 +214,8 @@ async def _run(
         if journal is not None:
             journal.close()
         raise
-    outcome = Outcome({member: result}, {member: party.traffic})
-    facts = {
-        "run": party.run,
-        "reproducible": party.tainted,
-        "plan": result.plan.hash,
-        "rows": result.plan.rows,
-        "guarantees": [str(guarantee) for guarantee in result.plan.guarantees],
-        "bytes_sent": party.traffic.bytes_sent,
-        "rounds": party.traffic.rounds,
-    }
-    facts |= _kept(keep, folder, job, Run(result.plan, outcome), desk.site(member))
+    ended: Run[Any] = Run(result.plan, Outcome({member: result}, {member: party.traffic}))
+    facts = ended.noted(member) | _kept(keep, folder, job, ended, desk.site(member))
     if journal is not None:
         journal.forget()
     return facts
@@ -284,8 +274,7 @@ def _kept(keep: Keep, folder: Path, job: Job, run: Run[Any], site: Site) -> dict
         raise CannotWrite(
             f"{folder} cannot be written to ({error.strerror or error}). The run had ended and stays charged."
         ) from None
-    learnt = facts["learnt"]
-    return {"learnt": learnt} if failure is None else {"learnt": learnt, "failure": str(failure)}
+    return learnt_note(facts, failure)
 
 
 def _coins(kit: Kit, member: str, journal: Journal | None) -> Randomness:
@@ -322,16 +311,7 @@ def _failed(error: BaseException, channel: LoggedChannel) -> dict[str, Any]:
 
 
 def _write_line(log: Any, member: str, job_id: str, facts: StepFacts) -> None:
-    line = {
-        "time": _now(),
-        "member": member,
-        "job": job_id,
-        "step": facts.step,
-        "sent": facts.sent,
-        "received": facts.received,
-        "seconds": round(facts.seconds, 6),
-    }
-    log.write(json.dumps(line) + "\n")
+    log.write(step_line(member, job_id, facts) + "\n")
     log.flush()
 
 

@@ -13,7 +13,7 @@ from colonnade.learn.federation import Federation, Run, Site
 from colonnade.learn.forecasting.forecast import Forecast
 from colonnade.learn.jobs import Job
 from colonnade.learn.method import Found
-from colonnade.learn.own_files import keep_people, own_file
+from colonnade.learn.own_files import LOG, OUTCOME, keep_people, learnt_note, own_file
 from colonnade.learn.training import keep_learnt, train_on
 from colonnade.report.facts import Facts, run_facts
 from colonnade.report.forecast import forecast_facts
@@ -62,8 +62,21 @@ def write_run(
     # Each page is for its own party: from a folder with several it leaves with nobody else.
     for party, page in party_pages(run, place, name=job.name).items():
         own_file(folder, party, PAGE).write_text(page, encoding="utf-8")
+    _keep_notes(folder, job, run, facts, failure)
     write_report(folder, facts)
     return facts, failure
+
+
+def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: ColonnadeError | None) -> None:
+    """In one process each party's outcome and log, as a site writes them while it takes part."""
+    for party in run.aligned:
+        if party not in run.outcome.log:
+            continue
+        noted = {"member": party, "job": job.name, "id": "", "resumes": "", "state": "finished"}
+        outcome = {**noted, **run.noted(party), **learnt_note(facts, failure)}
+        own_file(folder, party, OUTCOME).write_text(json_text(outcome) + "\n", encoding="utf-8")
+        log = "".join(f"{line}\n" for line in run.outcome.log[party])
+        own_file(folder, party, LOG).write_text(log, encoding="utf-8")
 
 
 def write_report(folder: Path, facts: Facts) -> None:
