@@ -14,6 +14,7 @@ from two_houses import MEMBERS, PARTIES, SEED, job_text, write_party
 
 from colonnade.learn.jobs import Job
 from colonnade.learn.model_file import ModelFile
+from colonnade.learn.score_jobs import parse_job
 from colonnade.learn.taking_part import take_part
 from colonnade.learn.training import protocol_of
 from colonnade.report.run_folder import write_run
@@ -54,7 +55,7 @@ def run_job(
                         kits[name],
                         keep=write_run,
                         member=name,
-                        job=Job.parse(texts[name]),
+                        job=parse_job(texts[name]),
                         job_id=job_id,
                         resumes=resumes,
                     )

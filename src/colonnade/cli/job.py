@@ -37,17 +37,19 @@ def submit(
     wait: bool = WAIT,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Submit a job: every party's own policy and budget decide whether it takes part.
+    """Submit a job, for a model or for scores: every party's own policy and budget decide whether it takes part.
 
     Example:
 
       colonnade job submit job.toml --kit ours/admin --wait
     """
     from colonnade.learn.jobs import Job
+    from colonnade.learn.score_jobs import load_job
     from colonnade.learn.training import request_of
 
-    asked = Job.load(job)
-    request_of(asked)
+    asked = load_job(job)
+    if isinstance(asked, Job):
+        request_of(asked)
     _submit(
         kit,
         job.read_text(encoding="utf-8"),
@@ -68,13 +70,13 @@ def resume(job_id: str = JOB_ID, kit: Path = KIT, wait: bool = WAIT, as_json: bo
 
       colonnade job resume 596ca27d-8325-4ccd-bb80-460765e4591c --kit ours/admin
     """
-    from colonnade.learn.jobs import Job
+    from colonnade.learn.score_jobs import parse_job
 
     kept = kit / SUBMITTED / f"{job_id}.json"
     if not kept.exists():
         raise InputError(f"{kept} does not exist: a job is resumed with the kit that submitted it.")
     facts = json.loads(kept.read_text(encoding="utf-8"))
-    asked = Job.parse(facts["job"])
+    asked = parse_job(facts["job"])
     first = facts["resumes"] or job_id
     _submit(
         kit, facts["job"], name=asked.name, parties=asked.parties, wait=wait, as_json=as_json, resumes=first

@@ -90,6 +90,11 @@ def with_facts(run: RunFolder) -> RunFolder:
     """The run, if it has facts to make something of; else an `InputError` that says why it has none."""
     if run.noted and run.failed:
         raise InputError(f"{run.path}: the run failed ({run.facts.get('reason', 'for no known reason')}).")
+    if run.noted and "scores" in run.facts:
+        raise ModelError(
+            f"{run.path} is of a job for scores, by the model of job {run.facts['scores']}: that one's run has the "
+            "report. The scores are in parties/NAME.scores.csv at the party that asked."
+        )
     if run.noted:
         raise ModelError(
             f"{run.path} has what {run.facts['member']} noted of a job, and no {FACTS}: an earlier version ran it. "
@@ -114,7 +119,10 @@ def noted_text(run: RunFolder) -> str:
         "",
         "What each observer can learn at most",
     ]
-    lines += [f"- {sentence}" for sentence in facts.get("guarantees", ())]
+    lines += [
+        f"- {sentence}"
+        for sentence in (*facts.get("guarantees", ()), *filter(None, [facts.get("statement")]))
+    ]
     return "\n".join(lines)
 
 

@@ -11,7 +11,8 @@
     reader = 1.0
     "party:*" = 2.0
 
-Everything that is not named is refused. Budgets, which hold over all jobs, stand in the party file.
+Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs that score people by a model that was
+trained. Everything that is not named is refused. Budgets, which hold over all jobs, stand in the party file.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from colonnade.data.documents import Document, Form
 from colonnade.errors import OutOfRange, PolicyRefused, UnknownChoice
 from colonnade.learn.jobs import Job
 from colonnade.learn.methods import METHODS
+from colonnade.learn.score_jobs import SCORES, ScoreJob
 from colonnade.ledger import Ledger, Release
 from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.observers import parse_observer
@@ -90,11 +92,12 @@ class Policy:
                     f"{where}: found {observer!r}; patterns are '*', 'party:*' and 'coalition:*'."
                     f"{nearest(observer, OBSERVERS)}"
                 )
+        known = (*METHODS, *SCORES)
         for number, method in enumerate(form.methods):
-            if method not in METHODS:
+            if method not in known:
                 raise UnknownChoice(
                     f"{document.where(('methods', number))}: no method is called {method!r}; there are "
-                    f"{', '.join(METHODS)}.{nearest(method, METHODS)}"
+                    f"{', '.join(known)}.{nearest(method, known)}"
                 )
         return cls(
             document.name,
@@ -110,7 +113,7 @@ class Policy:
         kind = f"{observer.partition(':')[0]}:*" if ":" in observer else observer
         return limits.get(observer, limits.get(kind, limits.get(ANY)))
 
-    def check_job(self, job: Job, party: str) -> None:
+    def check_job(self, job: Job | ScoreJob, party: str) -> None:
         """Return if this party takes part in such a job; nothing has been charged or sent by then."""
         if job.method not in self.methods:
             raise PolicyRefused(

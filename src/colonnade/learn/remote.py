@@ -24,6 +24,7 @@ from nvflare.apis.signal import Signal
 
 from colonnade.learn.jobs import Job
 from colonnade.learn.own_files import LOG, OUTCOME
+from colonnade.learn.score_jobs import ScoreJob, parse_job
 from colonnade.learn.taking_part import take_part
 from colonnade.report.run_folder import write_run
 from colonnade.runtime.flare import FlareChannel, server_address, site_address
@@ -37,7 +38,7 @@ def _kit(context: FLContext) -> Kit:
     return Kit.load(context.get_engine().get_workspace().get_root_dir())
 
 
-def _channel(member: str, job: Job, context: FLContext) -> FlareChannel:
+def _channel(member: str, job: Job | ScoreJob, context: FLContext) -> FlareChannel:
     job_id = context.get_job_id()
     addresses = {party: site_address(party, job_id) for party in job.parties}
     addresses[job.server] = server_address(job_id)
@@ -50,7 +51,7 @@ class Coordinator(Controller):  # type: ignore[misc]
     def __init__(self, job: str, resumes: str = "") -> None:
         super().__init__()
         self._resumes = resumes
-        self._job = Job.parse(job, name="the submitted job")
+        self._job = parse_job(job, name="the submitted job")
         self._channel: FlareChannel | None = None
 
     def start_controller(self, fl_ctx: FLContext) -> None:
@@ -103,7 +104,7 @@ class Member(Executor):  # type: ignore[misc]
     def __init__(self, job: str, resumes: str = "") -> None:
         super().__init__()
         self._resumes = resumes
-        self._job = Job.parse(job, name="the submitted job")
+        self._job = parse_job(job, name="the submitted job")
         self._channel: FlareChannel | None = None
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:

@@ -25,6 +25,8 @@ from colonnade.learn.own_files import LOG, OUTCOME, learnt_note
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.policy import PolicedLedger, Policy
 from colonnade.learn.readiness import read_book, release_before
+from colonnade.learn.score_jobs import ScoreJob
+from colonnade.learn.site_scoring import scoring_of
 from colonnade.learn.training import found_at, protocol_of
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
@@ -34,10 +36,12 @@ from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.logged import LoggedChannel, StepFacts, step_line
 from colonnade.runtime.party import Book, Party
-from colonnade.runtime.run import Outcome, reason_for_peers, run_as
+from colonnade.runtime.run import Outcome, Program, reason_for_peers, run_as
 from colonnade.runtime.sealed import seal
 
 JOURNAL = "journal"
+PEOPLE_FILES = {Job: "party", ScoreJob: "score"}
+"""Which of a kit's files names the people of a job."""
 # How long members wait for each other's processes: an engine starts them one after the other.
 JOINING_SECONDS = 300.0
 _GLANCE_SECONDS = 0.2
@@ -109,7 +113,7 @@ async def take_part(
     *,
     keep: Keep,
     member: str,
-    job: Job,
+    job: Job | ScoreJob,
     job_id: str,
     resumes: str = "",
     stopped: Callable[[], bool] = lambda: False,
@@ -157,7 +161,7 @@ async def _run(
     kit: Kit,
     keep: Keep,
     member: str,
-    job: Job,
+    job: Job | ScoreJob,
     job_id: str,
     resumes: str,
     folder: Path,
@@ -167,11 +171,9 @@ async def _run(
     journal = None
     try:
         desk = _desk(kit, job, member, resumed=bool(resumes))
-        method = protocol_of(job)
-        method.needs()
-        program = method.session(job.asked)
-        request = _Asked(method.request(job.asked, job.alignment), desk.ask)
-        if method.resumable:
+        work = _work(kit, job, member, keep)
+        request = _Asked(work.request, desk.ask)
+        if work.resumable:
             record = kit.run_folder(resumes or job_id) / JOURNAL
             journal = Journal.resume(record) if resumes else Journal.begin(record)
         elif resumes:
@@ -209,29 +211,34 @@ async def _run(
         timeout=job.timeout,
     )
     try:
-        result = await run_as(party, program, desk.table, request)
+        result = await run_as(party, work.program, desk.table, request)
     except BaseException:
         if journal is not None:
             journal.close()
         raise
     ended: Run[Any] = Run(result.plan, Outcome({member: result}, {member: party.traffic}))
-    facts = ended.noted(member) | _kept(keep, folder, job, ended, desk.site(member))
+    facts = ended.noted(member) | _kept(work, folder, ended, desk.site(member))
     if journal is not None:
         journal.forget()
     return facts
 
 
-def _desk(kit: Kit, job: Job, member: str, *, resumed: bool) -> _Desk:
+def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk:
     if member not in job.parties:
         path = kit.path / f"{member}.ledger"
         own = Ledger.open(path) if path.exists() else Ledger.create(path, member)
         return _Desk(ResumedLedger(own) if resumed else own)
-    site = kit.site()
+    site, people = kit.site(), PEOPLE_FILES[type(job)]
     if "party" not in site or "policy" not in site:
         raise JobError(
             f"{kit.path} was not told which party file and policy to use. Start it with `party start`."
         )
-    file, policy = PartyFile.load(site["party"]), Policy.load(site["policy"])
+    if people not in site:
+        raise JobError(
+            f"{kit.path} was not told whom to score. Start it with `party start --score FILE`, a party file that names "
+            "the people to score."
+        )
+    file, policy = PartyFile.load(site[people]), Policy.load(site["policy"])
     if file.party != member:
         raise JobError(f"{file.path}, party: found {file.party!r}, but this kit is {member!r}'s.")
     policy.check_job(job, member)
@@ -266,15 +273,43 @@ class ResumedLedger:
         self.book.keep_receipt(receipt)
 
 
-def _kept(keep: Keep, folder: Path, job: Job, run: Run[Any], site: Site) -> dict[str, Any]:
-    """What was learnt, as everybody may know it, once everything is written; or why no model was."""
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What a job has this member run, and how it keeps what came of it."""
+
+    request: Any
+    program: Program
+    resumable: bool
+    keep: Callable[[Path, Run[Any], Site], dict[str, Any]]
+
+
+def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep) -> _Work:
+    if isinstance(job, ScoreJob):
+        scoring = scoring_of(job, kit.run_folder(job.model), member)
+        return _Work(
+            scoring.request,
+            scoring.session,
+            resumable=False,
+            keep=lambda folder, run, site: scoring.keep(folder, member, run.result()),
+        )
+    method = protocol_of(job)
+    method.needs()
+
+    def keep_run(folder: Path, run: Run[Any], site: Site) -> dict[str, Any]:
+        return learnt_note(*keep(folder, job, run, site, found_at(job, run)))
+
+    request = method.request(job.asked, job.alignment)
+    return _Work(request, method.session(job.asked), method.resumable, keep_run)
+
+
+def _kept(work: _Work, folder: Path, run: Run[Any], site: Site) -> dict[str, Any]:
+    """What a member notes of a run, once everything is written."""
     try:
-        facts, failure = keep(folder, job, run, site, found_at(job, run))
+        return work.keep(folder, run, site)
     except OSError as error:
         raise CannotWrite(
             f"{folder} cannot be written to ({error.strerror or error}). The run had ended and stays charged."
         ) from None
-    return learnt_note(facts, failure)
 
 
 def _coins(kit: Kit, member: str, journal: Journal | None) -> Randomness:
