@@ -35,7 +35,7 @@ def runs(
 
         if folder != RUNS:
             raise typer.BadParameter("give a FOLDER, or --kit KIT, and not both.")
-        folder = Kit.load(kit).runs
+        folder = kit / Kit.load(kit).runs.name
     if kit is not None and not folder.exists():
         places: tuple[Path, ...] = ()
     elif not folder.is_dir():
