@@ -1,6 +1,6 @@
 """What a plan foretells against what a run then takes: bytes, rounds and seconds of eight jobs.
 
-Each job is forecast as `colonnade plan` does it, but from scenes only: no whole run is rehearsed, so that whatever is
+Each job is forecast as `colonnade plan` does it, but from pilots only: no whole run is rehearsed, so that whatever is
 compared was inferred from shorter runs on invented people. Then the job is run on other rows.
 
 * ``worst_bytes_error``: |predicted − measured| / measured, the largest over the jobs.
@@ -101,7 +101,7 @@ def federation(shape: Shape, seed: int) -> Federation:
 
 
 def compared(shape: Shape, repeats: int) -> dict[str, Any]:
-    """One job: foretold from scenes, then run."""
+    """One job: foretold from pilots, then run."""
     method = METHODS[shape.method]
     asked = Asked("classification", 1.0, options=checked_options(method, shape.options))
     first = federation(shape, 1)

@@ -23,10 +23,13 @@ LEVELS = (
 )
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 MODULES = sorted(ROOT.rglob("*.py"))
+# Where a process of a job begins, as the command line is where others do. Kits name it, so it stays where it is.
+ENTRIES = {"learn/remote.py": "cli"}
 
 
 def room_of(path: Path) -> str:
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+    within = path.relative_to(ROOT)
+    return ENTRIES.get(within.as_posix(), within.parts[0].removesuffix(".py"))
 
 
 def imported_rooms(tree: ast.AST) -> set[str]:
@@ -66,3 +69,8 @@ def test_the_layer_test_would_notice_an_upward_import() -> None:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_module_grows_past_four_hundred_lines(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 400
+
+
+def test_nobody_imports_an_entry() -> None:
+    for path in MODULES:
+        assert "colonnade.learn.remote import" not in path.read_text(), path

@@ -67,7 +67,7 @@ NOT_RUN = (
     (r"pip install", "sets an environment up, which takes the network"),
     (r"colonnade attack ", "half a minute of exponentiations: tests/cli/test_cli_attack.py"),
     (
-        r"colonnade (federation|party|job|doctor bank/kit) ?",
+        r"colonnade (federation|party|job|doctor bank/kit|runs --kit|show bank/kit) ?",
         "needs several machines: tests/cli/test_cli_federation.py",
     ),
 )

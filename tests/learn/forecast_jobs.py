@@ -13,7 +13,7 @@ from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.learn.federation import Federation
 from colonnade.learn.forecasting.cost import Cost
 from colonnade.learn.forecasting.rehearsal import Rehearsals
-from colonnade.learn.method import Asked
+from colonnade.learn.method import Asked, Method
 from colonnade.learn.methods import METHODS, checked_options
 from colonnade.protocols.plans import Plan, Task
 from colonnade.runtime.run import Outcome
@@ -53,12 +53,12 @@ def planned(
     asked = Asked(task, 1.0, options=checked_options(chosen, options))
     federation = Federation(made, budget=(1e9, 0.5))
     schemas = tuple(table.public() for table in made)
-    assert chosen.request is not None
+    assert isinstance(chosen, Method)
     return asked, chosen.request(asked, "auto").plan(federation.group, schemas, rows), federation
 
 
 def foretold(method: str, asked: Asked, plan: Plan, made: list[Table]) -> Cost:
-    """The forecast from scenes alone."""
+    """The forecast from pilots alone."""
     rehearsals = Rehearsals(
         {table.party: table.public() for table in made}, effort=0.0, tries=1, weighed=False
     )

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.data.schema import Schema
-from colonnade.errors import InputError, PlanError
-from colonnade.learn.forecasting.abridging import scenes
+from colonnade.errors import InputError
 from colonnade.learn.forecasting.choosing import AS_MUCH, TOLD_APART, Candidate, choose
 from colonnade.learn.forecasting.cost import Cost
 from colonnade.learn.forecasting.forecast import Expected, Forecast, forecast
@@ -139,14 +138,6 @@ def test_a_method_too_long_to_run_is_simulated_by_its_twin_or_on_fewer_people() 
     found = forecast(quick, METHODS["intermediate"], asked, plan)
     assert found.whole and found.expected is not None and found.expected.rows == 1500
     assert 0 <= found.expected.error <= 1 and found.to_data()["expected"]["draws"] == 2
-
-
-def test_a_plan_that_nobody_can_shorten_says_so() -> None:
-    class Unheard:
-        rows = 3
-
-    with pytest.raises(PlanError, match="Unheard"):
-        scenes(Unheard())  # type: ignore[arg-type]
 
 
 def test_a_machine_comes_back_from_the_file_it_went_into(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from colonnade.learn.federation import Federation
 from colonnade.learn.forecasting import before
-from colonnade.learn.forecasting.abridging import Axis, product, scenes
+from colonnade.learn.forecasting.abridging import Axis, product
 from colonnade.learn.forecasting.cost import Cost, weighted
 from colonnade.learn.forecasting.matching import matching_cost
 from colonnade.learn.jobs import Job
+from colonnade.learn.methods import METHODS
 
 DIGITS = 0.01
 
@@ -44,7 +45,7 @@ def test_a_run_takes_the_bytes_and_rounds_that_were_foretold(
     made = tables(widths, rows, task=task)
     asked, plan, federation = planned(method, made, rows, task=task, options=options)
     if method in ("slr", "intermediate"):
-        assert len(scenes(plan)) > 1, "something must be left out for this to show anything"
+        assert len(METHODS[method].pilots(plan)) > 1, "something must be left out for this to show anything"
     cost, outcome = foretold(method, asked, plan, made), ran(method, asked, federation)
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
@@ -57,7 +58,7 @@ def test_blocks_that_are_left_out_are_counted(method: str, monkeypatch: pytest.M
         monkeypatch.setattr(f"colonnade.protocols.{module}.block_rows", lambda columns: 64)
     made = tables([2, 2, 2], 700)
     asked, plan, federation = planned(method, made, 700, options={})
-    assert [scene.plan.rows for scene in scenes(plan)] == [60 + 2 * 64, 60 + 6 * 64]
+    assert [pilot.plan.rows for pilot in METHODS[method].pilots(plan)] == [60 + 2 * 64, 60 + 6 * 64]
     cost, outcome = foretold(method, asked, plan, made), ran(method, asked, federation)
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
@@ -70,7 +71,7 @@ def test_blocks_that_are_left_out_are_counted(method: str, monkeypatch: pytest.M
 def test_batches_under_encryption_are_counted(widths: list[int]) -> None:
     made = tables(widths, 29)
     asked, plan, federation = planned("encrypted", made, 29, options={"epochs": 3, "batch": 8})
-    assert len(scenes(plan)) == 3
+    assert len(METHODS["encrypted"].pilots(plan)) == 3
     cost, outcome = foretold("encrypted", asked, plan, made), ran("encrypted", asked, federation)
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
@@ -82,7 +83,7 @@ def test_batches_of_networks_are_counted(regime: str) -> None:
     made = tables([3, 2, 2], 130)
     options = {"regime": regime, "batch": 3, "epochs": 4, "held_out": 0.2, "embedding": 4, "patience": 50}
     asked, plan, federation = planned("network", made, 130, options=options)
-    assert max(scene.plan.train_rows for scene in scenes(plan)) < plan.train_rows
+    assert max(pilot.plan.train_rows for pilot in METHODS["network"].pilots(plan)) < plan.train_rows
     cost, outcome = foretold("network", asked, plan, made), ran("network", asked, federation)
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
@@ -127,7 +128,7 @@ def test_a_run_is_foretold_for_its_report_only_where_everybody_declared_the_data
     st.lists(st.tuples(st.integers(1, 50), st.integers(1, 4), st.integers(1, 6)), min_size=1, max_size=3),
     st.lists(st.floats(-5, 5), min_size=8, max_size=8),
 )
-def test_scenes_add_up_to_whatever_is_a_straight_line_in_each_axis(
+def test_pilots_add_up_to_whatever_is_a_straight_line_in_each_axis(
     drawn: list[tuple[int, int, int]], slopes: list[float]
 ) -> None:
     axes = [Axis(full, low, low + more) for full, low, more in drawn]
@@ -140,18 +141,18 @@ def test_scenes_add_up_to_whatever_is_a_straight_line_in_each_axis(
         return sum(slope * corner for slope, corner in zip(slopes, corners, strict=True))
 
     made = product(axes, lambda *numbers: numbers)
-    assert math.isclose(sum(scene.weight for scene in made), 1.0, abs_tol=1e-9)
-    found = sum(scene.weight * amount(scene.plan) for scene in made)
+    assert math.isclose(sum(pilot.weight for pilot in made), 1.0, abs_tol=1e-9)
+    found = sum(pilot.weight * amount(pilot.plan) for pilot in made)
     assert math.isclose(found, amount(tuple(axis.full for axis in axes)), rel_tol=1e-9, abs_tol=1e-6)
 
 
-def test_a_scene_charges_what_the_whole_plan_charges() -> None:
+def test_a_pilot_charges_what_the_whole_plan_charges() -> None:
     made = tables([2, 2], 200)
     _, plan, _ = planned("slr", made, 200, options={})
-    for scene in scenes(plan):
-        assert scene.plan.schedule.steps < plan.schedule.steps  # type: ignore[attr-defined]
-        assert scene.plan.views == plan.views and scene.plan.guarantees == plan.guarantees
-        assert scene.plan.capacity == plan.capacity and scene.plan.field == plan.field  # type: ignore[attr-defined]
+    for pilot in METHODS["slr"].pilots(plan):
+        assert pilot.plan.schedule.steps < plan.schedule.steps  # type: ignore[attr-defined]
+        assert pilot.plan.views == plan.views and pilot.plan.guarantees == plan.guarantees
+        assert pilot.plan.capacity == plan.capacity and pilot.plan.field == plan.field  # type: ignore[attr-defined]
 
 
 def test_a_long_run_is_never_foretold_to_be_quicker_than_a_part_of_it() -> None:

@@ -18,7 +18,7 @@ from colonnade.errors import DataError, InputError, PlanError
 from colonnade.learn.frame import Frame
 from colonnade.learn.functional import Objective, minimise, opened_objective, paper_objective
 from colonnade.learn.method import Asked, NoOptions
-from colonnade.learn.method_functional import METHOD, FunctionalOptions, notes_on, paper_figures, train
+from colonnade.learn.method_functional import METHOD, FunctionalOptions, notes_on, paper_figures
 from colonnade.learn.methods import METHODS, train_with
 from colonnade.learn.spectral import floor_of
 from colonnade.privacy.paper.figure import LABEL
@@ -159,7 +159,7 @@ def test_bottom_up_blocks_have_their_own_noise_and_the_sum_is_said():
     options = FunctionalOptions(
         budget="bottom-up", epsilons={"bank": 4.0, "insurer": 1.0, "insurer+bank": 3.0}
     )
-    learnt = train(federation, Asked("classification", 8.0, 1e-5, options=options))
+    learnt = METHOD.train(federation, Asked("classification", 8.0, 1e-5, options=options))
     assert any("sum to 8" in note for note in learnt.notes)
     plan = federation.runs[0].plan
     assert len({noise.parameter for noise in plan.noises}) == 3
@@ -177,7 +177,7 @@ def test_bottom_up_blocks_have_their_own_noise_and_the_sum_is_said():
 def test_budgets_that_make_no_sense_are_refused_before_anything_is_charged(options, message):
     federation = Federation(tables_of(NAMES[:2], 50), budget=(100.0, 1e-5))
     with pytest.raises(PlanError, match=message):
-        train(federation, Asked("classification", 1.0, 1e-5, options=FunctionalOptions(**options)))
+        METHOD.train(federation, Asked("classification", 1.0, 1e-5, options=FunctionalOptions(**options)))
     assert not federation.ledgers["bank"].totals() and not federation.runs
 
 
@@ -187,7 +187,7 @@ def test_options_that_do_not_exist_are_told_apart():
         with pytest.raises(InputError, match="functional"):
             LogisticRegression(method="functional", options=options).fit(federation)
     with pytest.raises(TypeError, match="FunctionalOptions"):
-        train(federation, Asked("classification", 1.0, 1e-5, options=NoOptions()))
+        METHOD.train(federation, Asked("classification", 1.0, 1e-5, options=NoOptions()))
     assert METHODS["functional"] is METHOD
 
 
@@ -205,7 +205,7 @@ def test_a_single_class_is_told_from_its_noisy_count():
         ]
         federation = Federation(tables, budget=(100.0, 1e-5), noise_seed=seed)
         try:
-            train(federation, Asked("classification", 5.0, 1e-5, options=FunctionalOptions()))
+            METHOD.train(federation, Asked("classification", 5.0, 1e-5, options=FunctionalOptions()))
         except DataError as error:
             found.append(str(error))
     assert found and all("class 'yes' has a noisy count of" in message for message in found)
@@ -216,7 +216,7 @@ def test_paper_mode_is_for_public_data_and_promises_nothing():
     options = FunctionalOptions(calibration="paper")
     asked = Asked("classification", 100.0, 1e-5, options=options)
     with pytest.raises(PlanError, match="declared public"):
-        train(Federation(tables, budget=(1.0, 1e-5)), asked)
+        METHOD.train(Federation(tables, budget=(1.0, 1e-5)), asked)
     federation = Federation(tables, budget=(1.0, 1e-5), public=True, noise_seed=4)
     learnt = train_with(federation, "functional", asked)
     assert len(learnt.privacy) == 0 and learnt.run is None
@@ -237,7 +237,7 @@ def test_paper_mode_of_regression_and_of_corollary_1():
     federation = Federation(tables, budget=(1.0, 1e-5), public=True, noise_seed=4)
     shares = {"bank": 1.0, "insurer": 2.0, "insurer+bank": 3.0}
     options = FunctionalOptions(calibration="paper", budget="bottom-up", epsilons=shares)
-    learnt = train(federation, Asked("regression", 1000.0, 1e-5, options=options))
+    learnt = METHOD.train(federation, Asked("regression", 1000.0, 1e-5, options=options))
     corollary = learnt.figures[-1]
     # Four features a party: Δ_f = 2·81, Δ_g = 2·25 with the label and 2·16 without, Δ_h = 2(2·16 + 2·4).
     assert corollary.value == pytest.approx(162 / 50 * 1 + 162 / 32 * 2 + 162 / 80 * 3)
@@ -256,7 +256,9 @@ def test_paper_mode_tells_two_classes_apart():
     ]
     federation = Federation(tables, budget=(1.0, 1e-5), public=True)
     with pytest.raises(PlanError, match="3 are declared"):
-        train(federation, Asked("classification", 1.0, 1e-5, options=FunctionalOptions(calibration="paper")))
+        METHOD.train(
+            federation, Asked("classification", 1.0, 1e-5, options=FunctionalOptions(calibration="paper"))
+        )
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])

@@ -60,7 +60,8 @@ def test_the_other_kind_of_network_is_told_and_so_is_a_part(tmp_path: Path) -> N
     model.save_parts(tmp_path)
     own = tmp_path / "a party's own folder"
     own.mkdir()
-    network_file(model, party="p1").save(own / "model.json")
+    whole = NetworkFile.load(tmp_path / "model.json")
+    replace(whole, party="p1", tensors=whole.network().part("p1").tensors()).save(own / "model.json")
     with pytest.raises(ModelError, match="p1's part of a model, and a part alone scores nobody"):
         Stored.load(own)
     with pytest.raises(ModelError, match="p1's part of a network"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from certificates import DAY, NOW, Root
 from kits import make_kit
-from relayed_jobs import houses, run_job
+from relayed_jobs import houses, own_weights, part_of, run_job
 from two_houses import (
     MEMBERS,
     MOMENTS,
@@ -25,10 +25,9 @@ from two_houses import (
 )
 
 from colonnade.learn.jobs import Job
+from colonnade.learn.own_files import LOG, OUTCOME
 from colonnade.learn.policy import Policy
-from colonnade.learn.programs import program_of
 from colonnade.learn.release import MomentRelease
-from colonnade.learn.taking_part import LOG, OUTCOME
 from colonnade.ledger import Ledger
 from colonnade.runtime.kit import COORDINATOR, MEMBER, Kit
 from colonnade.runtime.sealed import SealedChannel
@@ -89,11 +88,12 @@ def test_moments_are_bit_for_bit_those_of_one_process(
 
 def test_a_split_model_is_bit_for_bit_that_of_one_process_and_stays_split(kits: dict[str, Kit]) -> None:
     outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(SPLIT)))
-    run = in_process(SPLIT).runs[0]
+    whole = in_process(SPLIT).runs[0]
     for party in PARTIES:
-        assert outcomes[party]["learnt"]["weights"] == run.result(party).weights.tolist()
-    assert outcomes["server"]["learnt"] == {}
-    assert not (kits["server"].run_folder("j1") / "weights.json").exists()
+        assert own_weights(kits[party], party, "j1") == part_of(SPLIT, whole, party)
+        assert outcomes[party]["learnt"]["coefficients"] == []
+    assert outcomes["server"]["learnt"]["split"]
+    assert not (kits["server"].run_folder("j1") / "parties").exists()
 
 
 def failed(outcomes: dict[str, dict[str, Any]], tmp_path: Path, *, charged: bool = False) -> dict[str, str]:
@@ -324,8 +324,7 @@ def test_a_split_model_goes_on_where_it_stopped_and_is_charged_once(
         assert ended[party]["reproducible"] is seeded
         assert not (kits[party].run_folder("j1") / "journal").exists()
         if seeded:
-            run = in_process(SPLIT).runs[0]
-            assert ended[party]["learnt"]["weights"] == run.result(party).weights.tolist()
+            assert own_weights(kits[party], party, "j2") == part_of(SPLIT, in_process(SPLIT).runs[0], party)
     again = run_job(kits, texts=texts, job_id="j3", resumes="j1")
     assert "no record of a run that stopped" in again["bank"]["reason"]
 
@@ -425,52 +424,7 @@ def test_a_policy_that_says_nothing_is_refused_with_its_line(text: str, found: s
 
 def test_a_method_that_does_not_run_between_machines_is_refused() -> None:
     from colonnade.errors import JobError
-    from colonnade.learn.methods import METHODS
-    from colonnade.learn.programs import NETWORK, PROGRAMS, program_of
+    from colonnade.learn.training import protocol_of
 
-    with pytest.raises(JobError, match="does not run between machines"):
-        program_of(Job.parse(job_text('method = "central"')))
-    # What has a protocol has a program; simulations on public data have neither.
-    assert {*PROGRAMS, NETWORK} == {name for name, method in METHODS.items() if method.request is not None}
-
-
-EVERY = {
-    "functional": "classification",
-    "encrypted": "classification",
-    "slr": "classification",
-    "spca": "pca",
-    "local": "classification",
-    "one-shot": "classification",
-    "network": "classification",
-}
-
-
-@pytest.mark.parametrize("method", EVERY)
-def test_every_protocol_runs_between_members_as_it_does_in_one_process(
-    kits: dict[str, Kit], tmp_path: Path, method: str
-) -> None:
-    options = {"encrypted": "epochs = 1", "network": "embedding = 2, epochs = 2", "slr": "epochs = 2"}
-    kind = f'method = "{method}"\noptions = {{{options.get(method, "")}}}'
-    text = job_text(kind, epsilon=2.0).replace('"classification"', f'"{EVERY[method]}"')
-    for party in PARTIES:
-        accepted = policy_text(party, methods=f'["{method}"]', epsilon=99.0)
-        (tmp_path / f"{party}.policy.toml").write_text(accepted)
-    outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, text))
-    assert {name: outcome.get("reason", "") for name, outcome in outcomes.items()} == dict.fromkeys(
-        MEMBERS, ""
-    )
-    run = in_process(kind, text=text).runs[0]
-    assert {outcome["plan"] for outcome in outcomes.values()} == {run.plan.hash}
-    program, alone = program_of(Job.parse(text)), tmp_path / "alone"
-    alone.mkdir()
-    for member in MEMBERS:
-        kept = json.loads(json.dumps(program.keep(Job.parse(text), run.result(member), member, alone)))
-        found = outcomes[member]["learnt"]
-        if method == "network" and kept:
-            # The label holder's last layer was made once for the process and once more here.
-            kept["curve"] = kept["curve"][: len(found["curve"])]
-            weights = kits[member].run_folder("j1") / "model.safetensors"
-            assert weights.read_bytes() == (alone / "model.safetensors").read_bytes()
-        assert found == kept, member
-    for party in PARTIES:
-        assert charges(tmp_path, party) == 1
+    with pytest.raises(JobError, match="no protocol to plan or to run between parties"):
+        protocol_of(Job.parse(job_text('method = "central"')))

@@ -15,7 +15,7 @@ from cells import stop
 from certificates import Root
 from nvflare.fuel.f3.cellnet.defs import ReturnCode
 from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
-from relayed_jobs import houses, run_job
+from relayed_jobs import houses, own_weights, part_of, run_job
 from two_houses import MEMBERS, PARTIES, charges, in_process, job_text, split
 
 from colonnade.learn import taking_part
@@ -95,7 +95,7 @@ def test_fifty_runs_in_chaos_end_right_or_fail_by_name_and_no_ledger_counts_too_
     # Here nobody but the members themselves can tell that one died before it was met.
     monkeypatch.setattr(taking_part, "JOINING_SECONDS", 20.0)
     root = Root.make()
-    right = {party: in_process(STEPS).runs[0].result(party).weights.tolist() for party in PARTIES}
+    right = {party: part_of(STEPS, in_process(STEPS).runs[0], party) for party in PARTIES}
     ends: Counter[str] = Counter()
     done: Counter[str] = Counter()
     for seed in range(RUNS):
@@ -116,7 +116,7 @@ def test_fifty_runs_in_chaos_end_right_or_fail_by_name_and_no_ledger_counts_too_
                 continue  # a process that died notes nothing
             ends[outcome["state"]] += 1
             if outcome["state"] == "finished" and member != "server":
-                assert outcome["learnt"]["weights"] == right[member], (seed, member)
+                assert own_weights(kits[member], member, f"j{seed}") == right[member], (seed, member)
             if outcome["state"] == "failed":
                 assert any(name in outcome["reason"] for name in MEMBERS), (seed, outcome["reason"])
                 assert "step '" in outcome["reason"], (seed, outcome["reason"])

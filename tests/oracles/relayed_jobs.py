@@ -13,7 +13,11 @@ from kits import make_kit
 from two_houses import MEMBERS, PARTIES, SEED, job_text, write_party
 
 from colonnade.learn.jobs import Job
+from colonnade.learn.model_file import ModelFile
+from colonnade.learn.score_jobs import parse_job
 from colonnade.learn.taking_part import take_part
+from colonnade.learn.training import protocol_of
+from colonnade.report.run_folder import write_run
 from colonnade.runtime.flare import FlareChannel
 from colonnade.runtime.kit import Kit
 
@@ -49,8 +53,9 @@ def run_job(
                     take_part(
                         channels[name],
                         kits[name],
+                        keep=write_run,
                         member=name,
-                        job=Job.parse(texts[name]),
+                        job=parse_job(texts[name]),
                         job_id=job_id,
                         resumes=resumes,
                     )
@@ -60,3 +65,16 @@ def run_job(
 
         outcomes = asyncio.run(main())
     return dict(zip(MEMBERS, outcomes, strict=True))
+
+
+def own_weights(kit: Kit, party: str, job_id: str) -> list[list[float]]:
+    """A party's part of a model, as its kit has it."""
+    (model,) = (kit.run_folder(job_id) / "parties").glob("*.model.json")
+    assert model.name == f"{party}.model.json"
+    return ModelFile.load(model).weights.tolist()
+
+
+def part_of(kind: str, run: Any, party: str) -> list[list[float]]:
+    """The same part of a run in one process."""
+    job = Job.parse(job_text(kind))
+    return protocol_of(job).model(job.asked, {party: run.result(party)}).coefficients.tolist()

@@ -23,19 +23,13 @@ from colonnade.audits.people import People, corner, several
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
 from colonnade.learn.method import Asked
-from colonnade.learn.methods import METHODS
+from colonnade.learn.methods import protocol_named
 from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.observers import PartyView
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.encrypted_gradient import encrypted_session
 from colonnade.protocols.encrypted_planning import EncryptedRequest
-from colonnade.protocols.functional_mechanism import functional_session
-from colonnade.protocols.gradient_session import GradientRequest, gradient_session
+from colonnade.protocols.gradient_session import GradientRequest
 from colonnade.protocols.intermediate_request import IntermediateRequest
-from colonnade.protocols.intermediate_results import intermediate_session
-from colonnade.protocols.local_perturbation import local_session
-from colonnade.protocols.moments_session import moments_session
-from colonnade.protocols.noisy_columns import noisy_columns_session
 from colonnade.protocols.plans import Plan, Request, default_delta
 from colonnade.runtime.group import Group
 from colonnade.runtime.run import Program
@@ -99,38 +93,37 @@ def target_of(wanted: Wanted) -> Target:
 
 
 def _request(method: str, asked: Asked) -> Request[Any]:
-    made = METHODS[method].request
-    if made is None:
-        raise PlanError(f"method = {method!r} has no protocol to audit.")
-    return made(asked, ALIGNED)
+    return protocol_named(method).request(asked, ALIGNED)
 
 
 def _target(
-    wanted: Wanted, program: Program, experiments: Iterable[Experiment], runs: int, *notes: str
+    wanted: Wanted,
+    experiments: Iterable[Experiment],
+    runs: int,
+    *notes: str,
+    program: Program | None = None,
 ) -> Target:
-    return Target(wanted.method, wanted.group, wanted.schemas, program, tuple(experiments), runs, notes)
+    own = program or protocol_named(wanted.method).session(wanted.asked)
+    return Target(wanted.method, wanted.group, wanted.schemas, own, tuple(experiments), runs, notes)
 
 
-def _opened(program: Program) -> Callable[[Wanted], Target]:
-    def build(wanted: Wanted) -> Target:
-        request = _request(wanted.method, wanted.asked)
-        plan = request.plan(wanted.group, wanted.schemas, wanted.rows(2))
-        found = _target(wanted, program, opened_experiments(plan, request, wanted.rest), 400, SAME_NOISE)
-        return replace(found, drawn=tuple(opened_draws(plan)))
-
-    return build
+def _opened(wanted: Wanted) -> Target:
+    request = _request(wanted.method, wanted.asked)
+    plan = request.plan(wanted.group, wanted.schemas, wanted.rows(2))
+    found = _target(wanted, opened_experiments(plan, request, wanted.rest), 400, SAME_NOISE)
+    return replace(found, drawn=tuple(opened_draws(plan)))
 
 
 def _local(wanted: Wanted) -> Target:
     request = _request(wanted.method, wanted.asked)
     plan = request.plan(wanted.group, wanted.schemas, 1)
-    return _target(wanted, local_session, local_experiments(plan, request), 400, SAME_NOISE, ALONE)
+    return _target(wanted, local_experiments(plan, request), 400, SAME_NOISE, ALONE)
 
 
 def _one_shot(wanted: Wanted) -> Target:
     request = _request(wanted.method, wanted.asked)
     plan = request.plan(wanted.group, wanted.schemas, MANY)
-    return _target(wanted, noisy_columns_session, one_shot_experiments(plan, request), 400, SAME_NOISE, ALONE)
+    return _target(wanted, one_shot_experiments(plan, request), 400, SAME_NOISE, ALONE)
 
 
 def _messages(wanted: Wanted) -> Target:
@@ -145,7 +138,7 @@ def _messages(wanted: Wanted) -> Target:
         *message_experiments(few, request, _claims(few, asked, paper), wanted.others(MESSAGE_ROWS - 1)),
         *canary_message_experiments(many, request, _claims(many, asked, paper)),
     )
-    return _target(wanted, intermediate_session, experiments, 400, OWN_ROWS, *sized)
+    return _target(wanted, experiments, 400, OWN_ROWS, *sized)
 
 
 def _gradient(wanted: Wanted) -> Target:
@@ -154,7 +147,7 @@ def _gradient(wanted: Wanted) -> Target:
         raise TypeError(f"slr asks for gradients, not {type(request).__name__}")
     plan = request.plan(wanted.group, wanted.schemas, wanted.rows(GRADIENT_ROWS))
     experiments = gradient_experiments(plan, request, wanted.others(GRADIENT_ROWS - 1))
-    return _target(wanted, gradient_session, experiments, 24, OWN_ROWS)
+    return _target(wanted, experiments, 24, OWN_ROWS)
 
 
 def _encrypted(wanted: Wanted) -> Target:
@@ -170,7 +163,7 @@ def _encrypted(wanted: Wanted) -> Target:
     plan = request.plan(wanted.group, wanted.schemas, rows)
     claims = _claims(plan, asked, defence == "paper")
     experiments = encrypted_experiments(plan, request, claims, wanted.others(ENCRYPTED_ROWS - 1))
-    return _target(wanted, encrypted_session, experiments, 24, OWN_ROWS, *sized)
+    return _target(wanted, experiments, 24, OWN_ROWS, *sized)
 
 
 def _within(asked: Asked, rows: int, **changed: str) -> tuple[Asked, tuple[str, ...]]:
@@ -203,13 +196,15 @@ def _claims(plan: Plan, asked: Asked, paper: bool) -> tuple[Claim, ...]:
 def _network(wanted: Wanted) -> Target:
     request = _request(wanted.method, wanted.asked)
     plan = request.plan(wanted.group, wanted.schemas, MANY_EMBEDDED)
-    return _target(wanted, worst_session, network_experiments(plan, request), 60, WORST, ALONE, HOLDER_ONLY)
+    return _target(
+        wanted, network_experiments(plan, request), 60, WORST, ALONE, HOLDER_ONLY, program=worst_session
+    )
 
 
 _BUILDERS: dict[str, Callable[[Wanted], Target]] = {
-    "moments": _opened(moments_session),
-    "spca": _opened(moments_session),
-    "functional": _opened(functional_session),
+    "moments": _opened,
+    "spca": _opened,
+    "functional": _opened,
     "slr": _gradient,
     "local": _local,
     "intermediate": _messages,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,9 @@ import typer
 
 from colonnade.cli.folders import new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
-from colonnade.cli.screen import Advance, plain, progress, say, say_json, width
+from colonnade.cli.screen import Advance, progress, say, say_json, width
 from colonnade.errors import InputError, OnlyForPublicData, PlanError
+from colonnade.report.plain import json_text
 
 if TYPE_CHECKING:
     from colonnade.data.table import Table
@@ -108,7 +108,7 @@ def attack(
             found, name=agreed.name, people=rows, epsilon=request.epsilon, delta=request.delta or 0.0
         )
         with uninterrupted():
-            text = json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False)
+            text = json_text(facts)
             (folder.draft / "facts.json").write_text(text, encoding="utf-8")
             (folder.draft / "attacks.txt").write_text(attack_text(facts) + "\n", encoding="utf-8")
             drawn = draw_attacks(folder.draft / "attacks.svg", facts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,9 +11,10 @@ import typer
 
 from colonnade.cli.folders import new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
-from colonnade.cli.run_folders import RunFolder, find_run, is_run, readable
-from colonnade.cli.screen import plain, progress, say, say_json, width
+from colonnade.cli.run_folders import RunFolder, find_run, is_run, readable, with_facts
+from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import InputError, ModelError, OnlyForPublicData, PrivacyError
+from colonnade.report.plain import json_text
 
 if TYPE_CHECKING:
     from colonnade.audits.people import People
@@ -140,7 +140,7 @@ def _run(what: Path) -> RunFolder | None:
     if what.suffix == ".toml" or (what.is_file() and what.suffix != ".json"):
         return None
     if is_run(what) or is_run(RUNS / what) or what.suffix == ".json":
-        return find_run(what)
+        return with_facts(find_run(what))
     raise InputError(
         f"{what} is neither a run nor a job file. Name the folder of a run (`colonnade runs` lists them), or a file "
         "that ends in .toml."
@@ -278,7 +278,7 @@ def _facts(
 def _write(folder: Path, facts: dict[str, Any]) -> None:
     from colonnade.report.audits import audit_drawing, audit_text
 
-    text = json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False)
+    text = json_text(facts)
     (folder / "facts.json").write_text(text, encoding="utf-8")
     (folder / "audit.txt").write_text(audit_text(facts) + "\n", encoding="utf-8")
     (folder / "audit.svg").write_text(audit_drawing(facts["findings"]), encoding="utf-8")
@@ -291,6 +291,6 @@ def _keep(run: RunFolder, facts: dict[str, Any]) -> None:
 
     with uninterrupted():
         write_whole(run.path / "audit.svg", audit_drawing(facts["findings"]))
-        write_whole(run.path / AUDIT, json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False))
+        write_whole(run.path / AUDIT, json_text(facts))
         write_whole(run.path / "report.html", page_of(run))
     facts["picture"] = str(run.path / "audit.svg")

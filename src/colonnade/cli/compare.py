@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.completing import complete_methods
-from colonnade.cli.failures import now
 from colonnade.cli.folders import new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.run_folders import RUNS
-from colonnade.cli.screen import Advance, plain, progress, say, say_json, width
+from colonnade.cli.screen import Advance, progress, say, say_json, width
 from colonnade.errors import InputError, PrivacyError
+from colonnade.report.plain import json_text, now
 
 if TYPE_CHECKING:
     from colonnade.learn.comparing import Comparison
@@ -230,7 +229,7 @@ def _keep(folder: Path, name: str, found: Learnt | MomentRelease) -> None:
             "intercepts": found.intercepts.tolist(),
             "guarantees": [str(item) for item in found.privacy],
         }
-        text = json.dumps(plain(weights), ensure_ascii=False, indent=1, allow_nan=False)
+        text = json_text(weights)
         (folder / f"{name}.json").write_text(text, encoding="utf-8")
 
 
@@ -239,7 +238,7 @@ def _write(folder: Path, job: Job, found: Comparison) -> dict[str, Any]:
     from colonnade.report.comparison import comparison_facts, comparison_page, comparison_picture
 
     facts = {**comparison_facts(found, name=job.name), "time": now()}
-    text = json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False)
+    text = json_text(facts)
     (folder / "comparison.json").write_text(text, encoding="utf-8")
     (folder / "comparison.html").write_text(comparison_page(facts), encoding="utf-8")
     if found.public:

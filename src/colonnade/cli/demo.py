@@ -62,9 +62,10 @@ demo.__doc__ = f"{demo.__doc__}\n{EXAMPLE}"
 def _facts(folder: Path, epsilon: float, *, quiet: bool) -> dict[str, Any]:
     """Write the files, train as `colonnade train` would, and measure on the people held out."""
     from colonnade.cli.demo_files import write_demo
-    from colonnade.cli.train import train_job, write_report
+    from colonnade.cli.train import train_job
     from colonnade.learn.logistic import LogisticRegression
     from colonnade.learn.release import MomentRelease
+    from colonnade.report.run_folder import write_report
 
     files = write_demo(folder, epsilon=epsilon)
     facts = train_job(files.job, [], folder / "run", quiet=quiet)

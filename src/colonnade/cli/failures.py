@@ -6,12 +6,10 @@ Of ledgers it has what a report has of them, the totals of the data sets that to
 
 from __future__ import annotations
 
-import datetime
-import json
 from typing import TYPE_CHECKING, Any
 
-from colonnade.cli.screen import plain
 from colonnade.errors import ColonnadeError
+from colonnade.report.plain import json_text, now
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,11 +19,6 @@ if TYPE_CHECKING:
     from colonnade.learn.jobs import Job
 
 FAILED = "failed.json"
-
-
-def now() -> str:
-    """The time, in UTC and to the second."""
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def failure_facts(job: Job, federation: Federation, error: BaseException, *, run: str) -> dict[str, Any]:
@@ -71,7 +64,7 @@ def _kind(error: BaseException) -> str:
 
 def keep_failure(folder: Folder, facts: dict[str, Any]) -> Path | None:
     """Leave the record, and nothing else, under the folder's name; None where even that has no room."""
-    text = json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False)
+    text = json_text(facts)
     try:
         folder.clear()
         (folder.draft / FAILED).write_text(text, encoding="utf-8")

@@ -136,19 +136,21 @@ def _train(
     """Run one job between the processes and once more in this one, and compare what every party came away with."""
     from colonnade.cli.job import wait_for
     from colonnade.learn.jobs import Job
-    from colonnade.learn.taking_part import OUTCOME
+    from colonnade.learn.own_files import OUTCOME
 
     job = Job.load(folder / f"{name}.toml")
     job_id = session.submit((folder / f"{name}.toml").read_text("utf-8"), name=job.name, parties=job.parties)
     ended = wait_for(session, job_id)
     if ended["state"] != "finished":
         raise ProtocolError(f"job {name}: {ended.get('reason', ended['state'])}")
-    found = {party: json.loads((kits[party].run_folder(job_id) / OUTCOME).read_text()) for party in PARTIES}
+    found = {party: kits[party].run_folder(job_id) for party in PARTIES}
+    sent = sum(json.loads((path / OUTCOME).read_text("utf-8"))["bytes_sent"] for path in found.values())
     alone = _alone(folder, job)
-    same = all(_numbers(found[party]["learnt"]) == numbers for party, numbers in alone.items())
-    compared = sum(len(numbers) for numbers in alone.values())
+    numbers = {party: _numbers(alone, party) for party in PARTIES}
+    same = all(_numbers(path, party) == numbers[party] for party, path in found.items())
+    compared = sum(len(each) for each in numbers.values())
     tell(
-        f"{name}: trained in {ended['seconds']:.1f} s, {sum(f['bytes_sent'] for f in found.values())} bytes sealed. "
+        f"{name}: trained in {ended['seconds']:.1f} s, {sent} bytes sealed. "
         f"Run again in one process with the same seeds: all {compared} numbers of the parties' models are "
         f"{'the same, bit for bit' if same else 'NOT the same'}"
     )
@@ -161,30 +163,33 @@ def _train(
     }
 
 
-def _alone(folder: Path, job: Job) -> dict[str, list[float]]:
-    """What each party has of the same job in one process, with the same seeds and ledgers that end with it."""
+def _alone(folder: Path, job: Job) -> Path:
+    """The folder of the same job in one process, with the same seeds and ledgers that end with it."""
     from colonnade.learn.federation import Federation
-    from colonnade.learn.methods import train_with
     from colonnade.learn.party_files import PartyFile
-    from colonnade.learn.training import learnt_facts, model_for
+    from colonnade.learn.training import found_for
+    from colonnade.report.run_folder import write_run
 
     files = [PartyFile.load(folder / f"{party}.toml") for party in PARTIES]
     federation = Federation([file.table() for file in files], budget=(BUDGET, 1e-5), noise_seed=SEED)
-    found = train_with(federation, job.method, job.asked)
-    if job.method == "moments":
-        facts = learnt_facts(model_for(job, found).fit(found), found)
-        return dict.fromkeys(PARTIES, _numbers(facts))
-    return {
-        party: _numbers({"weights": federation.runs[0].result(party).weights.tolist()}) for party in PARTIES
-    }
+    found = found_for(job, federation)
+    run = folder / "one-process" / job.method
+    run.mkdir(parents=True)
+    write_run(run, job, federation.runs[-1], federation, found)
+    return run
 
 
-def _numbers(learnt: dict[str, Any]) -> list[float]:
+def _numbers(run: Path, party: str) -> list[float]:
     """Every number of a model, or of a party's part of one; they are compared as they are, not rounded."""
     import numpy as np
 
-    kept = [learnt[key] for key in ("coefficients", "intercept", "weights") if key in learnt]
-    return [float(number) for part in kept for number in np.ravel(part)]
+    from colonnade.learn.model_document import MODEL
+    from colonnade.learn.model_file import ModelFile
+    from colonnade.learn.own_files import own_file
+
+    own = own_file(run, party, MODEL)
+    kept = ModelFile.load(own if own.exists() else run / MODEL)
+    return [float(number) for part in (kept.weights, kept.offsets) for number in np.ravel(part)]
 
 
 def _gather(kits: dict[str, Kit], processes: dict[str, Any]) -> None:

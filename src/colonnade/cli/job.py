@@ -37,19 +37,19 @@ def submit(
     wait: bool = WAIT,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Submit a job: every party's own policy and budget decide whether it takes part.
+    """Submit a job, for a model or for scores: every party's own policy and budget decide whether it takes part.
 
     Example:
 
       colonnade job submit job.toml --kit ours/admin --wait
     """
     from colonnade.learn.jobs import Job
-    from colonnade.learn.programs import program_of
+    from colonnade.learn.score_jobs import load_job
     from colonnade.learn.training import request_of
 
-    asked = Job.load(job)
-    program_of(asked)
-    request_of(asked)
+    asked = load_job(job)
+    if isinstance(asked, Job):
+        request_of(asked)
     _submit(
         kit,
         job.read_text(encoding="utf-8"),
@@ -70,13 +70,13 @@ def resume(job_id: str = JOB_ID, kit: Path = KIT, wait: bool = WAIT, as_json: bo
 
       colonnade job resume 596ca27d-8325-4ccd-bb80-460765e4591c --kit ours/admin
     """
-    from colonnade.learn.jobs import Job
+    from colonnade.learn.score_jobs import parse_job
 
     kept = kit / SUBMITTED / f"{job_id}.json"
     if not kept.exists():
         raise InputError(f"{kept} does not exist: a job is resumed with the kit that submitted it.")
     facts = json.loads(kept.read_text(encoding="utf-8"))
-    asked = Job.parse(facts["job"])
+    asked = parse_job(facts["job"])
     first = facts["resumes"] or job_id
     _submit(
         kit, facts["job"], name=asked.name, parties=asked.parties, wait=wait, as_json=as_json, resumes=first
@@ -130,7 +130,7 @@ def log(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None:
 
       colonnade job log 596ca27d-8325-4ccd-bb80-460765e4591c --kit bank/kit
     """
-    from colonnade.learn.taking_part import LOG
+    from colonnade.learn.own_files import LOG
     from colonnade.runtime.kit import Kit
 
     found = Kit.load(kit)
@@ -203,7 +203,7 @@ def _submit(
 
 def wait_for(session: Any, job_id: str) -> dict[str, Any]:
     """How a job ended, once it has, with the server's words where it failed."""
-    from colonnade.learn.taking_part import OUTCOME
+    from colonnade.learn.own_files import OUTCOME
 
     state, silences = "", 0
     while not state.startswith("FINISHED"):
@@ -231,7 +231,7 @@ def wait_for(session: Any, job_id: str) -> dict[str, Any]:
 
 
 def _outcome(kit: Any, job_id: str) -> dict[str, Any]:
-    from colonnade.learn.taking_part import OUTCOME
+    from colonnade.learn.own_files import OUTCOME
 
     path = kit.run_folder(job_id) / OUTCOME
     if not path.exists():

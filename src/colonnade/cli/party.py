@@ -34,6 +34,9 @@ def start(
     policy: Path | None = typer.Option(
         None, "--policy", metavar="FILE", help="What this party agrees to (TOML)."
     ),
+    score: Path | None = typer.Option(
+        None, "--score", metavar="FILE", help="A party file (TOML) that names the people to score."
+    ),
     pin: list[str] = typer.Option(
         [], "--pin", metavar="NAME=FINGERPRINT", help="Accept only this certificate of a peer; repeat."
     ),
@@ -74,7 +77,7 @@ def start(
             f"port {found.address[1]} is in use by another program. End that one, or make the federation with "
             "another --port."
         )
-    site = site_facts(found, party=party, policy=policy, pins=pin, noise_seed=noise_seed)
+    site = site_facts(found, party=party, policy=policy, score=score, pins=pin, noise_seed=noise_seed)
     found.tell_site(site)
     if found.kind == "party":
         check_site(found)
@@ -99,13 +102,19 @@ def start(
 
 
 def site_facts(
-    kit: Any, *, party: Path | None, policy: Path | None, pins: list[str], noise_seed: int | None
+    kit: Any,
+    *,
+    party: Path | None,
+    policy: Path | None,
+    score: Path | None = None,
+    pins: list[str],
+    noise_seed: int | None,
 ) -> dict[str, Any]:
     """What the kit is told: what was given now, and of what was given before the rest."""
     from colonnade.runtime.identity import plain_fingerprint
 
     site = {key: value for key, value in kit.site().items() if key != "noise_seed"}
-    for name, path in (("party", party), ("policy", policy)):
+    for name, path in (("party", party), ("policy", policy), ("score", score)):
         if path is not None:
             site[name] = str(path.resolve())
     for text in pins:
@@ -127,11 +136,14 @@ def check_site(kit: Any) -> None:
     for name in ("party", "policy"):
         if name not in site:
             raise KitError(f"{kit.path} does not know the {name} file yet. Give it with --{name}.")
-    file = PartyFile.load(site["party"])
     Policy.load(site["policy"])
-    if file.party != kit.identity().name:
-        raise PartyMismatch(
-            f"{file.path}, party: found {file.party!r}, but this kit is {kit.identity().name!r}'s. Give the party's "
-            "own file and kit."
-        )
-    file.table()
+    for name in ("party", "score"):
+        if name not in site:
+            continue
+        file = PartyFile.load(site[name])
+        if file.party != kit.identity().name:
+            raise PartyMismatch(
+                f"{file.path}, party: found {file.party!r}, but this kit is {kit.identity().name!r}'s. Give the "
+                "party's own file and kit."
+            )
+        file.table()

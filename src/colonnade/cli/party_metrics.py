@@ -59,7 +59,7 @@ class Tally:
         return "\n".join(lines) + "\n"
 
     def _take_in(self) -> None:
-        from colonnade.learn.taking_part import LOG
+        from colonnade.learn.own_files import LOG
 
         for path in self._runs.glob(f"*/{LOG}"):
             with path.open("rb") as log:
@@ -74,7 +74,7 @@ class Tally:
                 )
 
     def _states(self) -> Counter[str]:
-        from colonnade.learn.taking_part import OUTCOME
+        from colonnade.learn.own_files import OUTCOME
 
         states = Counter({"finished": 0, "failed": 0, "running": 0})
         for run in self._runs.glob("*"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,21 +118,12 @@ def _between_parties(
         return score_job(stored, federation, epsilon=epsilon, delta=agreed.delta)
 
 
-def _rows(found: Scores) -> list[tuple[str, ...]]:
-    heads = ("id", *found.names, *(("predicted",) if found.predicted is not None else ()))
-    lines = [heads]
-    for place, person in enumerate(found.ids):
-        numbers = tuple(f"{value:.6g}" for value in found.values[place])
-        lines.append((person, *numbers, *((found.predicted[place],) if found.predicted is not None else ())))
-    return lines
-
-
 def _write(path: Path, found: Scores) -> None:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(_rows(found))
+    from colonnade.learn.scoring import scores_csv
+
     draft = path.with_name(f".{path.name}.draft")
     try:
-        draft.write_text(text.getvalue(), encoding="utf-8")
+        draft.write_text(scores_csv(found), encoding="utf-8")
         draft.replace(path)
     except OSError as error:
         raise CannotWrite(f"--output: {path} cannot be written ({error.strerror}).") from None
@@ -143,6 +132,8 @@ def _write(path: Path, found: Scores) -> None:
 
 
 def _facts(found: Scores, output: Path | None) -> dict[str, Any]:
+    from colonnade.learn.scoring import score_rows
+
     facts: dict[str, Any] = {
         "people": len(found.ids),
         "names": list(found.names),
@@ -152,14 +143,16 @@ def _facts(found: Scores, output: Path | None) -> dict[str, Any]:
         "output": None if output is None else str(output),
     }
     if output is None:
-        facts["scores"] = [dict(zip(_rows(found)[0], line, strict=True)) for line in _rows(found)[1:]]
+        heads, *lines = score_rows(found)
+        facts["scores"] = [dict(zip(heads, line, strict=True)) for line in lines]
     return facts
 
 
 def _say(found: Scores, output: Path | None) -> None:
+    from colonnade.learn.scoring import score_rows
     from colonnade.report.text import table_lines, wrapped
 
-    for line in table_lines(_rows(found)[: SHOWN + 1]):
+    for line in table_lines(score_rows(found)[: SHOWN + 1]):
         say(line)
     if len(found.ids) > SHOWN:
         say(

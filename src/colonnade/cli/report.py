@@ -12,7 +12,7 @@ import typer
 
 from colonnade.cli.failures import charged_text, where_text
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.run_folders import RunFolder, find_run, readable
+from colonnade.cli.run_folders import RunFolder, find_run, readable, with_facts
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import CannotWrite, InputError, ModelDamaged, NameTaken
 
@@ -40,7 +40,7 @@ def report(
     as_json: bool = AS_JSON,
 ) -> None:
     """Make the page of a run again from its facts."""
-    found = find_run(run)
+    found = with_facts(find_run(run))
     if found.failed:
         raise InputError(_failed(found))
     if output is not None and (output.exists() or output.is_symlink()):

@@ -1,4 +1,4 @@
-"""Finished and failed runs on the disk: how a person names one, and what is in it."""
+"""Finished and failed runs on the disk, of one process or at a site: how a person names one, and what is in it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from colonnade.cli.failures import FAILED
 from colonnade.errors import InputError, ModelDamaged, ModelError
 
-FACTS = "facts.json"
+FACTS, OUTCOME = "facts.json", "outcome.json"
 RUNS = Path("runs")
 
 
 @dataclass(frozen=True, eq=False)
 class RunFolder:
-    """One run: its folder and its facts, or if it failed the record of that."""
+    """One run: its folder and its facts; the record of one that failed, or at a site what the member noted of it."""
 
     path: Path
     facts: dict[str, Any]
@@ -33,37 +33,45 @@ class RunFolder:
         """In a word or two, how it ended."""
         if self.failed:
             return "failed"
+        if self.noted:
+            return str(self.facts["state"])
         return "done" if self.facts.get("learnt") else "no model"
+
+    @property
+    def noted(self) -> bool:
+        """Whether there is only what a member of a job noted: it failed, or an earlier version ran it."""
+        return "member" in self.facts
 
 
 def find_run(given: Path) -> RunFolder:
     """The run that a person means: a folder, its facts.json, or a name within `runs`."""
-    path = given.parent if given.name in (FACTS, FAILED, "report.html") and given.is_file() else given
+    named = given.name in (FACTS, FAILED, OUTCOME, "report.html") and given.is_file()
+    path = given.parent if named else given
     for place in (path, RUNS / path):
         if is_run(place):
             return read_run(place)
     known = [str(run) for run in (*runs_in(RUNS), *runs_in(path), *runs_in(path.parent))]
     meant = _nearest_run(path, known)
     if path.exists():
-        raise ModelError(f"{path} is no run: it holds neither {FACTS} nor {FAILED}.{meant}")
+        raise ModelError(f"{path} is no run: it holds neither {FACTS} nor {FAILED} nor {OUTCOME}.{meant}")
     raise ModelError(f"there is no run {path}.{meant}")
 
 
 def is_run(folder: Path) -> bool:
     """Whether a folder holds a run, finished or failed."""
-    return (folder / FACTS).is_file() or (folder / FAILED).is_file()
+    return any((folder / name).is_file() for name in (FACTS, FAILED, OUTCOME))
 
 
 def read_run(folder: Path) -> RunFolder:
     """The run in a folder."""
-    path = folder / (FACTS if (folder / FACTS).is_file() else FAILED)
+    path = next(folder / name for name in (FACTS, FAILED, OUTCOME) if (folder / name).is_file())
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from None
     except ValueError:
         raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since the run wrote it.") from None
-    if not isinstance(facts, dict):
+    if not isinstance(facts, dict) or (path.name == OUTCOME and not {"member", "state"} <= facts.keys()):
         raise ModelDamaged(f"{path} holds no facts of a run: it was changed since the run wrote it.")
     return RunFolder(folder, facts)
 
@@ -76,6 +84,46 @@ def runs_in(folder: Path) -> tuple[Path, ...]:
         )
     except OSError:
         return ()
+
+
+def with_facts(run: RunFolder) -> RunFolder:
+    """The run, if it has facts to make something of; else an `InputError` that says why it has none."""
+    if run.noted and run.failed:
+        raise InputError(f"{run.path}: the run failed ({run.facts.get('reason', 'for no known reason')}).")
+    if run.noted and "scores" in run.facts:
+        raise ModelError(
+            f"{run.path} is of a job for scores, by the model of job {run.facts['scores']}: that one's run has the "
+            "report. The scores are in parties/NAME.scores.csv at the party that asked."
+        )
+    if run.noted:
+        raise ModelError(
+            f"{run.path} has what {run.facts['member']} noted of a job, and no {FACTS}: an earlier version ran it. "
+            f"`colonnade show {run.path}` has what there is."
+        )
+    return run
+
+
+def noted_text(run: RunFolder) -> str:
+    """What a member of a job noted of it, for people."""
+    facts = run.facts
+    lines = [
+        str(facts.get("job", "")),
+        f"  {facts['state']}, as {facts['member']} noted it, job {facts.get('id')}",
+    ]
+    if run.failed:
+        lines += ["", f"It stopped at step {facts.get('step', '')!r}: {facts.get('reason', '')}"]
+        lines += ["What the ledger had charged by then stays charged; `colonnade ledger` has it."]
+        return "\n".join(lines)
+    lines += [
+        f"  {facts.get('rows')} people, run {str(facts.get('run', ''))[:12]}",
+        "",
+        "What each observer can learn at most",
+    ]
+    lines += [
+        f"- {sentence}"
+        for sentence in (*facts.get("guarantees", ()), *filter(None, [facts.get("statement")]))
+    ]
+    return "\n".join(lines)
 
 
 @contextmanager

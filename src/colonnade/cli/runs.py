@@ -16,26 +16,42 @@ EXAMPLE = """
 Example:
 
   colonnade runs runs
+
+Of a kit, the runs that its member took part in (`colonnade runs --kit bank/kit`); each one's folder can be given to
+`show`, `report`, `predict`, `export` and `audit`.
 """
 
 
 def runs(
     folder: Path = typer.Argument(RUNS, metavar="[FOLDER]", help="The folder that runs were written into."),
+    kit: Path | None = typer.Option(
+        None, "--kit", "-k", metavar="KIT", help="A party's or the server's kit, whose runs to list."
+    ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """List the runs in a folder: name, task, ε, rows, date and how they ended."""
-    if not folder.is_dir():
+    """List the runs in a folder or of a kit: name, task, ε, rows, date and how they ended."""
+    if kit is not None:
+        from colonnade.runtime.kit import Kit
+
+        if folder != RUNS:
+            raise typer.BadParameter("give a FOLDER, or --kit KIT, and not both.")
+        folder = kit / Kit.load(kit).runs.name
+    if kit is not None and not folder.exists():
+        places: tuple[Path, ...] = ()
+    elif not folder.is_dir():
         from colonnade.data.documents import nearest_file
 
         wrong = "is a file, not a folder" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {wrong}.{nearest_file(folder) if not folder.exists() else ''}")
-    places = (folder,) if is_run(folder) else runs_in(folder)
+    else:
+        places = (folder,) if is_run(folder) else runs_in(folder)
     found = [_line(run) for run in map(_read, places)]
     if as_json:
         say_json({"folder": str(folder), "runs": found})
         return
     if not found:
-        say(f"There are no runs in {folder}; `colonnade train JOB` makes one.")
+        made = "`colonnade train JOB` makes one" if kit is None else "its member took part in no job yet"
+        say(f"There are no runs in {folder}; {made}.")
         return
     from colonnade.report.text import table_lines
 
@@ -61,10 +77,10 @@ def _line(run: RunFolder) -> dict[str, Any]:
     epsilon = plan.get("epsilon") if isinstance(plan, dict) else facts.get("epsilon")
     return {
         "run": str(run.path),
-        "name": facts.get("name"),
+        "name": facts.get("job") if run.noted else facts.get("name"),
         "task": facts.get("task"),
         "epsilon": epsilon,
         "rows": facts.get("rows"),
-        "date": str(facts.get("time", ""))[:19].replace("T", " "),
+        "date": str(facts.get("time", facts.get("started", "")))[:19].replace("T", " "),
         "state": "unreadable" if facts.get("state") == "unreadable" else run.state,
     }

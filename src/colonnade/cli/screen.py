@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import typer
+
+from colonnade.report.plain import plain
 
 WIDEST = 100
 # What people call the steps of a protocol; steps that are not named here go by their own name.
@@ -27,22 +28,6 @@ def say(text: str) -> None:
 def say_json(data: Any) -> None:
     """A result, for programs: one JSON object."""
     typer.echo(json.dumps(plain(data), ensure_ascii=False, allow_nan=False))
-
-
-def plain(value: Any) -> Any:
-    """Facts as JSON can say them: a number that is not finite, such as an ε that no proof bounds, is null.
-
-    >>> plain({"epsilon": math.inf, "sizes": (1, 2.5)})
-    {'epsilon': None, 'sizes': [1, 2.5]}
-    """
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    number = float(value)
-    return number if math.isfinite(number) else None
 
 
 def complain(text: str, number: str) -> None:

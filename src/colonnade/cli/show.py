@@ -8,11 +8,12 @@ import typer
 
 from colonnade.cli.failures import failure_text
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.run_folders import find_run, readable
+from colonnade.cli.run_folders import find_run, noted_text, readable
 from colonnade.cli.screen import say, say_json, width
 
 EXAMPLE = """
-Of a run that failed half way it says where it stopped and what each ledger had been charged by then.
+Of a run that failed half way it says where it stopped and what each ledger had been charged by then. A run of a kit is
+shown as its member knows it: KIT/runs/JOB-ID.
 
 Example (`colonnade demo` makes such a run):
 
@@ -30,6 +31,9 @@ def show(
         say_json(found.facts)
         return
     with readable(found):
+        if found.noted:
+            say(noted_text(found))
+            return
         if found.failed:
             say(failure_text(found.facts))
             return

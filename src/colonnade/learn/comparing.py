@@ -25,7 +25,7 @@ from colonnade.learn.contenders import Contender, Field, field_of
 from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import NoiseWarning
 from colonnade.learn.held_out import HeldOut, split
-from colonnade.learn.method import Asked, Learnt
+from colonnade.learn.method import Asked, Learnt, Method
 from colonnade.learn.methods import METHODS
 from colonnade.learn.readiness import check_plan
 from colonnade.learn.release import MomentRelease
@@ -259,7 +259,7 @@ def planned_sums(
     for entry in field.contenders:
         for epsilon in entry.at(epsilons):
             asked = Asked(task, epsilon or epsilons[-1], delta, accepted_delta, gamma, entry.options)
-            if entry.method.request is None:
+            if not isinstance(entry.method, Method):
                 unknown[entry.name] = None
                 continue
             try:

@@ -9,11 +9,10 @@ from typing import Any
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Form, check
 from colonnade.errors import InputError
-from colonnade.learn.method import Method
+from colonnade.learn.method import AnyMethod
 from colonnade.protocols.plans import Task
 
 PAPER = "paper formula, not a guarantee"
-WITHOUT_EPSILON = ("non-private", "vfl-non-private", "single-party")
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Contender:
     `label` tells two contenders of one method apart.
     """
 
-    method: Method
+    method: AnyMethod
     options: Form
     paper: bool = False
     label: str = ""
@@ -42,7 +41,7 @@ class Contender:
 
     def at(self, epsilons: Sequence[float]) -> tuple[float | None, ...]:
         """The ε it runs at: all of them, or once if it has none."""
-        return (None,) if self.method.name in WITHOUT_EPSILON else tuple(epsilons)
+        return tuple(epsilons) if self.method.has_epsilon else (None,)
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Field:
 
 
 def field_of(
-    methods: Iterable[Method],
+    methods: Iterable[AnyMethod],
     task: Task,
     *,
     named: Sequence[str] | None = None,
@@ -103,7 +102,7 @@ def field_of(
     return Field(tuple(found), tuple(left_out))
 
 
-def paper_choice(method: Method) -> str | None:
+def paper_choice(method: AnyMethod) -> str | None:
     """The option that asks for a paper's own formula by the value "paper"; None if the method has none.
 
     >>> from colonnade.learn.methods import METHODS
@@ -113,7 +112,7 @@ def paper_choice(method: Method) -> str | None:
     return next((name for name in ("calibration", "defence") if name in method.options.model_fields), None)
 
 
-def _reason(method: Method, task: Task, given: Mapping[str, Any], *, public: bool) -> str:
+def _reason(method: AnyMethod, task: Task, given: Mapping[str, Any], *, public: bool) -> str:
     """Why a method cannot take part; empty if it can."""
     if task not in method.tasks:
         return f"it is for {', '.join(method.tasks)}, not for {task}."

@@ -32,19 +32,39 @@ PlanT = TypeVar("PlanT", bound=Plan)
 
 @dataclass(frozen=True, eq=False)
 class Run(Generic[PlanT]):
-    """One finished run: as it was planned, what each member came away with, and what went over the wire."""
+    """One finished run: as it was planned, what each member came away with, and what went over the wire.
+
+    In one process of all members, at a site of the one that is there.
+    """
 
     plan: PlanT
     outcome: Outcome
 
     def result(self, member: str | None = None) -> Any:
-        """What a member came away with; the server if none is named."""
-        return self.outcome.results[member or self.plan.group.server]
+        """What a member came away with; if none is named the server, or at a site the one that is there."""
+        results = self.outcome.results
+        if member is None and self.plan.group.server not in results:
+            return next(iter(results.values()))
+        return results[member or self.plan.group.server]
 
     @cached_property
     def release(self) -> MomentRelease | None:
         """What was opened, as something to fit models from; None where the protocol opens no moments."""
-        return released(self.result()) if isinstance(self.result(), OpenedMoments) else None
+        opened = self.result()
+        return released(opened) if isinstance(opened, OpenedMoments) and opened.matrix.size else None
+
+    def noted(self, member: str) -> dict[str, Any]:
+        """What a member notes of a run that ended."""
+        traffic = self.outcome.traffic[member]
+        return {
+            "run": self.name,
+            "reproducible": self.reproducible,
+            "plan": self.plan.hash,
+            "rows": self.plan.rows,
+            "guarantees": [str(guarantee) for guarantee in self.plan.guarantees],
+            "bytes_sent": traffic.bytes_sent,
+            "rounds": traffic.rounds,
+        }
 
     @property
     def name(self) -> str:
@@ -63,8 +83,9 @@ class Run(Generic[PlanT]):
 
     @property
     def aligned(self) -> dict[str, AlignedTable]:
-        """Each owner's rows as they went in. Only whoever simulates all parties can see this."""
-        return {owner: self.outcome.results[owner].aligned for owner in self.plan.group.owners}
+        """Each owner's rows as they went in, of those who are here: in one process all, at a site its own."""
+        results = self.outcome.results
+        return {owner: results[owner].aligned for owner in self.plan.group.owners if owner in results}
 
 
 class Federation:
@@ -120,6 +141,7 @@ class Federation:
         self.timeout = timeout
         self.public = public
         self.progress: Callable[[str, int, int], None] = silent
+        self.logged = False
         self.runs: list[Run[Any]] = []
         self.stopped: Stopped | None = None
         self._noise_seed = noise_seed
@@ -174,24 +196,8 @@ class Federation:
         run = Run(outcome.results[self.group.server].plan, outcome)
         self.runs.append(run)
         if trains:
-            self._remember(run)
+            remember_people(run, self)
         return run
-
-    def _remember(self, run: Run[Any]) -> None:
-        for party in self.tables:
-            ledger = self.ledgers[party].path
-            if ledger is None:
-                continue
-            try:
-                remember(ledger, self.datasets[party], run.aligned[party].table, run=run.name)
-            except (OSError, DataError) as error:
-                # The release is paid for and must not be lost. Its own folder has a list too.
-                why = error.strerror if isinstance(error, OSError) else error
-                warnings.warn(
-                    f"{party}: the people of this run could not be remembered beside {ledger} ({why}), and exact "
-                    "scores of them by other models are not refused there.",
-                    stacklevel=3,
-                )
 
     def features(self, task: Task) -> int:
         """How many features the declared columns of all parties make for a task; no row is read."""
@@ -227,6 +233,7 @@ class Federation:
                 *agreed,
                 timeout=self.timeout,
                 record=record,
+                logged=self.logged,
                 progress=self.progress,
             )
         except BaseException:
@@ -238,6 +245,36 @@ class Federation:
         if self._noise_seed is None:
             return SystemRandomness()
         return SeededRandomness(f"{self._noise_seed}/{len(self.runs)}/{member}")
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One party of a run whose peers are elsewhere: its own ledger and the name of its data set, and nobody else's.
+
+    A server has neither.
+    """
+
+    ledgers: Mapping[str, Ledger]
+    datasets: Mapping[str, str]
+    public: bool = False
+
+
+def remember_people(run: Run[Any], place: Federation | Site) -> None:
+    """Add the people of a run that trained to the lists of the data sets that are here, beside their ledgers."""
+    for party, aligned in run.aligned.items():
+        ledger = place.ledgers[party].path
+        if ledger is None:
+            continue
+        try:
+            remember(ledger, place.datasets[party], aligned.table, run=run.name)
+        except (OSError, DataError) as error:
+            # The release is paid for and must not be lost. Its own folder has a list too.
+            why = error.strerror if isinstance(error, OSError) else error
+            warnings.warn(
+                f"{party}: the people of this run could not be remembered beside {ledger} ({why}), and exact "
+                "scores of them by other models are not refused there.",
+                stacklevel=3,
+            )
 
 
 def released(opened: OpenedMoments) -> MomentRelease:

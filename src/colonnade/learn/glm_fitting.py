@@ -11,7 +11,7 @@ from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import at_least, begin, linear_of
 from colonnade.learn.losses import LOSSES
 from colonnade.learn.method import Asked, Learnt, LearntLinear
-from colonnade.learn.method_intermediate import IntermediateOptions, train_by_messages
+from colonnade.learn.method_intermediate import METHOD, IntermediateOptions
 
 
 def fit_by_messages(
@@ -41,10 +41,10 @@ def fit_by_messages(
     given = dict(options or {})
     if "loss" in given:
         raise InputError(f"options: loss = {given['loss']!r}, but {type(model).__name__} has its own loss.")
-    form = check(IntermediateOptions, given, name=f"options of {type(model).__name__}")
-    chosen = LOSSES[loss]
-    found = train_by_messages(source, Asked(task, epsilon, delta, options=form), chosen)
-    _set(model, linear_of(found, task=task, loss=loss))
+    form = check(IntermediateOptions, {**given, "loss": loss}, name=f"options of {type(model).__name__}")
+    found = METHOD.train(source, Asked(task, epsilon, delta, options=form))
+    if isinstance(found, Learnt):
+        _set(model, linear_of(found, task=task, loss=loss))
 
 
 def _set(model: Any, learnt: LearntLinear) -> None:

@@ -64,17 +64,24 @@ def linear_model(
 
     They follow from the weights and the public plan alone. A row that clipping leaves as it is has the score that it
     had in training; a longer one has a longer score, because what clipping took is the owner's to know
-    (docs/private-messages.md). The scores are log-odds or margins for classes, the label's own units for least
-    squares, logarithms of the mean for log links.
+    (docs/private-messages.md). `weights` are of those owners who are here; the intercept is the active party's, and 0
+    without it. The scores are log-odds or margins for classes, the label's own units for least squares, logarithms of
+    the mean for log links.
     """
-    frame = Frame(tuple(rows.encoders.items()), LabelBlock(label))
-    parts = [weights[owner][: len(weights[owner]) - (owner == rows.active)] for owner in rows.encoders]
+    here = {owner: encoder for owner, encoder in rows.encoders.items() if owner in weights}
+    frame = Frame(tuple(here.items()), LabelBlock(label), rows.attributes)
+    parts = [weights[owner][: len(weights[owner]) - (owner == rows.active)] for owner in here]
     # Features of a frame are divided by √m, clipped rows are also stretched and divided by √2.
-    coefficients = np.concatenate(parts)[None, :] * (rows.scale * math.sqrt(rows.attributes))
-    intercepts = weights[rows.active][-1:] * CONSTANT
+    scale = rows.scale * math.sqrt(rows.attributes)
+    coefficients = np.concatenate([np.zeros(0), *parts])[None, :] * scale
     if loss.name == "least_squares":
         low, high = frame.label.from_unit([-1.0, 1.0])
-        return frame, coefficients * ((high - low) / 2.0), frame.label.from_unit(intercepts)
-    if isinstance(loss, Gamma):
+        coefficients = coefficients * ((high - low) / 2.0)
+    if rows.active not in weights:
+        return frame, coefficients, np.zeros(1)
+    intercepts = weights[rows.active][-1:] * CONSTANT
+    if loss.name == "least_squares":
+        intercepts = frame.label.from_unit(intercepts)
+    elif isinstance(loss, Gamma):
         intercepts = intercepts + math.log(loss.unit(label))
     return frame, coefficients, intercepts

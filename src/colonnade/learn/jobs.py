@@ -86,15 +86,16 @@ class Job:
     @classmethod
     def load(cls, path: str | Path) -> Job:
         """The job in a TOML file."""
-        return cls._of(Document.load(path), Path(path))
+        return cls.of(Document.load(path), Path(path))
 
     @classmethod
     def parse(cls, text: str, *, name: str = "job") -> Job:
         """The job in a TOML text; `name` is how messages call it."""
-        return cls._of(Document.parse(text, name), Path(name))
+        return cls.of(Document.parse(text, name), Path(name))
 
     @classmethod
-    def _of(cls, document: Document, path: Path) -> Job:
+    def of(cls, document: Document, path: Path) -> Job:
+        """The job in a document."""
         form = document.check(_JobForm)
         _check_numbers(form, document)
         method = method_named(form.method, form.task, place=document.where(("method",)))

@@ -21,7 +21,7 @@ from colonnade.learn.baselines.descent import Law, descend, schedule
 from colonnade.learn.baselines.frank_wolfe import walk, wander
 from colonnade.learn.baselines.gathering import Gathered, gather
 from colonnade.learn.federation import Federation
-from colonnade.learn.method import Asked, Learnt, LearntLinear, Method, NoOptions
+from colonnade.learn.method import Asked, Baseline, Learnt, LearntLinear, NoOptions, options_of
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.release import MomentRelease
 
@@ -92,9 +92,7 @@ def laplace_descent(federation: Federation, asked: Asked) -> Learnt:
 
 def frank_wolfe(federation: Federation, asked: Asked) -> Learnt:
     """Private Frank-Wolfe in an L1 ball."""
-    options = asked.options
-    if not isinstance(options, WalkOptions):
-        raise TypeError(f"private Frank-Wolfe takes WalkOptions, not {type(options).__name__}")
+    options = options_of(asked, WalkOptions)
     rows = gather(federation, asked)
     if rows.loss.outputs > 1:
         raise LabelMismatch(
@@ -114,9 +112,7 @@ def frank_wolfe(federation: Federation, asked: Asked) -> Learnt:
 
 
 def _descended(federation: Federation, asked: Asked, law: Law) -> Learnt:
-    options = asked.options
-    if not isinstance(options, DescentOptions):
-        raise TypeError(f"DP-SGD takes DescentOptions, not {type(options).__name__}")
+    options = options_of(asked, DescentOptions)
     rows = gather(federation, asked)
     count = rows.plan.rows
     plan = schedule(
@@ -167,45 +163,50 @@ def _of_all_classes(model: Logistic, rows: Gathered) -> tuple[Array, Array]:
     return all_coefficients, all_intercepts
 
 
-BASELINES: tuple[Method, ...] = (
-    Method(
-        "non-private",
-        "no privacy, exact",
-        ("classification", "regression", "pca"),
-        NoOptions,
-        without_privacy,
-        public_only=True,
+BASELINES: tuple[Baseline, ...] = (
+    Baseline(
+        name="non-private",
+        title="no privacy, exact",
+        tasks=("classification", "regression", "pca"),
+        options=NoOptions,
+        simulate=without_privacy,
+        private=False,
+        everybodys_rows=True,
     ),
-    Method(
-        "central",
-        "central Gaussian moments",
-        ("classification", "regression", "pca"),
-        NoOptions,
-        central_moments,
-        public_only=True,
+    Baseline(
+        name="central",
+        title="central Gaussian moments",
+        tasks=("classification", "regression", "pca"),
+        options=NoOptions,
+        simulate=central_moments,
+        private=True,
+        everybodys_rows=True,
     ),
-    Method(
-        "dp-sgd",
-        "central DP-SGD",
-        ("classification", "regression"),
-        DescentOptions,
-        gradient_descent,
-        public_only=True,
+    Baseline(
+        name="dp-sgd",
+        title="central DP-SGD",
+        tasks=("classification", "regression"),
+        options=DescentOptions,
+        simulate=gradient_descent,
+        private=True,
+        everybodys_rows=True,
     ),
-    Method(
-        "dp-sgd-laplace",
-        "central DP-SGD, Laplace",
-        ("classification", "regression"),
-        LaplaceOptions,
-        laplace_descent,
-        public_only=True,
+    Baseline(
+        name="dp-sgd-laplace",
+        title="central DP-SGD, Laplace",
+        tasks=("classification", "regression"),
+        options=LaplaceOptions,
+        simulate=laplace_descent,
+        private=True,
+        everybodys_rows=True,
     ),
-    Method(
-        "frank-wolfe",
-        "central private Frank-Wolfe",
-        ("classification", "regression"),
-        WalkOptions,
-        frank_wolfe,
-        public_only=True,
+    Baseline(
+        name="frank-wolfe",
+        title="central private Frank-Wolfe",
+        tasks=("classification", "regression"),
+        options=WalkOptions,
+        simulate=frank_wolfe,
+        private=True,
+        everybodys_rows=True,
     ),
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -10,16 +13,20 @@ from pydantic import Field
 from colonnade.crypto.paillier_keys import KEY_BITS
 from colonnade.data.documents import Form
 from colonnade.data.encoding import Mode
+from colonnade.data.table import Table
 from colonnade.errors import OnlyForPublicData
-from colonnade.learn.federation import Federation
+from colonnade.learn.forecasting.abridging import Pilot, kept
 from colonnade.learn.frame import Frame
-from colonnade.learn.method import Asked, Learnt, LearntLinear, Method
+from colonnade.learn.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.learn.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.encrypted_gradient import encrypted_session
+from colonnade.protocols.encrypted_gradient import Descended, encrypted_session
+from colonnade.protocols.encrypted_ideal import ideal_descent
 from colonnade.protocols.encrypted_plan import Defence, EncryptedPlan, Initialisation
 from colonnade.protocols.encrypted_planning import EncryptedRequest
 from colonnade.protocols.paillier_plan import PaillierKeys
 from colonnade.protocols.sigmoid import Approximation
+from colonnade.randomness import SystemRandomness
 
 SPLIT = (
     "Each party keeps its own weights. The guarantees are about the messages of the training run: publishing weights, "
@@ -50,50 +57,14 @@ class EncryptedOptions(Form):
     defence: Defence = "sound"
 
 
-def train(federation: Federation, asked: Asked) -> Learnt:
-    """A classifier of two classes whose weights stay with their parties."""
-    run = federation.run(encrypted_session, request_of(federation, asked))
-    plan = run.plan
-    weights = np.concatenate([run.result(owner).weights for owner in plan.group.owners])
-    defence = plan.request.defence
-    return LearntLinear(
-        weights[None, :],
-        np.zeros(1),
-        frame=frame_of(plan),
-        privacy=run.privacy,
-        run=run,
-        split=True,
-        notes=(NOTES[defence], SPLIT) if defence == "sound" else (NOTES[defence],),
-        figures=plan.figures,
-    )
-
-
-def request_of(federation: Federation, asked: Asked) -> EncryptedRequest:
-    """What the parties are asked to run here; without a sound defence only where all data is public."""
-    public = federation.group.owners if federation.public else ()
-    return _request(asked, federation.alignment, public)
-
-
-def request(asked: Asked, alignment: Alignment) -> EncryptedRequest:
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> EncryptedRequest:
     """What the parties compare. Without a sound defence a run is of public data, in one process, and nowhere else."""
-    options = encrypted_options(asked)
-    if options.defence != "sound":
+    options = options_of(asked, EncryptedOptions)
+    if options.defence != "sound" and not public:
         raise OnlyForPublicData(
             f"defence = {options.defence!r} runs on public data in one process and promises nothing. "
             "Use defence = 'sound'."
         )
-    return _request(asked, alignment, ())
-
-
-def encrypted_options(asked: Asked) -> EncryptedOptions:
-    """The options of this method, which other methods' are not."""
-    if not isinstance(asked.options, EncryptedOptions):
-        raise TypeError(f"the encrypted gradient takes EncryptedOptions, not {type(asked.options).__name__}")
-    return asked.options
-
-
-def _request(asked: Asked, alignment: Alignment, public: tuple[str, ...]) -> EncryptedRequest:
-    options = encrypted_options(asked)
     encoding: Mode = options.encoding
     return EncryptedRequest(
         epsilon=asked.epsilon,
@@ -114,16 +85,90 @@ def _request(asked: Asked, alignment: Alignment, public: tuple[str, ...]) -> Enc
     )
 
 
-def frame_of(plan: EncryptedPlan) -> Frame:
-    """What the model reads people with."""
-    return Frame(tuple(plan.encoders.items()), plan.label, plan.attributes)
+def model(asked: Asked, results: Mapping[str, Descended]) -> Learnt:
+    """A classifier of two classes: the weights of those owners who are here, each of whom has its own and no others."""
+    first = next(iter(results.values()))
+    plan, defence = first.plan, first.plan.request.defence
+    parts = {owner: results[owner].weights for owner in plan.group.owners if owner in results}
+    return LearntLinear(
+        np.concatenate([np.zeros(0), *parts.values()])[None, :],
+        np.zeros(1),
+        frame=frame_of(plan, parts),
+        privacy=Privacy(plan.guarantees, reproducible=first.reproducible),
+        split=True,
+        notes=(NOTES[defence], SPLIT) if defence == "sound" else (NOTES[defence],),
+        figures=plan.figures,
+    )
+
+
+def frame_of(plan: EncryptedPlan, owners: Iterable[str]) -> Frame:
+    """What these owners' weights read people with."""
+    here = tuple((owner, plan.encoders[owner]) for owner in owners)
+    return Frame(here, plan.label, plan.attributes)
+
+
+def pilots(plan: EncryptedPlan) -> tuple[Pilot, ...]:
+    """Fewer epochs of fewer batches."""
+    batch, epochs = plan.schedule.batch, plan.request.epochs
+    batches, rest = divmod(plan.rows, batch)
+
+    def at(epochs: int, batches: int) -> EncryptedPlan:
+        request = replace(plan.request, epochs=epochs, batch=batch)
+        return kept(plan, replace(plan, request=request, rows=batches * batch + rest))
+
+    if epochs * batches <= 6:
+        return (Pilot(plan, 1.0, 1.0),)
+    # Nothing but batches costs anything here, so three pilots do: cost = F + epochs · (A · batches + R).
+    share = 1.0 / (epochs * batches)
+    first, listed = 1.0, []
+    if epochs > 1:
+        passes = min(epochs, 2)
+        weight = (epochs - 1) / (passes - 1)
+        listed.append(Pilot(at(passes, 1), weight, passes * share))
+        first -= weight
+    if batches > 1:
+        some = min(batches, 4)
+        weight = epochs * (batches - 1) / (some - 1)
+        listed.append(Pilot(at(1, some), weight, some * share))
+        first -= weight
+    return (Pilot(at(1, 1), first, share), *listed)
+
+
+def noise(plan: EncryptedPlan) -> Noise | None:
+    """What every message carries; nothing without a defence."""
+    if not plan.noise:
+        return None
+    largest = max(float(variance) for _, variance in plan.noise)
+    return Noise(math.sqrt(largest) / 2**plan.fraction_bits, "every person's score, each time")
+
+
+def twin(plan: EncryptedPlan, tables: Mapping[str, Table]) -> Learnt:
+    """What the descent without encryption learns: the same noise in the same places, far quicker."""
+    coins = {owner: SystemRandomness() for owner in plan.group.owners}
+    weights = ideal_descent(plan, tables, coins).weights
+    together = np.concatenate([weights[owner] for owner in plan.group.owners])
+    return LearntLinear(
+        frame=frame_of(plan, plan.group.owners),
+        coefficients=together[None, :],
+        intercepts=np.zeros(1),
+        privacy=Privacy(()),
+    )
 
 
 METHOD = Method(
-    "encrypted",
-    "gradient descent under Paillier encryption",
-    ("classification",),
-    EncryptedOptions,
-    train,
+    name="encrypted",
+    title="gradient descent under Paillier encryption",
+    tasks=("classification",),
+    options=EncryptedOptions,
     request=request,
+    session=lambda asked: encrypted_session,
+    model=model,
+    views=plan_views,
+    checks=(),
+    scores=(),
+    resumable=True,
+    pilots=pilots,
+    noise=noise,
+    kernel="powers",
+    twin=twin,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,6 +16,7 @@ from colonnade.data.documents import Form
 from colonnade.data.label import LabelBlock
 from colonnade.errors import LabelMismatch, OnlyForPublicData, PlanError
 from colonnade.learn.baselines.gathering import encoded_rows, gather
+from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
 from colonnade.learn.frame import Frame
 from colonnade.learn.functional import (
     Minimum,
@@ -23,7 +25,7 @@ from colonnade.learn.functional import (
     opened_objective,
     paper_objective,
 )
-from colonnade.learn.method import Asked, Learnt, LearntLinear, Method
+from colonnade.learn.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
 from colonnade.learn.privacy import Privacy
 from colonnade.privacy.guarantee import epsilon_text
 from colonnade.privacy.paper.figure import LABEL, PaperFigure
@@ -60,9 +62,9 @@ class FunctionalOptions(Form):
     intercept: bool = True
 
 
-def request_of(asked: Asked, alignment: Alignment = "auto") -> FunctionalRequest:
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> FunctionalRequest:
     """What the parties compare before they begin; the paper's own mode asks them for nothing."""
-    options = _options(asked)
+    options = options_of(asked, FunctionalOptions)
     if options.calibration == "paper":
         raise OnlyForPublicData(
             "calibration = 'paper' simulates the paper's formulas on public data; there is no plan of it."
@@ -90,13 +92,10 @@ def request_of(asked: Asked, alignment: Alignment = "auto") -> FunctionalRequest
     )
 
 
-def train(federation: Federation, asked: Asked) -> Learnt:
-    """Open the objective once and minimise it; in paper mode, perturb and minimise it as the paper does."""
-    options = _options(asked)
-    if options.calibration == "paper":
-        return _as_the_paper_does(federation, asked, options)
-    run = federation.run(functional_session, request_of(asked, federation.alignment))
-    return replace(objective_model(run.result(), options), privacy=run.privacy, run=run)
+def model(asked: Asked, results: Mapping[str, OpenedObjective]) -> Learnt | None:
+    """The model at the minimum of the objective, which every owner and the server have."""
+    opened = next((opened for opened in results.values() if opened.coefficients.size), None)
+    return None if opened is None else objective_model(opened, options_of(asked, FunctionalOptions))
 
 
 def objective_model(opened: OpenedObjective, options: FunctionalOptions) -> LearntLinear:
@@ -128,12 +127,14 @@ def notes_on(plan: FunctionalPlan, found: Minimum | None = None) -> tuple[str, .
     return tuple(lines)
 
 
-def _options(asked: Asked) -> FunctionalOptions:
-    if not isinstance(asked.options, FunctionalOptions):
-        raise TypeError(
-            f"the functional mechanism takes FunctionalOptions, not {type(asked.options).__name__}"
-        )
-    return asked.options
+def pilots(plan: FunctionalPlan) -> tuple[Pilot, ...]:
+    """Fewer blocks of rows."""
+    return in_blocks(plan, plan.block, lambda rows: kept(plan, replace(plan, rows=rows), "field"))
+
+
+def noise(plan: FunctionalPlan) -> Noise:
+    """What the blocks' coefficients carry."""
+    return Noise(max(line.deviation for line in plan.bill), "a coefficient, a sum over all people")
 
 
 def _in_label_units(found: Minimum, label: LabelBlock, scale: float) -> tuple[Array, Array]:
@@ -145,8 +146,9 @@ def _in_label_units(found: Minimum, label: LabelBlock, scale: float) -> tuple[Ar
     return weights * ((high - low) / 2.0), label.from_unit(intercept)
 
 
-def _as_the_paper_does(federation: Federation, asked: Asked, options: FunctionalOptions) -> Learnt:
+def as_in_the_paper(federation: Federation, asked: Asked) -> Learnt:
     """Laplace noise of the paper's scale on coefficients in the clear, for data that everybody declared public."""
+    options = options_of(asked, FunctionalOptions)
     rows = gather(federation, asked)
     if rows.plan.label.one_hot and rows.plan.label.width != 2:
         raise LabelMismatch(
@@ -220,6 +222,15 @@ METHOD = Method(
     title="functional mechanism",
     tasks=("classification", "regression"),
     options=FunctionalOptions,
-    train=train,
-    request=request_of,
+    request=request,
+    session=lambda asked: functional_session,
+    model=model,
+    views=plan_views,
+    checks=(),
+    scores=(),
+    resumable=False,
+    pilots=pilots,
+    noise=noise,
+    kernel="products",
+    paper=as_in_the_paper,
 )

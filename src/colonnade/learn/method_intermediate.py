@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from colonnade.errors import OnlyForPublicData
-from colonnade.learn.federation import Federation
+from colonnade.learn.forecasting.abridging import Axis, Pilot, in_rows, kept, product
 from colonnade.learn.glm_options import (
     GlmOptions,
     Positive,
@@ -15,11 +17,12 @@ from colonnade.learn.glm_options import (
     linear_model,
     link_note,
 )
-from colonnade.learn.method import Asked, Learnt, LearntLinear, Method
+from colonnade.learn.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.learn.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.intermediate_plan import IntermediatePlan
 from colonnade.protocols.intermediate_request import IntermediateRequest
-from colonnade.protocols.intermediate_results import intermediate_session
-from colonnade.protocols.linear_models import Loss
+from colonnade.protocols.intermediate_results import TrainedPart, intermediate_session
 
 SPLIT = (
     "Each party keeps its own weights. The guarantees are about the messages of the training run: publishing the "
@@ -46,33 +49,16 @@ class IntermediateOptions(GlmOptions):
     calibration: Literal["sound", "paper"] = "sound"
 
 
-def train(federation: Federation, asked: Asked) -> Learnt:
-    """The model of the loss that was named, or of the task's own."""
-    return train_by_messages(federation, asked, chosen_loss(asked, intermediate_options(asked)))
-
-
-def intermediate_options(asked: Asked) -> IntermediateOptions:
-    """The options of this method, which other methods' are not."""
-    if not isinstance(asked.options, IntermediateOptions):
-        raise TypeError(f"training by messages takes IntermediateOptions, not {type(asked.options).__name__}")
-    return asked.options
-
-
-def request(asked: Asked, alignment: Alignment) -> IntermediateRequest:
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> IntermediateRequest:
     """What the parties compare. Paper mode is of public data, in one process, and nowhere else."""
-    options = intermediate_options(asked)
-    if options.calibration != "sound":
+    options = options_of(asked, IntermediateOptions)
+    if options.calibration != "sound" and not public:
         raise OnlyForPublicData(
             "calibration = 'paper' is HDP-VFL's own formula, which protects nobody: it runs on public data in one "
             "process. Use calibration = 'sound'."
         )
-    return _request(asked, chosen_loss(asked, options), alignment, ())
-
-
-def _request(asked: Asked, loss: Loss, alignment: Alignment, public: tuple[str, ...]) -> IntermediateRequest:
-    options = intermediate_options(asked)
     return IntermediateRequest(
-        loss=loss,
+        loss=chosen_loss(asked, options),
         penalty=options.penalties(),
         epsilon=asked.epsilon,
         delta=asked.delta,
@@ -90,34 +76,59 @@ def _request(asked: Asked, loss: Loss, alignment: Alignment, public: tuple[str, 
     )
 
 
-def train_by_messages(federation: Federation, asked: Asked, loss: Loss) -> Learnt:
-    """The model of any loss, its weights beside each other as only a simulation in one process can see them."""
-    public = federation.group.owners if federation.public else ()
-    run = federation.run(intermediate_session, _request(asked, loss, federation.alignment, public))
-    plan = run.plan
-    parts = {owner: run.result(owner) for owner in plan.group.owners}
-    frame, coefficients, intercepts = linear_model(
-        plan.clipped, loss, plan.label, {owner: part.weights for owner, part in parts.items()}
-    )
+def model(asked: Asked, results: Mapping[str, TrainedPart]) -> Learnt:
+    """The weights of those owners who are here; beside each other only a simulation in one process sees them."""
+    first = next(iter(results.values()))
+    plan = first.plan
+    weights = {owner: part.weights for owner, part in results.items() if part.weights is not None}
+    frame, coefficients, intercepts = linear_model(plan.clipped, plan.loss, plan.label, weights)
     notes = (SPLIT,) if plan.calibration == "sound" else (PAPER, SPLIT)
     return LearntLinear(
         coefficients,
         intercepts,
-        loss.name,
+        plan.loss.name,
         frame=frame,
-        privacy=run.privacy,
-        run=run,
+        privacy=Privacy(plan.guarantees, reproducible=first.reproducible),
         split=True,
-        notes=(*notes, *link_note(loss)),
+        notes=(*notes, *link_note(plan.loss)),
         figures=plan.figures,
     )
 
 
+def pilots(plan: IntermediatePlan) -> tuple[Pilot, ...]:
+    """Fewer epochs of fewer batches, or of fewer rows where all are one batch."""
+    whole = plan.batch == plan.rows
+
+    def at(epochs: int, number: int) -> IntermediatePlan:
+        rows = number if whole else number * plan.batch + plan.rows % plan.batch
+        return kept(plan, replace(plan, epochs=epochs, rows=rows, batch=rows if whole else plan.batch))
+
+    cells = sum(encoder.width for encoder in plan.clipped.encoders.values())
+    rows = in_rows(plan.rows, cells) if whole else Axis(plan.rows // plan.batch, 2, 8)
+    # Epochs are short here: two lines through few of them would magnify whatever disturbs the clock.
+    return product([Axis(plan.epochs, 2, 10), rows], at)
+
+
+def noise(plan: IntermediatePlan) -> Noise:
+    """What every message carries."""
+    return Noise(
+        max(plan.sigma(owner) for owner in plan.senders), "every person's score or residual, each time"
+    )
+
+
 METHOD = Method(
-    "intermediate",
-    "noisy scores and residuals, step by step",
-    ("classification", "regression"),
-    IntermediateOptions,
-    train,
+    name="intermediate",
+    title="noisy scores and residuals, step by step",
+    tasks=("classification", "regression"),
+    options=IntermediateOptions,
     request=request,
+    session=lambda asked: intermediate_session,
+    model=model,
+    views=plan_views,
+    checks=(),
+    scores=(),
+    resumable=True,
+    pilots=pilots,
+    noise=noise,
+    kernel="draws",
 )

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
-from colonnade.learn.federation import Federation
+from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
 from colonnade.learn.frame import Frame
-from colonnade.learn.method import Asked, Learnt, LearntLinear, Method, NoOptions
+from colonnade.learn.method import Asked, Learnt, LearntLinear, Method, Noise, NoOptions, plan_views
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.release import MomentRelease
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.local_perturbation import LocalRequest, PerturbedMoments, local_session
+from colonnade.protocols.local_plan import LocalPlan
 
 
-def train(federation: Federation, asked: Asked) -> MomentRelease | Learnt:
-    """Moments of perturbed rows for components; otherwise the linear model that fits the perturbed rows best."""
-    run = federation.run(local_session, request(asked, federation.alignment))
-    if asked.task == "pca":
-        return perturbed_release(run.result())
-    return replace(perturbed_model(run.result()), privacy=run.privacy, run=run)
-
-
-def request(asked: Asked, alignment: Alignment) -> LocalRequest:
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> LocalRequest:
     """What the parties compare."""
     return LocalRequest(asked.task, asked.epsilon, asked.delta, asked.accepted_delta, asked.gamma, alignment)
+
+
+def model(asked: Asked, results: Mapping[str, PerturbedMoments]) -> MomentRelease | Learnt | None:
+    """Moments of perturbed rows for components; otherwise the linear model that fits the perturbed rows best."""
+    found = next((found for found in results.values() if found.matrix.size), None)
+    if found is None:
+        return None
+    return perturbed_release(found) if asked.task == "pca" else perturbed_model(found)
+
+
+def pilots(plan: LocalPlan) -> tuple[Pilot, ...]:
+    """Fewer blocks of rows."""
+    return in_blocks(plan, plan.columns.block, lambda rows: kept(plan, replace(plan, rows=rows)))
+
+
+def noise(plan: LocalPlan) -> Noise:
+    """What every party adds to its own columns."""
+    return Noise(math.sqrt(plan.sigma_squared) / plan.columns.gamma, "every value of every person")
 
 
 def perturbed_release(found: PerturbedMoments) -> MomentRelease:
@@ -89,10 +101,18 @@ def perturbed_model(found: PerturbedMoments) -> LearntLinear:
 
 
 METHOD = Method(
-    "local",
-    "local perturbation",
-    ("classification", "regression", "pca"),
-    NoOptions,
-    train,
+    name="local",
+    title="local perturbation",
+    tasks=("classification", "regression", "pca"),
+    options=NoOptions,
     request=request,
+    session=lambda asked: local_session,
+    model=model,
+    views=plan_views,
+    checks=(),
+    scores=(),
+    resumable=False,
+    pilots=pilots,
+    noise=noise,
+    kernel="draws",
 )

@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Mapping
+from dataclasses import replace
 
-from colonnade.learn.method import Asked, Method, NoOptions
+from colonnade.learn.federation import released
+from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
+from colonnade.learn.method import Asked, Method, Noise, NoOptions, plan_views
 from colonnade.learn.release import MomentRelease
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.moments_session import MomentsRequest
-
-if TYPE_CHECKING:
-    from colonnade.learn.federation import Federation
+from colonnade.protocols.moments_plan import MomentsPlan
+from colonnade.protocols.moments_session import MomentsRequest, OpenedMoments, moments_session
 
 
-def train(federation: Federation, asked: Asked) -> MomentRelease:
-    """Release the moments once."""
-    return federation.moments(
-        task=asked.task,
-        epsilon=asked.epsilon,
-        delta=asked.delta,
-        accepted_delta=asked.accepted_delta,
-        gamma=asked.gamma,
-    )
-
-
-def request(asked: Asked, alignment: Alignment) -> MomentsRequest:
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> MomentsRequest:
     """What the parties compare."""
     return MomentsRequest(
         asked.task, asked.epsilon, asked.delta, asked.accepted_delta, asked.gamma, alignment
     )
+
+
+def model(asked: Asked, results: Mapping[str, OpenedMoments]) -> MomentRelease | None:
+    """The release, as everybody has it who read it."""
+    return next((released(opened) for opened in results.values() if opened.matrix.size), None)
+
+
+def pilots(plan: MomentsPlan) -> tuple[Pilot, ...]:
+    """Fewer blocks of rows."""
+    return in_blocks(plan, plan.block, lambda rows: kept(plan, replace(plan, rows=rows), "field"))
+
+
+def noise_of(plan: MomentsPlan) -> float:
+    """The standard deviation of a released moment off the diagonal, in natural units.
+
+    A row of m columns has norm at most 1, so one person moves the moment of two columns by at most 1/m.
+    """
+    return math.sqrt(plan.total_mu) / plan.gamma**2
+
+
+def noise(plan: MomentsPlan) -> Noise:
+    """What a release carries."""
+    return Noise(noise_of(plan), "a sum of products of two columns")
 
 
 METHOD = Method(
@@ -36,6 +50,14 @@ METHOD = Method(
     title="one noisy moment matrix",
     tasks=("classification", "regression", "pca"),
     options=NoOptions,
-    train=train,
     request=request,
+    session=lambda asked: moments_session,
+    model=model,
+    views=plan_views,
+    checks=(),
+    scores=(),
+    resumable=False,
+    pilots=pilots,
+    noise=noise,
+    kernel="products",
 )

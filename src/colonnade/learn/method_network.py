@@ -5,20 +5,25 @@ The table of methods imports this without PyTorch. A plan needs none either; tra
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from colonnade.data.documents import Form
 from colonnade.errors import OnlyForPublicData, PlanError
-from colonnade.learn.federation import Federation
-from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.learn.forecasting.abridging import Axis, Pilot, kept, product
+from colonnade.learn.method import Asked, Learnt, Method, Noise, options_of, plan_views
 from colonnade.learn.networks.design import Kind
 from colonnade.learn.networks.extra import need_networks
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.embeddings_plan import Mechanism, Regime
+from colonnade.protocols.embeddings import TrainedEmbeddings
+from colonnade.protocols.embeddings_plan import EmbeddingsPlan, Mechanism, Regime
 from colonnade.protocols.embeddings_request import EmbeddingsRequest
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
+from colonnade.runtime.run import Program
 
 if TYPE_CHECKING:
     from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
@@ -58,15 +63,10 @@ class NetworkOptions(Form):
     seed: Annotated[int, Field(ge=0)] = 0
 
 
-def train(federation: Federation, asked: Asked) -> Learnt:
-    """A network whose parts stay with their parties."""
-    return estimator_of(asked).learn(federation)
-
-
-def request(asked: Asked, alignment: Alignment) -> EmbeddingsRequest:
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> EmbeddingsRequest:
     """What the parties compare. The paper's regime is for public data, in one process, and nowhere else."""
-    options = network_options(asked)
-    if options.regime == "paper":
+    options = options_of(asked, NetworkOptions)
+    if options.regime == "paper" and not public:
         raise OnlyForPublicData(
             "regime = 'paper' protects nobody end to end: it runs on public data in one process. Use regime = 'frozen' "
             "or 'private-local'."
@@ -74,12 +74,46 @@ def request(asked: Asked, alignment: Alignment) -> EmbeddingsRequest:
     return estimator_of(asked).request(alignment, options.parameters)
 
 
+def session(asked: Asked) -> Program:
+    """What each party runs: its module begins alike wherever the others are."""
+    need_networks()
+    from colonnade.learn.networks.training import network_session
+
+    return network_session(estimator_of(asked).settings())
+
+
+def model(asked: Asked, results: Mapping[str, TrainedEmbeddings]) -> Learnt:
+    """The parts of those who are here, which stay with their parties."""
+    need_networks()
+    from colonnade.learn.networks.training import network_of
+
+    return network_of(results, estimator_of(asked).settings())
+
+
+def pilots(plan: EmbeddingsPlan) -> tuple[Pilot, ...]:
+    """Fewer epochs of fewer batches, learnt from and held out."""
+    batch = plan.batch
+
+    def at(epochs: int, learnt: int, held_out: int) -> EmbeddingsPlan:
+        tested = held_out * batch + plan.held_out % batch
+        rows = learnt * batch + plan.train_rows % batch + tested
+        return kept(plan, replace(plan, epochs=epochs, rows=rows, held_out=tested))
+
+    epochs = Axis(plan.epochs, 1, 2) if plan.learns_locally else Axis(plan.epochs, plan.epochs, plan.epochs)
+    return product([epochs, Axis(plan.train_rows // batch, 8, 32), Axis(plan.held_out // batch, 0, 1)], at)
+
+
+def noise(plan: EmbeddingsPlan) -> Noise:
+    """What the sums carry."""
+    return Noise(math.sqrt(plan.sum_variance), "a coordinate of every person's summed embedding")
+
+
 def estimator_of(asked: Asked) -> NeuralClassifier | NeuralRegressor:
     """The estimator that does what was asked, not fitted."""
     # Estimators find methods by the table, which this module is part of.
     from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
 
-    options = network_options(asked)
+    options = options_of(asked, NetworkOptions)
     if asked.gamma != DEFAULT_GAMMA:
         raise PlanError(
             f"gamma = {asked.gamma} is the grid of a moment release, and networks have none. Leave it out."
@@ -112,20 +146,21 @@ def estimator_of(asked: Asked) -> NeuralClassifier | NeuralRegressor:
     )
 
 
-def network_options(asked: Asked) -> NetworkOptions:
-    """The options of this method, which other methods' are not."""
-    if not isinstance(asked.options, NetworkOptions):
-        raise TypeError(f"networks take NetworkOptions, not {type(asked.options).__name__}")
-    return asked.options
-
-
 METHOD = Method(
-    "network",
-    "a network over noisy sums of embeddings",
-    ("classification", "regression"),
-    NetworkOptions,
-    train,
-    request=request,
+    name="network",
+    title="a network over noisy sums of embeddings",
+    tasks=("classification", "regression"),
+    options=NetworkOptions,
     trains="network",
     needs=need_networks,
+    request=request,
+    session=session,
+    model=model,
+    views=plan_views,
+    checks=(),
+    scores=(),
+    resumable=True,
+    pilots=pilots,
+    noise=noise,
+    kernel="floats",
 )

@@ -7,12 +7,15 @@ true one (regression calibration) before it fits. That is computation on what ha
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.data.table import Table
 from colonnade.data.targets import Label
-from colonnade.learn.federation import Federation
+from colonnade.learn.forecasting.abridging import Pilot, in_blocks, in_rows, kept, product
 from colonnade.learn.glm_options import (
     GlmOptions,
     Positive,
@@ -21,11 +24,20 @@ from colonnade.learn.glm_options import (
     link_note,
 )
 from colonnade.learn.glm_solver import solve
-from colonnade.learn.method import Asked, Learnt, LearntLinear, Method
+from colonnade.learn.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.learn.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.clipped_rows import CONSTANT
 from colonnade.protocols.linear_models import Loss
-from colonnade.protocols.noisy_columns import NoisyColumns, NoisyColumnsRequest, noisy_columns_session
+from colonnade.protocols.noisy_columns import (
+    NoisyColumns,
+    NoisyColumnsPlan,
+    NoisyColumnsRequest,
+    block_of,
+    noisy_columns_session,
+)
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import Program
 
 Array = NDArray[np.float64]
 _SHIFT = 0.25
@@ -42,27 +54,10 @@ class OneShotOptions(GlmOptions):
     radius: Positive = 4.0
 
 
-def train(federation: Federation, asked: Asked) -> Learnt:
-    """A model with log-odds, margins or numbers as scores."""
-    options = one_shot_options(asked)
-    return train_once(federation, asked, chosen_loss(asked, options), options)
-
-
-def one_shot_options(asked: Asked) -> OneShotOptions:
-    """The options of this method, which other methods' are not."""
-    if not isinstance(asked.options, OneShotOptions):
-        raise TypeError(f"the one-shot baseline takes OneShotOptions, not {type(asked.options).__name__}")
-    return asked.options
-
-
-def request(asked: Asked, alignment: Alignment) -> NoisyColumnsRequest:
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> NoisyColumnsRequest:
     """What the parties compare."""
-    options = one_shot_options(asked)
+    options = options_of(asked, OneShotOptions)
     chosen_loss(asked, options)
-    return _request(asked, options, alignment)
-
-
-def _request(asked: Asked, options: OneShotOptions, alignment: Alignment) -> NoisyColumnsRequest:
     return NoisyColumnsRequest(
         task=asked.task,
         epsilon=asked.epsilon,
@@ -73,23 +68,34 @@ def _request(asked: Asked, options: OneShotOptions, alignment: Alignment) -> Noi
     )
 
 
-def train_once(federation: Federation, asked: Asked, loss: Loss, options: OneShotOptions) -> Learnt:
-    """The model of any loss."""
-    # A label that does not fit is found before anything is sent.
-    for table in federation.tables.values():
-        if table.schema.label is not None:
+def session(asked: Asked) -> Program:
+    """What each party runs; a label that does not fit the loss is found before anything is sent."""
+    loss = chosen_loss(asked, options_of(asked, OneShotOptions))
+
+    async def checked(party: Party, table: Table | None, request: NoisyColumnsRequest) -> NoisyColumns:
+        if table is not None and table.schema.label is not None:
             loss.check(table.schema.label)
-    run = federation.run(noisy_columns_session, _request(asked, options, federation.alignment))
-    plan = run.plan
-    weights, label = fitted_once(run.result(plan.active), loss, options)
+        return await noisy_columns_session(party, table, request)
+
+    return checked
+
+
+def model(asked: Asked, results: Mapping[str, NoisyColumns]) -> Learnt:
+    """All weights, where the active party is here, which made them; elsewhere none."""
+    options = options_of(asked, OneShotOptions)
+    loss, first = chosen_loss(asked, options), next(iter(results.values()))
+    plan = first.plan
+    weights: dict[str, Array] = {}
+    label = next(schema.label for schema in plan.schemas if schema.label is not None)
+    if plan.active in results:
+        weights, label = fitted_once(results[plan.active], loss, options)
     frame, coefficients, intercepts = linear_model(plan.clipped, loss, label, weights)
     return LearntLinear(
         coefficients,
         intercepts,
         loss.name,
         frame=frame,
-        privacy=run.privacy,
-        run=run,
+        privacy=Privacy(plan.guarantees, reproducible=first.reproducible),
         split=True,
         holder=plan.active,
         notes=(KEPT, *link_note(loss)),
@@ -166,11 +172,33 @@ def calibrated(own: Array, noisy: Array, deviations: Array, *, typical: Array) -
     return np.asarray(centre[start:] + (seen - centre) @ weights)
 
 
+def pilots(plan: NoisyColumnsPlan) -> tuple[Pilot, ...]:
+    """Fewer blocks of rows, or fewer rows where they are few."""
+    block = min(block_of(plan, owner) for owner in plan.passive)
+    if plan.rows >= 3 * block:
+        return in_blocks(plan, block, lambda rows: kept(plan, replace(plan, rows=rows)))
+    cells = sum(encoder.width for encoder in plan.clipped.encoders.values())
+    return product([in_rows(plan.rows, cells)], lambda rows: kept(plan, replace(plan, rows=rows)))
+
+
+def noise(plan: NoisyColumnsPlan) -> Noise:
+    """What passive parties' columns carry."""
+    return Noise(max(plan.sigma(owner) for owner in plan.passive), "every value of every person")
+
+
 METHOD = Method(
-    "one-shot",
-    "noisy columns, sent once to the active party",
-    ("classification", "regression"),
-    OneShotOptions,
-    train,
+    name="one-shot",
+    title="noisy columns, sent once to the active party",
+    tasks=("classification", "regression"),
+    options=OneShotOptions,
     request=request,
+    session=session,
+    model=model,
+    views=plan_views,
+    checks=(),
+    scores=(),
+    resumable=False,
+    pilots=pilots,
+    noise=noise,
+    kernel="draws",
 )

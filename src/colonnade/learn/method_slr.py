@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -13,12 +15,14 @@ from colonnade.data.documents import Form
 from colonnade.data.quantizer import Rounding
 from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.learn.federation import Federation
+from colonnade.learn.forecasting.abridging import Axis, Pilot, in_rows, kept, product
 from colonnade.learn.frame import Frame
-from colonnade.learn.method import Asked, Learnt, LearntLinear, Method
+from colonnade.learn.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
 from colonnade.learn.paper_slr import paper_slr
+from colonnade.learn.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.descent import Optimiser, OptimiserName
-from colonnade.protocols.gradient_session import GradientRequest, gradient_session
+from colonnade.protocols.gradient_session import GradientRequest, TrainedWeights, gradient_session
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA as JOB_GAMMA
 from colonnade.protocols.noisy_gradient_plan import DEFAULT_GAMMA, GradientPlan, schedule
 
@@ -64,7 +68,7 @@ class SlrOptions(Form):
         )
 
 
-def request(asked: Asked, alignment: Alignment) -> GradientRequest:
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> GradientRequest:
     """What the parties compare. The paper's own mode is a simulation and asks the parties for nothing."""
     options = _options(asked)
     if options.calibration == "paper":
@@ -74,22 +78,27 @@ def request(asked: Asked, alignment: Alignment) -> GradientRequest:
     return options.request(asked, alignment)
 
 
-def train_slr(federation: Federation, asked: Asked) -> Learnt:
-    """Train through the protocol; in paper mode, simulate the paper's three releases on public data."""
+def as_in_the_paper(federation: Federation, asked: Asked) -> Learnt:
+    """The paper's three releases, simulated on public data."""
     options = _options(asked)
-    if options.calibration == "paper":
-        return paper_slr(
-            federation,
-            asked,
-            epochs=options.epochs,
-            rate=options.rate,
-            weight_cap=options.weight_cap,
-            gamma=options.gamma,
-            optimiser=Optimiser(options.optimiser, options.learning_rate, options.average),
-        )
-    run = federation.run(gradient_session, options.request(asked, federation.alignment))
-    coefficients, intercept = as_log_odds(run.result().weights, run.plan)
-    plan = run.plan
+    return paper_slr(
+        federation,
+        asked,
+        epochs=options.epochs,
+        rate=options.rate,
+        weight_cap=options.weight_cap,
+        gamma=options.gamma,
+        optimiser=Optimiser(options.optimiser, options.learning_rate, options.average),
+    )
+
+
+def model(asked: Asked, results: Mapping[str, TrainedWeights]) -> Learnt | None:
+    """The published weights, as everybody has them."""
+    trained = next((trained for trained in results.values() if trained.weights.size), None)
+    if trained is None:
+        return None
+    plan = trained.plan
+    coefficients, intercept = as_log_odds(trained.weights, plan)
     notes = (
         f"Trained in {plan.schedule.steps} steps on secret batches of about "
         f"{float(plan.rows * plan.schedule.rate):.0f} of {plan.rows} people, dealt as {plan.capacity} rows each.",
@@ -99,10 +108,31 @@ def train_slr(federation: Federation, asked: Asked) -> Learnt:
         coefficients[None, :],
         np.array([intercept]),
         frame=Frame(tuple(plan.encoders.items()), plan.label),
-        privacy=run.privacy,
-        run=run,
+        privacy=Privacy(plan.guarantees, reproducible=trained.reproducible),
         notes=notes,
     )
+
+
+def pilots(plan: GradientPlan) -> tuple[Pilot, ...]:
+    """Fewer steps, and batches of fewer rows."""
+
+    def at(steps: int, rows: int) -> GradientPlan:
+        fewer = replace(plan, rows=rows)
+        shorter = replace(fewer, schedule=replace(plan.schedule, steps=steps))
+        # Batches are as large as in the whole run, whose many steps make them so.
+        shorter.__dict__.update(capacity=fewer.capacity, uses=fewer.uses)
+        return kept(plan, shorter, "field")
+
+    axis = replace(in_rows(plan.rows, plan.size), place=lambda rows: float(replace(plan, rows=rows).capacity))
+    return product([Axis(plan.schedule.steps, 4, 24), axis], at)
+
+
+def noise(plan: GradientPlan) -> Noise:
+    """What every step carries."""
+    share = plan.group.honest_owners / len(plan.group.owners)
+    expected = float(plan.rows * plan.schedule.rate)
+    deviation = math.sqrt(2 * float(plan.mu) / share) / (4.0 * plan.gamma**3 * expected)
+    return Noise(deviation, "an entry of each step's mean gradient")
 
 
 def as_log_odds(weights: NDArray[np.float64], plan: GradientPlan) -> tuple[NDArray[np.float64], float]:
@@ -122,14 +152,29 @@ def as_log_odds(weights: NDArray[np.float64], plan: GradientPlan) -> tuple[NDArr
 
 
 def _options(asked: Asked) -> SlrOptions:
-    if not isinstance(asked.options, SlrOptions):
-        raise TypeError(f"slr takes SlrOptions, not {type(asked.options).__name__}")
+    options = options_of(asked, SlrOptions)
     if asked.gamma != JOB_GAMMA:
         raise PlanError(
             f"gamma = {asked.gamma} is the grid of a moment release; gradients have their own. Write it under "
             "[options]."
         )
-    return asked.options
+    return options
 
 
-METHOD = Method("slr", "SLR, noisy gradients", ("classification",), SlrOptions, train_slr, request=request)
+METHOD = Method(
+    name="slr",
+    title="SLR, noisy gradients",
+    tasks=("classification",),
+    options=SlrOptions,
+    request=request,
+    session=lambda asked: gradient_session,
+    model=model,
+    views=plan_views,
+    checks=(),
+    scores=(),
+    resumable=True,
+    pilots=pilots,
+    noise=noise,
+    kernel="products",
+    paper=as_in_the_paper,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -9,13 +10,14 @@ from pydantic import Field
 from colonnade.data.documents import Form
 from colonnade.data.quantizer import Rounding
 from colonnade.errors import OnlyForPublicData, PlanError
-from colonnade.learn.federation import Federation, released
-from colonnade.learn.method import Asked, Method
+from colonnade.learn.federation import Federation
+from colonnade.learn.method import Asked, options_of
+from colonnade.learn.method_moments import METHOD as MOMENTS
 from colonnade.learn.paper_spca import paper_spca
 from colonnade.learn.release import MomentRelease
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
-from colonnade.protocols.moments_session import MomentsRequest, moments_session
+from colonnade.protocols.moments_session import MomentsRequest
 
 
 class SpcaOptions(Form):
@@ -30,15 +32,7 @@ class SpcaOptions(Form):
     calibration: Literal["sound", "paper"] = "sound"
 
 
-def train(federation: Federation, asked: Asked) -> MomentRelease:
-    """Release the moments once; in paper mode, what the paper's algorithm would release."""
-    options = _options(asked)
-    if options.calibration == "paper":
-        return paper_spca(federation, asked, gamma=options.gamma)
-    return released(federation.run(moments_session, request(asked, federation.alignment)).result())
-
-
-def request(asked: Asked, alignment: Alignment) -> MomentsRequest:
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> MomentsRequest:
     """What the parties compare. The paper's own mode is a simulation and asks the parties for nothing."""
     options = _options(asked)
     if options.calibration == "paper":
@@ -56,12 +50,24 @@ def request(asked: Asked, alignment: Alignment) -> MomentsRequest:
     )
 
 
+def as_in_the_paper(federation: Federation, asked: Asked) -> MomentRelease:
+    """What the paper's algorithm would release, of public data."""
+    return paper_spca(federation, asked, gamma=_options(asked).gamma)
+
+
 def _options(asked: Asked) -> SpcaOptions:
-    if not isinstance(asked.options, SpcaOptions):
-        raise TypeError(f"spca takes SpcaOptions, not {type(asked.options).__name__}")
+    options = options_of(asked, SpcaOptions)
     if asked.gamma != DEFAULT_GAMMA:
         raise PlanError(f"gamma = {asked.gamma} of a job; for spca write it under [options].")
-    return asked.options
+    return options
 
 
-METHOD = Method("spca", "SPCA, Skellam moments", ("pca",), SpcaOptions, train, request=request)
+METHOD = replace(
+    MOMENTS,
+    name="spca",
+    title="SPCA, Skellam moments",
+    tasks=("pca",),
+    options=SpcaOptions,
+    request=request,
+    paper=as_in_the_paper,
+)

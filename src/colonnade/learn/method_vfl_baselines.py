@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from colonnade.learn.glm_options import (
     link_note,
 )
 from colonnade.learn.glm_solver import solve
-from colonnade.learn.method import Asked, Learnt, LearntLinear, Method
+from colonnade.learn.method import Asked, Baseline, Learnt, LearntLinear, options_of
 from colonnade.learn.method_intermediate import SPLIT
 from colonnade.learn.privacy import Privacy
 from colonnade.protocols.clipped_rows import CONSTANT, ClippedRows
@@ -32,7 +32,6 @@ from colonnade.protocols.linear_models import Loss
 from colonnade.protocols.plans import check_parties
 
 Array = NDArray[np.float64]
-OptionsT = TypeVar("OptionsT", bound=GlmOptions)
 NO_NOISE = "Messages were sent without noise, for comparison: no privacy. Public data only."
 ALONE = "The active party trained on its own columns alone. Nothing left it, and nothing reached it."
 TOGETHER = "All rows lay in one place, without any privacy, for comparison. Public data only."
@@ -56,7 +55,7 @@ class IdealOptions(GlmOptions):
 
 def ideal(federation: Federation, asked: Asked) -> Learnt:
     """The protocol of private messages with nothing added to them."""
-    options = _options(asked, IdealOptions)
+    options = options_of(asked, IdealOptions)
     loss = chosen_loss(asked, options)
     return ideal_messages(federation, asked, loss, options)
 
@@ -98,7 +97,7 @@ def ideal_messages(federation: Federation, asked: Asked, loss: Loss, options: Id
 
 def alone(federation: Federation, asked: Asked) -> Learnt:
     """The active party without the others: its exact model on its own columns, 0 on everybody else's."""
-    options = _options(asked, GlmOptions)
+    options = options_of(asked, GlmOptions)
     loss = chosen_loss(asked, options)
     return exactly(federation, asked, loss, options, alone=True)
 
@@ -149,12 +148,6 @@ def _rows(clipped: ClippedRows, table: AlignedTable) -> Array:
     return np.concatenate([clipped.of(table.party, block) for block in table.blocks()])
 
 
-def _options(asked: Asked, form: type[OptionsT]) -> OptionsT:
-    if not isinstance(asked.options, form):
-        raise TypeError(f"this baseline takes {form.__name__}, not {type(asked.options).__name__}")
-    return asked.options
-
-
 def _only_public(federation: Federation) -> None:
     if not federation.public:
         raise OnlyForPublicData(
@@ -163,18 +156,21 @@ def _only_public(federation: Federation) -> None:
         )
 
 
-IDEAL = Method(
-    "vfl-non-private",
-    "vertical training by messages without noise",
-    ("classification", "regression"),
-    IdealOptions,
-    ideal,
-    public_only=True,
+IDEAL = Baseline(
+    name="vfl-non-private",
+    title="vertical training by messages without noise",
+    tasks=("classification", "regression"),
+    options=IdealOptions,
+    simulate=ideal,
+    private=False,
+    everybodys_rows=True,
 )
-SINGLE = Method(
-    "single-party",
-    "the active party alone, exact",
-    ("classification", "regression"),
-    GlmOptions,
-    alone,
+SINGLE = Baseline(
+    name="single-party",
+    title="the active party alone, exact",
+    tasks=("classification", "regression"),
+    options=GlmOptions,
+    simulate=alone,
+    private=False,
+    everybodys_rows=False,
 )

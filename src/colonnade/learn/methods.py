@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form, check
-from colonnade.errors import OnlyForPublicData, UnknownChoice
+from colonnade.errors import JobError, OnlyForPublicData, UnknownChoice
 from colonnade.learn import (
     method_encrypted,
     method_functional,
@@ -20,15 +20,14 @@ from colonnade.learn import (
     method_spca,
     method_vfl_baselines,
 )
-from colonnade.learn.method import Asked, Learnt, Method
+from colonnade.learn.method import AnyMethod, Asked, Found, Method
 from colonnade.learn.method_baselines import BASELINES
-from colonnade.learn.release import MomentRelease
 from colonnade.protocols.plans import Task
 
 if TYPE_CHECKING:
     from colonnade.learn.federation import Federation
 
-METHODS: Mapping[str, Method] = {
+METHODS: Mapping[str, AnyMethod] = {
     method.name: method
     for method in (
         method_moments.METHOD,
@@ -47,7 +46,7 @@ METHODS: Mapping[str, Method] = {
 }
 
 
-def methods_for(task: Task) -> tuple[Method, ...]:
+def methods_for(task: Task) -> tuple[AnyMethod, ...]:
     """Every method that can do a task.
 
     >>> [method.name for method in methods_for("pca")][0]
@@ -56,7 +55,7 @@ def methods_for(task: Task) -> tuple[Method, ...]:
     return tuple(method for method in METHODS.values() if task in method.tasks)
 
 
-def method_named(name: str, task: Task, *, place: str = "method") -> Method:
+def method_named(name: str, task: Task, *, place: str = "method") -> AnyMethod:
     """The method of that name, or a `JobError` that names the nearest one which can do the task.
 
     >>> method_named("moments", "pca").title
@@ -71,7 +70,7 @@ def method_named(name: str, task: Task, *, place: str = "method") -> Method:
     return METHODS[name]
 
 
-def checked_options(method: Method, given: Mapping[str, Any], *, document: Document | None = None) -> Form:
+def checked_options(method: AnyMethod, given: Mapping[str, Any], *, document: Document | None = None) -> Form:
     """A method's options in the shape of its form; what is wrong with them is told with file, line and field.
 
     >>> checked_options(METHODS["moments"], {})
@@ -82,7 +81,24 @@ def checked_options(method: Method, given: Mapping[str, Any], *, document: Docum
     return check(method.options, dict(given), document=document, prefix=("options",))
 
 
-def train_with(federation: Federation, name: str, asked: Asked) -> MomentRelease | Learnt:
+def protocol_named(name: str, *, place: str = "method") -> Method:
+    """The method of that name, if it has a protocol to plan and to run between parties; else a `JobError`.
+
+    >>> protocol_named("central")
+    Traceback (most recent call last):
+    colonnade.errors.JobError: method: 'central' is a simulation on public data, with no protocol to plan or to run \
+between parties. `colonnade compare JOB --methods central` shows what it does.
+    """
+    method = METHODS[name]
+    if not isinstance(method, Method):
+        raise JobError(
+            f"{place}: {name!r} is a simulation on public data, with no protocol to plan or to run between parties. "
+            f"`colonnade compare JOB --methods {name}` shows what it does."
+        )
+    return method
+
+
+def train_with(federation: Federation, name: str, asked: Asked) -> Found:
     """Train by the method of that name; a simulation only where every party declared its data public."""
     method = method_named(name, asked.task)
     if method.public_only and not federation.public:

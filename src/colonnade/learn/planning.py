@@ -5,7 +5,6 @@ What it would cost and bring is in `colonnade.learn.forecasting`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from colonnade.data.feature_maps import RandomFourier, RandomRelu
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import ColonnadeError, JobError, LedgerError
 from colonnade.learn.jobs import Job
+from colonnade.learn.method_moments import noise_of
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.readiness import read_book, release_before
 from colonnade.learn.training import request_of, told_of
@@ -122,14 +122,6 @@ def map_warnings(plan: MomentsPlan) -> tuple[str, ...]:
         f"Random features of {' and '.join(mapped)} will cost accuracy: {plan.rows} rows are {seen:.0f} times the "
         f"noise, and they pay from about {RANDOM_MAPS_PAY} times. Leave the map out, or use more rows or a larger ε.",
     )
-
-
-def noise_of(plan: MomentsPlan) -> float:
-    """The standard deviation of a released moment off the diagonal, in natural units.
-
-    A row of m columns has norm at most 1, so one person moves the moment of two columns by at most 1/m.
-    """
-    return math.sqrt(plan.total_mu) / plan.gamma**2
 
 
 def _book(file: PartyFile) -> Book:

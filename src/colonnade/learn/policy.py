@@ -17,9 +17,10 @@
     epochs = {most = 20}
     optimiser = ["sgd", "adam"]
 
-Everything that is not named is refused. Where `server`, `keepers`, `threshold`, `alignment` or an option is not named,
-a job may have its default and nothing else; where `rows` or `alignments` is not, there is no such limit. Budgets, which
-hold over all jobs, stand in the party file.
+Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs that score people by a model that was
+trained. Everything that is not named is refused. Where `server`, `keepers`, `threshold`, `alignment` or an option is
+not named, a job may have its default and nothing else; where `rows` or `alignments` is not, there is no such limit.
+Budgets, which hold over all jobs, stand in the party file.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from colonnade.learn.policy_terms import (
     check_options,
     options_of,
 )
+from colonnade.learn.score_jobs import SCORES, ScoreJob
 from colonnade.ledger import Comparison, Ledger, Release
 from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.observers import parse_observer
@@ -130,11 +132,12 @@ class Policy:
                     f"{where}: found {observer!r}; patterns are '*', 'party:*' and 'coalition:*'."
                     f"{nearest(observer, OBSERVERS)}"
                 )
+        known = (*METHODS, *SCORES)
         for number, method in enumerate(form.methods):
-            if method not in METHODS:
+            if method not in known:
                 raise UnknownChoice(
                     f"{document.where(('methods', number))}: no method is called {method!r}; there are "
-                    f"{', '.join(METHODS)}.{nearest(method, METHODS)}"
+                    f"{', '.join(known)}.{nearest(method, known)}"
                 )
         return cls(
             document.name,
@@ -157,7 +160,7 @@ class Policy:
         kind = f"{observer.partition(':')[0]}:*" if ":" in observer else observer
         return limits.get(observer, limits.get(kind, limits.get(ANY)))
 
-    def check_job(self, job: Job, party: str) -> None:
+    def check_job(self, job: Job | ScoreJob, party: str) -> None:
         """Return if this party takes part in such a job; nothing has been charged or sent by then."""
         if job.method not in self.methods:
             raise PolicyRefused(
@@ -171,14 +174,16 @@ class Policy:
             )
         if party not in job.parties:
             raise PolicyRefused(f"{self.name}: {party} is not among the parties of this job.")
-        self._check_roles(job, party)
+        self._check_server(job.server)
+        if isinstance(job, Job):
+            self._check_committee(job, party)
+            check_options(job, dict(self.options).get(job.method, ()), policy=self.name)
         if job.alignment not in self.alignment:
             raise PolicyRefused(
                 f"{self.name}, alignment: the job asks for {job.alignment!r}, and accepted is "
                 f"{', '.join(self.alignment) or 'none'}. To accept it, write "
                 f"alignment = {json.dumps([*self.alignment, job.alignment])}."
             )
-        check_options(job, dict(self.options).get(job.method, ()), policy=self.name)
         most = max((epsilon for _, epsilon in self.epsilon), default=0.0)
         if not job.epsilon <= most:
             raise PolicyRefused(
@@ -187,14 +192,16 @@ class Policy:
         if job.delta is not None:
             self._check_delta(job.delta)
 
-    def _check_roles(self, job: Job, party: str) -> None:
-        """Return if the job's server, threshold and keepers are named, or are those that a job has by default."""
-        group = job.group()
-        if group.server != self.server:
+    def _check_server(self, server: str) -> None:
+        if server != self.server:
             raise PolicyRefused(
-                f"{self.name}, server: the job's is {group.server!r}, and accepted is {self.server!r}. To accept it, "
-                f'write server = "{group.server}".'
+                f"{self.name}, server: the job's is {server!r}, and accepted is {self.server!r}. To accept it, write "
+                f'server = "{server}".'
             )
+
+    def _check_committee(self, job: Job, party: str) -> None:
+        """Return if the job's threshold and keepers are named, or are those that a job has by default."""
+        group = job.group()
         usual = Group.of(job.parties, active=job.active, server=job.server).threshold
         least = usual if self.threshold is None else self.threshold
         if group.threshold < least or (self.threshold is None and group.threshold != usual):

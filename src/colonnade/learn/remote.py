@@ -1,7 +1,8 @@
 """The two classes that a job on NVIDIA FLARE names. Nothing else of a job runs at a site.
 
 FLARE starts a process for each job at the server and at every site; the server's builds a `Coordinator`, a site's a
-`Member`, both from the job's own text. From there on all members are alike: each takes part over its channel.
+`Member`, both from the job's own text. From there on all members are alike: each takes part over its channel. These
+are where a process begins, as a verb of the command line is, and kits name them: so they know the rooms above this one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from colonnade.learn.jobs import Job
-from colonnade.learn.taking_part import LOG, OUTCOME, take_part
+from colonnade.learn.own_files import LOG, OUTCOME
+from colonnade.learn.score_jobs import ScoreJob, parse_job
+from colonnade.learn.taking_part import take_part
+from colonnade.report.run_folder import write_run
 from colonnade.runtime.flare import FlareChannel, server_address, site_address
 from colonnade.runtime.kit import Kit
 
@@ -34,7 +38,7 @@ def _kit(context: FLContext) -> Kit:
     return Kit.load(context.get_engine().get_workspace().get_root_dir())
 
 
-def _channel(member: str, job: Job, context: FLContext) -> FlareChannel:
+def _channel(member: str, job: Job | ScoreJob, context: FLContext) -> FlareChannel:
     job_id = context.get_job_id()
     addresses = {party: site_address(party, job_id) for party in job.parties}
     addresses[job.server] = server_address(job_id)
@@ -47,7 +51,7 @@ class Coordinator(Controller):  # type: ignore[misc]
     def __init__(self, job: str, resumes: str = "") -> None:
         super().__init__()
         self._resumes = resumes
-        self._job = Job.parse(job, name="the submitted job")
+        self._job = parse_job(job, name="the submitted job")
         self._channel: FlareChannel | None = None
 
     def start_controller(self, fl_ctx: FLContext) -> None:
@@ -64,6 +68,7 @@ class Coordinator(Controller):  # type: ignore[misc]
             take_part(
                 _present(self._channel),
                 kit,
+                keep=write_run,
                 member=self._job.server,
                 job=self._job,
                 job_id=job_id,
@@ -99,7 +104,7 @@ class Member(Executor):  # type: ignore[misc]
     def __init__(self, job: str, resumes: str = "") -> None:
         super().__init__()
         self._resumes = resumes
-        self._job = Job.parse(job, name="the submitted job")
+        self._job = parse_job(job, name="the submitted job")
         self._channel: FlareChannel | None = None
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
@@ -115,6 +120,7 @@ class Member(Executor):  # type: ignore[misc]
             take_part(
                 _present(self._channel),
                 _kit(fl_ctx),
+                keep=write_run,
                 member=fl_ctx.get_identity_name(),
                 job=self._job,
                 job_id=fl_ctx.get_job_id(),

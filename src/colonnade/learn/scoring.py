@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -25,11 +27,17 @@ from colonnade.learn.model_file import ModelFile
 from colonnade.learn.networks.network_file import KINDS as NETWORKS
 from colonnade.learn.networks.network_file import WHOLE, NetworkFile
 from colonnade.learn.people import People
-from colonnade.protocols.joint_scores import ScoresRequest
+from colonnade.learn.privacy import Privacy
+from colonnade.protocols.joint_scores import ScoresPlan, ScoresRequest
 
 Saved = ModelFile | NetworkFile
 Array = NDArray[np.float64]
 PROBABILITIES = ("LogisticRegression", "NeuralClassifier")
+SPLIT = (
+    "the weights of method {method!r} stay with their parties because they were made with exact values, and scores by "
+    "them would disclose people they were trained on: no guarantee covers that. Nothing was run. Train with a method "
+    "that releases its model, such as 'moments', or declare public what is public."
+)
 IN_ONE_PLACE = "All columns and all parts of the network lie here: scoring discloses nothing to anybody else."
 
 
@@ -113,11 +121,7 @@ def score_job(
         return _score_by_network(stored, any_part, federation, epsilon=epsilon, delta=delta)
     model = stored.whole if isinstance(stored.whole, ModelFile) else _joined(stored.parts)
     if stored.whole is None and not federation.public:
-        raise PlanError(
-            f"the weights of method {any_part.method!r} stay with their parties because they were made with exact "
-            "values, and scores by them would disclose people they were trained on: no guarantee covers that. Nothing "
-            "was run. Train with a method that releases its model, such as 'moments', or declare public what is public."
-        )
+        raise PlanError(SPLIT.format(method=any_part.method))
     unknown = not stored.people and not is_remembered(model.run, federation)
     if epsilon is None and not federation.public and unknown:
         raise PlanError(
@@ -141,16 +145,39 @@ def score_job(
     found = score_jointly(
         federation, request, linear_terms(model.frame, model.weights), trained_on=stored.people
     )
-    values, predicted = _read(model, model.read(found.sums + _offset(model)))
-    return Scores(
-        found.ids,
-        names_of(model),
-        values,
-        predicted,
-        found.statement,
-        str(found.privacy),
-        found.run.plan.exact,
-    )
+    return read_scores(model, found.sums, found.ids, found.run.plan, privacy=found.privacy)
+
+
+def read_scores(
+    model: ModelFile, sums: Array, ids: tuple[str, ...], plan: ScoresPlan, *, privacy: Privacy | None = None
+) -> Scores:
+    """What the receiver makes of sums of all parties' terms of a linear model."""
+    values, predicted = _read(model, model.read(sums + _offset(model)))
+    told = Privacy(plan.guarantees) if privacy is None else privacy
+    return Scores(ids, names_of(model), values, predicted, plan.statement, str(told))
+
+
+def network_scores(model: NetworkFile, sums: Array, ids: tuple[str, ...], plan: ScoresPlan) -> Scores:
+    """What the label holder makes of sums of all parties' embeddings."""
+    values, predicted = _read(model, model.network().read(sums))
+    return Scores(ids, names_of(model), values, predicted, plan.statement, str(Privacy(plan.guarantees)))
+
+
+def score_rows(found: Scores) -> list[tuple[str, ...]]:
+    """Scores as lines of a table, the heads first."""
+    heads = ("id", *found.names, *(("predicted",) if found.predicted is not None else ()))
+    lines = [heads]
+    for place, person in enumerate(found.ids):
+        numbers = tuple(f"{value:.6g}" for value in found.values[place])
+        lines.append((person, *numbers, *((found.predicted[place],) if found.predicted is not None else ())))
+    return lines
+
+
+def scores_csv(found: Scores) -> str:
+    """Scores as the text of a CSV file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(score_rows(found))
+    return text.getvalue()
 
 
 def _score_by_network(

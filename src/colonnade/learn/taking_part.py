@@ -1,7 +1,7 @@
 """One member's part in a job between machines, whatever engine carries its frames.
 
-A member meets its peers, proves who it is, checks the job against its own policy and its own budgets, and runs the
-installed program of the job's method. What came of it, or where it stopped and why, is in the member's own folder.
+A member meets its peers, proves who it is, checks the job against its own policy and its own budgets, and runs what the
+job's method says. What came of it, or where it stopped and why, is in the member's own folder.
 """
 
 from __future__ import annotations
@@ -17,32 +17,43 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from colonnade.data.table import Table
-from colonnade.errors import ColonnadeError, JobError, RemoteProtocolError
+from colonnade.errors import CannotWrite, ColonnadeError, JobError, RemoteProtocolError
+from colonnade.learn.federation import Run, Site, remember_people
 from colonnade.learn.jobs import Job
+from colonnade.learn.method import Found
+from colonnade.learn.own_files import LOG, OUTCOME, learnt_note
 from colonnade.learn.party_files import PartyFile
+from colonnade.learn.people import remembered
 from colonnade.learn.policy import PolicedLedger, Policy
-from colonnade.learn.programs import program_of
 from colonnade.learn.readiness import read_book, release_before
-from colonnade.learn.training import request_of
+from colonnade.learn.score_jobs import ScoreJob
+from colonnade.learn.site_scoring import scoring_of
+from colonnade.learn.training import found_at, protocol_of
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel
 from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins
 from colonnade.runtime.kit import Kit
-from colonnade.runtime.logged import LoggedChannel, StepFacts
+from colonnade.runtime.logged import LoggedChannel, StepFacts, step_line
 from colonnade.runtime.party import Book, Party
-from colonnade.runtime.run import reason_for_peers, run_as
+from colonnade.runtime.run import Outcome, Program, reason_for_peers, run_as
 from colonnade.runtime.sealed import seal
 
-OUTCOME = "outcome.json"
-LOG = "log.jsonl"
 JOURNAL = "journal"
+PEOPLE_FILES = {Job: "party", ScoreJob: "score"}
+"""Which of a kit's files names the people of a job."""
 # How long members wait for each other's processes: an engine starts them one after the other.
 JOINING_SECONDS = 300.0
 _GLANCE_SECONDS = 0.2
 # How long a member that was stopped may take to notice before it is cut off: FLARE's own patience is not much longer.
 _GRACE_SECONDS = 2.0
+
+
+Keep = Callable[
+    [Path, Job, Run[Any], Site, Found | ColonnadeError | None], tuple[dict[str, Any], ColonnadeError | None]
+]
+"""What writes a run's folder: `colonnade.report.run_folder.write_run`."""
 
 
 class Meeting(Channel, Protocol):
@@ -70,21 +81,30 @@ class _Desk:
     dataset: str = ""
     shown_ids: int | None = None
     asks: Callable[[Any], None] | None = None
+    ledger: Ledger | None = None
+
+    def site(self, member: str) -> Site:
+        """What this member writes about itself with."""
+        if self.ledger is None:
+            return Site({}, {})
+        return Site({member: self.ledger}, {member: self.dataset})
 
 
 async def take_part(
     meeting: Meeting,
     kit: Kit,
     *,
+    keep: Keep,
     member: str,
-    job: Job,
+    job: Job | ScoreJob,
     job_id: str,
     resumes: str = "",
     stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Run a member's part and return its outcome, which is also written to its folder. Raises nothing of a run's own.
 
-    `resumes` is the id of an earlier job that this one goes on with. `stopped` says whether somebody who may do so has
+    `keep` writes what came of a run into the member's folder. `resumes` is the id of an earlier job that this one goes
+    on with. `stopped` says whether somebody who may do so has
     stopped the job.
     """
     folder = kit.run_folder(job_id)
@@ -99,7 +119,7 @@ async def take_part(
     began = time.perf_counter()
     with (folder / LOG).open("a", encoding="utf-8") as log:
         channel = LoggedChannel(meeting, lambda step: _write_line(log, member, job_id, step))
-        work = asyncio.ensure_future(_run(meeting, channel, kit, member, job, job_id, resumes, folder))
+        work = asyncio.ensure_future(_run(meeting, channel, kit, keep, member, job, job_id, resumes, folder))
         watch = asyncio.create_task(_watched(work, meeting, stopped))
         try:
             facts |= {"state": "finished", **await work}
@@ -122,8 +142,9 @@ async def _run(
     meeting: Meeting,
     channel: LoggedChannel,
     kit: Kit,
+    keep: Keep,
     member: str,
-    job: Job,
+    job: Job | ScoreJob,
     job_id: str,
     resumes: str,
     folder: Path,
@@ -133,9 +154,8 @@ async def _run(
     journal = None
     try:
         desk = _desk(kit, job, member, resumed=bool(resumes))
-        program = program_of(job)
-        request = request_of(job)
-        if program.resumable:
+        work = _work(kit, job, member, keep, desk)
+        if work.resumable:
             record = kit.run_folder(resumes or job_id) / JOURNAL
             journal = Journal.resume(record) if resumes else Journal.begin(record)
         elif resumes:
@@ -174,37 +194,34 @@ async def _run(
         timeout=job.timeout,
     )
     try:
-        result = await run_as(party, program.session, desk.table, request)
+        result = await run_as(party, work.program, desk.table, work.request)
     except BaseException:
         if journal is not None:
             journal.close()
         raise
-    facts = {
-        "run": party.run,
-        "reproducible": party.tainted,
-        "plan": result.plan.hash,
-        "rows": result.plan.rows,
-        "guarantees": [str(guarantee) for guarantee in result.plan.guarantees],
-        "bytes_sent": party.traffic.bytes_sent,
-        "rounds": party.traffic.rounds,
-        "learnt": program.keep(job, result, member, folder),
-    }
+    ended: Run[Any] = Run(result.plan, Outcome({member: result}, {member: party.traffic}))
+    facts = ended.noted(member) | _kept(work, folder, ended, desk.site(member))
     if journal is not None:
         journal.forget()
     return facts
 
 
-def _desk(kit: Kit, job: Job, member: str, *, resumed: bool) -> _Desk:
+def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk:
     if member not in job.parties:
         path = kit.path / f"{member}.ledger"
         own = Ledger.open(path) if path.exists() else Ledger.create(path, member)
         return _Desk(ResumedLedger(own) if resumed else own)
-    site = kit.site()
+    site, people = kit.site(), PEOPLE_FILES[type(job)]
     if "party" not in site or "policy" not in site:
         raise JobError(
             f"{kit.path} was not told which party file and policy to use. Start it with `party start`."
         )
-    file, policy = PartyFile.load(site["party"]), Policy.load(site["policy"])
+    if people not in site:
+        raise JobError(
+            f"{kit.path} was not told whom to score. Start it with `party start --score FILE`, a party file that names "
+            "the people to score."
+        )
+    file, policy = PartyFile.load(site[people]), Policy.load(site["policy"])
     if file.party != member:
         raise JobError(f"{file.path}, party: found {file.party!r}, but this kit is {member!r}'s.")
     policy.check_job(job, member)
@@ -223,7 +240,7 @@ def _desk(kit: Kit, job: Job, member: str, *, resumed: bool) -> _Desk:
             admit(read_book(ledger), release, file.dataset)
 
     book = ResumedLedger(policed) if resumed else policed
-    return _Desk(book, file.table(), file.dataset, file.shown_ids, ask)
+    return _Desk(book, file.table(), file.dataset, file.shown_ids, ask, ledger)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,6 +261,47 @@ class ResumedLedger:
     def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
         """Write down with whom ids are compared, unless this run has written it before."""
         self.book.note_comparison(dataset, partners, run=run)
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What a job has this member run, and how it keeps what came of it."""
+
+    request: Any
+    program: Program
+    resumable: bool
+    keep: Callable[[Path, Run[Any], Site], dict[str, Any]]
+
+
+def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: _Desk) -> _Work:
+    if isinstance(job, ScoreJob):
+        known = () if desk.ledger is None else remembered(desk.ledger.path, desk.dataset)
+        scoring = scoring_of(job, kit.run_folder(job.model), member, known)
+        return _Work(
+            scoring.request,
+            scoring.session,
+            resumable=False,
+            keep=lambda folder, run, site: scoring.keep(folder, member, run.result()),
+        )
+    method = protocol_of(job)
+    method.needs()
+
+    def keep_run(folder: Path, run: Run[Any], site: Site) -> dict[str, Any]:
+        remember_people(run, site)
+        return learnt_note(*keep(folder, job, run, site, found_at(job, run)))
+
+    request = method.request(job.asked, job.alignment)
+    return _Work(request, method.session(job.asked), method.resumable, keep_run)
+
+
+def _kept(work: _Work, folder: Path, run: Run[Any], site: Site) -> dict[str, Any]:
+    """What a member notes of a run, once everything is written."""
+    try:
+        return work.keep(folder, run, site)
+    except OSError as error:
+        raise CannotWrite(
+            f"{folder} cannot be written to ({error.strerror or error}). The run had ended and stays charged."
+        ) from None
 
 
 def _coins(kit: Kit, member: str, journal: Journal | None) -> Randomness:
@@ -280,16 +338,7 @@ def _failed(error: BaseException, channel: LoggedChannel) -> dict[str, Any]:
 
 
 def _write_line(log: Any, member: str, job_id: str, facts: StepFacts) -> None:
-    line = {
-        "time": _now(),
-        "member": member,
-        "job": job_id,
-        "step": facts.step,
-        "sent": facts.sent,
-        "received": facts.received,
-        "seconds": round(facts.seconds, 6),
-    }
-    log.write(json.dumps(line) + "\n")
+    log.write(step_line(member, job_id, facts) + "\n")
     log.flush()
 
 

@@ -6,7 +6,8 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,20 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, JobError, PlanError
-from colonnade.learn.federation import Federation
+from colonnade.learn.federation import Federation, Run
 from colonnade.learn.fitting import ESTIMATORS, NoiseWarning
 from colonnade.learn.frame import Frame
 from colonnade.learn.jobs import Job
 from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.losses import DEFAULT_LOSS
-from colonnade.learn.method import Learnt, LearntLinear, frame_of
-from colonnade.learn.methods import METHODS, train_with
-from colonnade.learn.model_file import KINDS, Model
+from colonnade.learn.method import Found, Learnt, LearntLinear, Method, frame_of
+from colonnade.learn.methods import protocol_named, train_with
+from colonnade.learn.model_document import MODEL
+from colonnade.learn.model_file import KINDS, Model, ModelFile, model_file, parts_of
 from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.learn.networks.learnt import LearntNetwork
+from colonnade.learn.networks.network_file import network_parts, save_parts
+from colonnade.learn.own_files import Saves, keep_parts
 from colonnade.learn.pca import PCA
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.svm import SupportVectorClassifier
@@ -34,6 +38,7 @@ from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.plans import Request
 
 DEFAULT_COMPONENTS = 2
+RELEASE = "release.npz"
 Neural = NeuralClassifier | NeuralRegressor
 
 
@@ -54,13 +59,12 @@ class Trained:
 
 def request_of(job: Job) -> Request[Any]:
     """What a job asks the parties for."""
-    request = METHODS[job.method].request
-    if request is None:
-        raise JobError(
-            f"{job.path}, method: {job.method!r} is a simulation on public data, with no protocol to plan or to run "
-            "between parties."
-        )
-    return request(job.asked, job.alignment)
+    return protocol_of(job).request(job.asked, job.alignment)
+
+
+def protocol_of(job: Job) -> Method:
+    """The method of a job, which must have a protocol."""
+    return protocol_named(job.method, place=f"{job.path}, method")
 
 
 @contextmanager
@@ -73,16 +77,21 @@ def told_of(job: Job) -> Iterator[None]:
         raise type(error)(f"{job.path}{grid}: {error}") from None
 
 
-def found_for(job: Job, federation: Federation) -> MomentRelease | Learnt:
-    """Run what a job asks for, charged to every party's ledger first."""
+def found_for(job: Job, federation: Federation) -> Found | ColonnadeError:
+    """Run what a job asks for, charged to every party's ledger first; why there is no model of a run that ended."""
     features = federation.features(job.task)
     if job.components is not None and job.components > features:
         raise JobError(
             f"{job.path}, components: found {job.components}, but the parties declare {features} features "
             "together. Ask for at most as many components."
         )
-    with told_of(job):
-        found = train_with(federation, job.method, job.asked)
+    try:
+        with told_of(job):
+            found = train_with(federation, job.method, job.asked)
+    except ColonnadeError as error:
+        if not federation.runs:
+            raise
+        return error
     if not federation.runs:
         raise JobError(
             f"{job.path}, method: {job.method!r}, as asked here, is a simulation on public data, with no run between "
@@ -91,11 +100,24 @@ def found_for(job: Job, federation: Federation) -> MomentRelease | Learnt:
     return found
 
 
-def train_on(found: MomentRelease | Learnt, job: Job, federation: Federation) -> Trained:
+def found_at(job: Job, run: Run[Any]) -> Found | ColonnadeError | None:
+    """What is known here of a run that ended, from what those came away with who are here; or why there is no model."""
+    try:
+        return protocol_of(job).model(job.asked, run.outcome.results)
+    except ColonnadeError as error:
+        return error
+
+
+def train_on(found: Found | ColonnadeError | None, job: Job, run: Run[Any], *, public: bool) -> Trained:
     """Fit the model that a job asks for. What noise made impossible is a note or a failure, not an exception.
 
-    Where every party declared its data public, figures are computed from rows.
+    Where every party declared its data public, figures are computed from rows. A model whose weights stay with their
+    parties is not put together otherwise: no guarantee covers showing them to anybody.
     """
+    if found is None or isinstance(found, ColonnadeError):
+        return Trained({}, None, (), found)
+    if isinstance(found, Learnt) and found.split and not public:
+        return Trained(_shape_of(found), None, found.notes, None)
     measured = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", NoiseWarning)
@@ -103,21 +125,53 @@ def train_on(found: MomentRelease | Learnt, job: Job, federation: Federation) ->
             model = model_for(job, found).fit(found)
         except ColonnadeError as error:
             return Trained({}, None, (), error)
-    if federation.public and job.task != "pca":
+    if public and job.task != "pca":
         name = "accuracy on the training rows" if job.task == "classification" else "R² on the training rows"
-        rows, labels = joined_rows(federation.runs[-1].aligned, model.frame_)
+        rows, labels = joined_rows(run.aligned, model.frame_)
         measured = {name: float(model.score(rows, labels))}
     notes = found.notes if isinstance(found, Learnt) else ()
     notes += tuple(str(warning.message) for warning in caught if issubclass(warning.category, NoiseWarning))
-    learnt = learnt_facts(model, found)
-    if isinstance(found, Learnt) and found.split and not federation.public:
-        # Each party's weights are in its own file; no guarantee covers showing them to anybody else.
-        learnt |= {"features": [], "owners": [], "rows": [], "coefficients": [], "intercept": []}
-        learnt.pop("curve", None)
-    return Trained(learnt, measured, notes, None, model)
+    return Trained(learnt_facts(model, found), measured, notes, None, model)
 
 
-def model_for(job: Job, found: MomentRelease | Learnt) -> Any:
+def _shape_of(found: Learnt) -> dict[str, Any]:
+    """What everybody may know of a model in parts: the weights are in each party's own file."""
+    if isinstance(found, LearntNetwork):
+        return {key: value for key, value in _network_facts(found).items() if key != "curve"}
+    none: dict[str, Any] = {"features": [], "owners": [], "rows": [], "coefficients": [], "intercept": []}
+    return {**none, "split": True, "paper": [str(figure) for figure in found.figures]}
+
+
+def keep_learnt(folder: Path, job: Job, run: Run[Any], found: Found, model: Model | Neural | None) -> None:
+    """The release, the model, or the parts of it that are here, each in its party's own file.
+
+    A network's weights lie beside each party's JSON as safetensors.
+    """
+    if isinstance(found, MomentRelease):
+        found.save(folder / RELEASE)
+    if isinstance(found, Learnt) and found.split:
+        keep_parts(folder, _parts(job, run, found))
+    elif isinstance(model, NeuralClassifier | NeuralRegressor):
+        save_parts(model, folder)
+    elif model is not None:
+        model_file(model, method=job.method, run=run.name).save(folder / MODEL)
+
+
+def _parts(job: Job, run: Run[Any], found: Learnt) -> Mapping[str, Saves]:
+    kind = type(model_for(job, found)).__name__
+    if isinstance(found, LearntNetwork):
+        return network_parts(kind, found.network, found.privacy, regime=found.statement, run=run.name)
+    if not isinstance(found, LearntLinear):
+        raise TypeError(f"nobody has said how to take apart a {type(found).__name__}")
+    here = ModelFile(
+        kind, found.frame, found.coefficients, found.intercepts, found.privacy, job.method, run.name
+    )
+    if found.holder is None:
+        return parts_of(here, active=run.plan.group.active)
+    return {found.holder: replace(here, party=found.holder)} if found.frame.encoders else {}
+
+
+def model_for(job: Job, found: Found) -> Any:
     """The model that a job's task asks for and that what was found is one of, not fitted yet."""
     if isinstance(found, LearntNetwork):
         return NeuralClassifier() if job.task == "classification" else NeuralRegressor()
@@ -127,7 +181,7 @@ def model_for(job: Job, found: MomentRelease | Learnt) -> Any:
     return PCA(n_components=job.components or min(DEFAULT_COMPONENTS, frame_of(found).columns))
 
 
-def learnt_facts(model: Any, found: MomentRelease | Learnt) -> dict[str, Any]:
+def learnt_facts(model: Any, found: Found) -> dict[str, Any]:
     """Coefficients or directions by feature, ready to be shown; of a network its shape and learning curve.
 
     `rows` are named after what each row of coefficients is for: a class, the label, or a component.

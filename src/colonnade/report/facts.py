@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from colonnade import __version__
-from colonnade.learn.federation import Federation, Run
+from colonnade.data.schema import PublicSchema
+from colonnade.learn.federation import Federation, Run, Site
 from colonnade.ledger import Ledger
 from colonnade.ledger.book import Book, left
 from colonnade.ledger.budget import Account
@@ -38,19 +39,20 @@ NO_SHARES = (
 
 def run_facts(
     run: Run[Any],
-    federation: Federation,
+    federation: Federation | Site,
     *,
     name: str,
     learnt: Mapping[str, Any],
     measured: Mapping[str, float] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Facts:
-    """Everything worth reading about one run.
+    """Everything worth reading about one run: budgets and bytes of those who are here, all in one process.
 
     `measured` are figures on data declared public, or None; `notes` are what its reader should know besides.
     """
     release, plan, group = run.release, run.plan, run.plan.group
     described = plan.to_data()
+    here = [owner for owner in group.owners if owner in federation.ledgers]
     return {
         "name": name,
         "version": __version__,
@@ -67,7 +69,9 @@ def run_facts(
         "parties": [
             {
                 "name": owner,
-                "columns": [column.name for column in federation.tables[owner].schema.columns],
+                "columns": [
+                    column.name for column in PublicSchema.from_data(described["schemas"][owner]).columns
+                ],
                 "holds_label": owner == group.active,
                 "keeps_shares": owner in group.keepers,
             }
@@ -87,12 +91,11 @@ def run_facts(
         "measured": None if measured is None else dict(measured),
         "traffic": traffic_facts(run),
         "ledgers": {
-            owner: totals_facts(federation.ledgers[owner], federation.datasets[owner])
-            for owner in group.owners
+            owner: totals_facts(federation.ledgers[owner], federation.datasets[owner]) for owner in here
         },
         "before": {
             owner: before_facts(federation.ledgers[owner], federation.datasets[owner], run.name)
-            for owner in group.owners
+            for owner in here
         },
     }
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from colonnade.learn.federation import Federation, Run
+from colonnade.learn.federation import Federation, Run, Site
 from colonnade.report.facts import Facts, ledger_facts
 from colonnade.report.html import environment
 
 
-def party_facts(run: Run[Any], federation: Federation, party: str, *, name: str) -> Facts:
+def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, name: str) -> Facts:
     """Everything about a run that belongs to one owner of columns."""
     table, traffic = run.aligned[party].table, run.outcome.traffic[party]
     sent: dict[str, int] = {}
@@ -43,8 +43,6 @@ def party_page(facts: Facts) -> str:
     return environment().get_template("party.html").render(facts=facts)
 
 
-def party_pages(run: Run[Any], federation: Federation, *, name: str) -> dict[str, str]:
-    """A page for every owner of columns; only whoever simulates all parties can make them all."""
-    return {
-        owner: party_page(party_facts(run, federation, owner, name=name)) for owner in run.plan.group.owners
-    }
+def party_pages(run: Run[Any], federation: Federation | Site, *, name: str) -> dict[str, str]:
+    """A page for every owner of columns who is here; only whoever simulates all parties can make them all."""
+    return {owner: party_page(party_facts(run, federation, owner, name=name)) for owner in run.aligned}

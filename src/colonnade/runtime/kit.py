@@ -112,11 +112,16 @@ class Kit:
         text = json.dumps(dict(facts), indent=1, ensure_ascii=False)
         (self.path / "local" / SITE_FILE).write_text(text + "\n", encoding="utf-8")
 
+    @property
+    def runs(self) -> Path:
+        """Where this member keeps what came of its jobs."""
+        return self.path / RUNS
+
     def run_folder(self, job: str) -> Path:
         """Where this member keeps what came of a job. A name that leads elsewhere is no job's."""
         if not re.fullmatch(r"[A-Za-z0-9_-]+", job):
             raise InputError(f"{job!r} is not the id of a job: those have letters, digits, _ and - only.")
-        return self.path / RUNS / job
+        return self.runs / job
 
     def harden(self) -> None:
         """Forbid everything that Colonnade does not need, in this kit's own files."""

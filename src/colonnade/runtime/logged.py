@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +23,24 @@ class StepFacts:
     sent: int
     received: int
     seconds: float
+
+
+def step_line(member: str, job: str, facts: StepFacts) -> str:
+    """The line of a member's log for a step that has just ended.
+
+    >>> json.loads(step_line("bank", "j1", StepFacts("columns 0", sent=10, received=0, seconds=0.5)))["step"]
+    'columns 0'
+    """
+    line = {
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+        "member": member,
+        "job": job,
+        "step": facts.step,
+        "sent": facts.sent,
+        "received": facts.received,
+        "seconds": round(facts.seconds, 6),
+    }
+    return json.dumps(line)
 
 
 class LoggedChannel:

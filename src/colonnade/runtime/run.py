@@ -15,7 +15,9 @@ import numpy as np
 
 from colonnade.errors import ColonnadeError, RemoteProtocolError
 from colonnade.randomness import Randomness, SystemRandomness
+from colonnade.runtime.channel import Channel
 from colonnade.runtime.group import Group
+from colonnade.runtime.logged import LoggedChannel, step_line
 from colonnade.runtime.memory import memory_network
 from colonnade.runtime.party import Book, Party, silent
 from colonnade.runtime.transcript import Seen, Traffic
@@ -29,11 +31,12 @@ Program = Callable[..., Awaitable[Any]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What each party came away with, what it sent, and, where recorded, what it saw."""
+    """What each party came away with, what it sent, and, where recorded or logged, what it saw or its steps."""
 
     results: Mapping[str, Any]
     traffic: Mapping[str, Traffic]
     seen: Mapping[str, list[Seen] | None] = field(default_factory=dict)
+    log: Mapping[str, list[str]] = field(default_factory=dict)
 
     @property
     def bytes_sent(self) -> int:
@@ -119,6 +122,7 @@ def run_here(
     *agreed: Any,
     timeout: float = 60.0,
     record: bool = False,
+    logged: bool = False,
     progress: Callable[[str, int, int], None] = silent,
 ) -> Outcome:
     """Run every party of a group in this process and return what each came away with.
@@ -129,7 +133,7 @@ def run_here(
     missing = sorted(set(group.members) - set(desks))
     if missing:
         raise ValueError(f"no desk for {', '.join(missing)}: every member brings at least a ledger")
-    return _finish(_run_all(program, group, desks, agreed, timeout, record, progress))
+    return _finish(_run_all(program, group, desks, agreed, timeout, record, logged, progress))
 
 
 async def _run_all(
@@ -139,9 +143,13 @@ async def _run_all(
     agreed: tuple[Any, ...],
     timeout: float,
     record: bool,
+    logged: bool,
     progress: Callable[[str, int, int], None],
 ) -> Outcome:
-    network = memory_network(group.members)
+    network: dict[str, Channel] = dict(memory_network(group.members))
+    log: dict[str, list[str]] = {name: [] for name in group.members} if logged else {}
+    for name, lines in log.items():
+        network[name] = _logged(name, network[name], lines)
     parties = {
         name: Party(
             name=name,
@@ -172,7 +180,12 @@ async def _run_all(
         results={name: task.result() for name, task in tasks.items()},
         traffic={name: party.traffic for name, party in parties.items()},
         seen={name: party.seen for name, party in parties.items()},
+        log=log,
     )
+
+
+def _logged(name: str, channel: Channel, lines: list[str]) -> Channel:
+    return LoggedChannel(channel, lambda step: lines.append(step_line(name, "", step)))
 
 
 def _raise_first(tasks: list[asyncio.Task[Any]]) -> None:

@@ -8,9 +8,8 @@ from colonnade.learn.forecasting.forecast import Forecast, forecast
 from colonnade.learn.forecasting.matching import matching_cost
 from colonnade.learn.forecasting.rehearsal import Rehearsals
 from colonnade.learn.jobs import Job
-from colonnade.learn.methods import METHODS
 from colonnade.learn.readiness import check_budgets
-from colonnade.learn.training import request_of
+from colonnade.learn.training import protocol_of
 
 EFFORT = 0.5
 
@@ -24,8 +23,8 @@ def foretold(job: Job, federation: Federation) -> Forecast | None:
     """
     if not federation.public:
         return None
-    method = METHODS[job.method]
     try:
+        method = protocol_of(job)
         method.needs()
         tables = federation.tables
         schemas = {owner: tables[owner].public() for owner in federation.group.owners}
@@ -37,7 +36,7 @@ def foretold(job: Job, federation: Federation) -> Forecast | None:
         if job.alignment == "equal" and len(rows) != 1:
             return None
         most = min(rows if job.alignment == "equal" else shown.values())
-        plan = request_of(job).plan(federation.group, tuple(schemas.values()), most)
+        plan = method.request(job.asked, job.alignment).plan(federation.group, tuple(schemas.values()), most)
         check_budgets(plan, federation.ledgers, federation.datasets)
         matching = matching_cost(
             federation.group, schemas, alignment=job.alignment, rows=plan.rows, held=shown

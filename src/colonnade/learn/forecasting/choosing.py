@@ -14,7 +14,8 @@ from colonnade.learn.forecasting.forecast import Forecast, forecast
 from colonnade.learn.forecasting.rehearsal import Rehearsals, Stage
 from colonnade.learn.jobs import Job
 from colonnade.learn.method import Asked, Method
-from colonnade.learn.methods import METHODS, methods_for
+from colonnade.learn.method_baselines import without_privacy
+from colonnade.learn.methods import methods_for
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.planning import Answer, ask_budgets
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
@@ -76,7 +77,7 @@ def candidates(
     able = [
         method
         for method in methods_for(job.task)
-        if method.request is not None and (named is None or method.name in named)
+        if isinstance(method, Method) and (named is None or method.name in named)
     ]
     able.sort(key=lambda method: method.name != job.method)
     found = []
@@ -149,7 +150,7 @@ def error_without_privacy(
     stage.public = True
     asked = Asked(job.task, job.epsilon)
     try:
-        found = METHODS["non-private"].train(stage, asked)
+        found = without_privacy(stage, asked)
     except ColonnadeError:
         return None
     return rehearsals.score(asked, found, components=job.components)
@@ -199,8 +200,6 @@ def asked_of(job: Job, method: Method) -> Asked:
 
 def planned(method: Method, asked: Asked, job: Job, own: Plan, schemas: Mapping[str, PublicSchema]) -> Plan:
     """Another method's plan for the same people, parties, ε and δ."""
-    if method.request is None:
-        raise PlanError(f"{method.name!r} is a simulation on public data, with no protocol to plan.")
     made: Plan = method.request(asked, job.alignment).plan(
         own.group, tuple(schemas[owner] for owner in own.group.owners), own.rows
     )

@@ -5,24 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import singledispatch
 from typing import Any
 
-import numpy as np
-
-from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError
 from colonnade.learn.forecasting.cost import Cost, cost_data, weighted
-from colonnade.learn.forecasting.machine import Kernel, kernel_of
-from colonnade.learn.forecasting.noise import Noise, noise_in
-from colonnade.learn.forecasting.rehearsal import DRAWS, Found, Rehearsals, Rehearsed
-from colonnade.learn.method import Asked, LearntLinear, Method
-from colonnade.learn.method_encrypted import frame_of
-from colonnade.learn.privacy import Privacy
-from colonnade.protocols.encrypted_ideal import ideal_descent
-from colonnade.protocols.encrypted_plan import EncryptedPlan
+from colonnade.learn.forecasting.rehearsal import DRAWS, Rehearsals, Rehearsed
+from colonnade.learn.method import Asked, Found, Kernel, Method, Noise
 from colonnade.protocols.plans import Plan, Task
-from colonnade.randomness import SystemRandomness
 
 FEWEST = 500
 ERRORS: Mapping[Task, str] = {
@@ -100,7 +89,7 @@ def forecast(
     if simulated:
         expected, unknown = _expected(rehearsals, method, asked, plan, rehearsed, components)
     return Forecast(
-        cost, rehearsed.whole, noise_in(plan), kernel_of(plan), expected, unknown, rehearsed.split
+        cost, rehearsed.whole, method.noise(plan), method.kernel, expected, unknown, rehearsed.split
     )
 
 
@@ -135,10 +124,10 @@ def _simulated(
 ) -> tuple[list[Found], int, bool]:
     """Models where the whole is too long to rehearse: by a quicker twin, or from fewer people at the same ε."""
     rows = min(plan.rows, rehearsals.most)
-    if _twin.dispatch(type(plan)) is not _twin.dispatch(object):
+    if method.twin is not None:
         smaller = _planned_for(rehearsals, method, asked, plan, rows)
         tables = rehearsals.people(rows).tables(rows)
-        return [_twin(smaller, tables) for _ in range(DRAWS)], rows, True
+        return [method.twin(smaller, tables) for _ in range(DRAWS)], rows, True
     rows = min(rows, int(plan.rows * rehearsals.effort / seconds))
     if rows < min(FEWEST, plan.rows):
         return [], rows, False
@@ -148,25 +137,9 @@ def _simulated(
 
 def _planned_for(rehearsals: Rehearsals, method: Method, asked: Asked, plan: Plan, rows: int) -> Plan:
     """The plan for other people, with the same ε and δ."""
-    if rows == plan.rows or method.request is None:
+    if rows == plan.rows:
         return plan
     request = method.request(replace(asked, delta=plan.delta or asked.delta), "equal")
     schemas = tuple(rehearsals.schemas[owner] for owner in plan.group.owners)
     made: Plan = request.plan(plan.group, schemas, rows)
     return made
-
-
-@singledispatch
-def _twin(plan: Any, tables: Mapping[str, Table]) -> Found:
-    """What the protocol's ideal twin learns, where it is far quicker: the same noise in the same places."""
-    raise TypeError(f"{type(plan).__name__} has no quicker twin")
-
-
-@_twin.register
-def _encrypted(plan: EncryptedPlan, tables: Mapping[str, Table]) -> Found:
-    coins = {owner: SystemRandomness() for owner in plan.group.owners}
-    weights = ideal_descent(plan, tables, coins).weights
-    together = np.concatenate([weights[owner] for owner in plan.group.owners])
-    return LearntLinear(
-        frame=frame_of(plan), coefficients=together[None, :], intercepts=np.zeros(1), privacy=Privacy(())
-    )

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
-from functools import cache, singledispatch
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -22,17 +22,11 @@ from colonnade.crypto.modular import Modulus
 from colonnade.errors import FormError, InputError
 from colonnade.learn.forecasting.clock import Clock
 from colonnade.learn.forecasting.cost import Cost
+from colonnade.learn.method import Kernel
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.field import FIELD63
-from colonnade.protocols.embeddings_plan import EmbeddingsPlan
-from colonnade.protocols.encrypted_plan import EncryptedPlan
-from colonnade.protocols.intermediate_plan import IntermediatePlan
-from colonnade.protocols.local_plan import LocalPlan
-from colonnade.protocols.noisy_columns import NoisyColumnsPlan
-from colonnade.protocols.plans import Plan
 from colonnade.randomness import SystemRandomness
 
-Kernel = Literal["products", "draws", "powers", "floats"]
 SECONDS = 0.15
 
 
@@ -117,29 +111,6 @@ class Line:
     def seconds(self, cost: Cost) -> float:
         """What the connection adds: every round waits once, and the busiest member's bytes pass one by one."""
         return cost.rounds * self.latency + 8 * cost.busiest / self.bandwidth
-
-
-@singledispatch
-def kernel_of(plan: Plan) -> Kernel:
-    """What a protocol spends most of its time in."""
-    return "products"
-
-
-@kernel_of.register(NoisyColumnsPlan)
-@kernel_of.register(IntermediatePlan)
-@kernel_of.register(LocalPlan)
-def _(plan: Plan) -> Kernel:
-    return "draws"
-
-
-@kernel_of.register(EncryptedPlan)
-def _(plan: Plan) -> Kernel:
-    return "powers"
-
-
-@kernel_of.register(EmbeddingsPlan)
-def _(plan: Plan) -> Kernel:
-    return "floats"
 
 
 def _rate(work: Callable[[], object], amount: float) -> float:

@@ -14,13 +14,12 @@ from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError
 from colonnade.learn.federation import Federation, Run
 from colonnade.learn.fitting import NoiseWarning
-from colonnade.learn.forecasting.abridging import MOST_CELLS, Scene, scenes
+from colonnade.learn.forecasting.abridging import MOST_CELLS, Pilot
 from colonnade.learn.forecasting.clock import Clock
 from colonnade.learn.forecasting.cost import Cost, weighted
 from colonnade.learn.forecasting.invented import Invented
 from colonnade.learn.held_out import HeldOut
-from colonnade.learn.method import Asked, Learnt, Method
-from colonnade.learn.release import MomentRelease
+from colonnade.learn.method import Asked, Found, Learnt, Method
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Plan, Request
 from colonnade.runtime.group import Group
@@ -32,7 +31,6 @@ DRAWS = TRIES = 3
 SHORT = 0.3
 # No ledger is asked about anybody here.
 _UNLIMITED = (1e9, 0.5)
-Found = Learnt | MomentRelease
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class Rehearsals:
     """Where plans with these columns are rehearsed.
 
     `effort` is how many seconds the whole of a plan may take; `draws` how often it is then run, for the error and for
-    the time; `tries` how often a scene too short to be timed well; `weighed` says whether memory is measured too, which
+    the time; `tries` how often a pilot too short to be timed well; `weighed` says whether memory is measured too, which
     makes one of the runs slow.
     """
 
@@ -122,15 +120,15 @@ class Rehearsals:
         return self._people[-1]
 
     def rehearse(self, method: Method, asked: Asked, plan: Plan) -> Rehearsed:
-        """What the plan costs: all of it where that is quick, otherwise by scenes."""
-        listed = sorted(scenes(plan), key=lambda scene: scene.share)
+        """What the plan costs: all of it where that is quick, otherwise by pilots."""
+        listed = sorted(method.pilots(plan), key=lambda pilot: pilot.share)
         # Tables of noise and compiled code are made by whatever comes first, whose seconds count for little else.
         opening, learnt = self.perform(method, asked, listed[0].plan)
         split = isinstance(learnt, Learnt) and learnt.split
         quick = opening.seconds <= self.effort * listed[0].share and plan.rows <= self.most
         if len(listed) == 1 or quick:
             return replace(self._whole(method, asked, plan), split=split)
-        cost = self._by_scenes(method, asked, plan, listed)
+        cost = self._by_pilots(method, asked, plan, listed)
         if cost.seconds <= self.effort and plan.rows <= self.most:
             return replace(self._whole(method, asked, plan, memory=cost.memory), split=split)
         return Rehearsed(cost, whole=False, split=split)
@@ -181,24 +179,24 @@ class Rehearsals:
         cost = replace(first[0], seconds=statistics.median(seconds), memory=memory)
         return Rehearsed(cost, whole=True, found=tuple(found for _, found in runs))
 
-    def _by_scenes(self, method: Method, asked: Asked, whole: Plan, listed: Sequence[Scene]) -> Cost:
+    def _by_pilots(self, method: Method, asked: Asked, whole: Plan, listed: Sequence[Pilot]) -> Cost:
         terms: list[tuple[float, Cost]] = []
-        for scene in listed:
-            # The same coins in every scene: a search for primes takes as long as it takes, and differences of scenes
+        for pilot in listed:
+            # The same coins in every pilot: a search for primes takes as long as it takes, and differences of pilots
             # must not show it.
-            cost = self.perform(method, asked, scene.plan, seed=0)[0]
+            cost = self.perform(method, asked, pilot.plan, seed=0)[0]
             if cost.seconds < SHORT:
                 # The weights magnify what disturbs a short run; the quickest of some is disturbed least.
-                more = [self.perform(method, asked, scene.plan, seed=0)[0] for _ in range(self.tries - 1)]
+                more = [self.perform(method, asked, pilot.plan, seed=0)[0] for _ in range(self.tries - 1)]
                 cost = replace(cost, seconds=min(each.seconds for each in (cost, *more)))
-            terms.append((scene.weight, cost))
+            terms.append((pilot.weight, cost))
         memory = self._memory(method, asked, listed, whole.rows) if self.weighed else 0.0
         return replace(weighted(terms), memory=memory)
 
-    def _memory(self, method: Method, asked: Asked, listed: Sequence[Scene], rows: int) -> float:
-        """The most memory: a straight line in rows, through the shortest scenes with the fewest and the most."""
-        fewest = min(listed, key=lambda scene: (scene.plan.rows, scene.share)).plan
-        most = min(listed, key=lambda scene: (-scene.plan.rows, scene.share)).plan
+    def _memory(self, method: Method, asked: Asked, listed: Sequence[Pilot], rows: int) -> float:
+        """The most memory: a straight line in rows, through the shortest pilots with the fewest and the most."""
+        fewest = min(listed, key=lambda pilot: (pilot.plan.rows, pilot.share)).plan
+        most = min(listed, key=lambda pilot: (-pilot.plan.rows, pilot.share)).plan
         low = self.perform(method, asked, fewest, traced=True)[0].memory
         if fewest.rows == most.rows:
             return low

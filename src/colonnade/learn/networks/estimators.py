@@ -128,7 +128,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             )
         settings, parameters = self.settings(), self.parameters
         if parameters is None:
-            modules = modules_for(federation.tables, settings, self.embedding).values()
+            modules = modules_for(federation.tables, settings).values()
             parameters = max([1, *(sum(each.numel() for each in module.parameters()) for module in modules)])
         return train(federation, self.request(federation.alignment, parameters), settings)
 
@@ -141,6 +141,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             networks=self._networks(),
             fusion=self.fusion,
             image=self.image,
+            embedding=self.embedding,
             learning_rate=self.learning_rate,
             momentum=self.momentum,
             patience=self.patience if self.held_out else 0,

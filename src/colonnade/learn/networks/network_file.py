@@ -18,9 +18,6 @@ from colonnade.errors import DataError, DataMissing, DataUnreadable, ModelDamage
 from colonnade.learn.frame import Frame
 from colonnade.learn.model_document import (
     IMPOSSIBLE,
-    MODEL,
-    PARTIES,
-    PEOPLE,
     UNCOVERED,
     described,
     frame_in,
@@ -31,9 +28,8 @@ from colonnade.learn.model_document import (
 )
 from colonnade.learn.networks.design import Design
 from colonnade.learn.networks.extra import need_networks
-from colonnade.learn.people import People
+from colonnade.learn.own_files import keep_parts, keep_people
 from colonnade.learn.privacy import Privacy
-from colonnade.randomness import SystemRandomness
 
 if TYPE_CHECKING:
     from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
@@ -147,9 +143,9 @@ class NetworkFile:
         return made
 
 
-def network_file(model: NeuralClassifier | NeuralRegressor, *, party: str | None = None) -> NetworkFile:
-    """A fitted network, or one party's part of it, ready to be saved."""
-    network: Network = model.network_ if party is None else model.network_.part(party)
+def network_file(model: NeuralClassifier | NeuralRegressor) -> NetworkFile:
+    """A fitted network, whole, ready to be saved."""
+    network: Network = model.network_
     return NetworkFile(
         kind=type(model).__name__,
         design=network.design,
@@ -158,20 +154,39 @@ def network_file(model: NeuralClassifier | NeuralRegressor, *, party: str | None
         privacy=model.privacy_,
         regime=model.statement_,
         run=model.run_.name if model.run_ is not None else "",
-        party=party,
     )
+
+
+def network_parts(
+    kind: str, network: Network, privacy: Privacy, *, regime: str, run: str
+) -> dict[str, NetworkFile]:
+    """One file for each party whose part is here, with that alone; the label holder's with the fusion model."""
+    holder = () if network.fusion is None else (network.design.receiver,)
+    parts = {party: network.part(party) for party in dict.fromkeys((*network.locals, *holder))}
+    return {
+        party: NetworkFile(
+            kind=kind,
+            design=part.design,
+            frame=part.frame,
+            tensors=part.tensors(),
+            privacy=privacy,
+            regime=regime,
+            run=run,
+            party=party,
+        )
+        for party, part in parts.items()
+    }
 
 
 def save_parts(model: NeuralClassifier | NeuralRegressor, folder: Path) -> None:
     """One pair of files for each party, and each party's own list of the people trained on, under `parties`."""
-    own = folder / PARTIES
-    own.mkdir(parents=True, exist_ok=True)
-    for party in dict.fromkeys((*model.networks_, model.network_.design.receiver)):
-        network_file(model, party=party).save(own / f"{party}.{MODEL}")
+    run = model.run_.name if model.run_ is not None else ""
+    keep_parts(
+        folder,
+        network_parts(type(model).__name__, model.network_, model.privacy_, regime=model.statement_, run=run),
+    )
     if model.run_ is not None:
-        for party, aligned in model.run_.aligned.items():
-            people = People.of_table(aligned.table, SystemRandomness(), run=model.run_.name)
-            people.save(own / f"{party}.{PEOPLE}")
+        keep_people(folder, model.run_.aligned, run=run)
 
 
 def weights_path(path: Path) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +25,15 @@ from colonnade.learn.networks.learnt import LearntNetwork
 from colonnade.learn.networks.modules import ImageShape, from_seed, local_network
 from colonnade.learn.networks.network import Network
 from colonnade.learn.networks.parts import Indices, LocalNetwork
-from colonnade.protocols.embeddings import TrainedEmbeddings, embeddings_session, formula_bytes
+from colonnade.learn.privacy import Privacy
+from colonnade.protocols.embeddings import TrainedEmbeddings, embeddings_session
 from colonnade.protocols.embeddings_parts import Bring, Brought
 from colonnade.protocols.embeddings_plan import EmbeddingsPlan
 from colonnade.protocols.embeddings_request import EmbeddingsRequest
 from colonnade.protocols.run_log import RunLog, claimed
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import Outcome, Program
+from colonnade.runtime.run import Program
 
 Networks = str | Mapping[str, nn.Module]
 SPLIT = (
@@ -48,37 +49,12 @@ class Settings:
     networks: Networks = "dense"
     fusion: nn.Module | None = None
     image: ImageShape | None = None
+    embedding: int = 16
     learning_rate: float = 0.01
     momentum: float = 0.0
     patience: int = 0
     seed: int = 0
     checkpoint: Path | None = None
-
-
-@dataclass(frozen=True)
-class Communication:
-    """What a run sent, as measured on the channels, beside PBM-VFL's formula T·B·M·P(log₂(bM) + F)."""
-
-    sums: int
-    gradients: int
-    everything: int
-    formula: float
-
-    @property
-    def over_formula(self) -> float:
-        """Sums and gradients over the formula: what framing and whole bits cost."""
-        return (self.sums + self.gradients) / self.formula
-
-    @classmethod
-    def of(cls, outcome: Outcome, plan: EmbeddingsPlan, epochs: int) -> Communication:
-        """The ledger of a finished run, which may have stopped early."""
-        sent = outcome.bytes_by_step
-        return cls(
-            sums=sent.get("sum", 0),
-            gradients=sent.get("back", 0),
-            everything=outcome.bytes_sent,
-            formula=formula_bytes(plan) * epochs / plan.passes,
-        )
 
 
 def features_of(table: AlignedTable | Table, encoder: Encoder, order: Indices | None) -> NDArray[np.float32]:
@@ -146,7 +122,7 @@ def fusion_scale(plan: EmbeddingsPlan) -> float:
     return max(1.0, math.sqrt(plan.sum_variance))
 
 
-def modules_for(tables: Mapping[str, Table], settings: Settings, embedding: int) -> dict[str, nn.Module]:
+def modules_for(tables: Mapping[str, Table], settings: Settings) -> dict[str, nn.Module]:
     """A module for each owner of columns; those given are copied, so that a fit leaves them as they were."""
     modules: dict[str, nn.Module] = {}
     for number, (party, table) in enumerate(tables.items()):
@@ -159,7 +135,7 @@ def modules_for(tables: Mapping[str, Table], settings: Settings, embedding: int)
                 party=party,
                 numbers=encoder.width,
                 attributes=encoder.attributes,
-                embedding=embedding,
+                embedding=settings.embedding,
                 image=settings.image,
                 seed=settings.seed + number + 1,
             )
@@ -215,35 +191,49 @@ def train(federation: Federation, request: EmbeddingsRequest, settings: Settings
             "regime 'paper' protects nobody end to end: it is for data that every party declared public. Use 'frozen' "
             "or 'private-local', or say public = true if the data is."
         )
-    modules = modules_for(federation.tables, settings, request.embedding)
     logs = {
         name: RunLog(settings.checkpoint / name)
         for name in federation.tables
         if settings.checkpoint is not None
     }
-    brings = {member: bring(member, settings, modules.get(member)) for member in federation.group.members}
+    with claimed(settings.checkpoint):
+        session = network_session(settings, logs)
+        run = _run(federation, session, request, begun=any(log.begun is not None for log in logs.values()))
+    return replace(network_of(run.outcome.results, settings), run=run)
+
+
+def network_session(settings: Settings, logs: Mapping[str, RunLog] | None = None) -> Program:
+    """What each party runs: its module begins alike wherever the others are."""
 
     async def session(party: Party, table: Table | None, asked: EmbeddingsRequest) -> TrainedEmbeddings:
-        return await embeddings_session(party, table, asked, brings[party.name], logs.get(party.name))
+        # Modules are numbered by their parties' places among the owners.
+        place = party.group.owners.index(party.name) if party.owns_columns else 0
+        own = {} if table is None else {party.name: table}
+        modules = modules_for(own, replace(settings, seed=settings.seed + place))
+        bringing = bring(party.name, settings, modules.get(party.name))
+        return await embeddings_session(party, table, asked, bringing, (logs or {}).get(party.name))
 
-    with claimed(settings.checkpoint):
-        run = _run(federation, session, request, begun=any(log.begun is not None for log in logs.values()))
-    plan = run.plan
-    holder: TrainedEmbeddings = run.result(plan.receiver)
-    fusion: Any = holder.brought.fusion
-    if plan.regime != "paper" and holder.sums is not None:
+    return session
+
+
+def network_of(results: Mapping[str, TrainedEmbeddings], settings: Settings) -> LearntNetwork:
+    """The parts of those members who are here; the label holder solves for its last layer."""
+    first = next(iter(results.values()))
+    plan, holder = first.plan, results.get(first.plan.receiver)
+    fusion: Any = None if holder is None else holder.brought.fusion
+    if holder is not None and plan.regime != "paper" and holder.sums is not None:
         finish(fusion, holder.sums, plan, linear=settings.fusion is None)
-    locals_: dict[str, Any] = {name: run.result(name).brought.contributor for name in plan.contributors}
+    locals_: dict[str, Any] = {
+        name: results[name].brought.contributor for name in plan.contributors if name in results
+    }
     frame = Frame(tuple(plan.encoders.items()), plan.label)
     return LearntNetwork(
         Network(design_of(plan, settings), frame, locals_, fusion),
         plan.statement,
-        tuple(fusion.history),
-        Communication.of(run.outcome, plan, holder.epochs),
-        holder.epochs,
+        () if fusion is None else tuple(fusion.history),
+        first.epochs,
         frame=frame,
-        privacy=run.privacy,
-        run=run,
+        privacy=Privacy(plan.guarantees, reproducible=first.reproducible),
         split=True,
         notes=(plan.statement, SPLIT),
     )

@@ -1,0 +1,53 @@
+"""What each party keeps for itself of a run: its part of a model, and whom the model was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.errors import ColonnadeError
+from colonnade.learn.model_document import MODEL, PARTIES, PEOPLE
+from colonnade.learn.people import People
+from colonnade.randomness import SystemRandomness
+
+OUTCOME, LOG = "outcome.json", "log.jsonl"
+
+
+class Saves(Protocol):
+    """A model that can be written to a file."""
+
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all."""
+        ...
+
+
+def own_file(folder: Path, party: str, name: str) -> Path:
+    """Where a run's folder has a file that is one party's own.
+
+    >>> own_file(Path("runs/first"), "bank", "model.json")
+    PosixPath('runs/first/parties/bank.model.json')
+    """
+    return folder / PARTIES / f"{party}.{name}"
+
+
+def keep_parts(folder: Path, parts: Mapping[str, Saves]) -> None:
+    """Every party's part of a model that is here, in a file of its own."""
+    for party, part in parts.items():
+        (folder / PARTIES).mkdir(parents=True, exist_ok=True)
+        part.save(own_file(folder, party, MODEL))
+
+
+def keep_people(folder: Path, aligned: Mapping[str, AlignedTable], *, run: str) -> None:
+    """For every party that is here, the list of the people that were trained on."""
+    for party, table in aligned.items():
+        (folder / PARTIES).mkdir(parents=True, exist_ok=True)
+        people = People.of_table(table.table, SystemRandomness(), run=run)
+        people.save(own_file(folder, party, PEOPLE))
+
+
+def learnt_note(facts: Mapping[str, Any], failure: ColonnadeError | None) -> dict[str, Any]:
+    """What a member notes of what was learnt, which everybody may know; or why no model was."""
+    learnt = {"learnt": facts["learnt"]}
+    return learnt if failure is None else {**learnt, "failure": str(failure)}

@@ -1,0 +1,43 @@
+"""Facts as JSON can say them, and when they were."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """Facts as JSON can say them: a number that is not finite, such as an ε that no proof bounds, is null.
+
+    >>> plain({"epsilon": math.inf, "sizes": (1, 2.5)})
+    {'epsilon': None, 'sizes': [1, 2.5]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def json_text(facts: Any) -> str:
+    """Facts as the text of a file.
+
+    >>> json_text({"rows": 3})
+    '{\\n "rows": 3\\n}'
+    """
+    return json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False)
+
+
+def now() -> str:
+    """The time, in UTC and to the second.
+
+    >>> now()[-6:]
+    '+00:00'
+    """
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,99 @@
+"""The folder of a run, written alike wherever the run was: in one process for all parties, at a site for its own.
+
+Shared files lie at the top, and what is one party's own lies under `parties` and begins with its name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from colonnade.errors import ColonnadeError
+from colonnade.learn.federation import Federation, Run, Site
+from colonnade.learn.forecasting.forecast import Forecast
+from colonnade.learn.jobs import Job
+from colonnade.learn.method import Found
+from colonnade.learn.own_files import LOG, OUTCOME, keep_people, learnt_note, own_file
+from colonnade.learn.training import keep_learnt, train_on
+from colonnade.report.facts import Facts, run_facts
+from colonnade.report.forecast import forecast_facts
+from colonnade.report.html import run_page
+from colonnade.report.party import party_pages
+from colonnade.report.plain import json_text, now
+from colonnade.runtime.group import Group
+
+FACTS, REPORT = "facts.json", "report.html"
+PAGE = "html"
+
+
+def write_run(
+    folder: Path,
+    job: Job,
+    run: Run[Any],
+    place: Federation | Site,
+    found: Found | ColonnadeError | None,
+    *,
+    made: Forecast | None = None,
+    seconds: float | None = None,
+) -> tuple[Facts, ColonnadeError | None]:
+    """Everything that a run leaves with those who are here, and why there is no model if noise left none.
+
+    `made` is what was foretold of it and `seconds` how long it took; on private data nothing is foretold.
+    """
+    trained = train_on(found, job, run, public=place.public)
+    failure = trained.failure
+    if found is not None and not isinstance(found, ColonnadeError):
+        keep_learnt(folder, job, run, found, trained.model)
+    facts = run_facts(
+        run,
+        place,
+        name=job.name,
+        learnt=trained.learnt,
+        measured=trained.measured,
+        notes=(*trained.notes, *([f"No model was learnt: {failure}"] if failure else [])),
+    )
+    facts["time"] = now()
+    if made is not None and seconds is not None:
+        facts["forecast"] = forecast_facts(made, run, seconds=seconds, measured=trained.measured)
+    facts["asked"] = asked_facts(job, run.plan.group)
+    keep_people(folder, run.aligned, run=run.name)
+    # Each page is for its own party: from a folder with several it leaves with nobody else.
+    for party, page in party_pages(run, place, name=job.name).items():
+        own_file(folder, party, PAGE).write_text(page, encoding="utf-8")
+    _keep_notes(folder, job, run, facts, failure)
+    write_report(folder, facts)
+    return facts, failure
+
+
+def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: ColonnadeError | None) -> None:
+    """In one process each party's outcome and log, as a site writes them while it takes part."""
+    for party in run.aligned:
+        if party not in run.outcome.log:
+            continue
+        noted = {"member": party, "job": job.name, "id": "", "resumes": "", "state": "finished"}
+        outcome = {**noted, **run.noted(party), **learnt_note(facts, failure)}
+        own_file(folder, party, OUTCOME).write_text(json_text(outcome) + "\n", encoding="utf-8")
+        log = "".join(f"{line}\n" for line in run.outcome.log[party])
+        own_file(folder, party, LOG).write_text(log, encoding="utf-8")
+
+
+def write_report(folder: Path, facts: Facts) -> None:
+    """The page, and the facts behind it, which come last: a folder that has them is whole."""
+    (folder / REPORT).write_text(run_page(facts), encoding="utf-8")
+    (folder / FACTS).write_text(json_text(facts), encoding="utf-8")
+
+
+def asked_facts(job: Job, group: Group) -> Facts:
+    """What the parties agreed to run, so that it can be audited from this record; all of it is in the job."""
+    return {
+        "method": job.method,
+        "task": job.task,
+        "epsilon": job.epsilon,
+        "gamma": job.gamma,
+        "options": job.options.model_dump(mode="json", exclude_unset=True),
+        "parties": list(group.owners),
+        "active": group.active,
+        "server": group.server,
+        "keepers": list(group.keepers),
+        "threshold": group.threshold,
+    }

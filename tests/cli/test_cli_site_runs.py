@@ -1,0 +1,145 @@
+"""Every verb that takes a run takes a site's, and those that earlier versions left are read or refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from certificates import Root
+from cli_project import one_object
+from relayed_jobs import houses, run_job
+from two_houses import MEMBERS, job_text, split, write_party
+
+from colonnade.cli.app import run
+from colonnade.learn.release import MomentRelease
+from colonnade.learn.scoring import Stored
+from colonnade.runtime.kit import Kit
+
+KEPT = Path(__file__).parent / "kept" / "0.1.0"
+KINDS = ("moments", "pca", "intermediate", "one-shot", "network", "slr")
+OLD_SITES = ("moments", "intermediate", "network", "slr")
+INPUT = 3
+
+
+@pytest.fixture(scope="module")
+def kits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Kit]:
+    """Members that took part in a job for a release, in one whose model stays in parts, and in one that failed."""
+    made = houses(tmp_path_factory.mktemp("sites"), Root.make())
+    for job_id, kind in (
+        ("released", 'method = "moments"'),
+        ("split", split(2)),
+        ("refused", 'method = "slr"'),
+    ):
+        outcomes = run_job(made, texts=dict.fromkeys(MEMBERS, job_text(kind)), job_id=job_id)
+        expected = "failed" if job_id == "refused" else "finished"
+        assert {outcome["state"] for outcome in outcomes.values()} == {expected}
+    return made
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """What a verb says, on whichever side."""
+    assert run(list(words)) == code
+    streams = capsys.readouterr()
+    return streams.err if code else streams.out
+
+
+def test_the_runs_of_a_kit_are_listed(
+    kits: dict[str, Kit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for member in MEMBERS:
+        listed = one_object(said(capsys, "runs", "--kit", str(kits[member].path), "--json"))["runs"]
+        assert {Path(line["run"]).name: line["state"] for line in listed} == {
+            "released": "done",
+            "split": "done",
+            "refused": "failed",
+        }
+        assert {line["name"] for line in listed} == {"risk"}
+    assert run(["runs", str(tmp_path), "--kit", str(kits["bank"].path)]) == 2
+    assert "not both" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_run_of_a_kit_is_shown_and_reported(
+    kits: dict[str, Kit], member: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for job_id in ("released", "split"):
+        folder = kits[member].run_folder(job_id)
+        shown = said(capsys, "show", str(folder))
+        assert "What each observer can learn at most" in shown and "60 people" in shown
+        page = tmp_path / f"{job_id}.html"
+        said(capsys, "report", str(folder), "--output", str(page))
+        assert page.read_text() == (folder / "report.html").read_text()
+    refused = str(kits[member].run_folder("refused"))
+    assert "It stopped at step" in said(capsys, "show", refused)
+    assert "failed" in said(capsys, "report", refused, code=INPUT)
+
+
+def test_a_released_model_of_a_kit_scores_and_is_exported(
+    kits: dict[str, Kit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "new.csv"
+    rows.write_text("id,bank_0,bank_1,shop_0,shop_1\nann,0.1,0.2,0.3,0.4\nbob,0.9,0.8,0.7,0.6\n")
+    answers = set()
+    for member in MEMBERS:
+        folder = str(kits[member].run_folder("released"))
+        answers.add(said(capsys, "predict", folder, "--rows", str(rows)))
+        card = tmp_path / f"{member}.md"
+        said(capsys, "export", folder, "--card", str(card))
+        assert "on columns that bank and shop hold" in card.read_text()
+    assert len(answers) == 1, "everybody has the same model"
+    part = str(kits["bank"].run_folder("split"))
+    assert "stay with their parties" in said(capsys, "predict", part, "--rows", str(rows), code=INPUT)
+    assert "stay with their parties" in said(
+        capsys, "export", part, "--card", str(tmp_path / "c"), code=INPUT
+    )
+    nothing = str(kits["server"].run_folder("split"))
+    assert "holds no model" in said(capsys, "predict", nothing, "--rows", str(rows), code=INPUT)
+
+
+def test_a_run_of_a_kit_is_audited(kits: dict[str, Kit], capsys: pytest.CaptureFixture[str]) -> None:
+    folder = kits["shop"].run_folder("released")
+    facts = one_object(said(capsys, "audit", str(folder), "--runs", "8", "--json"))
+    assert facts["method"] == "moments" and (folder / "audit.json").exists()
+    assert "audit" in (folder / "report.html").read_text()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_that_an_earlier_version_left_is_shown_and_reported(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = KEPT / "one-process" / kind
+    assert "What each observer can learn at most" in said(capsys, "show", str(folder))
+    said(capsys, "report", str(folder), "--output", str(tmp_path / "page.html"))
+    stored = Stored.load(folder)
+    assert (stored.whole is None) == (kind in ("intermediate", "one-shot", "network"))
+    assert set(stored.people) == {"bank", "shop"}
+
+
+@pytest.mark.parametrize("kind", OLD_SITES)
+@pytest.mark.parametrize("member", MEMBERS)
+def test_what_an_earlier_version_left_at_a_site_is_shown_or_refused_by_name(
+    kind: str, member: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = KEPT / "sites" / member / kind
+    shown = said(capsys, "show", str(folder))
+    assert f"finished, as {member} noted it" in shown and "60 people" in shown
+    assert "an earlier version ran it" in said(capsys, "report", str(folder), code=INPUT)
+    assert "an earlier version ran it" in said(capsys, "audit", str(folder), code=INPUT)
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id\n1\n")
+    told = said(capsys, "predict", str(folder), "--rows", str(rows), code=INPUT)
+    assert "holds no model" in told or "a part alone scores nobody" in told
+    if kind == "moments":
+        assert MomentRelease.load(folder / "release.npz").rows == 60
+
+
+def test_people_are_scored_by_a_release_of_a_kit_between_parties_in_one_process(
+    kits: dict[str, Kit], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for party in ("bank", "shop"):
+        write_party(tmp_path, party)
+    (tmp_path / "job.toml").write_text(job_text())
+    told = said(
+        capsys, "predict", str(kits["bank"].run_folder("released")), str(tmp_path / "job.toml"), code=5
+    )
+    assert "60 of the 60 people to score were trained on" in told

@@ -1,0 +1,109 @@
+"""Every method of ours keeps the contract, and the suite catches those that do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from colonnade.conformance import ConformanceError, check_method
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.learn.federation import Federation
+from colonnade.learn.method import LearntLinear, Method, Noise
+from colonnade.learn.methods import METHODS
+
+PROTOCOLS = {name: method for name, method in METHODS.items() if isinstance(method, Method)}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "encrypted": {"epochs": 1},
+    "network": {"embedding": 2, "epochs": 2},
+    "slr": {"epochs": 2},
+    "intermediate": {"epochs": 2},
+}
+
+
+def source(budget: tuple[float, float]) -> Federation:
+    drawn = np.random.default_rng(4)
+    people = {party: drawn.uniform(0, 9, 60) for party in ("bank", "shop")}
+    buys = np.where(people["bank"] > 4, "yes", "no")
+    label = 'label = {column = "buys", kind = "classes", classes = ["no", "yes"]}'
+    tables = []
+    for party, values in people.items():
+        declared = f'id = "n"\ncolumns.{party} = {{kind = "numeric", low = 0, high = 9}}\n'
+        columns = {party: values, **({"buys": buys} if party == "bank" else {})}
+        tables.append(
+            Table.from_arrays(party, columns, Schema.parse(declared + (label if party == "bank" else "")))
+        )
+    return Federation(tables, budget=budget, noise_seed=3)
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_method_of_ours_keeps_the_contract(name: str) -> None:
+    if name == "network":
+        pytest.importorskip("torch")
+    check_method(PROTOCOLS[name], source, options=OPTIONS.get(name))
+
+
+def elsewhere(asked: Any, results: Any) -> Any:
+    """A model that differs where only one member is."""
+    found = PROTOCOLS["local"].model(asked, results)
+    if len(results) == 1 and isinstance(found, LearntLinear):
+        return replace(found, coefficients=found.coefficients + 1e-12)
+    return found
+
+
+def everything(asked: Any, results: Any) -> Any:
+    """A part that is larger than its party's own."""
+    found = PROTOCOLS["intermediate"].model(asked, results)
+    if len(results) == 1 and isinstance(found, LearntLinear):
+        return replace(found, coefficients=np.concatenate([found.coefficients, found.coefficients], axis=1))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "law"),
+    [
+        ("local", {"model": elsewhere}, "a site has its part"),
+        ("intermediate", {"model": everything}, "a site has its part"),
+        ("moments", {"views": lambda plan: ()}, "every observer's view is priced"),
+        ("moments", {"pilots": lambda plan: ()}, "pilot runs add up"),
+        ("moments", {"noise": lambda plan: Noise(0.0, "nothing")}, "noise is said in numbers"),
+        ("moments", {"tasks": ("clustering",)}, "it has a name, tasks"),
+        (
+            "moments",
+            {
+                "request": lambda asked, alignment, public=(): PROTOCOLS["moments"].request(
+                    replace(asked, epsilon=1.0), alignment, public
+                )
+            },
+            "a request is compared by what was asked",
+        ),
+    ],
+)
+def test_a_method_that_breaks_the_contract_is_caught_by_the_name_of_the_law(
+    name: str, change: dict[str, Any], law: str
+) -> None:
+    with pytest.raises(ConformanceError, match=law):
+        check_method(replace(PROTOCOLS[name], **change), source, options=OPTIONS.get(name))
+
+
+def test_a_method_that_forgets_something_cannot_be_made() -> None:
+    said = {
+        field: getattr(PROTOCOLS["moments"], field) for field in PROTOCOLS["moments"].__dataclass_fields__
+    }
+    for field in (
+        "request",
+        "session",
+        "model",
+        "views",
+        "checks",
+        "scores",
+        "resumable",
+        "pilots",
+        "noise",
+        "kernel",
+    ):
+        with pytest.raises(TypeError, match=field):
+            Method(**{key: value for key, value in said.items() if key != field})
