@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cli_project import Project, one_object, train, write_project
 
-import colonnade.cli.train
+import colonnade.report.run_folder
 import colonnade.learn.party_files
 import colonnade.protocols.session
 from colonnade.cli.app import run as run_command
@@ -66,7 +66,7 @@ def same_coins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(colonnade.learn.party_files, "federation_of", seeded)
     monkeypatch.setattr(colonnade.protocols.session, "align", align_by_other_coins)
     monkeypatch.setattr(blinded_sets, "BLOCK_POINTS", FEW_POINTS)
-    monkeypatch.setattr(colonnade.cli.train, "now", lambda: "2026-01-01T00:00:00+00:00")
+    monkeypatch.setattr(colonnade.report.run_folder, "now", lambda: "2026-01-01T00:00:00+00:00")
 
 
 def nothing(project: Project) -> None:
@@ -198,7 +198,7 @@ def test_a_record_of_failure_tells_no_more_of_a_ledger_than_a_report(
     def broken(*arguments: Any, **named: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(colonnade.cli.train, "write_report", broken)
+    monkeypatch.setattr(colonnade.report.run_folder, "write_report", broken)
     project = write_project(tmp_path)
     a_longer_ledger(project)
     assert train(project, "--output", str(tmp_path / "run")) != 0
