@@ -188,7 +188,7 @@ def remember(ledger: Path, dataset: str, table: Table, *, run: str) -> None:
     named = json.dumps([dataset, rules.column, rules.spelling.to_data()], sort_keys=True)
     name = hashlib.sha256(named.encode()).hexdigest()[:12]
     path = ledger.with_name(f"{ledger.name}.people.{name}.npz")
-    with _alone(ledger.parent):
+    with _alone(ledger.with_name(f"{ledger.name}.people.lock")):
         if path.exists():
             people = People.load(path).joined_by(table.ids(), run=run)
         else:
@@ -205,9 +205,9 @@ def remembered(ledger: Path | None, dataset: str) -> tuple[People, ...]:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _alone(lock: Path) -> Iterator[None]:
     """One process at a time: a list is read, joined and written."""
-    held = os.open(folder, os.O_RDONLY)
+    held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
         yield
