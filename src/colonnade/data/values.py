@@ -55,9 +55,10 @@ class Plain:
         """
         if self.kind == "nothing":
             return np.full(len(self), np.nan)
+        if self.missing is None:
+            return self.data.astype(np.float64, copy=False)
         numbers = self.data.astype(np.float64)
-        if self.missing is not None:
-            numbers[self.missing] = np.nan
+        numbers[self.missing] = np.nan
         return numbers
 
     def objects(self) -> list[object]:
