@@ -140,7 +140,7 @@ def test_two_organisations_train_by_following_the_page(tmp_path: Path) -> None:
         began = time.monotonic()
         stage.leave()
     assert time.monotonic() - began < PATIENCE_SECONDS
-    assert (ran, compared) == (17, 11)
+    assert (ran, compared) == (19, 13)
     left = subprocess.run(["ps", "axo", "args"], capture_output=True, text=True, check=True).stdout
     assert str(tmp_path) not in left
     assert (tmp_path / "bank" / "bank" / "kit" / "runs" / stage.job / "release.npz").exists()
