@@ -164,7 +164,7 @@ class MomentsPlan(SharedPlan, Layout):
     def views(self) -> tuple[View, ...]:
         """What the release is to each observer. Whoever reads the model sees what the server opens."""
         group = self.group
-        zero_out = self._event(matrix_change_zero_out(self.shape_of_all_but(None)))
+        zero_out = self.zeroed
         views = [
             View(Server(), ZERO_OUT, zero_out, server_assumption(group)),
             View(Reader(), ZERO_OUT, zero_out, reader_assumption(group)),
@@ -188,6 +188,11 @@ class MomentsPlan(SharedPlan, Layout):
     @cached_property
     def _replaced_change(self) -> MatrixChange:
         return matrix_change_replace(self.shape_of_all_but(None))
+
+    @property
+    def zeroed(self) -> Event:
+        """What the opened matrix is for a record zeroed out."""
+        return self._event(matrix_change_zero_out(self.shape_of_all_but(None)))
 
     @property
     def replaced(self) -> Event:
@@ -237,7 +242,7 @@ def plan_moments(
     _ = blank.quantizers  # refuses what is no grid at all
 
     def calibrated(grid: int) -> MomentsPlan:
-        server = plan_with(Fraction(1), grid).views[0].event
+        server = plan_with(Fraction(1), grid).zeroed
         plan = plan_with(calibrate(lambda mu: _scaled(server, mu), epsilon=epsilon, delta=delta), grid)
         _ = plan.field  # refuses here, before any data is touched, what could wrap around
         return plan

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanError
+from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanError, PrivacyError
 from colonnade.ledger import CoalitionBound, Line, Release
 from colonnade.privacy.events import Event, event_to_data
-from colonnade.privacy.guarantee import Guarantee, guarantee
+from colonnade.privacy.guarantee import Guarantee, account, guarantee
 from colonnade.privacy.neighbours import REPLACE, ColumnsOf, OthersPart, PartOf, Unit
 from colonnade.privacy.observers import (
     SERVER_NAME,
@@ -180,20 +180,27 @@ class SharedPlan(Plan):
         """What coalitions of owners learn; `event` says it for one that knows so many parts of the noise.
 
         A coalition that holds at most t shares sees what is opened and its own noise. Of keepers it has at most t, of
-        owners that keep no share any number, as long as one part stays unknown. Up to t owners are in every statement
-        already, so that they need one of their own only where they are several.
+        owners that keep no share any number, as long as one part stays unknown. Where so much noise is known that no ε
+        can be stated, nothing is.
         """
         group = self.group
         keeping = [owner for owner in group.owners if owner in group.keepers]
         most = min(
             len(group.owners) - 1, min(group.threshold, len(keeping)) + len(group.owners) - len(keeping)
         )
-        sizes = range(max(2, group.threshold), most + 1)
-        found = ((size, event(max(size, group.threshold))) for size in sizes)
-        assumption = coalition_assumption(group)
-        return tuple(
-            View(Colluding(size), OthersPart(), what, assumption) for size, what in found if what is not None
-        )
+        views = []
+        for size in range(max(2, group.threshold), most + 1):
+            what = event(max(size, group.threshold))
+            if what is not None and self._can_be_stated(what):
+                views.append(View(Colluding(size), OthersPart(), what, coalition_assumption(group)))
+        return tuple(views)
+
+    def _can_be_stated(self, event: Event) -> bool:
+        try:
+            account(event, self.delta)
+        except PrivacyError:
+            return False
+        return True
 
 
 def group_data(group: Group) -> dict[str, Any]:
