@@ -8,7 +8,7 @@ are where a process begins, as a verb of the command line is, and kits name them
 from __future__ import annotations
 
 import asyncio
-import shutil
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from colonnade.runtime.kit import Kit
 
 TASK = "take part"
 _LEAVING_SECONDS = 10.0
+_TIMES = frozenset({"time", "started", "seconds"})
 
 
 def _kit(context: FLContext) -> Kit:
@@ -84,10 +85,20 @@ class Coordinator(Controller):  # type: ignore[misc]
             self.system_panic(outcome["told"], fl_ctx)
 
     def _show(self, kept: Path, downloaded: Path) -> None:
-        """Let whoever submitted the job see how it ended and what was learnt, which readers' lines pay for."""
+        """Let whoever submitted the job see how it ended and what was learnt, which readers' lines pay for.
+
+        How long it took goes with nobody: the server waits while parties compare ids, of which it is not to tell.
+        """
         for name in (OUTCOME, LOG):
             if (kept / name).exists() and downloaded.is_dir():
-                shutil.copy(kept / name, downloaded / name)
+                lines = (kept / name).read_text(encoding="utf-8")
+                said = (
+                    [json.loads(lines)]
+                    if name == OUTCOME
+                    else [json.loads(line) for line in lines.splitlines()]
+                )
+                texts = [json.dumps({key: told[key] for key in told if key not in _TIMES}) for told in said]
+                (downloaded / name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
 
     def stop_controller(self, fl_ctx: FLContext) -> None:
         """Nothing is left to stop."""
