@@ -7,7 +7,7 @@ import json
 import math
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from colonnade.learn.losses import LOSSES
 from colonnade.learn.penalties import Penalty
 from colonnade.ledger import CoalitionBound, Ledger, Line, Release
 from colonnade.ledger.book import Book
-from colonnade.ledger.bounds import bound
+from colonnade.ledger.bounds import Bound, bound
 from colonnade.ledger.budget import Account
 from colonnade.privacy.events import (
     Approximated,
@@ -43,7 +43,9 @@ from colonnade.privacy.guarantee import account as account_for
 from colonnade.privacy.renyi import renyi
 from colonnade.protocols.embeddings_request import EmbeddingsRequest
 from colonnade.protocols.intermediate_request import IntermediateRequest
+from colonnade.protocols.joint_scores import ScoresRequest
 from colonnade.protocols.moments_plan import MomentsPlan, plan_moments
+from colonnade.protocols.noisy_columns import NoisyColumnsRequest
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.group import Group
 
@@ -52,11 +54,11 @@ PARTIES = ("a", "b", "c", "d")
 OBSERVERS = (
     "reader",
     "server",
-    *(f"party:{name}" for name in PARTIES),
+    *(f"party:{name}" for name in (*PARTIES, "hub", "outside")),
     *(
         f"coalition:{'+'.join(members)}"
         for size in (2, 3)
-        for members in itertools.combinations((*PARTIES, "server"), size)
+        for members in itertools.combinations((*PARTIES, "hub", "outside", "server"), size)
     ),
 )
 UNITS = (
@@ -81,6 +83,8 @@ class World:
     holders: tuple[str, ...]
     threshold: int
     published: bool
+    shown_to: tuple[str, ...]
+    server: str
     stated: frozenset[tuple[str, str]]
     format_1: bool
 
@@ -88,9 +92,13 @@ class World:
         """Those of an observer who saw more than was published."""
         kind, _, names = observer.partition(":")
         looking = {"server"} if kind == "server" else set(names.split("+")) if names else set()
+        # Who is the server here is a party elsewhere.
+        looking = {"server" if name == self.server else name for name in looking}
         shares = looking & set(self.holders)
-        # Shares that are too few show nothing: who has no more than that saw what was published.
-        return frozenset(looking & set(self.owners) | (shares if len(shares) > self.threshold else set()))
+        seen = self.published or looking & set(self.shown_to) or len(shares) > self.threshold
+        # Shares that are too few show nothing: who has no more than that, and receives nothing, saw nothing.
+        added = shares if len(shares) > self.threshold else set()
+        return frozenset(looking & {*self.owners, *self.shown_to} | added if seen else ())
 
     def loss(self, observer: str, unit: str) -> float:
         """μ² of what the observer can tell about the unit: the truth, which every bound has to be above."""
@@ -137,7 +145,9 @@ class World:
             "server",
             lines,
             False,
-            took_part=self.owners,
+            owners=self.owners,
+            shown_to=self.shown_to,
+            server=self.server,
             share_holders=self.holders,
             threshold=self.threshold,
             coalitions=tuple(
@@ -151,8 +161,15 @@ class World:
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
     owners = PARTIES[: draw(st.integers(2, 4))]
-    threshold = 1
-    holders = ("server", *owners) if len(owners) == 2 else owners[:3]
+    committees = [
+        ("server", "outside", owners[0]),
+        ("server", *owners)[:3],
+        (*owners, "server", "outside")[:3],
+    ]
+    if len(owners) == 4:
+        committees.append(("server", *owners))
+    holders = draw(st.sampled_from(committees))
+    threshold = (len(holders) - 1) // 2
     format_1 = draw(st.booleans())
     keys = st.tuples(st.sampled_from(OBSERVERS), st.sampled_from(UNITS))
     stated = set(draw(st.lists(keys, max_size=12)))
@@ -163,6 +180,9 @@ def worlds(draw: st.DrawFn) -> World:
         stated |= {(f"party:{name}", "others-part") for name in owners} | {("server", "record")}
         stated |= {("reader", "record")} if published else set()
         stated = {key for key in stated if published or key[0] != "reader"}
+        holders = ("server", *owners)[:3]
+        threshold = 1
+    receivers = draw(st.lists(st.sampled_from(owners), min_size=1, unique=True))
     return World(
         owners=owners,
         widths={name: draw(st.integers(1, 5)) for name in owners},
@@ -170,6 +190,8 @@ def worlds(draw: st.DrawFn) -> World:
         holders=holders,
         threshold=threshold,
         published=published,
+        shown_to=owners if format_1 else tuple(receivers),
+        server="" if format_1 else draw(st.sampled_from(("server", "hub"))),
         stated=frozenset(stated),
         format_1=format_1,
     )
@@ -208,10 +230,12 @@ def test_no_total_is_below_the_truth_and_no_release_lowers_one(drawn: list[World
 
 def test_the_world_would_notice_a_reader_taken_for_a_coalition() -> None:
     """A control: what the truth says of two keepers is more than any line of a reader."""
-    world = World(("a", "b", "c"), dict.fromkeys("abc", 1), 0, ("a", "b", "c"), 1, True, frozenset(), False)
+    world = World(
+        ("a", "b", "c"), dict.fromkeys("abc", 1), 0, ("a", "b", "c"), 1, True, (), "", frozenset(), False
+    )
     assert world.loss("coalition:a+b", "own-part:c") == math.inf
     assert world.loss("reader", "record-replaced") < world.loss("party:a", "record-replaced")
-    constant = World(("a", "b"), {"a": 0, "b": 0}, 1, (), 1, True, frozenset(), False)
+    constant = World(("a", "b"), {"a": 0, "b": 0}, 1, (), 1, True, (), "", frozenset(), False)
     assert constant.loss("reader", "record-replaced") == 0 < constant.loss("reader", "record")
 
 
@@ -389,6 +413,49 @@ def test_what_is_not_published_reaches_nobody_else() -> None:
     for observer in ("reader", "server", "party:clinic", "coalition:clinic+server"):
         for unit in ("record", "record-replaced", "others-part", "columns:shop"):
             assert bound(release, Account("people", unit, observer), DELTA).events == ()
+
+
+def test_a_server_that_is_a_party_elsewhere_is_no_stranger_to_a_coalition() -> None:
+    schemas = tuple(schema(owner, label=owner == "bank") for owner in ("bank", "insurer"))
+    group = Group.of(("bank", "insurer"), active="bank", server="shop")
+    plan = plan_moments(group, schemas, task="classification", rows=1000, epsilon=1.0, delta=DELTA)
+    release = of(plan, "insurer", "r")
+    for coalition in ("coalition:bank+shop", "coalition:bank+server"):
+        assert bound(release, Account("people", "own-part:insurer", coalition), DELTA).unbounded
+    shop = bound(release, Account("people", "record-replaced", "party:shop"), DELTA)
+    assert shop == bound(release, Account("people", "record-replaced", "server"), DELTA) and shop.events
+
+
+def test_every_method_can_follow_every_other_with_three_owners() -> None:
+    owners = ("bank", "shop", "insurer")
+    group, schemas = parties(*owners)
+    plans = {
+        "moments": moments(*owners),
+        "one-shot": NoisyColumnsRequest("classification", 1.0, DELTA).plan(group, schemas, 1000),
+        "network": network(*owners),
+        "scores": ScoresRequest("bank", 1, 4.0, "released", 1.0, DELTA).plan(group, schemas, 1000),
+    }
+    for first, second in itertools.permutations(plans, 2):
+        ledger = house("shop")
+        for unit in ("own-part:shop", "others-part"):
+            # Two keepers of moments hold every column, whoever else they are: accepted by name.
+            ledger.set_budget("people", unit, "coalition:bank+insurer", epsilon=math.inf, delta=DELTA)
+        ledger.charge(of(plans[first], "shop", "r0"), "people")
+        ledger.charge(of(plans[second], "shop", "r1"), "people")
+        assert all(
+            math.isfinite(total.epsilon) for total in ledger.totals() if "coalition" not in total.observer
+        )
+
+
+def test_early_stopping_where_networks_learn_is_read_by_everybody() -> None:
+    request = EmbeddingsRequest(
+        task="classification", epsilon=8.0, delta=DELTA, embedding=1, regime="private-local", held_out=0.2
+    )
+    release = of(request.plan(*parties("bank", "shop"), 1000), "shop", "r")
+    assert bound(release, Account("people", "own-part:shop", "reader"), DELTA).events
+    assert bound(release, Account("people", "record", "reader"), DELTA).unbounded
+    fixed = of(replace(request, held_out=0.0).plan(*parties("bank", "shop"), 1000), "shop", "r")
+    assert bound(fixed, Account("people", "own-part:shop", "reader"), DELTA) == Bound(())
 
 
 def test_a_network_and_moments_can_follow_each_other() -> None:

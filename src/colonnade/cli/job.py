@@ -152,7 +152,7 @@ def log(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None:
             say(line)
             continue
         step = json.loads(line)
-        # An administrator's copy of the server's log has no times: how long ids were compared would tell of their number.
+        # An administrator's copy of a server's log has no times: they would tell how many ids were compared.
         begun = f"{step['time'][11:23]}  " if "time" in step else ""
         took = f"  {step['seconds']:9.3f} s" if "seconds" in step else ""
         say(f"{begun}{step['step']:<24} sent {step['sent']:>10}  received {step['received']:>10}{took}")

@@ -49,6 +49,7 @@ from colonnade.learn.policy_terms import (
 )
 from colonnade.learn.score_jobs import SCORES, ScoreJob
 from colonnade.ledger import Comparison, Ledger, Release
+from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.observers import parse_observer
 from colonnade.protocols.alignment import Alignment
@@ -279,13 +280,21 @@ class Policy:
                     f"{self.name}, epsilon: {release.what} would tell {line.observer} something, and nothing is "
                     "accepted for it. Name it there if it may learn anything."
                 )
-            cost = account(line.event, self.delta).epsilon
-            # Written so that a cost that is not a number is refused too.
-            if not cost <= limit:
-                raise PolicyRefused(
-                    f"{self.name}, epsilon: {release.what} would cost ε = {epsilon_text(cost)} towards "
-                    f"{line.observer} (δ = {self.delta:g}); the most accepted is {limit:g}."
-                )
+            self._check_cost(line.event, line.observer, limit, release)
+        # Coalitions are nobody who receives anything: a limit for them holds where one is named.
+        named = [limit for observer, limit in self.epsilon if observer.startswith("coalition:")]
+        for coalition in release.coalitions:
+            for limit in named:
+                self._check_cost(coalition.event, f"a coalition of {coalition.owners} owners", limit, release)
+
+    def _check_cost(self, event: Event, observer: str, limit: float, release: Release) -> None:
+        cost = account(event, self.delta).epsilon
+        # Written so that a cost that is not a number is refused too.
+        if not cost <= limit:
+            raise PolicyRefused(
+                f"{self.name}, epsilon: {release.what} would cost ε = {epsilon_text(cost)} towards {observer} "
+                f"(δ = {self.delta:g}); the most accepted is {limit:g}."
+            )
 
 
 @dataclass(frozen=True, eq=False)

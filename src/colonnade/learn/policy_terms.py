@@ -173,7 +173,7 @@ def _remedy(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return f"{name} = [{str(value).lower()}]"
     if isinstance(value, int | float) and math.isfinite(value):
-        return f"{name} = {{most = {value:g}}}"
+        return f"{name} = {{most = {value!r}}}"
     if isinstance(value, str):
         return f'{name} = ["{value}"]'
     return f'{name} = "{ANYTHING}"'

@@ -101,9 +101,12 @@ def _admit(book: Book, release: Release, account: Account, budget: Budget) -> No
     # Written so that a cost that is not a number is refused too.
     if not after <= budget.epsilon:
         before = spent.epsilon(budget.delta)
-        why = f" {account.observer} takes no part in this and reads what is published." if added.reads else ""
         if spent.because:
-            why = f" An earlier release is bounded by nothing: {spent.because}."
+            raise BudgetExceeded(
+                f"{book.party}: {account} stands at ε = ∞ already, because of {spent.because}. It has a budget of "
+                f"{_down(budget.epsilon)} at δ = {budget.delta:g}. {_remedy(account, budget)}"
+            )
+        why = f" {account.observer} takes no part in this and reads what is published." if added.reads else ""
         raise BudgetExceeded(
             f"{book.party}: releasing {release.what} to {release.receiver} costs ε = {_up(after - before)}; "
             f"{_down(left(budget.epsilon, before))} is left of {_down(budget.epsilon)} ({account}, "

@@ -71,7 +71,9 @@ def bound(release: Release, account: Account, delta: float) -> Bound:
         zeroed = [_doubled(_events(lines)) for lines in groups if lines[0].unit == ZERO_OUT.name]
         candidates = [events for events in zeroed if events is not None]
     if candidates:
-        return Bound(min(candidates, key=lambda events: epsilon_of(events, delta)), reads=not view.members)
+        return Bound(
+            min(candidates, key=lambda events: epsilon_of(events, delta)), reads=view.members == frozenset()
+        )
     return Bound((), view.reason(account))
 
 
@@ -86,10 +88,17 @@ class _View:
     @classmethod
     def of(cls, release: Release, observer: Observer) -> _View:
         looking = members_of(observer)
-        if release.took_part is not None:
-            holding, seeing = looking & set(release.share_holders), looking & set(release.took_part)
-            # Whoever took no part adds nothing, nor do shares that are too few to show anything.
-            return cls(release, looking, seeing if len(holding) <= release.threshold else seeing | holding)
+        if release.owners is not None:
+            # An organisation that is the server of one run and a party of another is one observer.
+            looking = frozenset(SERVER_NAME if name == release.server else name for name in looking)
+            holding, shown = looking & set(release.share_holders), looking & set(release.shown_to)
+            # Shares that are too few show nothing.
+            broken = len(holding) > release.threshold
+            if not (release.published or shown or broken):
+                return cls(release, looking, frozenset())
+            # What everybody may read tells more to whoever knows a part of the noise; strangers add nothing.
+            knowing = looking & set(release.owners) | shown
+            return cls(release, looking, knowing | holding if broken else knowing)
         if SERVER_NAME in looking and release.id.endswith("/embeddings"):
             # In networks of format 1 "server" was the label holder in that role; the server itself saw nothing.
             looking -= {SERVER_NAME}
@@ -163,8 +172,8 @@ class _Parts:
 
     def within(self, other: _Parts, release: Release) -> bool:
         """Whether every pair of tables that differ in these parts differs in the other's."""
-        if release.took_part is not None:
-            there = frozenset(release.took_part) - {SERVER_NAME}
+        if release.owners is not None:
+            there = frozenset(release.owners)
             return self._among(there) <= other._among(there)
         if other.only:
             return bool(self.only) and self.only <= other.only
@@ -198,7 +207,7 @@ def _doubled(events: tuple[Event, ...]) -> tuple[Event, ...] | None:
 
 def _is_absent(release: Release, party: str) -> bool:
     """Whether a party is known to have brought nothing to this release."""
-    return release.took_part is not None and party not in release.took_part
+    return release.owners is not None and party not in release.owners
 
 
 def _by_account(release: Release) -> Iterator[tuple[Line, ...]]:

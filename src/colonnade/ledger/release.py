@@ -76,11 +76,12 @@ class Release:
     without columns has none. `reproducible` says that the noise came from a seed, which protects nobody. `exact` is of
     how many people something leaves as it is, without noise: no ε covers that, and totals say so beside it.
 
-    `took_part` names who sees more of it than is published: owners, and whoever receives what is not published, the
-    server as "server". `share_holders` keep shares, of which `threshold` show nothing; `coalitions` is what colluding
-    members learn. `published` says whether those who took no part get to see anything. A ledger needs
-    these for accounts that no line names (docs/proofs/ledger.md). Releases of format 1 do not say: `took_part` is None,
-    and what they published has a line for the reader.
+    `owners` are those whose columns it is about, and know their own noise; `shown_to` are those who receive what is not
+    published, `share_holders` keep shares, of which `threshold` show nothing, and `coalitions` is what colluding owners
+    learn. `published` says whether everybody may read something of it. The server is "server" in all of these, and
+    `server` is what it is called otherwise. A ledger needs these for accounts that no line names
+    (docs/proofs/ledger.md). Releases of format 1 do not say: `owners` is None, and what they published has a line for
+    the reader.
 
     >>> from colonnade.privacy.events import Gaussian
     >>> line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=4.0))
@@ -100,11 +101,13 @@ class Release:
     lines: tuple[Line, ...]
     reproducible: bool
     exact: int = 0
-    took_part: tuple[str, ...] | None = None
+    owners: tuple[str, ...] | None = None
+    shown_to: tuple[str, ...] = ()
     share_holders: tuple[str, ...] = ()
     threshold: int = 0
     coalitions: tuple[CoalitionBound, ...] = ()
     published: bool = True
+    server: str = ""
 
     def __post_init__(self) -> None:
         for name in ("id", "run", "plan", "what", "receiver"):
@@ -116,8 +119,10 @@ class Release:
             raise ValueError("a release says whether its noise is reproducible: True or False")
         if type(self.exact) is not int or self.exact < 0:
             raise ValueError("a release says of how many people something leaves exactly: 0 or more")
-        if self.took_part is None and (self.share_holders or self.threshold or self.coalitions):
-            raise ValueError("a release that names share holders or coalitions says who took part")
+        if self.owners is None and (self.shown_to or self.share_holders or self.threshold or self.coalitions):
+            raise ValueError(
+                "a release that names share holders, receivers or coalitions says whose columns it is about"
+            )
         if type(self.threshold) is not int or self.threshold < 0:
             raise ValueError("the threshold of a release is a number of shares: 0 or more")
         if not isinstance(self.published, bool):
@@ -126,7 +131,7 @@ class Release:
     @property
     def is_read(self) -> bool:
         """Whether those who took no part get to see anything."""
-        if self.took_part is None:
+        if self.owners is None:
             return any(line.observer == _READER for line in self.lines)
         return self.published
 
@@ -145,18 +150,20 @@ class Release:
             "reproducible": self.reproducible,
             **({"exact": self.exact} if self.exact else {}),
             # As it was written, so that an entry of format 1 is the same text when it is read and written again.
-            **({} if self.took_part is None else self._roles()),
+            **({} if self.owners is None else self._roles()),
         }
 
     def _roles(self) -> dict[str, Any]:
         return {
-            "took_part": list(self.took_part or ()),
+            "owners": list(self.owners or ()),
+            "shown_to": list(self.shown_to),
             "share_holders": list(self.share_holders),
             "threshold": self.threshold,
             "coalitions": [
                 {"owners": bound.owners, "event": event_to_data(bound.event)} for bound in self.coalitions
             ],
             "published": self.published,
+            "server": self.server,
         }
 
     @classmethod
@@ -179,16 +186,18 @@ class Release:
 
 
 def _roles(data: Mapping[str, Any]) -> dict[str, Any]:
-    if "took_part" not in data:
+    if "owners" not in data:
         return {}
     return {
-        "took_part": tuple(str(name) for name in data["took_part"]),
+        "owners": tuple(str(name) for name in data["owners"]),
+        "shown_to": tuple(str(name) for name in data["shown_to"]),
         "share_holders": tuple(str(name) for name in data["share_holders"]),
         "threshold": data["threshold"],
         "coalitions": tuple(
             CoalitionBound(item["owners"], event_from_data(item["event"])) for item in data["coalitions"]
         ),
         "published": data["published"],
+        "server": str(data["server"]),
     }
 
 

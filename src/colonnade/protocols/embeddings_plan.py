@@ -248,6 +248,16 @@ class EmbeddingsPlan(Plan):
             f"sums of {self.embedding} embedding coordinates, {self.passes} time(s) a record ({self.regime})"
         )
 
+    @property
+    def shown_to(self) -> tuple[str, ...]:
+        """The label holder, and where gradients go back everybody who gets them."""
+        return self.group.owners if self.learns_locally else (self.receiver,)
+
+    @property
+    def is_published(self) -> bool:
+        """How many epochs were run is told to everybody, and held-out people decide it where networks learn."""
+        return self.learns_locally and self.held_out > 0
+
     def receiver_for(self, party: str) -> str:
         """The label holder."""
         return self.receiver

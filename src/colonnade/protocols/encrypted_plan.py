@@ -300,6 +300,11 @@ class EncryptedPlan(Plan, Layout):
         """What leaves."""
         return f"scores of {self.schedule.steps} batches, with noise"
 
+    @property
+    def shown_to(self) -> tuple[str, ...]:
+        """Every owner."""
+        return self.group.owners
+
     def receiver_for(self, party: str) -> str:
         """Every other owner."""
         return ", ".join(owner for owner in self.group.owners if owner != party)

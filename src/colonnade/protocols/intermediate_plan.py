@@ -243,6 +243,11 @@ class IntermediatePlan(Plan):
         """What leaves."""
         return f"{self.schedule.steps} noisy messages of {self.loss.name} regression"
 
+    @property
+    def shown_to(self) -> tuple[str, ...]:
+        """Every owner: messages go both ways."""
+        return self.group.owners
+
     def receiver_for(self, party: str) -> str:
         """The active party, whose answers go to the others."""
         return self.active if party != self.active else ", ".join(self.passive)

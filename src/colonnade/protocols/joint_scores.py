@@ -123,6 +123,11 @@ class ScoresPlan(Plan):
         """What leaves."""
         return f"{'exact' if self.exact else 'noisy'} joint scores of {self.rows} people"
 
+    @property
+    def shown_to(self) -> tuple[str, ...]:
+        """Who asked, and nobody else."""
+        return (self.receiver,)
+
     def receiver_for(self, party: str) -> str:
         """Who asked."""
         return self.receiver

@@ -94,9 +94,9 @@ class LocalPlan(Plan):
         return tuple(views)
 
     @property
-    def took_part(self) -> tuple[str, ...]:
-        """The owners, and the server, which alone sees the rows."""
-        return (*self.group.owners, self.group.server)
+    def shown_to(self) -> tuple[str, ...]:
+        """The server, which alone sees the rows."""
+        return (self.group.server,)
 
     def lines_for(self, party: str) -> tuple[Line, ...]:
         """Beside the views: what a record replaced is to readers."""

@@ -109,6 +109,11 @@ class NoisyColumnsPlan(Plan):
         """What leaves."""
         return "noisy columns, once"
 
+    @property
+    def shown_to(self) -> tuple[str, ...]:
+        """The active party alone."""
+        return (self.active,)
+
     def receiver_for(self, party: str) -> str:
         """The active party."""
         return self.active

@@ -94,9 +94,14 @@ class Plan(ABC):
         return ()
 
     @property
-    def took_part(self) -> tuple[str, ...]:
-        """Who sees more of a run than is published, shares aside: the owners."""
-        return self.group.owners
+    def is_published(self) -> bool:
+        """Whether everybody may read something of what is opened."""
+        return self.published
+
+    @property
+    @abstractmethod
+    def shown_to(self) -> tuple[str, ...]:
+        """Who receives something that is not published, shares aside."""
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -114,7 +119,8 @@ class Plan(ABC):
             receiver=self.receiver_for(party),
             lines=self.lines_for(party) if party in self.group.owners else (),
             reproducible=reproducible,
-            took_part=tuple(self._observed(name) for name in self.took_part),
+            owners=self.group.owners,
+            shown_to=tuple(self._observed(name) for name in self.shown_to),
             share_holders=holders,
             threshold=self.group.threshold if holders else 0,
             coalitions=tuple(
@@ -122,7 +128,8 @@ class Plan(ABC):
                 for view in self.views
                 if isinstance(view.observer, Colluding)
             ),
-            published=self.published,
+            published=self.is_published,
+            server="" if self.group.server in self.group.owners else self.group.server,
         )
 
     def _observed(self, name: str) -> str:
@@ -160,6 +167,11 @@ class SharedPlan(Plan):
     def share_holders(self) -> tuple[str, ...]:
         """The keepers."""
         return self.group.keepers
+
+    @property
+    def shown_to(self) -> tuple[str, ...]:
+        """Nobody: all that is opened is published."""
+        return ()
 
     @property
     @abstractmethod

@@ -35,7 +35,10 @@ async def prepare(
     await agree(party, "job", {**request.to_data(), "group": group_data(party.group)})
     schemas = await introduce(party, table)
     if party.asks is not None and table is not None:
-        party.asks(request.plan(party.group, schemas, most_people(table.rows, request.to_data())))
+        most = most_people(table.rows, request.to_data())
+        # Where δ is left to a rule it is largest for few people, and ε is taken at each.
+        for people in dict.fromkeys((most, min(most, FEW))):
+            party.asks(request.plan(party.group, schemas, people))
     aligned = await align(party, table, request.alignment)
     rows = await agreed_rows(party, aligned)
     plan = request.plan(party.group, schemas, rows)
@@ -43,6 +46,10 @@ async def prepare(
         party.asks(plan)
     await agree(party, "plan", plan.to_data())
     return aligned, plan
+
+
+FEW = 10_000
+"""Up to so many people the rule for δ gives its largest."""
 
 
 def most_people(rows: int, asked: Mapping[str, Any]) -> int:
