@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Mode
 from colonnade.data.table import Table
-from colonnade.errors import DataError, PlanError
+from colonnade.errors import CannotWrite, PlanError
 from colonnade.learn.people import remember, remembered
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.readiness import check_budgets, check_plan
@@ -192,11 +191,15 @@ class Federation:
         for party in self.tables if trains else ():
             # A list that cannot be read could not be added to when the run is paid for.
             remembered(self.ledgers[party].path, self.datasets[party])
-        outcome = self._run(session, request, record=record)
+        return self.carry_out(session, request, record=record, trains=trains)
+
+    def carry_out(
+        self, session: Program, request: Request[PlanT], *, record: bool = False, trains: bool = True
+    ) -> Run[PlanT]:
+        """Run it without asking first: for a run that goes on, which was asked about and charged when it began."""
+        outcome = self._run(session, request, record=record, trains=trains)
         run = Run(outcome.results[self.group.server].plan, outcome)
         self.runs.append(run)
-        if trains:
-            remember_people(run, self)
         return run
 
     def features(self, task: Task) -> int:
@@ -212,13 +215,16 @@ class Federation:
         """
         return self._run(alignment_session, self.alignment)
 
-    def _run(self, program: Program, *agreed: Any, record: bool = False) -> Outcome:
+    def _run(self, program: Program, *agreed: Any, record: bool = False, trains: bool = False) -> Outcome:
         desks = {
             member: Desk(
                 ledger=self.ledgers[member],
                 table=self.tables.get(member),
                 dataset=self.datasets.get(member, member),
                 shown_ids=self.shown_ids.get(member),
+                remembers=remembering(self.ledgers[member], self.datasets[member])
+                if trains and member in self.tables
+                else None,
                 randomness=self.coins(member),
             )
             for member in self.group.members
@@ -259,22 +265,22 @@ class Site:
     public: bool = False
 
 
-def remember_people(run: Run[Any], place: Federation | Site) -> None:
-    """Add the people of a run that trained to the lists of the data sets that are here, beside their ledgers."""
-    for party, aligned in run.aligned.items():
-        ledger = place.ledgers[party].path
-        if ledger is None:
-            continue
+def remembering(ledger: Ledger, dataset: str) -> Callable[[AlignedTable, str], None] | None:
+    """What adds the people of a run to the list of a data set beside its ledger; None for a ledger without a file."""
+    path = ledger.path
+    if path is None:
+        return None
+
+    def remembers(aligned: AlignedTable, run: str) -> None:
         try:
-            remember(ledger, place.datasets[party], aligned.table, run=run.name)
-        except (OSError, DataError) as error:
-            # The release is paid for and must not be lost. Its own folder has a list too.
-            why = error.strerror if isinstance(error, OSError) else error
-            warnings.warn(
-                f"{party}: the people of this run could not be remembered beside {ledger} ({why}), and exact "
-                "scores of them by other models are not refused there.",
-                stacklevel=3,
-            )
+            remember(path, dataset, aligned.table, run=run)
+        except OSError as error:
+            raise CannotWrite(
+                f"the people of this run cannot be remembered beside {path} ({error.strerror or error}), so that exact "
+                "scores of them could not be refused. Nothing was charged. Make room, or give write permission there."
+            ) from None
+
+    return remembers
 
 
 def released(opened: OpenedMoments) -> MomentRelease:

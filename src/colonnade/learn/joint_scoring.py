@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
-from colonnade.learn.people import Lists, People, remembered
+from colonnade.learn.people import IdRules, Lists, People, remembered
 from colonnade.learn.privacy import Privacy
 from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresRequest, Terms, scores_session
 from colonnade.randomness import SystemRandomness
@@ -87,7 +87,8 @@ def is_remembered(run: str, federation: Federation) -> bool:
 
 
 def _lists(federation: Federation, party: str, own: People | None = None) -> tuple[People, ...]:
-    kept = remembered(federation.ledgers[party].path, federation.datasets[party])
+    rules = IdRules.of(federation.tables[party].schema)
+    kept = remembered(federation.ledgers[party].path, federation.datasets[party], rules)
     return kept if own is None else (own, *kept)
 
 

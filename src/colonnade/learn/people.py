@@ -196,12 +196,17 @@ def remember(ledger: Path, dataset: str, table: Table, *, run: str) -> None:
         people.save(path)
 
 
-def remembered(ledger: Path | None, dataset: str) -> tuple[People, ...]:
-    """The lists of a data set beside a ledger: one for each way in which its people were named."""
+def remembered(ledger: Path | None, dataset: str, rules: IdRules | None = None) -> tuple[People, ...]:
+    """The lists of a data set beside a ledger: one for each way in which its people were named.
+
+    With `rules` also those of other data sets whose people were named so: somebody is not another person because the
+    file that names whom to score calls its people otherwise.
+    """
     if ledger is None:
         return ()
     files = sorted(ledger.parent.glob(f"{glob.escape(ledger.name)}.people.*.npz"))
-    return tuple(people for people in map(People.load, files) if people.dataset == dataset)
+    lists = map(People.load, files)
+    return tuple(people for people in lists if people.dataset == dataset or (rules and people.rules == rules))
 
 
 @contextmanager

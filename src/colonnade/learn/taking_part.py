@@ -18,12 +18,12 @@ from typing import Any, Protocol
 
 from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ColonnadeError, JobError, RemoteProtocolError
-from colonnade.learn.federation import Run, Site, remember_people
+from colonnade.learn.federation import Run, Site, remembering
 from colonnade.learn.jobs import Job
 from colonnade.learn.method import Found
 from colonnade.learn.own_files import LOG, OUTCOME, learnt_note
 from colonnade.learn.party_files import PartyFile
-from colonnade.learn.people import remembered
+from colonnade.learn.people import IdRules, People, remembered
 from colonnade.learn.policy import PolicedLedger, Policy
 from colonnade.learn.readiness import read_book, release_before
 from colonnade.learn.score_jobs import ScoreJob
@@ -82,6 +82,18 @@ class _Desk:
     shown_ids: int | None = None
     asks: Callable[[Any], None] | None = None
     ledger: Ledger | None = None
+
+    def lists(self) -> tuple[People, ...]:
+        """Whom this party's data has been trained on, under the names by which people are to be scored."""
+        if self.ledger is None or self.table is None:
+            return ()
+        return remembered(self.ledger.path, self.dataset, IdRules.of(self.table.schema))
+
+    def remembers(self, job: Job | ScoreJob) -> Callable[[Any, str], None] | None:
+        """What notes whom a job trains on, before it is paid for."""
+        if self.ledger is None or isinstance(job, ScoreJob):
+            return None
+        return remembering(self.ledger, self.dataset)
 
     def site(self, member: str) -> Site:
         """What this member writes about itself with."""
@@ -191,6 +203,7 @@ async def _run(
         dataset=desk.dataset,
         shown_ids=desk.shown_ids,
         asks=desk.asks,
+        remembers=desk.remembers(job),
         timeout=job.timeout,
     )
     try:
@@ -275,7 +288,7 @@ class _Work:
 
 def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: _Desk) -> _Work:
     if isinstance(job, ScoreJob):
-        known = () if desk.ledger is None else remembered(desk.ledger.path, desk.dataset)
+        known = desk.lists()
         scoring = scoring_of(job, kit.run_folder(job.model), member, known)
         return _Work(
             scoring.request,
@@ -287,7 +300,6 @@ def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: _Desk) -
     method.needs()
 
     def keep_run(folder: Path, run: Run[Any], site: Site) -> dict[str, Any]:
-        remember_people(run, site)
         return learnt_note(*keep(folder, job, run, site, found_at(job, run)))
 
     request = method.request(job.asked, job.alignment)

@@ -45,6 +45,9 @@ async def prepare(
     if party.asks is not None:
         party.asks(plan)
     await agree(party, "plan", plan.to_data())
+    if party.remembers is not None and aligned is not None:
+        # From the charge on these people are trained on, however the run ends.
+        party.remembers(aligned, party.run)
     return aligned, plan
 
 

@@ -71,6 +71,7 @@ class Desk:
     table: Any = None
     dataset: str = ""
     shown_ids: int | None = None
+    remembers: Callable[[Any, str], None] | None = None
     randomness: Randomness = field(default_factory=SystemRandomness)
 
 
@@ -159,6 +160,7 @@ async def _run_all(
             randomness=desks[name].randomness,
             dataset=desks[name].dataset,
             shown_ids=desks[name].shown_ids,
+            remembers=desks[name].remembers,
             timeout=timeout,
             progress=progress if name in (group.server, group.active or group.owners[0]) else silent,
             seen=[] if record else None,

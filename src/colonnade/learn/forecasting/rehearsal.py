@@ -74,14 +74,14 @@ class Stage(Federation):
         """Run the session by the settled plan."""
         return super().run(session, Settled(request, self.settled), record=record, trains=trains)
 
-    def _run(self, program: Program, *agreed: Any, record: bool = False) -> Outcome:
+    def _run(self, program: Program, *agreed: Any, record: bool = False, trains: bool = False) -> Outcome:
         async def from_here(party: Party, *arguments: Any) -> Any:
             # Before this a run takes address space that it never writes; only what comes after counts as memory.
             if tracemalloc.is_tracing():
                 tracemalloc.reset_peak()
             return await program(party, *arguments)
 
-        return super()._run(from_here, *agreed, record=record)
+        return super()._run(from_here, *agreed, record=record, trains=trains)
 
 
 @dataclass(frozen=True)

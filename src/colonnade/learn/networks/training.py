@@ -155,10 +155,7 @@ def _run(
     """A new run is asked for first, as always; one that goes on was charged, and its ledgers know it by its name."""
     if not begun:
         return federation.run(session, request)
-    outcome = federation._run(session, request)
-    run = Run(outcome.results[federation.group.server].plan, outcome)
-    federation.runs.append(run)
-    return run
+    return federation.carry_out(session, request)
 
 
 def finish(fusion: FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan, *, linear: bool) -> None:
