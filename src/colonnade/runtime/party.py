@@ -39,7 +39,8 @@ class Party:
 
     `shown_ids` is the number of ids that peers are shown when people are matched, if it is not to be the true one.
     `asks` raises where this party's policy or budgets do not accept a plan; None: nobody asks during the run.
-    `remembers` is given the aligned people and the name of a run that trains, before anything is charged; None: it trains nothing.
+    `remembers` is given the aligned people and the name of a run that trains, before anything is charged; None where it
+    trains nothing.
     `run` names the run once the parties have agreed on it, and `tainted` says that somebody in it draws from
     a seed, so that its noise protects nobody. `numbers` counts the frames to and from each
     peer, so that a frame that is lost, repeated or moved is noticed; those of `aligning` are counted in
