@@ -20,8 +20,9 @@ from colonnade.learn.networks.design import Kind
 from colonnade.learn.networks.extra import need_networks
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.embeddings import TrainedEmbeddings
-from colonnade.protocols.embeddings_plan import EmbeddingsPlan, Mechanism, Regime
+from colonnade.protocols.embeddings_plan import EmbeddingsPlan
 from colonnade.protocols.embeddings_request import EmbeddingsRequest
+from colonnade.protocols.embeddings_terms import Mechanism, Regime
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.runtime.run import Program
 

@@ -24,8 +24,8 @@ from colonnade.learn.networks.learnt import LearntNetwork
 from colonnade.learn.networks.network_file import NetworkFile, network_file, save_parts
 from colonnade.learn.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.embeddings_plan import Mechanism, Regime
 from colonnade.protocols.embeddings_request import EmbeddingsRequest
+from colonnade.protocols.embeddings_terms import Mechanism, Regime
 from colonnade.protocols.plans import Task
 
 if TYPE_CHECKING:
