@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from colonnade import PCA, Federation, LogisticRegression, MomentRelease, Schema, Table
+from colonnade import PCA, Federation, LogisticRegression, MomentRelease, Schema, Table, rank_columns
 from colonnade.privacy.guarantee import epsilon_text
 
 BANK = """
@@ -60,7 +60,7 @@ def main() -> None:
     cautious = LogisticRegression(threshold=0.9).fit(release)
     print("lends when sure:  ", cautious.predict(people))
     print("first component:  ", PCA(n_components=1).fit(release).components_.round(2))
-    print(release.ranking())
+    print(rank_columns(release))
 
     print(
         f"\nthe bank's ledger for the server, before the models: ε = {before}, after: ε = {spent(federation)}"

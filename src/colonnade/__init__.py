@@ -16,8 +16,11 @@ if TYPE_CHECKING:
     from colonnade.learn.linear import LinearRegression
     from colonnade.learn.logistic import LogisticRegression
     from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
+    from colonnade.learn.offers import available_models
+    from colonnade.learn.paths import ridge_path
     from colonnade.learn.pca import PCA
     from colonnade.learn.poisson import PoissonRegression
+    from colonnade.learn.ranking import rank_columns
     from colonnade.learn.release import MomentRelease
     from colonnade.learn.svm import SupportVectorClassifier
     from colonnade.ledger import Ledger
@@ -41,6 +44,9 @@ __all__ = [
     "SupportVectorClassifier",
     "Table",
     "__version__",
+    "available_models",
+    "rank_columns",
+    "ridge_path",
 ]
 
 
@@ -63,6 +69,7 @@ def __getattr__(name: str) -> object:
         PCA, \
         PoissonRegression, \
         SupportVectorClassifier
+    global available_models, rank_columns, ridge_path
     from colonnade.data.schema import Schema
     from colonnade.data.table import Table
     from colonnade.learn.federation import Federation
@@ -70,8 +77,11 @@ def __getattr__(name: str) -> object:
     from colonnade.learn.linear import LinearRegression
     from colonnade.learn.logistic import LogisticRegression
     from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
+    from colonnade.learn.offers import available_models
+    from colonnade.learn.paths import ridge_path
     from colonnade.learn.pca import PCA
     from colonnade.learn.poisson import PoissonRegression
+    from colonnade.learn.ranking import rank_columns
     from colonnade.learn.release import MomentRelease
     from colonnade.learn.svm import SupportVectorClassifier
     from colonnade.ledger import Ledger

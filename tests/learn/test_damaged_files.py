@@ -17,14 +17,13 @@ from colonnade.errors import ColonnadeError, DataError, ModelDamaged, ModelError
 from colonnade.learn.model_document import _digest
 from colonnade.learn.model_file import ModelFile, model_file, parts_of
 from colonnade.learn.people import IdRules, People
-from colonnade.learn.release_file import load_release
 from colonnade.randomness import SeededRandomness
 
 EVERY = 64
 READERS: dict[str, Callable[[Path], Any]] = {
     "model.json": ModelFile.load,
     "part.json": ModelFile.load,
-    "release.npz": load_release,
+    "release.npz": MomentRelease.load,
     "people.npz": People.load,
 }
 

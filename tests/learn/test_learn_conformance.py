@@ -22,7 +22,6 @@ from colonnade import (
     SupportVectorClassifier,
 )
 from colonnade.conformance import check_learner
-from colonnade.learn.networks.network_file import NetworkFile, network_file
 
 PEOPLE = Shoppers(300)
 LEARNERS = [
@@ -53,8 +52,8 @@ LEARNERS = [
 
 
 def through_a_network_file(model: Any, folder: Path) -> Any:
-    network_file(model).save(folder / "model.json")
-    return NetworkFile.load(folder / "model.json").estimator()
+    model.save(folder / "model.json")
+    return type(model).load(folder / "model.json")
 
 
 @pytest.mark.parametrize(("model", "kind", "answer"), LEARNERS)

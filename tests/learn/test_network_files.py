@@ -20,7 +20,7 @@ from colonnade.learn.model_document import read_document, write_document
 from colonnade.learn.networks.design import Design
 from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.learn.networks.network import Network
-from colonnade.learn.networks.network_file import NetworkFile, network_file, weights_path
+from colonnade.learn.networks.network_file import NetworkFile, weights_path
 from colonnade.learn.people import People
 from colonnade.learn.scoring import Stored
 
@@ -175,8 +175,9 @@ def test_a_document_that_was_written_with_another_network_in_mind_is_refused(
         NetworkFile.load(path)
 
 
-def test_weights_of_another_shape_are_refused() -> None:
-    found = network_file(fitted())
+def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:
+    fitted().save(tmp_path / "model.json")
+    found = NetworkFile.load(tmp_path / "model.json")
     wider = replace(found, design=replace(found.design, embedding=5))
     with pytest.raises(ModelError, match="another network"):
         wider.network()

@@ -22,8 +22,10 @@ from colonnade.learn.discriminant import binary_rule, one_vs_rest_rule
 from colonnade.learn.fitting import NoiseWarning
 from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.moments import ClassMoments
+from colonnade.learn.offers import available_models
+from colonnade.learn.paths import ridge_path
 from colonnade.learn.pca import PCA
-from colonnade.learn.ranking import CHANCE
+from colonnade.learn.ranking import CHANCE, rank_columns
 
 FALSE_ALARM = 1e-9
 PEOPLE = Shoppers(3000)
@@ -134,7 +136,7 @@ def test_a_column_that_is_the_same_for_everybody_breaks_nothing(noise: float) ->
         model = LogisticRegression().fit(release)
         assert np.isfinite(model.coef_).all()
         assert model.score(raw, np.array(["no", "yes"])[buys]) > 0.7
-        assert release.ranking().columns[0].column == "age"
+        assert rank_columns(release).columns[0].column == "age"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoiseWarning)
             assert np.isfinite(PCA(2).fit(release).transform(raw)).all()
@@ -169,7 +171,7 @@ def test_without_noise_the_ranking_is_forward_selection_by_explained_variance(ki
             spans[name] = features[:, start + span.start : start + span.stop]
         start += encoder.width
     expected = forward_selection(spans, PEOPLE.buys if kind == "two" else release.label.to_unit(PEOPLE.spent))
-    found = release.ranking()
+    found = rank_columns(release)
     assert [one.column for one in found.columns] == [name for name, _ in expected]
     assert_allclose([one.gain for one in found.columns], [gain for _, gain in expected], atol=1e-3)
     assert [one.owner for one in found.columns if one.column == "age"] == ["bank"]
@@ -186,7 +188,8 @@ def balanced() -> Shoppers:
 def test_columns_that_say_nothing_stand_out_no_more_often_than_stated() -> None:
     people, runs = balanced(), 120
     lucky = sum(
-        people.release("two", noise=1.0, seed=seed).ranking().columns[0].stands_out for seed in range(runs)
+        rank_columns(people.release("two", noise=1.0, seed=seed)).columns[0].stands_out
+        for seed in range(runs)
     )
     assert lucky <= binom.isf(FALSE_ALARM, runs, CHANCE)
 
@@ -194,15 +197,16 @@ def test_columns_that_say_nothing_stand_out_no_more_often_than_stated() -> None:
 def test_this_count_would_notice_columns_that_do_say_something() -> None:
     people, runs = Shoppers(800), 30
     found = sum(
-        people.release("two", noise=1.0, seed=seed).ranking().columns[0].stands_out for seed in range(runs)
+        rank_columns(people.release("two", noise=1.0, seed=seed)).columns[0].stands_out
+        for seed in range(runs)
     )
     assert found > binom.isf(FALSE_ALARM, runs, CHANCE)
 
 
 def test_gains_are_right_on_average_over_noise() -> None:
     people = Shoppers(3000)
-    exact = {one.column: one.gain for one in people.release("two").ranking().columns}
-    first = [people.release("two", noise=2.0, seed=seed).ranking().columns[0] for seed in range(60)]
+    exact = {one.column: one.gain for one in rank_columns(people.release("two")).columns}
+    first = [rank_columns(people.release("two", noise=2.0, seed=seed)).columns[0] for seed in range(60)]
     assert {one.column for one in first} == {"age"}
     gains = np.array([one.gain for one in first])
     assert abs(gains.mean() - exact["age"]) < 6.1 * gains.std() / 60**0.5 + 0.004
@@ -210,13 +214,13 @@ def test_gains_are_right_on_average_over_noise() -> None:
 
 def test_the_best_columns_can_be_selected_and_asked_for_by_number() -> None:
     release = PEOPLE.release("two", noise=0.5)
-    ranking = release.ranking()
+    ranking = rank_columns(release)
     assert release.select(ranking.best(2)).column_names == ("age", "visits")
     assert ranking.best()[0] == "age"
     with pytest.raises(DataError, match="best 6 columns were asked for, and there are 5"):
         ranking.best(6)
     with pytest.raises(DataError, match="no label that its columns could tell"):
-        PEOPLE.release("none").ranking()
+        rank_columns(PEOPLE.release("none"))
     assert ranking.to_data()[0]["column"] == "age"
     assert str(ranking).splitlines()[0].split() == ["column", "owner", "adds", "by", "chance"]
 
@@ -228,7 +232,7 @@ def test_without_noise_a_path_is_scikit_learns_ridge_at_every_ridge() -> None:
     release = PEOPLE.release("real", mode="linear")
     x = release.features(PEOPLE.raw)
     ridges = (30.0, 0.5, 4.0)
-    path = release.path(ridges)
+    path = ridge_path(release, ridges)
     assert path.ridges == (0.5, 4.0, 30.0)
     for ridge, coefficients, intercept in zip(path.ridges, path.coefficients, path.intercepts, strict=True):
         central = Ridge(alpha=ridge).fit(x, PEOPLE.spent)
@@ -238,7 +242,7 @@ def test_without_noise_a_path_is_scikit_learns_ridge_at_every_ridge() -> None:
 
 @pytest.mark.parametrize("kind", ["two", "three", "real", "count"])
 def test_more_ridge_never_makes_coefficients_longer(kind: str) -> None:
-    path = PEOPLE.release(kind, noise=2.0).path()
+    path = ridge_path(PEOPLE.release(kind, noise=2.0))
     lengths = [float(np.linalg.norm(coefficients)) for coefficients in path.coefficients]
     assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(lengths))
     assert len(str(path).splitlines()) == len(path.ridges) + 1
@@ -246,11 +250,11 @@ def test_more_ridge_never_makes_coefficients_longer(kind: str) -> None:
 
 def test_a_path_without_ridges_or_label_is_refused() -> None:
     with pytest.raises(InputError, match="list of ridges is empty"):
-        PEOPLE.release("two").path([])
+        ridge_path(PEOPLE.release("two"), [])
     with pytest.raises(InputError, match="ridge = -1"):
-        PEOPLE.release("two").path([1.0, -1])
+        ridge_path(PEOPLE.release("two"), [1.0, -1])
     with pytest.raises(DataError, match="no label"):
-        PEOPLE.release("none").path()
+        ridge_path(PEOPLE.release("none"))
 
 
 # The list
@@ -275,7 +279,7 @@ def test_a_path_without_ridges_or_label_is_refused() -> None:
     ],
 )
 def test_the_list_of_models_says_what_can_be_had_and_why_not(kind: str, missing: set[str]) -> None:
-    offers = PEOPLE.release(kind, noise=1.0).models()
+    offers = available_models(PEOPLE.release(kind, noise=1.0))
     assert {offer.model for offer in offers.offers if not offer.available} == missing
     assert all(offer.remark for offer in offers.offers)
     text = str(offers)

@@ -1,29 +1,29 @@
 """What a shell offers after the tab key where neither a verb, nor an option, nor a file is meant.
 
-Names stand here once more, so that completing them waits for no numerical library; a test holds them to the tables.
+Names of methods are read in the text of the modules that make them, so that completing them waits for no numerical
+library; a test holds them and the tasks to the tables.
 """
 
 from __future__ import annotations
 
-METHODS = (
-    "moments",
-    "functional",
-    "encrypted",
-    "slr",
-    "spca",
-    "local",
-    "intermediate",
-    "one-shot",
-    "network",
-    "vfl-non-private",
-    "single-party",
-    "non-private",
-    "central",
-    "dp-sgd",
-    "dp-sgd-laplace",
-    "frank-wolfe",
-)
+import re
+from pathlib import Path
+
+import colonnade
+
 TASKS = ("classification", "regression", "pca")
+_LEARN = Path(colonnade.__file__).parent / "learn"
+_NAME = re.compile(r'^ +name="([a-z-]+)",$', re.MULTILINE)
+
+
+def method_names() -> tuple[str, ...]:
+    """What methods call themselves, in the order of their modules.
+
+    >>> "moments" in method_names()
+    True
+    """
+    texts = (path.read_text(encoding="utf-8") for path in sorted(_LEARN.glob("method_*.py")))
+    return tuple(name for text in texts for name in _NAME.findall(text))
 
 
 def complete_methods(incomplete: str) -> list[str]:
@@ -34,7 +34,9 @@ def complete_methods(incomplete: str) -> list[str]:
     """
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")
-    return [f"{before}{comma}{name}" for name in METHODS if name.startswith(last) and name not in taken]
+    return [
+        f"{before}{comma}{name}" for name in method_names() if name.startswith(last) and name not in taken
+    ]
 
 
 def complete_tasks(incomplete: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,6 +14,7 @@ from colonnade.learn.frame import Frame
 from colonnade.learn.losses import DEFAULT_LOSS
 from colonnade.learn.method import Asked, Learnt, LearntLinear, frame_of
 from colonnade.learn.methods import checked_options, method_named, train_with
+from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
 from colonnade.protocols.plans import Task
 
@@ -111,20 +111,6 @@ def _instead(reason: str, task: Task, trained: str) -> str:
     networks = {"classification": "NeuralClassifier", "regression": "NeuralRegressor"}
     name = ESTIMATORS.get(trained) or networks[task]
     return f"{reason} Fit it with {name}."
-
-
-def at_least(name: str, value: Any, least: float, *, strict: bool = False) -> None:
-    """Raise an `InputError` unless a parameter is a finite number from `least` up.
-
-    >>> at_least("ridge", 0.5, 0.0)
-    """
-    number = (
-        isinstance(value, int | float | np.number) and not isinstance(value, bool) and math.isfinite(value)
-    )
-    if not number or value < least or (strict and value == least):
-        raise InputError(
-            f"{name} = {value!r} is not a finite number {'above' if strict else 'from'} {least:g}."
-        )
 
 
 def begin(model: Any, found: MomentRelease | Learnt) -> None:

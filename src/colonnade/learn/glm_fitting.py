@@ -8,10 +8,11 @@ from typing import Any
 from colonnade.data.documents import check
 from colonnade.errors import InputError
 from colonnade.learn.federation import Federation
-from colonnade.learn.fitting import at_least, begin, linear_of
+from colonnade.learn.fitting import begin, linear_of
 from colonnade.learn.losses import LOSSES
 from colonnade.learn.method import Asked, Learnt, LearntLinear
 from colonnade.learn.method_intermediate import METHOD, IntermediateOptions
+from colonnade.learn.parameters import at_least
 
 
 def fit_by_messages(

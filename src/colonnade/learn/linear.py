@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from colonnade.learn.columns import Rows
-from colonnade.learn.fitting import ReleaseSource, at_least, begin, fitted, obtain
+from colonnade.learn.fitting import ReleaseSource, begin, fitted, obtain
 from colonnade.learn.least_squares import least_squares
 from colonnade.learn.method import Learnt
+from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
 
 Array = NDArray[np.float64]

@@ -17,8 +17,9 @@ from colonnade.data.targets import ClassLabel
 from colonnade.errors import BadValues, DataError, InputError
 from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import binary_rule, multiclass_rule, one_vs_rest_rule, probabilities
-from colonnade.learn.fitting import NoiseWarning, ReleaseSource, at_least, begin, fitted, obtain
+from colonnade.learn.fitting import NoiseWarning, ReleaseSource, begin, fitted, obtain
 from colonnade.learn.method import Learnt
+from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
 
 Array = NDArray[np.float64]

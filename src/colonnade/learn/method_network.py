@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -18,15 +18,14 @@ from colonnade.learn.forecasting.abridging import Axis, Pilot, kept, product
 from colonnade.learn.method import Asked, Learnt, Method, Noise, options_of, plan_views
 from colonnade.learn.networks.design import Kind
 from colonnade.learn.networks.extra import need_networks
+from colonnade.learn.networks.spec import NetworkSpec
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.embeddings import TrainedEmbeddings
-from colonnade.protocols.embeddings_plan import EmbeddingsPlan, Mechanism, Regime
+from colonnade.protocols.embeddings_plan import EmbeddingsPlan
 from colonnade.protocols.embeddings_request import EmbeddingsRequest
+from colonnade.protocols.embeddings_terms import Mechanism, Regime
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.runtime.run import Program
-
-if TYPE_CHECKING:
-    from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -71,7 +70,7 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
             "regime = 'paper' protects nobody end to end: it runs on public data in one process. Use regime = 'frozen' "
             "or 'private-local'."
         )
-    return estimator_of(asked).request(alignment, options.parameters)
+    return spec_of(asked).request(alignment, options.parameters)
 
 
 def session(asked: Asked) -> Program:
@@ -79,7 +78,7 @@ def session(asked: Asked) -> Program:
     need_networks()
     from colonnade.learn.networks.training import network_session
 
-    return network_session(estimator_of(asked).settings())
+    return network_session(spec_of(asked).settings())
 
 
 def model(asked: Asked, results: Mapping[str, TrainedEmbeddings]) -> Learnt:
@@ -87,7 +86,7 @@ def model(asked: Asked, results: Mapping[str, TrainedEmbeddings]) -> Learnt:
     need_networks()
     from colonnade.learn.networks.training import network_of
 
-    return network_of(results, estimator_of(asked).settings())
+    return network_of(results, spec_of(asked).settings())
 
 
 def pilots(plan: EmbeddingsPlan) -> tuple[Pilot, ...]:
@@ -108,41 +107,22 @@ def noise(plan: EmbeddingsPlan) -> Noise:
     return Noise(math.sqrt(plan.sum_variance), "a coordinate of every person's summed embedding")
 
 
-def estimator_of(asked: Asked) -> NeuralClassifier | NeuralRegressor:
-    """The estimator that does what was asked, not fitted."""
-    # Estimators find methods by the table, which this module is part of.
-    from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
-
-    options = options_of(asked, NetworkOptions)
+def spec_of(asked: Asked) -> NetworkSpec:
+    """What was asked, as estimators ask it."""
     if asked.gamma != DEFAULT_GAMMA:
         raise PlanError(
             f"gamma = {asked.gamma} is the grid of a moment release, and networks have none. Leave it out."
         )
-    kind = NeuralRegressor if asked.task == "regression" else NeuralClassifier
-    return kind(
+    options = options_of(asked, NetworkOptions)
+    given = options.model_dump(exclude={"image", "coalitions"})
+    return NetworkSpec(
+        task=asked.task,
         epsilon=asked.epsilon,
         delta=asked.delta,
         accepted_delta=asked.accepted_delta,
-        regime=options.regime,
-        mechanism=options.mechanism,
-        networks=options.networks,
         image=None if options.image is None else (options.image[0], options.image[1], options.image[2]),
-        embedding=options.embedding,
-        trials=options.trials,
-        beta=options.beta,
-        label_epsilon=options.label_epsilon,
-        local_share=options.local_share,
-        epochs=options.epochs,
-        batch=options.batch,
-        learning_rate=options.learning_rate,
-        momentum=options.momentum,
-        clip=options.clip,
-        held_out=options.held_out,
-        patience=options.patience,
-        gradient_bits=options.gradient_bits,
-        parameters=options.parameters,
         coalitions=tuple(tuple(members) for members in options.coalitions),
-        seed=options.seed,
+        **given,
     )
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from colonnade.errors import ColonnadeError
-
-if TYPE_CHECKING:
-    from colonnade.learn.release import MomentRelease
+from colonnade.learn.linear import LinearRegression
+from colonnade.learn.logistic import LogisticRegression
+from colonnade.learn.paths import default_ridges, ridge_path
+from colonnade.learn.pca import PCA
+from colonnade.learn.ranking import rank_columns
+from colonnade.learn.release import MomentRelease
+from colonnade.learn.selection import units
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,24 @@ class Offers:
         return "\n".join(lines)
 
 
-def offers_of(release: MomentRelease) -> Offers:
-    """Everything that can be fitted from a release, each tried on it, which is post-processing."""
+def available_models(release: MomentRelease) -> Offers:
+    """Everything that can be had from a release, each tried on it, which is post-processing; readable when printed.
+
+    What cannot be had is listed too, with the reason.
+
+    >>> from fractions import Fraction
+    >>> import numpy as np
+    >>> from colonnade.data.columns import NumericColumn
+    >>> from colonnade.data.encoding import Encoder
+    >>> from colonnade.data.label import LabelBlock
+    >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
+    >>> release = MomentRelease(
+    ...     matrix=np.array([[160000, 0], [0, 250000]]), gamma=100, rows=50, encoders=(("bank", encoder),),
+    ...     label=LabelBlock(None), mu=Fraction(10**6), guarantees=(), plan="", run="", reproducible=False,
+    ... )
+    >>> [offer.ask for offer in available_models(release).offers if offer.available]
+    ['PCA().fit(release)', 'release.select(columns=[...])']
+    """
     tries: tuple[tuple[str, str, Callable[[MomentRelease], str]], ...] = (
         ("classification", "LogisticRegression().fit(release)", _classes),
         (
@@ -59,8 +78,8 @@ def offers_of(release: MomentRelease) -> Offers:
             _one_vs_rest,
         ),
         ("regression", "LinearRegression().fit(release)", _numbers),
-        ("ridge path", "release.path()", _path),
-        ("ranking of columns", "release.ranking()", _ranking),
+        ("ridge path", "ridge_path(release)", _path),
+        ("ranking of columns", "rank_columns(release)", _ranking),
         ("principal components", "PCA().fit(release)", _components),
         ("fewer columns", "release.select(columns=[...])", _columns),
     )
@@ -77,8 +96,6 @@ def _tried(release: MomentRelease, model: str, ask: str, remark: Callable[[Momen
 
 
 def _classes(release: MomentRelease) -> str:
-    from colonnade.learn.logistic import LogisticRegression
-
     LogisticRegression().fit(release)
     moments = release.class_moments()
     counts = ", ".join(
@@ -89,8 +106,6 @@ def _classes(release: MomentRelease) -> str:
 
 
 def _one_vs_rest(release: MomentRelease) -> str:
-    from colonnade.learn.logistic import LogisticRegression
-
     LogisticRegression(multiclass="one-vs-rest").fit(release)
     if len(release.label.classes) == 2:
         return "two classes: the same as classification"
@@ -98,35 +113,27 @@ def _one_vs_rest(release: MomentRelease) -> str:
 
 
 def _numbers(release: MomentRelease) -> str:
-    from colonnade.learn.linear import LinearRegression
-
     LinearRegression().fit(release)
     low, high = release.label.from_unit([-1.0, 1.0])
     return f"a label from {low:g} to {high:g}; with ridge=... ridge regression"
 
 
 def _path(release: MomentRelease) -> str:
-    from colonnade.learn.paths import default_ridges, ridge_path
-
     ridge_path(release, [0.0])
     return f"one model for each of {len(default_ridges(release))} ridges, or of those you name"
 
 
 def _ranking(release: MomentRelease) -> str:
-    ranking = release.ranking()
+    ranking = rank_columns(release)
     telling = sum(1 for column in ranking.columns if column.stands_out)
     first = ranking.columns[0].column
     return f"{telling} of {len(ranking.columns)} columns tell the label beyond noise, {first!r} first"
 
 
 def _components(release: MomentRelease) -> str:
-    from colonnade.learn.pca import PCA
-
     rank = PCA().fit(release).learnable_rank_
     return f"{rank} of {release.columns} directions stand out of the noise"
 
 
 def _columns(release: MomentRelease) -> str:
-    from colonnade.learn.selection import units
-
     return f"{len(units(release.encoders))} to choose from; or parties=[...]"

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import DataError, InputError
-
-if TYPE_CHECKING:
-    from colonnade.learn.linear import LinearRegression
-    from colonnade.learn.logistic import LogisticRegression
-    from colonnade.learn.release import MomentRelease
+from colonnade.learn.linear import LinearRegression
+from colonnade.learn.logistic import LogisticRegression
+from colonnade.learn.parameters import at_least
+from colonnade.learn.release import MomentRelease
 
 Array = NDArray[np.float64]
 
@@ -57,12 +55,25 @@ def default_ridges(release: MomentRelease) -> tuple[float, ...]:
     return (0.0, *(float(average * step) for step in np.logspace(-2, 2, STEPS)))
 
 
-def ridge_path(release: MomentRelease, ridges: Sequence[float] | None) -> RidgePath:
-    """The model for the label of a release at every ridge; each is post-processing and spends nothing."""
-    from colonnade.learn.fitting import at_least
-    from colonnade.learn.linear import LinearRegression
-    from colonnade.learn.logistic import LogisticRegression
+def ridge_path(release: MomentRelease, ridges: Sequence[float] | None = None) -> RidgePath:
+    """The model for the label of a release at every ridge, from least to most: post-processing, which spends nothing.
 
+    >>> from fractions import Fraction
+    >>> from colonnade.data.columns import NumericColumn
+    >>> from colonnade.data.encoding import Encoder
+    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.data.targets import RealLabel
+    >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
+    >>> release = MomentRelease(
+    ...     matrix=np.array([[160000, 0, 75000], [0, 125000, 0], [75000, 0, 50000]]), gamma=100, rows=50,
+    ...     encoders=(("bank", encoder),), label=LabelBlock(RealLabel("pays", low=0, high=9)), mu=Fraction(10**6),
+    ...     guarantees=(), plan="", run="", reproducible=False,
+    ... )
+    >>> print(ridge_path(release, [0, 16]))
+    ridge       length of the coefficients
+    0           4.219
+    16          2.109
+    """
     if release.label.kind == "none":
         raise DataError(
             "this release has no label, so there is no model to hold back. Make one for classification or "

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +16,9 @@ from scipy.stats import chi2
 
 from colonnade.errors import DataError
 from colonnade.learn.moments import Scatter
+from colonnade.learn.release import MomentRelease
 from colonnade.learn.selection import Unit, units
 from colonnade.learn.spectral import floor_of
-
-if TYPE_CHECKING:
-    from colonnade.learn.release import MomentRelease
 
 Array = NDArray[np.float64]
 
@@ -107,6 +104,21 @@ def rank_columns(release: MomentRelease) -> Ranking:
     from the counts. With N the rows of (I, aμ) in b after the same taking out, noise adds ν²r·tr(M), M = T_bb⁻¹NNᵀ, on
     average; that is subtracted. The chance comes from the χ² law with the same mean and variance, times the number of
     columns that were to choose from.
+
+    >>> from fractions import Fraction
+    >>> from colonnade.data.columns import NumericColumn
+    >>> from colonnade.data.encoding import Encoder
+    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.data.targets import RealLabel
+    >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
+    >>> release = MomentRelease(
+    ...     matrix=np.array([[160000, 0, 75000], [0, 125000, 0], [75000, 0, 50000]]), gamma=100, rows=50,
+    ...     encoders=(("bank", encoder),), label=LabelBlock(RealLabel("pays", low=0, high=9)), mu=Fraction(10**6),
+    ...     guarantees=(), plan="", run="", reproducible=False,
+    ... )
+    >>> print(rank_columns(release))
+    column  owner  adds   by chance
+    age     bank   70.3%  0.000
     """
     label = _contrasts(release)
     scatter, blocks = label.scatter, list(units(release.encoders))

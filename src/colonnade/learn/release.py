@@ -7,27 +7,27 @@ it is post-processing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from os import PathLike
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
-from colonnade.errors import DataError
+from colonnade.errors import DataError, ModelDamaged
 from colonnade.learn.columns import Rows, column_names, feature_names, feature_rows
+from colonnade.learn.model_document import IMPOSSIBLE
 from colonnade.learn.moments import ClassMoments, ConstantMoments, ValueMoments
 from colonnade.learn.privacy import Privacy
+from colonnade.learn.release_file import read_release, write_release
+from colonnade.learn.selection import selected
+from colonnade.learn.statements import guarantees_from_data, guarantees_to_data
 from colonnade.privacy.guarantee import Guarantee
-
-if TYPE_CHECKING:
-    from colonnade.learn.offers import Offers
-    from colonnade.learn.paths import RidgePath
-    from colonnade.learn.ranking import Ranking
 
 Array = NDArray[np.float64]
 
@@ -148,27 +148,9 @@ class MomentRelease:
         Columns are named as in `column_names`, or as party.column; those that went through a map together are taken
         together, under the map's name. Their order stays that of the release.
         """
-        from colonnade.learn.selection import select_columns
-
-        return select_columns(self, columns, parties)
-
-    def ranking(self) -> Ranking:
-        """The columns in the order in which they help to tell the label, and which of them noise could explain."""
-        from colonnade.learn.ranking import rank_columns
-
-        return rank_columns(self)
-
-    def path(self, ridges: Sequence[float] | None = None) -> RidgePath:
-        """The model for the label at every ridge, from least to most."""
-        from colonnade.learn.paths import ridge_path
-
-        return ridge_path(self, ridges)
-
-    def models(self) -> Offers:
-        """What can be had from this release, and why not what cannot; readable when printed."""
-        from colonnade.learn.offers import offers_of
-
-        return offers_of(self)
+        places, kept = selected(self.encoders, columns, parties)
+        places = np.concatenate([places, np.arange(self.columns, len(self.matrix))])
+        return replace(self, matrix=self.matrix[np.ix_(places, places)], encoders=kept)
 
     def class_moments(self) -> ClassMoments:
         """G, class sums and class counts, in natural units."""
@@ -226,16 +208,50 @@ class MomentRelease:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the release to one file; see `colonnade.learn.release_file`."""
-        from colonnade.learn.release_file import save_release
-
-        save_release(self, path)
+        write_release(Path(path), self._described(), self.matrix)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> MomentRelease:
         """The release that `save` wrote; a damaged or newer file is refused."""
-        from colonnade.learn.release_file import load_release
+        described, matrix = read_release(Path(path))
+        try:
+            return cls._of(described, matrix)
+        except IMPOSSIBLE as error:
+            raise ModelDamaged(f"{path} describes a release that cannot be: {error}") from None
 
-        return load_release(path)
+    def _described(self) -> dict[str, object]:
+        """Everything but the matrix, as plain values."""
+        return {
+            "gamma": self.gamma,
+            "rows": self.rows,
+            "attributes": self.attributes,
+            "mu": str(self.mu),
+            "encoders": [{"party": party, "encoder": encoder.to_data()} for party, encoder in self.encoders],
+            "label": self.label.to_data(),
+            "guarantees": guarantees_to_data(self.guarantees),
+            "plan": self.plan,
+            "run": self.run,
+            "reproducible": self.reproducible,
+        }
+
+    @classmethod
+    def _of(cls, described: Mapping[str, Any], matrix: NDArray[np.int64]) -> MomentRelease:
+        return cls(
+            matrix=matrix,
+            gamma=described["gamma"],
+            rows=described["rows"],
+            encoders=tuple(
+                (item["party"], Encoder.from_data(item["encoder"])) for item in described["encoders"]
+            ),
+            label=LabelBlock.from_data(described["label"]),
+            mu=Fraction(described["mu"]),
+            guarantees=guarantees_from_data(described["guarantees"]),
+            plan=described["plan"],
+            run=described["run"],
+            reproducible=described["reproducible"],
+            # Files of version 1 hold all columns of their release.
+            attributes=described.get("attributes", 0),
+        )
 
     def _block(self, rows: slice, columns: slice) -> Array:
         return np.asarray(self.matrix[rows, columns], dtype=np.float64)

@@ -11,16 +11,13 @@ import json
 import os
 import tempfile
 import zipfile
-from fractions import Fraction
-from os import PathLike
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.encoding import Encoder
-from colonnade.data.label import LabelBlock
 from colonnade.errors import (
     CannotWrite,
     DataMissing,
@@ -29,20 +26,17 @@ from colonnade.errors import (
     ModelNewer,
 )
 from colonnade.learn.archives import DAMAGE
-from colonnade.learn.model_document import IMPOSSIBLE
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.statements import guarantees_from_data, guarantees_to_data
 
 FORMAT = "colonnade moment release"
 VERSION = 2
 _MEMBERS = ("header.npy", "matrix.npy", "digest.npy")
 
 
-def save_release(release: MomentRelease, path: str | PathLike[str]) -> None:
+def write_release(target: Path, described: Mapping[str, object], matrix: NDArray[np.int64]) -> None:
     """Write a release; a file of that name is replaced only once the new one is whole."""
-    target = Path(path)
-    header = json.dumps(_described(release), ensure_ascii=False, sort_keys=True).encode()
-    digest = _digest(header, release.matrix)
+    data = {"format": FORMAT, "version": VERSION, **described}
+    header = json.dumps(data, ensure_ascii=False, sort_keys=True).encode()
+    digest = _digest(header, matrix)
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     except OSError as error:
@@ -55,7 +49,7 @@ def save_release(release: MomentRelease, path: str | PathLike[str]) -> None:
                 file,
                 allow_pickle=False,
                 header=np.frombuffer(header, dtype=np.uint8),
-                matrix=release.matrix,
+                matrix=matrix,
                 digest=np.frombuffer(digest, dtype=np.uint8),
             )
             file.flush()
@@ -67,9 +61,8 @@ def save_release(release: MomentRelease, path: str | PathLike[str]) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def load_release(path: str | PathLike[str]) -> MomentRelease:
-    """The release in a file; anything but a whole release of a known version is a `DataError`."""
-    source = Path(path)
+def read_release(source: Path) -> tuple[dict[str, Any], NDArray[np.int64]]:
+    """What a file says of a release, and its matrix; all but a whole file of a known version is a `DataError`."""
     try:
         header, matrix, digest = _members(source)
     except FileNotFoundError:
@@ -92,10 +85,7 @@ def load_release(path: str | PathLike[str]) -> MomentRelease:
             f"{source} was altered after it was saved: its digest does not match its contents. "
             "Copy it again from where it was saved."
         )
-    try:
-        return _read(described, matrix)
-    except IMPOSSIBLE as error:
-        raise ModelDamaged(f"{source} describes a release that cannot be: {error}") from None
+    return described, matrix
 
 
 def _members(source: Path) -> tuple[bytes, NDArray[np.int64], bytes]:
@@ -128,37 +118,3 @@ def _parsed(source: Path, header: bytes) -> dict[str, Any]:
     if not isinstance(described, dict) or described.get("format") != FORMAT:
         raise ModelError(f"{source} is not a moment release. Give a file that MomentRelease.save wrote.")
     return described
-
-
-def _described(release: MomentRelease) -> dict[str, object]:
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "gamma": release.gamma,
-        "rows": release.rows,
-        "attributes": release.attributes,
-        "mu": str(release.mu),
-        "encoders": [{"party": party, "encoder": encoder.to_data()} for party, encoder in release.encoders],
-        "label": release.label.to_data(),
-        "guarantees": guarantees_to_data(release.guarantees),
-        "plan": release.plan,
-        "run": release.run,
-        "reproducible": release.reproducible,
-    }
-
-
-def _read(described: dict[str, Any], matrix: NDArray[np.int64]) -> MomentRelease:
-    return MomentRelease(
-        matrix=matrix,
-        gamma=described["gamma"],
-        rows=described["rows"],
-        encoders=tuple((item["party"], Encoder.from_data(item["encoder"])) for item in described["encoders"]),
-        label=LabelBlock.from_data(described["label"]),
-        mu=Fraction(described["mu"]),
-        guarantees=guarantees_from_data(described["guarantees"]),
-        plan=described["plan"],
-        run=described["run"],
-        reproducible=described["reproducible"],
-        # Files of version 1 hold all columns of their release.
-        attributes=described.get("attributes", 0),
-    )

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colonnade.data.columns import Column, nearest
 from colonnade.data.encoding import Encoder
 from colonnade.errors import DataError
 from colonnade.learn.columns import Encoders, column_names
-
-if TYPE_CHECKING:
-    from colonnade.learn.release import MomentRelease
 
 
 @dataclass(frozen=True)
@@ -62,27 +59,26 @@ def units(encoders: Encoders) -> tuple[Unit, ...]:
     return tuple(found)
 
 
-def select_columns(
-    release: MomentRelease, columns: Iterable[str] | None, parties: Iterable[str] | None
-) -> MomentRelease:
-    """The release with these units only; asking for what it does not hold is a `DataError`."""
-    held = units(release.encoders)
+def selected(
+    encoders: Encoders, columns: Iterable[str] | None, parties: Iterable[str] | None
+) -> tuple[NDArray[np.intp], tuple[tuple[str, Encoder], ...]]:
+    """The places of the features of these units, and their encoders; what is not held is a `DataError`."""
+    held = units(encoders)
     if parties is not None:
-        held = _of_parties(release, held, _listed("parties", parties))
+        held = _of_parties(encoders, held, _listed("parties", parties))
     if columns is not None:
         held = _of_columns(held, _listed("columns", columns))
     if not held:
         raise DataError("no columns were selected. Name at least one, or leave the argument out for all.")
     places = np.concatenate([np.arange(unit.span.start, unit.span.stop) for unit in held])
-    places = np.concatenate([places, np.arange(release.columns, len(release.matrix))])
     kept = []
-    for party, encoder in release.encoders:
+    for party, encoder in encoders:
         names = {column.name for unit in held if unit.party == party for column in unit.columns}
         if names:
             keeps_map = any(unit.mapped and unit.party == party for unit in held)
             chosen = tuple(column for column in encoder.columns if column.name in names)
             kept.append((party, Encoder(chosen, encoder.mode, encoder.map if keeps_map else None)))
-    return replace(release, matrix=release.matrix[np.ix_(places, places)], encoders=tuple(kept))
+    return places, tuple(kept)
 
 
 def _listed(argument: str, names: Iterable[str]) -> list[str]:
@@ -91,8 +87,8 @@ def _listed(argument: str, names: Iterable[str]) -> list[str]:
     return list(names)
 
 
-def _of_parties(release: MomentRelease, held: tuple[Unit, ...], parties: list[str]) -> tuple[Unit, ...]:
-    known = [party for party, _ in release.encoders]
+def _of_parties(encoders: Encoders, held: tuple[Unit, ...], parties: list[str]) -> tuple[Unit, ...]:
+    known = [party for party, _ in encoders]
     for party in parties:
         if party not in known:
             raise DataError(

@@ -29,7 +29,7 @@ from colonnade.learn.model_document import MODEL
 from colonnade.learn.model_file import KINDS, Model, ModelFile, model_file, parts_of
 from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.learn.networks.learnt import LearntNetwork
-from colonnade.learn.networks.network_file import network_parts, save_parts
+from colonnade.learn.networks.network_file import network_parts
 from colonnade.learn.own_files import Saves, keep_parts
 from colonnade.learn.pca import PCA
 from colonnade.learn.release import MomentRelease
@@ -151,9 +151,7 @@ def keep_learnt(folder: Path, job: Job, run: Run[Any], found: Found, model: Mode
         found.save(folder / RELEASE)
     if isinstance(found, Learnt) and found.split:
         keep_parts(folder, _parts(job, run, found))
-    elif isinstance(model, NeuralClassifier | NeuralRegressor):
-        save_parts(model, folder)
-    elif model is not None:
+    elif isinstance(model, Model):
         model_file(model, method=job.method, run=run.name).save(folder / MODEL)
 
 

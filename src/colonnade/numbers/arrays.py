@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.numbers.kernels import Words
+from colonnade.numbers.modulus import Modulus
 from colonnade.numbers.products import EXACT_ROWS, TransposedProduct
-
-if TYPE_CHECKING:
-    from colonnade.numbers.field import Field
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -30,7 +28,7 @@ class FieldArray:
            [10, 20]])
     """
 
-    field: Field
+    field: Modulus
     words: Words
 
     def __post_init__(self) -> None:
@@ -76,7 +74,7 @@ class FieldArray:
         return FieldArray(self.field, out)
 
     def __neg__(self) -> FieldArray:
-        return self.field.zeros(self.shape) - self
+        return FieldArray(self.field, np.zeros_like(self.words)) - self
 
     def times(self, factor: int) -> FieldArray:
         """Every element times one integer of any size and sign."""
@@ -200,7 +198,9 @@ class FieldArray:
         return self.as_bytes().tobytes()
 
     @classmethod
-    def from_bytes(cls, field: Field, shape: tuple[int, ...], data: bytes | NDArray[np.uint8]) -> FieldArray:
+    def from_bytes(
+        cls, field: Modulus, shape: tuple[int, ...], data: bytes | NDArray[np.uint8]
+    ) -> FieldArray:
         """What `as_bytes` shows, copied and checked: the exact length, every residue below its prime.
 
         >>> from colonnade.numbers.field import FIELD63
@@ -239,7 +239,7 @@ class GramSum:
            [14, 20]])
     """
 
-    def __init__(self, field: Field, columns: int) -> None:
+    def __init__(self, field: Modulus, columns: int) -> None:
         self.field = field
         self.columns = columns
         self._product = TransposedProduct(field.words, columns)

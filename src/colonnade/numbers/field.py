@@ -12,8 +12,7 @@ and nothing is left to detect after it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from math import isqrt, prod
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,8 @@ from numpy.typing import NDArray
 
 from colonnade.errors import FieldTooSmall
 from colonnade.numbers.arrays import FieldArray, GramSum
-from colonnade.numbers.mersenne import MERSENNE, MersenneWords
-from colonnade.numbers.residues import ResidueWords
+from colonnade.numbers.mersenne import MERSENNE
+from colonnade.numbers.modulus import Modulus
 from colonnade.randomness import Randomness
 
 __all__ = [
@@ -40,52 +39,12 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Field:
-    """The integers modulo the product of `primes`.
-
-    `primes` are 3, 6, … distinct primes between 2^21 − 2^10 and 2^21, or 2^61 − 1 alone.
+class Field(Modulus):
+    """The integers modulo the product of `primes`, and arrays of them.
 
     >>> FIELD63.encode(np.array([3, -4])).times(5).decode()
     array([ 15, -20])
     """
-
-    primes: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        _ = self.words
-
-    @cached_property
-    def words(self) -> ResidueWords | MersenneWords:
-        """The arithmetic of this field on 64-bit words."""
-        return MersenneWords() if self.primes == (MERSENNE,) else ResidueWords(self.primes)
-
-    @cached_property
-    def modulus(self) -> int:
-        """How many elements the field has."""
-        return prod(self.primes)
-
-    @property
-    def bits(self) -> int:
-        """The size of the modulus in bits, rounded up.
-
-        >>> FIELD61.bits, FIELD63.bits, FIELD126.bits
-        (61, 63, 126)
-        """
-        return self.modulus.bit_length()
-
-    @property
-    def capacity(self) -> int:
-        """The largest |v| that decodes to itself."""
-        return (self.modulus - 1) // 2
-
-    @property
-    def word_bytes(self) -> int:
-        """Bytes an element takes in memory and on the wire.
-
-        >>> FIELD63.word_bytes, FIELD126.word_bytes
-        (8, 16)
-        """
-        return 8 * self.words.limbs
 
     def encode(self, values: NDArray[Any]) -> FieldArray:
         """Integers as field elements; `decode` gives them back.
@@ -133,14 +92,6 @@ class Field:
         array([0, 0])
         """
         return FieldArray(self, np.zeros((self.words.limbs, *shape), dtype=np.uint64))
-
-    def inverse(self, value: int) -> int:
-        """1/value in this field, for a value that no prime of the field divides.
-
-        >>> FIELD63.inverse(2) * 2 % FIELD63.modulus
-        1
-        """
-        return pow(value, -1, self.modulus)
 
 
 # The six largest primes below 2^21: the closer to a power of two, the fewer words are drawn again.

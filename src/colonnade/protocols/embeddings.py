@@ -27,9 +27,10 @@ from colonnade.ledger import Release
 from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.embeddings_parts import Bring, Brought, Floats, check_brought
-from colonnade.protocols.embeddings_plan import EmbeddingsPlan, Indices
+from colonnade.protocols.embeddings_plan import EmbeddingsPlan
 from colonnade.protocols.embeddings_request import EmbeddingsRequest
 from colonnade.protocols.embeddings_steps import Training, label_targets, one_batch
+from colonnade.protocols.embeddings_terms import Indices
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.protocols.run_log import Begun, RunCoins, RunLog
 from colonnade.protocols.secure_sum import Masks, share_mask_keys

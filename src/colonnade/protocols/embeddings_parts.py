@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.errors import LocalProtocolError, PlanError
-from colonnade.protocols.embeddings_plan import EmbeddingsPlan, Indices
+from colonnade.protocols.embeddings_plan import EmbeddingsPlan
+from colonnade.protocols.embeddings_terms import Indices
 from colonnade.runtime.party import Party
 
 Floats = NDArray[Any]

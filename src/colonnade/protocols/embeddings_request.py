@@ -14,8 +14,9 @@ from colonnade.privacy.events import Composed
 from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.paper.pbm_vfl import local_variance
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.embeddings_plan import EmbeddingsPlan, Mechanism, Regime
-from colonnade.protocols.embeddings_views import EMBEDDING_GRID, cost_of, embedding_event, update_event
+from colonnade.protocols.embeddings_plan import EmbeddingsPlan
+from colonnade.protocols.embeddings_terms import EMBEDDING_GRID, Mechanism, Regime
+from colonnade.protocols.embeddings_views import cost_of, embedding_event, update_event
 from colonnade.protocols.plans import Request, Task, check_parties, checked_delta
 from colonnade.runtime.group import Group
 

@@ -15,8 +15,8 @@ from colonnade.errors import DataError, LocalProtocolError
 from colonnade.ledger import Release
 from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.embeddings_parts import Brought, Floats, Fusion
-from colonnade.protocols.embeddings_plan import Batch, EmbeddingsPlan
-from colonnade.protocols.embeddings_views import EMBEDDING_GRID, GRADIENT_GRID
+from colonnade.protocols.embeddings_plan import EmbeddingsPlan
+from colonnade.protocols.embeddings_terms import EMBEDDING_GRID, GRADIENT_GRID, Batch
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.run_log import RunCoins, RunLog
 from colonnade.protocols.secure_sum import Masks, secure_sum

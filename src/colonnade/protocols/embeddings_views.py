@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from colonnade.errors import PrivacyError
 from colonnade.ledger import Line
@@ -23,17 +22,11 @@ from colonnade.privacy.guarantee import Cost, Guarantee, account, check_claim
 from colonnade.privacy.neighbours import ColumnsOf, OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, Observer, PartyView, Server
 from colonnade.privacy.sensitivity.matrix import root_up
+from colonnade.protocols.embeddings_terms import EMBEDDING_GRID, GRADIENT_GRID, EmbeddingsTerms
 from colonnade.protocols.plans import View, lines_about
 
-if TYPE_CHECKING:
-    from colonnade.protocols.embeddings_plan import EmbeddingsPlan
 
-# Embeddings of the local baseline and clipped gradients are integers on grids this fine.
-EMBEDDING_GRID = 1 << 12
-GRADIENT_GRID = 1 << 16
-
-
-def views_of(plan: EmbeddingsPlan) -> tuple[View, ...]:
+def views_of(plan: EmbeddingsTerms) -> tuple[View, ...]:
     """The label holder's views, then each fellow party's, then those of the coalitions that the plan names.
 
     The label holder is listed twice: as the observer "server", which is what PBM-VFL calls it, and as the party that it
@@ -58,7 +51,7 @@ def views_of(plan: EmbeddingsPlan) -> tuple[View, ...]:
 
 
 def _about_all(
-    plan: EmbeddingsPlan, observer: Observer, known: Collection[str], assumption: str
+    plan: EmbeddingsTerms, observer: Observer, known: Collection[str], assumption: str
 ) -> Iterator[View]:
     """What one observer learns about each other party's part of a record, about all of them, about whole columns."""
     hidden = [party for party in plan.contributors if party not in known]
@@ -77,7 +70,7 @@ def _about_all(
 
 
 def _event(
-    plan: EmbeddingsPlan, known: Collection[str], changed: tuple[str, ...], *, rows: int = 1
+    plan: EmbeddingsTerms, known: Collection[str], changed: tuple[str, ...], *, rows: int = 1
 ) -> Event | None:
     """What changes of these parties' parts, in one record or in all, are to an observer who knows these counts."""
     moving = [party for party in changed if party in plan.contributors]
@@ -96,7 +89,7 @@ def _event(
 
 
 def embedding_event(
-    plan: EmbeddingsPlan, *, known: Collection[str], changed: int = 1, rows: int = 1
+    plan: EmbeddingsTerms, *, known: Collection[str], changed: int = 1, rows: int = 1
 ) -> Event:
     """The embeddings of one record, or of all, over all passes: P coordinates of each."""
     times = plan.passes * rows
@@ -111,7 +104,7 @@ def embedding_event(
     return Repeated(leaf, times * plan.embedding)
 
 
-def update_event(plan: EmbeddingsPlan, *, rows: int = 1) -> Event:
+def update_event(plan: EmbeddingsTerms, *, rows: int = 1) -> Event:
     """The steps of one local network: a record is in one batch of each pass, and moves its clipped sum by 2c."""
     reach, steps = 2 * GRADIENT_GRID, plan.passes
     if rows > 1:
@@ -121,13 +114,13 @@ def update_event(plan: EmbeddingsPlan, *, rows: int = 1) -> Event:
     )
 
 
-def label_event(plan: EmbeddingsPlan) -> Event:
+def label_event(plan: EmbeddingsTerms) -> Event:
     """One label, randomised once: everything that leaves its holder afterwards is computed from the result."""
     leaf = PoissonBinomial(1, plan.label_trials, plan.label_beta)
     return leaf if plan.label_coordinates == 1 else Repeated(leaf, plan.label_coordinates)
 
 
-def lines_of(plan: EmbeddingsPlan, party: str) -> tuple[Line, ...]:
+def lines_of(plan: EmbeddingsTerms, party: str) -> tuple[Line, ...]:
     """What an owner's ledger holds: its own part and whole records, to everyone but itself.
 
     The label holder is charged as the party that it is: the server of a run sees nothing. Whole columns are stated and

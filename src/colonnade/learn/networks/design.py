@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from colonnade.protocols.embeddings_plan import Regime
+from colonnade.protocols.embeddings_terms import Regime
 from colonnade.protocols.plans import Task
 
 Kind = Literal["random", "dense", "convolutional", "resnet18"]

@@ -15,23 +15,21 @@ from colonnade.data.coding import code
 from colonnade.errors import DataError, InputError, ModelError
 from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import probabilities
-from colonnade.learn.fitting import at_least
 from colonnade.learn.joint_scoring import JointScores, trained_people
 from colonnade.learn.logistic import class_codes
 from colonnade.learn.method import Learnt
 from colonnade.learn.networks.extra import need_networks
 from colonnade.learn.networks.learnt import LearntNetwork
-from colonnade.learn.networks.network_file import NetworkFile, network_file, save_parts
+from colonnade.learn.networks.network_file import NetworkFile, network_file, network_parts
+from colonnade.learn.networks.spec import NetworkSpec
+from colonnade.learn.own_files import keep_parts, keep_people
 from colonnade.learn.privacy import Privacy
-from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.embeddings_plan import Mechanism, Regime
-from colonnade.protocols.embeddings_request import EmbeddingsRequest
+from colonnade.protocols.embeddings_terms import Mechanism, Regime
 from colonnade.protocols.plans import Task
 
 if TYPE_CHECKING:
     from colonnade.learn.federation import Federation
     from colonnade.learn.networks.network import Network
-    from colonnade.learn.networks.training import Settings
 
 Array = NDArray[np.float64]
 
@@ -126,28 +124,12 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise TypeError(
                 f"fit takes a Federation, not {type(federation).__name__}. Rows are never given to a model."
             )
-        settings, parameters = self.settings(), self.parameters
+        spec = NetworkSpec(task=self._task, **self.get_params(deep=False))
+        settings, parameters = spec.settings(), spec.parameters
         if parameters is None:
             modules = modules_for(federation.tables, settings).values()
             parameters = max([1, *(sum(each.numel() for each in module.parameters()) for module in modules)])
-        return train(federation, self.request(federation.alignment, parameters), settings)
-
-    def settings(self) -> Settings:
-        """What training takes besides the request, checked; it needs PyTorch."""
-        from colonnade.learn.networks.training import Settings
-
-        self._check()
-        return Settings(
-            networks=self._networks(),
-            fusion=self.fusion,
-            image=self.image,
-            embedding=self.embedding,
-            learning_rate=self.learning_rate,
-            momentum=self.momentum,
-            patience=self.patience if self.held_out else 0,
-            seed=self.seed,
-            checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
-        )
+        return train(federation, spec.request(federation.alignment, parameters), settings)
 
     def _take(self, network: Network, privacy: Privacy, statement: str) -> None:
         """Forget the last fit and be this network."""
@@ -171,7 +153,9 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         guarantee covers showing to anybody. `save_parts` keeps the parts apart.
         """
         self._fitted()
-        network_file(self).save(Path(path))
+        network_file(
+            type(self).__name__, self.network_, self.privacy_, regime=self.statement_, run=self._run_name
+        ).save(Path(path))
 
     def save_parts(self, folder: str | Path) -> None:
         """Write one file for each party with its own part alone, the label holder's with the fusion model.
@@ -180,7 +164,13 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         `colonnade predict` can score with the folder.
         """
         self._fitted()
-        save_parts(self, Path(folder))
+        run = self._run_name
+        keep_parts(
+            Path(folder),
+            network_parts(type(self).__name__, self.network_, self.privacy_, regime=self.statement_, run=run),
+        )
+        if self.run_ is not None:
+            keep_people(Path(folder), self.run_.aligned, run=run)
 
     @classmethod
     def load(cls, path: str | Path, *, networks: Mapping[str, Any] | None = None, fusion: Any = None) -> Self:
@@ -188,58 +178,28 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         `networks` and `fusion` are the modules, where they are your own: files hold weights, and no code.
         """
-        found = NetworkFile.load(Path(path)).estimator(networks=networks, fusion=fusion)
-        if not isinstance(found, cls):
-            raise ModelError(f"{path} holds a {type(found).__name__}, not a {cls.__name__}.")
-        return found
-
-    def request(self, alignment: Alignment, parameters: int) -> EmbeddingsRequest:
-        """What the parties compare before they plan; no party's network has more `parameters`."""
-        paper = self.regime == "paper"
-        return EmbeddingsRequest(
-            task=self._task,
-            epsilon=None if paper else self.epsilon,
-            delta=self.delta,
-            accepted_delta=self.accepted_delta,
-            regime=self.regime,
-            mechanism=self.mechanism,
-            embedding=self.embedding,
-            trials=self.trials,
-            beta=self.beta,
-            label_epsilon=self.label_epsilon,
-            local_share=self.local_share,
-            batch=self.batch,
-            epochs=self.epochs,
-            held_out=self.held_out,
-            clip=self.clip,
-            parameters=parameters,
-            gradient_bits=self.gradient_bits,
-            order_seed=self.seed,
-            coalitions=tuple(tuple(members) for members in self.coalitions),
-            alignment=alignment,
+        found = NetworkFile.load(Path(path))
+        if found.party is not None:
+            raise ModelError(
+                f"{path} is {found.party}'s part of a network, and a part alone scores nobody. Score between the "
+                "parties."
+            )
+        if found.kind != cls.__name__:
+            raise ModelError(f"{path} holds a {found.kind}, not a {cls.__name__}.")
+        design = found.design
+        made = cls(
+            regime=design.regime,
+            networks=networks or design.networks,
+            fusion=fusion,
+            image=design.image,
+            embedding=design.embedding,
         )
+        made._take(found.network(networks=networks, fusion=fusion), found.privacy, found.regime)
+        return made
 
-    def _networks(self) -> Any:
-        if self.networks is not None:
-            return self.networks
-        return "random" if self.regime == "frozen" else "dense"
-
-    def _check(self) -> None:
-        if self.epsilon is not None:
-            at_least("epsilon", self.epsilon, 0.0, strict=True)
-        at_least("learning_rate", self.learning_rate, 0.0, strict=True)
-        at_least("momentum", self.momentum, 0.0)
-        at_least("patience", self.patience, 1)
-        if not self.momentum < 1:
-            raise InputError(f"momentum = {self.momentum!r} is a number from 0 to below 1.")
-        if not isinstance(self.seed, int) or isinstance(self.seed, bool) or self.seed < 0:
-            raise InputError(
-                f"seed = {self.seed!r} is not a whole number from 0. It is public: orders and first weights."
-            )
-        if not isinstance(self._networks(), str | Mapping):
-            raise InputError(
-                f"networks = {type(self.networks).__name__}: a name, or a mapping from parties to torch modules."
-            )
+    @property
+    def _run_name(self) -> str:
+        return self.run_.name if self.run_ is not None else ""
 
     def joint_scores(
         self, people: Federation, *, epsilon: float | None = None, delta: float | None = None

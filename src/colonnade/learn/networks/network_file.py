@@ -28,11 +28,9 @@ from colonnade.learn.model_document import (
 )
 from colonnade.learn.networks.design import Design
 from colonnade.learn.networks.extra import need_networks
-from colonnade.learn.own_files import keep_parts, keep_people
 from colonnade.learn.privacy import Privacy
 
 if TYPE_CHECKING:
-    from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
     from colonnade.learn.networks.network import Network, Tensors
 
 KINDS = {"NeuralClassifier": "classification", "NeuralRegressor": "regression"}
@@ -121,39 +119,20 @@ class NetworkFile:
 
         return Network.built(self.design, self.frame, self.tensors, networks=networks, fusion=fusion)
 
-    def estimator(
-        self, *, networks: Mapping[str, Any] | None = None, fusion: Any = None
-    ) -> NeuralClassifier | NeuralRegressor:
-        """The network as scikit-learn knows it, fitted."""
-        from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
 
-        if self.party is not None:
-            raise ModelError(
-                f"this is {self.party}'s part of a network, and a part alone scores nobody. Score between the parties."
-            )
-        design = self.design
-        made = (NeuralClassifier if self.kind == "NeuralClassifier" else NeuralRegressor)(
-            regime=design.regime,
-            networks=networks or design.networks,
-            fusion=fusion,
-            image=design.image,
-            embedding=design.embedding,
-        )
-        made._take(self.network(networks=networks, fusion=fusion), self.privacy, self.regime)
-        return made
-
-
-def network_file(model: NeuralClassifier | NeuralRegressor) -> NetworkFile:
-    """A fitted network, whole, ready to be saved."""
-    network: Network = model.network_
+def network_file(
+    kind: str, network: Network, privacy: Privacy, *, regime: str, run: str, party: str | None = None
+) -> NetworkFile:
+    """A network, or one party's part of it, ready to be saved."""
     return NetworkFile(
-        kind=type(model).__name__,
+        kind=kind,
         design=network.design,
         frame=network.frame,
         tensors=network.tensors(),
-        privacy=model.privacy_,
-        regime=model.statement_,
-        run=model.run_.name if model.run_ is not None else "",
+        privacy=privacy,
+        regime=regime,
+        run=run,
+        party=party,
     )
 
 
@@ -162,31 +141,10 @@ def network_parts(
 ) -> dict[str, NetworkFile]:
     """One file for each party whose part is here, with that alone; the label holder's with the fusion model."""
     holder = () if network.fusion is None else (network.design.receiver,)
-    parts = {party: network.part(party) for party in dict.fromkeys((*network.locals, *holder))}
     return {
-        party: NetworkFile(
-            kind=kind,
-            design=part.design,
-            frame=part.frame,
-            tensors=part.tensors(),
-            privacy=privacy,
-            regime=regime,
-            run=run,
-            party=party,
-        )
-        for party, part in parts.items()
+        party: network_file(kind, network.part(party), privacy, regime=regime, run=run, party=party)
+        for party in dict.fromkeys((*network.locals, *holder))
     }
-
-
-def save_parts(model: NeuralClassifier | NeuralRegressor, folder: Path) -> None:
-    """One pair of files for each party, and each party's own list of the people trained on, under `parties`."""
-    run = model.run_.name if model.run_ is not None else ""
-    keep_parts(
-        folder,
-        network_parts(type(model).__name__, model.network_, model.privacy_, regime=model.statement_, run=run),
-    )
-    if model.run_ is not None:
-        keep_people(folder, model.run_.aligned, run=run)
 
 
 def weights_path(path: Path) -> Path:
