@@ -33,10 +33,10 @@ from colonnade.data.schema import PublicSchema
 from colonnade.ledger import Line
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
-from colonnade.privacy.guarantee import Guarantee
+from colonnade.privacy.guarantee import Guarantee, View
 from colonnade.protocols.agreement import digest
 from colonnade.protocols.embeddings_views import EMBEDDING_GRID, costs_of, lines_of, views_of
-from colonnade.protocols.plans import Plan, Task, View
+from colonnade.protocols.plans import Plan, Task
 from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group
 

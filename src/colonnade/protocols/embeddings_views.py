@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 from colonnade.errors import PrivacyError
 from colonnade.ledger import Line
 from colonnade.privacy.events import Approximated, Composed, Event, PerStep, PoissonBinomial, Repeated
-from colonnade.privacy.guarantee import Cost, Guarantee, account, check_claim
+from colonnade.privacy.guarantee import Cost, Guarantee, View, account, check_claim
 from colonnade.privacy.neighbours import ColumnsOf, OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, Observer, PartyView, Server
 from colonnade.privacy.sensitivity.matrix import root_up
-from colonnade.protocols.plans import View, lines_about
+from colonnade.protocols.plans import lines_about
 
 if TYPE_CHECKING:
     from colonnade.protocols.embeddings_plan import EmbeddingsPlan
