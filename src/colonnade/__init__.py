@@ -12,14 +12,12 @@ if TYPE_CHECKING:
     from colonnade.data.schema import Schema
     from colonnade.data.table import Table
     from colonnade.learn.federation import Federation
-    from colonnade.learn.gamma import GammaRegression
+    from colonnade.learn.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
     from colonnade.learn.linear import LinearRegression
     from colonnade.learn.logistic import LogisticRegression
     from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
     from colonnade.learn.pca import PCA
-    from colonnade.learn.poisson import PoissonRegression
     from colonnade.learn.release import MomentRelease
-    from colonnade.learn.svm import SupportVectorClassifier
     from colonnade.ledger import Ledger
     from colonnade.privacy.guarantee import Guarantee
 
@@ -66,14 +64,12 @@ def __getattr__(name: str) -> object:
     from colonnade.data.schema import Schema
     from colonnade.data.table import Table
     from colonnade.learn.federation import Federation
-    from colonnade.learn.gamma import GammaRegression
+    from colonnade.learn.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
     from colonnade.learn.linear import LinearRegression
     from colonnade.learn.logistic import LogisticRegression
     from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
     from colonnade.learn.pca import PCA
-    from colonnade.learn.poisson import PoissonRegression
     from colonnade.learn.release import MomentRelease
-    from colonnade.learn.svm import SupportVectorClassifier
     from colonnade.ledger import Ledger
     from colonnade.privacy.guarantee import Guarantee
 
