@@ -51,13 +51,15 @@ class _ByMessages(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
             if "loss" in given:
                 raise InputError(f"options: loss = {given['loss']!r}, but {name} has its own loss.")
             form = check(IntermediateOptions, {**given, "loss": self.loss}, name=f"options of {name}")
-            source = METHOD.train(source, Asked(task, self.epsilon, self.delta, options=form))
-        if not isinstance(source, Learnt):
+            trained: object = METHOD.train(source, Asked(task, self.epsilon, self.delta, options=form))
+        else:
+            trained = source
+        if not isinstance(trained, Learnt):
             raise TypeError(
-                f"fit takes a Federation, not {type(source).__name__}: this model is trained by messages between "
+                f"fit takes a Federation, not {type(trained).__name__}: this model is trained by messages between "
                 "parties. Rows are never given to a model."
             )
-        learnt = linear_of(source, task=task, loss=self.loss)
+        learnt = linear_of(trained, task=task, loss=self.loss)
         begin(self, learnt)
         self.coef_ = learnt.coefficients[0]
         self.intercept_ = float(learnt.intercepts[0])
