@@ -18,6 +18,7 @@ from functional_parties import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ideals import ideal_objective
 from scipy import stats
 
 from colonnade.errors import (
@@ -37,7 +38,6 @@ from colonnade.protocols.functional_mechanism import (
     functional_session,
     integer_rows,
 )
-from colonnade.protocols.ideal import ideal_objective
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.run import Desk, run_here
 

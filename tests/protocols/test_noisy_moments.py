@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ideals import ideal_moments
 
 from colonnade.crypto.shares import make_scheme
 from colonnade.data.schema import Schema
@@ -32,7 +33,6 @@ from colonnade.numbers.field import FIELD63
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.ideal import ideal_moments
 from colonnade.protocols.moments_plan import plan_moments
 from colonnade.protocols.moments_session import MomentsRequest, moments_session
 from colonnade.protocols.noisy_moments import noisy_moments
