@@ -12,17 +12,15 @@ if TYPE_CHECKING:
     from colonnade.data.schema import Schema
     from colonnade.data.table import Table
     from colonnade.learn.federation import Federation
-    from colonnade.learn.gamma import GammaRegression
+    from colonnade.learn.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
     from colonnade.learn.linear import LinearRegression
     from colonnade.learn.logistic import LogisticRegression
     from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
     from colonnade.learn.offers import available_models
     from colonnade.learn.paths import ridge_path
     from colonnade.learn.pca import PCA
-    from colonnade.learn.poisson import PoissonRegression
     from colonnade.learn.ranking import rank_columns
     from colonnade.learn.release import MomentRelease
-    from colonnade.learn.svm import SupportVectorClassifier
     from colonnade.ledger import Ledger
     from colonnade.privacy.guarantee import Guarantee
 
@@ -73,17 +71,15 @@ def __getattr__(name: str) -> object:
     from colonnade.data.schema import Schema
     from colonnade.data.table import Table
     from colonnade.learn.federation import Federation
-    from colonnade.learn.gamma import GammaRegression
+    from colonnade.learn.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
     from colonnade.learn.linear import LinearRegression
     from colonnade.learn.logistic import LogisticRegression
     from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
     from colonnade.learn.offers import available_models
     from colonnade.learn.paths import ridge_path
     from colonnade.learn.pca import PCA
-    from colonnade.learn.poisson import PoissonRegression
     from colonnade.learn.ranking import rank_columns
     from colonnade.learn.release import MomentRelease
-    from colonnade.learn.svm import SupportVectorClassifier
     from colonnade.ledger import Ledger
     from colonnade.privacy.guarantee import Guarantee
 

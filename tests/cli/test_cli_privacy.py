@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from colonnade.cli import privacy_noise, privacy_runs
+from colonnade.cli import privacy
 from colonnade.cli.app import run
 from colonnade.cli.privacy_answer import number_text
-from colonnade.cli.privacy_families import AnyOwners, Dealing, unit_asked
 from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import PlanError
+from colonnade.noise.families import AnyOwners, Dealing, unit_asked
 from colonnade.privacy.events import event_from_data
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper import skellam_moments
@@ -27,14 +27,14 @@ from colonnade.report.curves import draw
 from colonnade.runtime.group import Group
 
 COMMANDS = {
-    "gaussian": privacy_noise.gaussian,
-    "discrete-gaussian": privacy_noise.discrete_gaussian,
-    "laplace": privacy_noise.laplace,
-    "discrete-laplace": privacy_noise.discrete_laplace,
-    "skellam": privacy_noise.skellam,
-    "moments": privacy_runs.moments,
-    "poisson-binomial": privacy_runs.poisson_binomial,
-    "messages": privacy_runs.messages,
+    "gaussian": privacy.gaussian,
+    "discrete-gaussian": privacy.discrete_gaussian,
+    "laplace": privacy.laplace,
+    "discrete-laplace": privacy.discrete_laplace,
+    "skellam": privacy.skellam,
+    "moments": privacy.moments,
+    "poisson-binomial": privacy.poisson_binomial,
+    "messages": privacy.messages,
 }
 MOMENTS = ("moments", "--party", "bank=3", "--party", "shop=2", "--classes", "3")
 SUMS = ("poisson-binomial", "--parties", "3", "--trials", "4")

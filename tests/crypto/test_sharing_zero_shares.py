@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from zero_shares import ZeroShares
 
 from colonnade.crypto.shares import Scheme, make_scheme
-from colonnade.crypto.zero_shares import ZeroShares
 from colonnade.numbers.field import FIELD61, FIELD63, FieldArray
 from colonnade.randomness import SeededRandomness
 

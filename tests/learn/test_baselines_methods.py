@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from ideals import ideal_moments
 from sklearn.linear_model import LinearRegression as Squares
 from sklearn.linear_model import LogisticRegression as Logistic
 
@@ -18,7 +19,6 @@ from colonnade.learn.method import Asked, Learnt
 from colonnade.learn.method_baselines import BASELINES, DescentOptions, LaplaceOptions, WalkOptions
 from colonnade.learn.release import MomentRelease
 from colonnade.privacy.observers import Reader
-from colonnade.protocols.ideal import ideal_moments
 from colonnade.protocols.plans import Task
 from colonnade.randomness import SeededRandomness
 

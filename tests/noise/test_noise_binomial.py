@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_twin import run_binomial
 from noise_statistics import FALSE_ALARM, chi_square
 from noise_statistics import binomial as binomial_law
 
 from colonnade.errors import DataError, PlanError, PrivacyError
 from colonnade.noise import PoissonBinomialNoise, binomial
 from colonnade.noise.binomial import ONE, count_below, popcount
-from colonnade.noise.twin import run_binomial
 from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.randomness import SeededRandomness, SystemRandomness
 

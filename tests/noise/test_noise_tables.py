@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_twin import Candidate, run, verdict
 
 from colonnade.errors import PlanError
 from colonnade.noise.audit import findings
@@ -26,7 +27,6 @@ from colonnade.noise.table import (
     alias_columns,
     table_of,
 )
-from colonnade.noise.twin import Candidate, run, verdict
 from colonnade.randomness import SeededRandomness, SystemRandomness
 
 LAWS = [

@@ -18,6 +18,7 @@ from functional_parties import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ideals import ideal_objective
 from scipy import stats
 
 from colonnade.errors import (
@@ -31,14 +32,12 @@ from colonnade.errors import (
 from colonnade.learn.federation import Federation
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.dry_run import bill
 from colonnade.protocols.functional_mechanism import (
     FunctionalRequest,
     functional_mechanism,
     functional_session,
     integer_rows,
 )
-from colonnade.protocols.ideal import ideal_objective
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.run import Desk, run_here
 
@@ -212,18 +211,6 @@ def test_exact_cross_coefficients_would_give_the_last_record_away():
     assert np.allclose(last_record(exact), theirs[-1]), "the attack works on exact coefficients"
     noisy = last_record(outcome.results["server"][0][cross].astype(float))
     assert np.abs(noisy - theirs[-1]).max() > plan.gamma, "and misses by more than the whole range with noise"
-
-
-@pytest.mark.parametrize(("parties", "noise"), [(3, "skellam"), (2, "laplace")])
-def test_a_dry_run_costs_what_the_run_costs(parties, noise):
-    tables = tables_of(NAMES[:parties], 70)
-    plan = plan_for(tables, domain="box", noise=noise)
-    blank = bill(plan)
-    outcome = run_plan(plan, tables)
-    steps = outcome.bytes_by_step
-    for step in ("columns", "noise", "objective", "receipts"):
-        assert blank.bytes_by_step[step] == pytest.approx(steps[step], abs=40 * len(plan.group.members)), step
-    assert blank.guarantees == plan.guarantees
 
 
 def test_a_refused_release_leaves_no_column_on_the_wire():

@@ -10,11 +10,11 @@ import pytest
 from gradient_tables import NAMES, ledgers_for, plan_for, run_plan, tables_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ideals import ideal_gradient
 
 from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolError
 from colonnade.protocols import noisy_gradient as protocol
 from colonnade.protocols.descent import Descent, Optimiser
-from colonnade.protocols.ideal import ideal_gradient
 from colonnade.protocols.noisy_gradient import batch_rows, integer_rows, noisy_gradient
 from colonnade.protocols.secret_batches import Batches
 from colonnade.randomness import SeededRandomness

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ideals import ideal_descent
 from intermediate_samples import LABELS, against, labels, request, tables
 from scipy import stats
 
@@ -17,7 +18,6 @@ from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolE
 from colonnade.learn.federation import Federation
 from colonnade.learn.penalties import Penalty
 from colonnade.ledger import Ledger
-from colonnade.protocols.ideal import ideal_descent
 from colonnade.protocols.intermediate_plan import GRID_BITS
 from colonnade.protocols.intermediate_results import batch_order, intermediate_session
 from colonnade.protocols.noisy_columns import NoisyColumnsRequest, noisy_columns_session

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ideals import ideal_moments
 
 from colonnade.crypto.shares import make_scheme
 from colonnade.data.schema import Schema
@@ -32,8 +33,6 @@ from colonnade.numbers.field import FIELD63
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.dry_run import bill
-from colonnade.protocols.ideal import ideal_moments
 from colonnade.protocols.moments_plan import plan_moments
 from colonnade.protocols.moments_session import MomentsRequest, moments_session
 from colonnade.protocols.noisy_moments import noisy_moments
@@ -521,18 +520,6 @@ def test_the_noise_left_to_an_observer_is_what_the_owners_it_does_not_know_dealt
     for view in plan.views:
         assert view.event.event.mu == plan.mu, "K − t parts of μ/(K − t) are μ"
     assert account(plan.views[0].event, 1e-5).epsilon <= 1.0
-
-
-def test_a_dry_run_costs_what_the_real_run_costs_and_touches_nothing():
-    tables = tables_of(("bank", "insurer"), 300)
-    federation = Federation(tables, budget=(2.0, 1e-5))
-    federation.moments(task="classification", epsilon=1.0, delta=1e-5)
-    run = federation.runs[-1]
-    expected = bill(run.plan)
-    for step in ("columns", "noise", "moments", "receipts"):
-        assert expected.bytes_by_step[step] == run.outcome.bytes_by_step[step]
-    assert expected.bytes_sent <= run.outcome.bytes_sent
-    assert expected.guarantees == run.release.guarantees
 
 
 def test_seeded_noise_taints_the_run_the_ledgers_and_the_release():

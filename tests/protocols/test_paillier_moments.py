@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ideals import ideal_moments
 from test_noisy_moments import Witnessed, ledgers_for, silence, table_of, tables_of
 
 from colonnade.crypto.paillier import Encryptor
@@ -22,7 +23,6 @@ from colonnade.protocols import paillier_moments as protocol
 from colonnade.protocols import paillier_plan as pair_plan
 from colonnade.protocols.agreement import agree, meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.ideal import ideal_moments
 from colonnade.protocols.moments_session import MomentsRequest, moments_session
 from colonnade.protocols.paillier_moments import paillier_moments, paillier_moments_session
 from colonnade.protocols.paillier_plan import PaillierKeys, PaillierKeysForTests, plan_paillier_moments

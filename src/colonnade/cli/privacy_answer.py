@@ -9,13 +9,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-from colonnade.cli.privacy_families import Family
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import PlanError, PrivacyError
+from colonnade.noise.families import Family
 from colonnade.privacy.events import event_to_data
-from colonnade.privacy.guarantee import Guarantee, account, check_claim
+from colonnade.privacy.guarantee import Guarantee, View, account, check_claim
 from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.plans import View
 from colonnade.report.charts import Axes, Line
 from colonnade.report.curves import check_plot_path, draw
 

@@ -18,6 +18,7 @@ from colonnade.errors import BadValues, DataError, InputError
 from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import binary_rule, multiclass_rule, one_vs_rest_rule, probabilities
 from colonnade.learn.fitting import NoiseWarning, ReleaseSource, begin, fitted, obtain
+from colonnade.learn.frame import Frame
 from colonnade.learn.method import Learnt
 from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
@@ -169,14 +170,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
 
         Exact accuracy on people who are not public is itself a release, and this does not charge for it.
         """
-        label = fitted(self, "coef_").label.label
-        if not isinstance(label, ClassLabel):
-            raise DataError("this release has no classes to score.")
-        coded = code(y, label)
-        if coded.problems:
-            raise BadValues(f"label {label.column!r}: {coded.problems.sentence}. {coded.problems.advice}")
-        right = self._codes(X) == coded.values
-        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
+        return accuracy(fitted(self, "coef_"), self._codes(X), y, sample_weight)
 
     def _scores(self, rows: Rows) -> Array:
         release = fitted(self, "coef_")
@@ -208,3 +202,15 @@ def class_codes(scores: Array, threshold: float = 0.5) -> NDArray[np.int64]:
     if scores.shape[1] > 1:
         return np.asarray(scores.argmax(axis=1))
     return np.asarray(scores[:, 0] > math.log(threshold / (1.0 - threshold)), dtype=np.int64)
+
+
+def accuracy(frame: Frame, codes: NDArray[np.int64], y: ArrayLike, sample_weight: ArrayLike | None) -> float:
+    """The share of people whose class, as declared to a model, has the code that was predicted."""
+    label = frame.label.label
+    if not isinstance(label, ClassLabel):
+        raise DataError("this model has no classes to score.")
+    coded = code(y, label)
+    if coded.problems:
+        raise BadValues(f"label {label.column!r}: {coded.problems.sentence}. {coded.problems.advice}")
+    weights = None if sample_weight is None else np.asarray(sample_weight)
+    return float(np.average(codes == coded.values, weights=weights))

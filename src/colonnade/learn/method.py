@@ -15,10 +15,11 @@ from colonnade.errors import LocalProtocolError
 from colonnade.learn.frame import Frame
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.release import MomentRelease
+from colonnade.privacy.guarantee import View
 from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
-from colonnade.protocols.plans import Plan, Request, Task, View
+from colonnade.protocols.plans import Plan, Request, Task
 from colonnade.runtime.run import Program
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import ModelDamaged
 from colonnade.learn.frame import Frame
-from colonnade.learn.gamma import GammaRegression
+from colonnade.learn.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
 from colonnade.learn.linear import LinearRegression
 from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.model_document import (
@@ -28,9 +28,7 @@ from colonnade.learn.model_document import (
     write_document,
 )
 from colonnade.learn.pca import PCA
-from colonnade.learn.poisson import PoissonRegression
 from colonnade.learn.privacy import Privacy
-from colonnade.learn.svm import SupportVectorClassifier
 
 Model = (
     LogisticRegression

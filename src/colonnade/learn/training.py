@@ -20,6 +20,7 @@ from colonnade.errors import ColonnadeError, JobError, PlanError
 from colonnade.learn.federation import Federation, Run
 from colonnade.learn.fitting import ESTIMATORS, NoiseWarning
 from colonnade.learn.frame import Frame
+from colonnade.learn.glm import SupportVectorClassifier
 from colonnade.learn.jobs import Job
 from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.losses import DEFAULT_LOSS
@@ -33,7 +34,6 @@ from colonnade.learn.networks.network_file import network_parts
 from colonnade.learn.own_files import Saves, keep_parts
 from colonnade.learn.pca import PCA
 from colonnade.learn.release import MomentRelease
-from colonnade.learn.svm import SupportVectorClassifier
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.plans import Request
 

@@ -26,7 +26,6 @@ from colonnade.noise.table import (
     Cell,
     Table,
 )
-from colonnade.noise.twin import chord_at
 
 EVERY_VALUE = 1 << 12  # supports up to this size are checked value by value
 
@@ -112,3 +111,9 @@ def _offsets(cell: Cell, *, points: int) -> list[int]:
         return list(range(length))
     inner = {length * step // points for step in range(1, points)}
     return sorted({0, 1, length // 2, length - 1} | inner)
+
+
+def chord_at(table: Table, cell: int, offset: int) -> tuple[int, int]:
+    """The chord's height at an offset, in units of 2^-24, and the half-width of its band."""
+    shift, start, rise, band = (int(entry) for entry in table.rows[cell, 3:7])
+    return start + (rise * ((offset << shift) >> 8) >> 32), band

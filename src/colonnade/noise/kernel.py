@@ -3,7 +3,7 @@
 The first word picks a cell through the alias columns. The second gives the offset in the cell (low 40
 bits) and the leading 24 bits of the acceptance uniform. A candidate whose uniform lies below the chord's
 band is taken, above it is refused, inside it is noted for exact settlement. Python integers do the same
-in `colonnade.noise.twin`, and tests hold the two together.
+in `tests/oracles/kernel_twin.py`, and tests hold the two together.
 """
 
 from __future__ import annotations

@@ -35,6 +35,16 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class View:
+    """What one observer gets out of a run: the noise it does not know, against what it may compare."""
+
+    observer: Observer
+    unit: Unit
+    event: Event
+    assumption: str
+
+
+@dataclass(frozen=True)
 class Guarantee:
     """What an observer learns at most about a unit; `str` gives the sentence.
 

@@ -20,11 +20,10 @@ from functools import cached_property
 from typing import Any
 
 from colonnade.ledger import Line
-from colonnade.privacy.guarantee import Guarantee
+from colonnade.privacy.guarantee import Guarantee, View
 from colonnade.protocols.agreement import digest
 from colonnade.protocols.embeddings_terms import EmbeddingsTerms
 from colonnade.protocols.embeddings_views import costs_of, lines_of, views_of
-from colonnade.protocols.plans import View
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from functools import lru_cache
 from colonnade.errors import PrivacyError
 from colonnade.ledger import Line
 from colonnade.privacy.events import Approximated, Composed, Event, PerStep, PoissonBinomial, Repeated
-from colonnade.privacy.guarantee import Cost, Guarantee, account, check_claim
+from colonnade.privacy.guarantee import Cost, Guarantee, View, account, check_claim
 from colonnade.privacy.neighbours import ColumnsOf, OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, Observer, PartyView, Server
 from colonnade.privacy.sensitivity.matrix import root_up
 from colonnade.protocols.embeddings_terms import EMBEDDING_GRID, GRADIENT_GRID, EmbeddingsTerms
-from colonnade.protocols.plans import View, lines_about
+from colonnade.protocols.plans import lines_about
 
 
 def views_of(plan: EmbeddingsTerms) -> tuple[View, ...]:

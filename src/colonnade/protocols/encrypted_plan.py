@@ -24,6 +24,7 @@ from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.events import Approximated, Composed, Event, PerStep
+from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.observers import PartyView
 from colonnade.privacy.paper.figure import PaperFigure
@@ -38,7 +39,7 @@ from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.paillier_plan import Keys, PaillierKeys
-from colonnade.protocols.plans import Plan, Terms, View
+from colonnade.protocols.plans import Plan, Terms
 from colonnade.protocols.sigmoid import Approximation
 from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group

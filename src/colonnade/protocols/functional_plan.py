@@ -20,7 +20,7 @@ from colonnade.data.encoding import Mode
 from colonnade.data.schema import PublicSchema
 from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.events import Composed, Event
-from colonnade.privacy.guarantee import Guarantee, account, delta_text, epsilon_text
+from colonnade.privacy.guarantee import Guarantee, View, account, delta_text, epsilon_text
 from colonnade.privacy.neighbours import ZERO_OUT, OthersPart, PartOf
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.coefficients import (
@@ -34,7 +34,7 @@ from colonnade.protocols.assumptions import party_assumption, reader_assumption,
 from colonnade.protocols.functional_blocks import Block, Dissection
 from colonnade.protocols.functional_noise import BlockNoise, truncation_delta
 from colonnade.protocols.layout import Layout
-from colonnade.protocols.plans import SharedPlan, Task, View, guarantees_of
+from colonnade.protocols.plans import SharedPlan, Task, guarantees_of
 from colonnade.protocols.shared import block_rows
 from colonnade.runtime.group import Group
 

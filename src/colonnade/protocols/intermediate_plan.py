@@ -21,6 +21,7 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import Label
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.events import Approximated, Composed, Event, PerStep
+from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, PartyView
 from colonnade.privacy.paper import hdp_vfl
@@ -34,7 +35,7 @@ from colonnade.privacy.sensitivity.messages import (
 )
 from colonnade.protocols.clipped_rows import GAMMA, ClippedRows
 from colonnade.protocols.linear_models import Loss, Penalty
-from colonnade.protocols.plans import Plan, View
+from colonnade.protocols.plans import Plan
 from colonnade.protocols.session import array_digest
 from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group

@@ -30,11 +30,12 @@ from colonnade.ledger import Release
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.calibrate import calibrate_poisson_binomial
 from colonnade.privacy.events import PoissonBinomial, Repeated
+from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import PartyView
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.charging import charge_first
-from colonnade.protocols.plans import Plan, Request, View, checked_delta
+from colonnade.protocols.plans import Plan, Request, checked_delta
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.protocols.session import confirm, prepare
 from colonnade.runtime.group import Group

@@ -18,12 +18,13 @@ from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.numbers.field import FIELD63, check_fits
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Approximated, DiscreteGaussian, Event
+from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.matrix import root_up
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MomentsPlan
 from colonnade.protocols.noisy_moments import dealt_widths
-from colonnade.protocols.plans import Plan, Task, View, check_parties, checked_delta, lines_about
+from colonnade.protocols.plans import Plan, Task, check_parties, checked_delta, lines_about
 from colonnade.runtime.group import Group
 
 _SECRET = "no owner discloses the noise on its own columns"

@@ -23,6 +23,7 @@ from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Approximated, Event, MatrixChange, MatrixSkellam
+from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.matrix import (
@@ -34,14 +35,7 @@ from colonnade.privacy.sensitivity.matrix import (
 from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import check_memory, gamma_advice
-from colonnade.protocols.plans import (
-    SharedPlan,
-    Task,
-    View,
-    check_keepers,
-    check_parties,
-    checked_delta,
-)
+from colonnade.protocols.plans import SharedPlan, Task, check_keepers, check_parties, checked_delta
 from colonnade.protocols.shared import block_rows
 from colonnade.runtime.group import Group
 

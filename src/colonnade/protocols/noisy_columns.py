@@ -25,13 +25,14 @@ from colonnade.ledger import Line
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Approximated, Composed, DiscreteGaussian, Event
+from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, PartyView
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.clipped_rows import GAMMA, ClippedRows
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.plans import Plan, Request, Task, View, check_parties, checked_delta, lines_about
+from colonnade.protocols.plans import Plan, Request, Task, check_parties, checked_delta, lines_about
 from colonnade.protocols.session import confirm, prepare
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party

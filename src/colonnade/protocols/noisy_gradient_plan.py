@@ -24,6 +24,7 @@ from colonnade.numbers.field import Field, smallest_field
 from colonnade.privacy.batches import as_draws, batch_capacity, binomial_tail, most_uses
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Approximated, Event, PoissonSampled, Repeated, Skellam
+from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.gradient import GradientShape, VectorChange, fused_replace, fused_zero_out
@@ -31,13 +32,7 @@ from colonnade.protocols.assumptions import party_assumption, reader_assumption,
 from colonnade.protocols.descent import Optimiser
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import gamma_advice
-from colonnade.protocols.plans import (
-    SharedPlan,
-    View,
-    check_keepers,
-    check_parties,
-    checked_delta,
-)
+from colonnade.protocols.plans import SharedPlan, check_keepers, check_parties, checked_delta
 from colonnade.protocols.shared import block_rows
 from colonnade.runtime.group import Group
 

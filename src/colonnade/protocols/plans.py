@@ -14,12 +14,11 @@ from colonnade.data.schema import PublicSchema
 from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanError, PrivacyError
 from colonnade.ledger import CoalitionBound, Line, Release
 from colonnade.privacy.events import Event, event_to_data
-from colonnade.privacy.guarantee import Guarantee, account, guarantee
-from colonnade.privacy.neighbours import REPLACE, ColumnsOf, OthersPart, PartOf, Unit
+from colonnade.privacy.guarantee import Guarantee, View, account, guarantee
+from colonnade.privacy.neighbours import REPLACE, ColumnsOf, OthersPart, PartOf
 from colonnade.privacy.observers import (
     SERVER_NAME,
     Colluding,
-    Observer,
     Reader,
     members_of,
 )
@@ -32,16 +31,6 @@ Task = Literal["classification", "regression", "pca"]
 FORMAT = 2
 """Of plans: since 2 every plan names its views in one form."""
 _LABELS = {"classification": ("classes",), "regression": ("real", "count")}
-
-
-@dataclass(frozen=True)
-class View:
-    """What one observer gets out of a run: the noise it does not know, against what it may compare."""
-
-    observer: Observer
-    unit: Unit
-    event: Event
-    assumption: str
 
 
 PlanT = TypeVar("PlanT", bound="Plan", covariant=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from colonnade.noise.audit import chord_at
 from colonnade.noise.table import CAPACITY, COLUMN_BITS, OFFSET_BITS, Table
 
 
@@ -23,12 +24,6 @@ def propose(table: Table, first: int, second: int) -> Candidate:
     cell = column if first % CAPACITY < int(table.rows[column, 0]) else int(table.rows[column, 1])
     offset = (second % (1 << OFFSET_BITS)) >> (OFFSET_BITS - table.cells[cell].log_length)
     return Candidate(cell, offset, second >> OFFSET_BITS)
-
-
-def chord_at(table: Table, cell: int, offset: int) -> tuple[int, int]:
-    """The chord's height at an offset, in units of 2^-24, and the half-width of its band."""
-    shift, start, rise, band = (int(entry) for entry in table.rows[cell, 3:7])
-    return start + (rise * ((offset << shift) >> 8) >> 32), band
 
 
 def verdict(table: Table, candidate: Candidate) -> bool | None:

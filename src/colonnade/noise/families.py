@@ -20,12 +20,11 @@ from colonnade.noise.sampler import LARGEST_DRAW
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Event, Gaussian, Laplace, PoissonSampled, Repeated
-from colonnade.privacy.guarantee import account
+from colonnade.privacy.guarantee import View, account
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart, Unit, ZeroOut
 from colonnade.privacy.observers import Reader, Server
 from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.privacy.paper.hdp_vfl import classical_sigma
-from colonnade.protocols.plans import View
 
 Views: TypeAlias = Callable[[Fraction, int], tuple[View, ...]]
 Papers: TypeAlias = Callable[[Fraction, int, float], tuple[PaperFigure, ...]]

@@ -9,16 +9,17 @@ from fractions import Fraction
 from functools import cache
 from typing import Literal
 
-from colonnade.cli.privacy_families import NEAR_ITS_LAW, AnyOwners, Family, selected
 from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel, Label, RealLabel
 from colonnade.errors import PlanError
 from colonnade.noise import discrete_gaussian, skellam
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.noise.families import NEAR_ITS_LAW, AnyOwners, Family, selected
 from colonnade.noise.poisson_binomial import SMALLEST_BETA, PoissonBinomialNoise
 from colonnade.privacy.calibrate import calibrate_poisson_binomial
 from colonnade.privacy.events import Approximated, Event, PerStep, PoissonBinomial, Repeated
+from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import REPLACE, ColumnsOf, OthersPart, PartOf, Unit
 from colonnade.privacy.observers import Observer, PartyView, Server
 from colonnade.privacy.paper import hdp_vfl, pbm_vfl, skellam_moments
@@ -26,7 +27,7 @@ from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.privacy.sensitivity.losses import logistic_bounds
 from colonnade.privacy.sensitivity.messages import Schedule, active_messages, passive_messages
 from colonnade.protocols.moments_plan import MomentsPlan
-from colonnade.protocols.plans import Task, View
+from colonnade.protocols.plans import Task
 from colonnade.runtime.group import Group
 
 FIXED_MAPS = (
