@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import zipfile
 from fractions import Fraction
 from os import PathLike
@@ -32,6 +30,7 @@ from colonnade.learn.archives import DAMAGE
 from colonnade.learn.model_document import IMPOSSIBLE
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.statements import guarantees_from_data, guarantees_to_data
+from colonnade.learn.whole_files import whole_file
 
 FORMAT = "colonnade moment release"
 VERSION = 2
@@ -44,13 +43,7 @@ def save_release(release: MomentRelease, path: str | PathLike[str]) -> None:
     header = json.dumps(_described(release), ensure_ascii=False, sort_keys=True).encode()
     digest = _digest(header, release.matrix)
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    except OSError as error:
-        raise CannotWrite(
-            f"cannot write {target}: {error.strerror}. Choose a folder you can write to."
-        ) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
+        with whole_file(target) as file:
             np.savez(
                 file,
                 allow_pickle=False,
@@ -58,13 +51,10 @@ def save_release(release: MomentRelease, path: str | PathLike[str]) -> None:
                 matrix=release.matrix,
                 digest=np.frombuffer(digest, dtype=np.uint8),
             )
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(target)
     except OSError as error:
-        raise CannotWrite(f"cannot write {target}: {error.strerror}.") from None
-    finally:
-        Path(name).unlink(missing_ok=True)
+        raise CannotWrite(
+            f"cannot write {target}: {error.strerror}. Choose a folder you can write to."
+        ) from None
 
 
 def load_release(path: str | PathLike[str]) -> MomentRelease:
