@@ -58,6 +58,15 @@ def test_the_runs_of_a_kit_are_listed(
     assert "not both" in capsys.readouterr().err
 
 
+def test_a_site_keeps_what_is_its_own_to_itself(kits: dict[str, Kit]) -> None:
+    shared = {"release.npz", "model.json", "facts.json", "report.html"}
+    for member, job_id in ((member, job_id) for member in MEMBERS for job_id in ("released", "split")):
+        folder = kits[member].run_folder(job_id)
+        for path in (folder, *folder.rglob("*")):
+            others = path.stat().st_mode & 0o077
+            assert others == (0o044 if path.name in shared else 0), path
+
+
 @pytest.mark.parametrize("member", MEMBERS)
 def test_a_run_of_a_kit_is_shown_and_reported(
     kits: dict[str, Kit], member: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -286,11 +286,11 @@ def _write(folder: Path, facts: dict[str, Any]) -> None:
 
 def _keep(run: RunFolder, facts: dict[str, Any]) -> None:
     """The audit into the run's folder, in place of an earlier one, and into its page."""
-    from colonnade.cli.report import page_of, write_whole
+    from colonnade.cli.report import page_of, write_page
     from colonnade.report.audits import audit_drawing
 
     with uninterrupted():
-        write_whole(run.path / "audit.svg", audit_drawing(facts["findings"]))
-        write_whole(run.path / AUDIT, json_text(facts))
-        write_whole(run.path / "report.html", page_of(run))
+        write_page(run.path / "audit.svg", audit_drawing(facts["findings"]))
+        write_page(run.path / AUDIT, json_text(facts))
+        write_page(run.path / "report.html", page_of(run))
     facts["picture"] = str(run.path / "audit.svg")

@@ -98,12 +98,11 @@ def _released(path: Path) -> tuple[ModelFile, Mapping[str, Any] | None]:
 
 
 def _write(path: Path, text: str) -> None:
-    draft = path.with_name(f".{path.name}.draft")
+    from colonnade.learn.whole_files import write_whole
+
     try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
+        write_whole(path, text)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise CannotWrite(
             f"--card: {path} cannot be written ({error.strerror}). Name another file."
         ) from None

@@ -64,10 +64,12 @@ def _kind(error: BaseException) -> str:
 
 def keep_failure(folder: Folder, facts: dict[str, Any]) -> Path | None:
     """Leave the record, and nothing else, under the folder's name; None where even that has no room."""
+    from colonnade.learn.whole_files import write_whole
+
     text = json_text(facts)
     try:
         folder.clear()
-        (folder.draft / FAILED).write_text(text, encoding="utf-8")
+        write_whole(folder.draft / FAILED, text)
         return folder.finish()
     except OSError:
         return None

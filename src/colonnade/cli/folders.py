@@ -49,7 +49,6 @@ class Folder:
     def finish(self) -> Path:
         """Give the folder its name; if something else took it meanwhile, the next free one."""
         self.free_reserve()
-        self.draft.chmod(0o755)
         self.name = free_name(self.name)
         self.draft.rename(self.name)
         return self.name

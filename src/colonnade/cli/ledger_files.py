@@ -82,10 +82,9 @@ def signing_key(path: Path) -> SigningKey:
 
 
 def _write(path: Path, text: str) -> None:
-    draft = path.with_name(f".{path.name}.draft")
+    from colonnade.learn.whole_files import write_whole
+
     try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
+        write_whole(path, text, own=True)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise CannotWrite(f"{path} cannot be written ({error.strerror}).") from None

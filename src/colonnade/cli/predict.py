@@ -120,15 +120,12 @@ def _between_parties(
 
 def _write(path: Path, found: Scores) -> None:
     from colonnade.learn.scoring import scores_csv
+    from colonnade.learn.whole_files import write_whole
 
-    draft = path.with_name(f".{path.name}.draft")
     try:
-        draft.write_text(scores_csv(found), encoding="utf-8")
-        draft.replace(path)
+        write_whole(path, scores_csv(found), own=True)
     except OSError as error:
         raise CannotWrite(f"--output: {path} cannot be written ({error.strerror}).") from None
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _facts(found: Scores, output: Path | None) -> dict[str, Any]:

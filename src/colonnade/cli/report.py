@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ def report(
     with readable(found):
         page = page_of(found, beside)
     target = output or found.path / "report.html"
-    write_whole(target, page)
+    write_page(target, page)
     if as_json:
         say_json({"run": str(found.path), "report": str(target)})
         return
@@ -98,20 +97,13 @@ def _failed(run: RunFolder) -> str:
         )
 
 
-def write_whole(target: Path, page: str) -> None:
+def write_page(target: Path, page: str) -> None:
     """A text under its name, whole or not at all."""
-    draft = None
+    from colonnade.learn.whole_files import write_whole
+
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
-        ) as file:
-            draft = Path(file.name)
-            file.write(page)
-        draft.chmod(0o644)
-        draft.replace(target)
+        write_whole(target, page)
     except OSError as error:
-        if draft is not None:
-            draft.unlink(missing_ok=True)
         raise CannotWrite(
             f"{target} cannot be written ({error.strerror}). Name another file with --output."
         ) from None

@@ -26,6 +26,7 @@ from colonnade.errors import (
 from colonnade.learn.frame import Frame
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.statements import guarantees_from_data, guarantees_to_data
+from colonnade.learn.whole_files import write_whole
 
 # What a description of something that cannot be raises: its digest matches, so a person or a program wrote it so.
 IMPOSSIBLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, ColonnadeError)
@@ -72,22 +73,18 @@ def privacy_in(data: Mapping[str, Any]) -> Privacy:
     return Privacy(guarantees_from_data(data["privacy"]), reproducible=bool(data["reproducible"]))
 
 
-def write_document(path: Path, data: dict[str, Any]) -> None:
-    """Write a document with its digest, whole or not at all."""
+def write_document(path: Path, data: dict[str, Any], *, own: bool = False) -> None:
+    """Write a document with its digest, whole or not at all; `own` if it is for one party alone."""
     text = json.dumps({**data, "digest": _digest(data)}, ensure_ascii=False, indent=1, allow_nan=False)
-    write_whole(path, text.encode())
+    write_contents(path, text.encode(), own=own)
 
 
-def write_whole(path: Path, contents: bytes) -> None:
-    """Write a file in one step."""
-    draft = path.with_name(f".{path.name}.draft")
+def write_contents(path: Path, contents: bytes, *, own: bool) -> None:
+    """Write a file of a model in one step."""
     try:
-        draft.write_bytes(contents)
-        draft.replace(path)
+        write_whole(path, contents, own=own)
     except OSError as error:
         raise CannotWrite(f"cannot write {path}: {error.strerror}.") from None
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def read_document(path: Path) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class ModelFile:
 
     def save(self, path: Path) -> None:
         """Write the file whole or not at all."""
-        write_document(path, self._data())
+        write_document(path, self._data(), own=self.party is not None)
 
     @classmethod
     def load(cls, path: Path) -> ModelFile:

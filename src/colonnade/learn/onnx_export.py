@@ -21,6 +21,7 @@ from colonnade.learn.exporting import exportable
 from colonnade.learn.model_file import ModelFile
 from colonnade.learn.onnx_columns import PEOPLE, Graph, feature_inputs
 from colonnade.learn.statements import guarantees_to_data
+from colonnade.learn.whole_files import write_whole
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -73,12 +74,9 @@ def onnx_model(model: Any, *, encoded: bool = False) -> ModelProto:
 def save_onnx(model: Any, path: Path, *, encoded: bool = False) -> None:
     """Write a model as ONNX, whole or not at all."""
     content = onnx_model(model, encoded=encoded).SerializeToString()
-    draft = path.with_name(f".{path.name}.draft")
     try:
-        draft.write_bytes(content)
-        draft.replace(path)
+        write_whole(path, content)
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise CannotWrite(f"{path} cannot be written ({error.strerror}). Name another file.") from None
 
 

@@ -10,6 +10,7 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.errors import ColonnadeError
 from colonnade.learn.model_document import MODEL, PARTIES, PEOPLE
 from colonnade.learn.people import People
+from colonnade.learn.whole_files import make_folder
 from colonnade.randomness import SystemRandomness
 
 OUTCOME, LOG = "outcome.json", "log.jsonl"
@@ -35,14 +36,14 @@ def own_file(folder: Path, party: str, name: str) -> Path:
 def keep_parts(folder: Path, parts: Mapping[str, Saves]) -> None:
     """Every party's part of a model that is here, in a file of its own."""
     for party, part in parts.items():
-        (folder / PARTIES).mkdir(parents=True, exist_ok=True)
+        make_folder(folder / PARTIES)
         part.save(own_file(folder, party, MODEL))
 
 
 def keep_people(folder: Path, aligned: Mapping[str, AlignedTable], *, run: str) -> None:
     """For every party that is here, the list of the people that were trained on."""
     for party, table in aligned.items():
-        (folder / PARTIES).mkdir(parents=True, exist_ok=True)
+        make_folder(folder / PARTIES)
         people = People.of_table(table.table, SystemRandomness(), run=run)
         people.save(own_file(folder, party, PEOPLE))
 

@@ -29,6 +29,7 @@ from colonnade.data.spelling import Spelling
 from colonnade.data.table import Table
 from colonnade.errors import ModelDamaged, ModelNewer, TrainedOn
 from colonnade.learn.archives import DAMAGE
+from colonnade.learn.whole_files import whole_file
 from colonnade.randomness import Randomness, SystemRandomness
 
 KEY_BYTES = 32
@@ -129,21 +130,14 @@ class People:
             "dataset": self.dataset,
             "runs": list(self.runs),
         }
-        draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-        try:
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                np.savez(
-                    file,
-                    allow_pickle=False,
-                    key=np.frombuffer(self.key, dtype=np.uint8),
-                    digests=self.digests,
-                    about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
-                )
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+        with whole_file(path, own=True) as file:
+            np.savez(
+                file,
+                allow_pickle=False,
+                key=np.frombuffer(self.key, dtype=np.uint8),
+                digests=self.digests,
+                about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
+            )
 
     @classmethod
     def load(cls, path: Path) -> People:

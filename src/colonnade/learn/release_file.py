@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,6 +24,7 @@ from colonnade.errors import (
     ModelNewer,
 )
 from colonnade.learn.archives import DAMAGE
+from colonnade.learn.whole_files import whole_file
 
 FORMAT = "colonnade moment release"
 VERSION = 2
@@ -38,13 +37,7 @@ def write_release(target: Path, described: Mapping[str, object], matrix: NDArray
     header = json.dumps(data, ensure_ascii=False, sort_keys=True).encode()
     digest = _digest(header, matrix)
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    except OSError as error:
-        raise CannotWrite(
-            f"cannot write {target}: {error.strerror}. Choose a folder you can write to."
-        ) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
+        with whole_file(target) as file:
             np.savez(
                 file,
                 allow_pickle=False,
@@ -52,13 +45,10 @@ def write_release(target: Path, described: Mapping[str, object], matrix: NDArray
                 matrix=matrix,
                 digest=np.frombuffer(digest, dtype=np.uint8),
             )
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(target)
     except OSError as error:
-        raise CannotWrite(f"cannot write {target}: {error.strerror}.") from None
-    finally:
-        Path(name).unlink(missing_ok=True)
+        raise CannotWrite(
+            f"cannot write {target}: {error.strerror}. Choose a folder you can write to."
+        ) from None
 
 
 def read_release(source: Path) -> tuple[dict[str, Any], NDArray[np.int64]]:

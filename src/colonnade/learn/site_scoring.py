@@ -23,6 +23,7 @@ from colonnade.learn.own_files import own_file
 from colonnade.learn.people import Lists, People
 from colonnade.learn.score_jobs import ScoreJob
 from colonnade.learn.scoring import SPLIT, Stored, network_scores, read_scores, scores_csv
+from colonnade.learn.whole_files import make_folder, write_whole
 from colonnade.protocols.joint_scores import Scored, ScoresRequest, Terms, Weights, scores_session
 from colonnade.runtime.party import Party
 
@@ -87,8 +88,8 @@ class Scoring:
         ids = tuple(str(person) for person in result.aligned.table.ids())
         read: Callable[..., Any] = network_scores if isinstance(self.saved, NetworkFile) else read_scores
         found = read(self.saved, result.sums, ids, result.plan)
-        (folder / PARTIES).mkdir(exist_ok=True)
-        own_file(folder, member, SCORES).write_text(scores_csv(found), encoding="utf-8")
+        make_folder(folder / PARTIES)
+        write_whole(own_file(folder, member, SCORES), scores_csv(found), own=True)
         return note
 
 

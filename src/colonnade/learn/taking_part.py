@@ -29,6 +29,7 @@ from colonnade.learn.readiness import read_book, release_before
 from colonnade.learn.score_jobs import ScoreJob
 from colonnade.learn.site_scoring import scoring_of
 from colonnade.learn.training import found_at, protocol_of
+from colonnade.learn.whole_files import make_folder, open_own, write_whole
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
@@ -120,7 +121,7 @@ async def take_part(
     stopped the job.
     """
     folder = kit.run_folder(job_id)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     facts: dict[str, Any] = {
         "member": member,
         "job": job.name,
@@ -129,7 +130,7 @@ async def take_part(
         "started": _now(),
     }
     began = time.perf_counter()
-    with (folder / LOG).open("a", encoding="utf-8") as log:
+    with open_own(folder / LOG) as log:
         channel = LoggedChannel(meeting, lambda step: _write_line(log, member, job_id, step))
         work = asyncio.ensure_future(_run(meeting, channel, kit, keep, member, job, job_id, resumes, folder))
         watch = asyncio.create_task(_watched(work, meeting, stopped))
@@ -355,9 +356,7 @@ def _write_line(log: Any, member: str, job_id: str, facts: StepFacts) -> None:
 
 
 def _write(path: Path, facts: dict[str, Any]) -> None:
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    draft.replace(path)
+    write_whole(path, json.dumps(facts, indent=1, ensure_ascii=False) + "\n", own=True)
 
 
 def _now() -> str:

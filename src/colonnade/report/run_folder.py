@@ -15,6 +15,7 @@ from colonnade.learn.jobs import Job
 from colonnade.learn.method import Found
 from colonnade.learn.own_files import LOG, OUTCOME, keep_people, learnt_note, own_file
 from colonnade.learn.training import keep_learnt, train_on
+from colonnade.learn.whole_files import write_whole
 from colonnade.report.facts import Facts, run_facts
 from colonnade.report.forecast import forecast_facts
 from colonnade.report.html import run_page
@@ -59,7 +60,7 @@ def write_run(
     keep_people(folder, run.aligned, run=run.name)
     # Each page is for its own party: from a folder with several it leaves with nobody else.
     for party, page in party_pages(run, place, name=job.name).items():
-        own_file(folder, party, PAGE).write_text(page, encoding="utf-8")
+        write_whole(own_file(folder, party, PAGE), page, own=True)
     _keep_notes(folder, job, run, facts, failure)
     write_report(folder, facts)
     return facts, failure
@@ -72,15 +73,15 @@ def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: Co
             continue
         noted = {"member": party, "job": job.name, "id": "", "resumes": "", "state": "finished"}
         outcome = {**noted, **run.noted(party), **learnt_note(facts, failure)}
-        own_file(folder, party, OUTCOME).write_text(json_text(outcome) + "\n", encoding="utf-8")
+        write_whole(own_file(folder, party, OUTCOME), json_text(outcome) + "\n", own=True)
         log = "".join(f"{line}\n" for line in run.outcome.log[party])
-        own_file(folder, party, LOG).write_text(log, encoding="utf-8")
+        write_whole(own_file(folder, party, LOG), log, own=True)
 
 
 def write_report(folder: Path, facts: Facts) -> None:
     """The page, and the facts behind it, which come last: a folder that has them is whole."""
-    (folder / REPORT).write_text(run_page(facts), encoding="utf-8")
-    (folder / FACTS).write_text(json_text(facts), encoding="utf-8")
+    write_whole(folder / REPORT, run_page(facts))
+    write_whole(folder / FACTS, json_text(facts))
 
 
 def asked_facts(job: Job, group: Group) -> Facts:

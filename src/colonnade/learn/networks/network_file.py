@@ -23,8 +23,8 @@ from colonnade.learn.model_document import (
     frame_in,
     privacy_in,
     read_document,
+    write_contents,
     write_document,
-    write_whole,
 )
 from colonnade.learn.networks.design import Design
 from colonnade.learn.networks.extra import need_networks
@@ -66,7 +66,8 @@ class NetworkFile:
             raise ModelError(
                 f"{path}: the weights are written beside it under that name. Let it end in .json."
             )
-        write_whole(beside, weights)
+        # No guarantee covers showing a network's weights, whole or in parts.
+        write_contents(beside, weights, own=True)
         data = described(
             self.frame,
             self.privacy,
@@ -79,7 +80,7 @@ class NetworkFile:
         data["design"] = self.design.to_data()
         data["regime"] = self.regime
         data["tensors"] = {"file": beside.name, "sha256": hashlib.sha256(weights).hexdigest()}
-        write_document(path, data)
+        write_document(path, data, own=True)
 
     @classmethod
     def load(cls, path: Path) -> NetworkFile:
