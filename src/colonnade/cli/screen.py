@@ -15,7 +15,11 @@ from colonnade.report.plain import plain
 
 WIDEST = 100
 # What people call the steps of a protocol; steps that are not named here go by their own name.
-STEPS = {"columns": "sharing rows", "batches": "encrypted batches"}
+STEPS = {
+    "columns": "sharing rows",
+    "batches": "encrypted batches",
+    "uncertainty": "estimating what noise did to the model (Ctrl-C skips it)",
+}
 
 Advance = Callable[[str, int, int], None]
 

@@ -15,6 +15,7 @@ from colonnade.learn.jobs import Job
 from colonnade.learn.method import Found
 from colonnade.learn.own_files import LOG, OUTCOME, keep_people, learnt_note, own_file
 from colonnade.learn.training import keep_learnt, train_on
+from colonnade.learn.uncertainty import Watch
 from colonnade.report.facts import Facts, run_facts
 from colonnade.report.forecast import forecast_facts
 from colonnade.report.html import run_page
@@ -35,10 +36,12 @@ def write_run(
     *,
     made: Forecast | None = None,
     seconds: float | None = None,
+    watch: Watch | None = None,
 ) -> tuple[Facts, ColonnadeError | None]:
     """Everything that a run leaves with those who are here, and why there is no model if noise left none.
 
     `made` is what was foretold of it and `seconds` how long it took; on private data nothing is foretold.
+    `watch` may skip the estimate of what noise did to the model.
     """
     trained = train_on(found, job, run, public=place.public)
     failure = trained.failure
@@ -51,6 +54,7 @@ def write_run(
         learnt=trained.learnt,
         measured=trained.measured,
         notes=(*trained.notes, *([f"No model was learnt: {failure}"] if failure else [])),
+        watch=watch,
     )
     facts["time"] = now()
     if made is not None and seconds is not None:
