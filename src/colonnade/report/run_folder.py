@@ -20,7 +20,7 @@ from colonnade.report.facts import Facts, run_facts
 from colonnade.report.forecast import forecast_facts
 from colonnade.report.html import run_page
 from colonnade.report.party import party_pages
-from colonnade.report.plain import json_text, now
+from colonnade.report.plain import digest_of, json_text, now
 from colonnade.runtime.group import Group
 
 FACTS, REPORT = "facts.json", "report.html"
@@ -84,7 +84,7 @@ def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: Co
 def write_report(folder: Path, facts: Facts) -> None:
     """The page, and the facts behind it, which come last: a folder that has them is whole."""
     (folder / REPORT).write_text(run_page(facts), encoding="utf-8")
-    (folder / FACTS).write_text(json_text(facts), encoding="utf-8")
+    (folder / FACTS).write_text(json_text({**facts, "digest": digest_of(facts)}), encoding="utf-8")
 
 
 def asked_facts(job: Job, group: Group) -> Facts:
