@@ -9,12 +9,15 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_project import Project, one_object, write_project
 
+from colonnade.cli.app import run
 from colonnade.cli.folders import new_folder, uninterrupted
 from colonnade.errors import InputError
+from colonnade.learn import uncertainty
 
 INTERRUPTED = 130
 # Enough for the run to be still dealing columns when the signal comes.
@@ -111,6 +114,34 @@ def test_ctrl_c_waits_for_what_was_paid_for_to_be_written() -> None:
         done.append("written")
     assert done == ["written"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_that_a_block_answers_by_skipping_something_ends_nothing_else() -> None:
+    with uninterrupted() as interrupted:
+        assert not interrupted()
+        signal.raise_signal(signal.SIGINT)
+        assert interrupted() and not interrupted()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_during_the_estimate_of_uncertainty_keeps_the_run_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = write_project(tmp_path)
+    rehearse = uncertainty._rehearse
+
+    def pressed(*given: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return rehearse(*given)
+
+    monkeypatch.setattr(uncertainty, "_rehearse", pressed)
+    monkeypatch.chdir(tmp_path)
+    assert run(["train", "job.toml", "--output", "out", "--json"]) == 0
+    facts = one_object(capsys.readouterr().out)
+    assert any("not estimated: it was interrupted" in note for note in facts["notes"])
+    assert {"facts.json", "model.json", "release.npz", "report.html"} <= {
+        path.name for path in project.path("out").iterdir()
+    }
 
 
 def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -121,6 +121,28 @@ def test_facts_that_were_changed_are_refused_by_name_and_hide_no_other_run(
     assert run(["runs", "nowhere"]) == INPUT
 
 
+def test_an_epsilon_that_somebody_edited_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = write_project(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert train(project, "--output", "out") == 0
+    assert run(["show", "out"]) == 0
+    assert "digest" not in capsys.readouterr().err
+    facts = one_object(Path("out/facts.json").read_text())
+    facts["guarantees"][0]["epsilon"] = 0.001
+    Path("out/facts.json").write_text(json.dumps(facts))
+    for verb in ("show", "report"):
+        assert run([verb, "out"]) == INPUT
+        err = capsys.readouterr().err
+        assert "E321" in err and "was changed since the run wrote it" in err and "ledger" in err
+    del facts["digest"]
+    Path("out/facts.json").write_text(json.dumps(facts))
+    for verb in ("show", "report"):
+        assert run([verb, "out"]) == 0
+        assert "has no digest" in capsys.readouterr().err
+
+
 def failing_after_charges(monkeypatch: pytest.MonkeyPatch) -> None:
     """A peer that falls silent while rows are dealt, which no look before the run can find."""
 

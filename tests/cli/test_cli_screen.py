@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 
 import pytest
 
-from colonnade.cli.screen import progress, width
+from colonnade.cli.screen import complain, note, progress, say, say_json, width
 
 
 class Terminal(io.StringIO):
@@ -51,3 +52,30 @@ def test_text_is_wrapped_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> 
     assert width() == 72
     monkeypatch.setenv("COLUMNS", "300")
     assert width() == 100
+
+
+HOSTILE = "age\x1b[2J\x9b31m\u202egnp\x07\x7f\r"
+
+
+def test_names_that_others_chose_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    say(f"column {HOSTILE}\nnext line ε")
+    complain(HOSTILE, "E300")
+    note(HOSTILE)
+    say_json({HOSTILE: [HOSTILE]})
+    out, err = capsys.readouterr()
+    assert all(c == "\n" or c.isprintable() for c in out + err)
+    first, second, data = out.splitlines()
+    assert first == r"column age\x1b[2J\x9b31m\u202egnp\x07\x7f\r" and second == "next line ε"
+    assert json.loads(data) == {HOSTILE: [HOSTILE]}, "programs read what it was"
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_an_encoding_without_a_letter_ends_nothing(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding))
+    say("ε = 1, Müller")
+    say_json({"ε": "Müller 😀"})
+    sys.stdout.flush()
+    text, data = raw.getvalue().decode(encoding).splitlines()
+    assert text.startswith(r"\u03b5 = 1, M")
+    assert json.loads(data) == {"ε": "Müller 😀"}

@@ -471,6 +471,11 @@ def test_a_source_is_told_by_what_a_party_file_says() -> None:
         ({"sql": "select 1", "database": f"postgresql://r:{SECRET}@h/d"}, "holds a password.*password_env"),
         ({"sql": "select 1", "database": f"postgresql://r@h/d?password={SECRET}"}, "holds a password"),
         ({"sql": "select 1", "database": "postgresql://h/d", "password": SECRET}, "unknown key 'password'"),
+        (f"host=db password={SECRET} dbname=core", "name a file, or write"),
+        (f"host=db password = '{SECRET} {SECRET}'", "name a file, or write"),
+        ({"sql": "select 1", "database": f"host=db password={SECRET}"}, "keys and values is not read"),
+        ({"sql": "select 1", "database": f"postgresql:host=db password='{SECRET}'"}, "keys and values"),
+        ([f"host=db PASSWORD = '{SECRET} and {SECRET}' dbname=core"], "PASSWORD = … dbname=core"),
     ]:
         with pytest.raises(JobError, match=part) as raised:
             read(value)

@@ -11,10 +11,11 @@ import pytest
 from learn_releases import Shoppers
 from scipy.stats import binom
 
+from colonnade.learn import uncertainty
 from colonnade.learn.linear import LinearRegression
 from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.release import MomentRelease
-from colonnade.learn.uncertainty import RATE, Rule, Uncertainty, noise_free, noise_uncertainty
+from colonnade.learn.uncertainty import RATE, Rule, Uncertainty, Watch, noise_free, noise_uncertainty
 
 FALSE_ALARM = 1e-9
 RELEASES = 200
@@ -175,3 +176,31 @@ def test_a_release_that_drowned_has_no_intervals_rather_than_wrong_ones() -> Non
 def test_a_rate_is_a_probability_and_needs_draws(rate: float, draws: int) -> None:
     with pytest.raises(ValueError, match="rate"):
         noise_uncertainty(release("real", noise=1.0), rate=rate, draws=draws)
+
+
+def test_what_would_take_too_long_is_skipped_with_a_reason_and_leaves_no_half_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noisy = release("real", noise=NOISE)
+    slow = Watch(seconds=1e-9)
+    assert noise_uncertainty(noisy, draws=19, watch=slow) is None
+    assert "would take" in slow.skipped and "Everything else is complete" in slow.skipped
+    monkeypatch.setattr(uncertainty, "MOST_COLUMNS", noisy.columns - 1)
+    wide = Watch(advance=lambda *step: pytest.fail("nothing is rehearsed"))
+    assert noise_uncertainty(noisy, draws=19, watch=wide) is None
+    assert f"with {noisy.columns} features" in wide.skipped
+
+
+def test_rehearsals_are_told_one_by_one_and_end_where_somebody_interrupts() -> None:
+    noisy = release("real", noise=NOISE)
+    steps: list[tuple[str, int, int]] = []
+    watch = Watch(lambda *step: steps.append(step))
+    found = noise_uncertainty(noisy, draws=19, watch=watch)
+    assert found is not None and not watch.skipped
+    assert steps == [("uncertainty", done, 38) for done in range(1, 39)]
+    alone = noise_uncertainty(noisy, draws=19)
+    assert alone is not None and np.array_equal(found.half_widths, alone.half_widths)
+    steps.clear()
+    stopped = Watch(lambda *step: steps.append(step), lambda: len(steps) == 3)
+    assert noise_uncertainty(noisy, draws=19, watch=stopped) is None
+    assert len(steps) == 3 and "it was interrupted" in stopped.skipped

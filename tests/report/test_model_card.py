@@ -196,3 +196,22 @@ def test_a_part_of_a_model_has_no_card() -> None:
     with pytest.raises(ModelError, match="stay with their parties"):
         model_card(parts_of(model(), active="bank")["shop"])
     assert model_card(replace(model(), run=""))
+
+
+def test_names_that_somebody_chose_are_words_on_the_card_and_no_markup() -> None:
+    hostile = "<img src=x onerror=alert(1)> [click](javascript:alert(1)) `code` *bold*"
+    bank = Encoder((CategoricalColumn(hostile, (hostile, "b|c")),), "linear")
+    frame = Frame((("bank", bank),), LabelBlock(ClassLabel(hostile, ("low", hostile))))
+    whole = ModelFile(
+        "LogisticRegression", frame, np.zeros((1, 1)), np.zeros(1), Privacy(GUARANTEES), "moments", "r"
+    )
+    facts = {**FACTS, "name": hostile, "notes": [hostile], "collusion": hostile}
+    card = model_card(whole, facts=facts, license="mit").split("---\n", 2)[2]
+    # What is left between the code spans, whose fences are longer than any run of backticks within.
+    prose = re.sub(r"(?<![\\`])(`+)(?!`).*?(?<!`)\1(?!`)", "", card)
+    assert (
+        "<" not in prose
+        and re.search(r"(?<!\\)\][(\[:]", prose) is None
+        and re.search(r"(?<!\\)\*", prose) is None
+    )
+    assert "&lt;img" in prose and "``" in card

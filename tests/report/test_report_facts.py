@@ -16,7 +16,8 @@ from report_runs import BUDGET, HOSTILE, hostile_run, private_run, seeded_run
 
 from colonnade.cli.screen import plain
 from colonnade.learn.training import Trained
-from colonnade.report.facts import NOT_PRIVATE, ledger_facts
+from colonnade.learn.uncertainty import Watch
+from colonnade.report.facts import NOT_PRIVATE, ledger_facts, run_facts
 from colonnade.report.html import SHOWN_COEFFICIENTS, charts, run_page
 from colonnade.report.text import budget_lines, left_text, run_text, size_text, table_lines
 
@@ -187,3 +188,17 @@ def test_an_epsilon_that_nothing_bounds_is_infinity_for_people_and_null_for_prog
 def test_columns_of_a_table_line_up() -> None:
     lines = table_lines([("a", "b", "c"), ("long", "", "x")])
     assert lines == ["  a     b  c", "  long     x"]
+
+
+def test_an_estimate_that_was_skipped_is_a_note_and_everything_else_is_there() -> None:
+    whole, federation = private_run()
+    run = federation.runs[-1]
+    learnt = {
+        key: whole["learnt"][key] for key in ("features", "owners", "rows", "coefficients", "intercept")
+    }
+    facts = run_facts(run, federation, name="Risk", learnt=learnt, watch=Watch(interrupted=lambda: True))
+    assert "intervals" in whole["learnt"] and "intervals" not in facts["learnt"]
+    assert facts["notes"] == [note for note in facts["notes"] if "it was interrupted" in note] != []
+    assert facts["learnt"]["by_column"] and facts["guarantees"] == whole["guarantees"]
+    assert "was not estimated: it was interrupted" in flat(run_text(facts))
+    assert "was not estimated: it was interrupted" in Tags(run_page(facts)).text

@@ -149,6 +149,10 @@ def _interrupted(as_json: bool) -> int:
 
 
 def _report(kind: str, message: str, code: int, as_json: bool, *, number: str) -> int:
+    from colonnade.data.documents import without_passwords
+
+    # A file that does not exist is quoted as it was named, and what was named may be how to reach a database.
+    message = without_passwords(message)
     if as_json:
         page = explain.page(number)
         say_json(

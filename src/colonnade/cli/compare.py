@@ -12,7 +12,7 @@ from colonnade.cli.completing import complete_methods
 from colonnade.cli.folders import new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.run_folders import RUNS
-from colonnade.cli.screen import Advance, progress, say, say_json, width
+from colonnade.cli.screen import Advance, note, progress, say, say_json, width
 from colonnade.errors import InputError, PrivacyError
 from colonnade.report.plain import json_text, now
 
@@ -157,7 +157,7 @@ def _confirm(
             f"{cost} No accuracy would be shown. Nothing was run or charged. Give --charge if you mean it, name fewer "
             "methods or ε, or compare on public data that is like yours."
         )
-    typer.echo(f"note: {cost} Left out: {left or 'nothing'}.", err=True)
+    note(f"{cost} Left out: {left or 'nothing'}.")
 
 
 def _on_public(
@@ -209,7 +209,7 @@ def _on_private(
         gamma=job.gamma,
         keep=lambda name, found: _keep(folder / "models", name, found),
         # In one process one user is every party and may read it all; the table goes to others.
-        tell=lambda name, error: typer.echo(f"note: {name} gave no model. {error}", err=True),
+        tell=lambda name, error: note(f"{name} gave no model. {error}"),
         progress=advance,
     )
 

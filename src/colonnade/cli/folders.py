@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -90,19 +90,29 @@ def free_name(name: Path) -> Path:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits until the end of the block: what was paid for gets written."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+def uninterrupted() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C waits until the end of the block: what was paid for gets written.
+
+    The block has a function that says whether somebody pressed it since it was last asked; a block that asks has
+    answered it by what it skips, and ends as if nobody had.
+    """
     asked: list[int] = []
+
+    def answered() -> bool:
+        pressed = bool(asked)
+        asked.clear()
+        return pressed
+
+    if threading.current_thread() is not threading.main_thread():
+        yield answered
+        return
 
     def remember(number: int, frame: FrameType | None) -> None:
         asked.append(number)
 
     before = signal.signal(signal.SIGINT, remember)
     try:
-        yield
+        yield answered
     finally:
         signal.signal(signal.SIGINT, before)
     if asked:

@@ -11,7 +11,7 @@ import typer
 
 from colonnade.cli.failures import charged_text, where_text
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.run_folders import RunFolder, find_run, readable, with_facts
+from colonnade.cli.run_folders import RunFolder, find_run, readable, tell_unsealed, with_facts
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import CannotWrite, InputError, ModelDamaged, NameTaken
 
@@ -42,6 +42,7 @@ def report(
     found = with_facts(find_run(run))
     if found.failed:
         raise InputError(_failed(found))
+    tell_unsealed(found)
     if output is not None and (output.exists() or output.is_symlink()):
         raise NameTaken(f"--output: {output} exists already. Name another file.")
     with readable(found):

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.cli.failures import FAILED
+from colonnade.cli.screen import note
 from colonnade.errors import InputError, ModelDamaged, ModelError
+from colonnade.report.plain import digest_of
 
 FACTS, OUTCOME = "facts.json", "outcome.json"
 RUNS = Path("runs")
@@ -36,6 +38,11 @@ class RunFolder:
         if self.noted:
             return str(self.facts["state"])
         return "done" if self.facts.get("learnt") else "no model"
+
+    @property
+    def unsealed(self) -> bool:
+        """Whether its facts have no digest that shows a change: an earlier version wrote them, or somebody took it."""
+        return not self.noted and not self.failed and "digest" not in self.facts
 
     @property
     def noted(self) -> bool:
@@ -73,6 +80,12 @@ def read_run(folder: Path) -> RunFolder:
         raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since the run wrote it.") from None
     if not isinstance(facts, dict) or (path.name == OUTCOME and not {"member", "state"} <= facts.keys()):
         raise ModelDamaged(f"{path} holds no facts of a run: it was changed since the run wrote it.")
+    if path.name == FACTS and "digest" in facts and facts["digest"] != digest_of(facts):
+        raise ModelDamaged(
+            f"{path} was changed since the run wrote it: its digest is of other facts, so no ε in it can be trusted. "
+            "What each party was charged is in its ledger (`colonnade ledger PARTY`), and report.html beside it may "
+            "be as it was. Put the file back as it was."
+        )
     return RunFolder(folder, facts)
 
 
@@ -84,6 +97,18 @@ def runs_in(folder: Path) -> tuple[Path, ...]:
         )
     except OSError:
         return ()
+
+
+UNSEALED = (
+    "{path} has no digest, so a change to it would not be seen: an earlier version wrote it, or the digest was taken "
+    "out. What each party was charged is in its ledger."
+)
+
+
+def tell_unsealed(run: RunFolder) -> None:
+    """Say of facts that nothing shows whether they were changed."""
+    if run.unsealed:
+        note(UNSEALED.format(path=run.path / FACTS))
 
 
 def with_facts(run: RunFolder) -> RunFolder:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
@@ -15,24 +16,62 @@ from colonnade.report.plain import plain
 
 WIDEST = 100
 # What people call the steps of a protocol; steps that are not named here go by their own name.
-STEPS = {"columns": "sharing rows", "batches": "encrypted batches"}
+STEPS = {
+    "columns": "sharing rows",
+    "batches": "encrypted batches",
+    "uncertainty": "estimating what noise did to the model (Ctrl-C skips it)",
+}
 
 Advance = Callable[[str, int, int], None]
 
 
 def say(text: str) -> None:
     """A result, for people."""
-    typer.echo(text)
+    _put(text)
+
+
+def note(text: str) -> None:
+    """What a person should know besides the result."""
+    _put(f"note: {text}", err=True)
 
 
 def say_json(data: Any) -> None:
     """A result, for programs: one JSON object."""
-    typer.echo(json.dumps(plain(data), ensure_ascii=False, allow_nan=False))
+    text = json.dumps(plain(data), ensure_ascii=False, allow_nan=False)
+    # Within JSON a character that cannot be shown stands as JSON writes it, so that programs read it back.
+    shown = all(_harmless(character) for character in text) and _encodable(text, sys.stdout)
+    _put(text if shown else json.dumps(plain(data), allow_nan=False))
 
 
 def complain(text: str, number: str) -> None:
     """What went wrong and what to do, and where there is more about it."""
-    typer.echo(f"error {number}: {text}\n`colonnade explain {number}` says more.", err=True)
+    _put(f"error {number}: {text}\n`colonnade explain {number}` says more.", err=True)
+
+
+def _put(text: str, *, err: bool = False) -> None:
+    """The one way to a terminal: names that others chose cannot move its cursor, and no encoding ends a run."""
+    stream = sys.stderr if err else sys.stdout
+    plain_text = "".join(
+        character if _harmless(character) else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
+    if not _encodable(plain_text, stream):
+        encoding = stream.encoding or "ascii"
+        plain_text = plain_text.encode(encoding, "backslashreplace").decode(encoding)
+    typer.echo(plain_text, err=err)
+
+
+def _harmless(character: str) -> bool:
+    # Control characters, also those that turn the direction of text, separators of lines, and half characters.
+    return character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def _encodable(text: str, stream: TextIO | None) -> bool:
+    try:
+        text.encode(getattr(stream, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def width() -> int | None:

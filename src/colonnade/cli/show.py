@@ -8,7 +8,7 @@ import typer
 
 from colonnade.cli.failures import failure_text
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.run_folders import find_run, noted_text, readable
+from colonnade.cli.run_folders import find_run, noted_text, readable, tell_unsealed
 from colonnade.cli.screen import say, say_json, width
 
 EXAMPLE = """
@@ -27,6 +27,7 @@ def show(
 ) -> None:
     """Show what a run learnt, what it cost, and what each observer could learn from it."""
     found = find_run(run)
+    tell_unsealed(found)
     if as_json:
         say_json(found.facts)
         return

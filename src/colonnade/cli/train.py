@@ -62,6 +62,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     from colonnade.learn.jobs import Job
     from colonnade.learn.party_files import federation_of, party_files
     from colonnade.learn.training import RELEASE, found_for
+    from colonnade.learn.uncertainty import Watch
     from colonnade.report.run_folder import write_run
 
     job = Job.load(job_path)
@@ -78,12 +79,19 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
             stopped = federation.stopped
             _fail(folder, job, federation, error, run="" if stopped is None else stopped.run)
             raise
-        with uninterrupted():
+        with uninterrupted() as interrupted, progress(not quiet) as advance:
             try:
                 folder.free_reserve()
                 run = federation.runs[-1]
                 facts, failure = write_run(
-                    folder.draft, job, run, federation, found, made=made, seconds=clock.seconds
+                    folder.draft,
+                    job,
+                    run,
+                    federation,
+                    found,
+                    made=made,
+                    seconds=clock.seconds,
+                    watch=Watch(advance, interrupted),
                 )
             except OSError as error:
                 _fail(folder, job, federation, error, run=federation.runs[-1].name)

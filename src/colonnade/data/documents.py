@@ -41,7 +41,11 @@ _TOML_PLACE = re.compile(
     r"^(?P<what>.*) \(at (?:line (?P<line>\d+), column \d+|end of document)\)$", re.DOTALL
 )
 # A value may be an address with a password in it, although such an address is refused; a password may hold : / and @.
-_PASSWORD = re.compile(r"(?<=:)(?!//)[^\s'\"]*(?=@)|(?<=password=)[^&\s'\"]*")
+# In a connection string of keys and values it may stand between quotation marks, which a repr escapes.
+_PASSWORD = re.compile(
+    r"""(?<=:)(?!//)[^\s'"]*(?=@)|(?P<key>(?:password|passfile)\s*=\s*)(?:\\*'(?:[^'\\]|\\+.)*(?:\\*'|$)|[^&\s'"]*)""",
+    re.IGNORECASE,
+)
 _LONGEST_SHOWN = 120
 _WORDS = {
     float: "a number",
@@ -205,8 +209,17 @@ def shown(value: object) -> str:
     >>> shown("postgresql://reader:hunter2@db.bank/core")
     "'postgresql://reader:…@db.bank/core'"
     """
-    text = _PASSWORD.sub("…", repr(value))
+    text = without_passwords(repr(value))
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+def without_passwords(text: str) -> str:
+    """A text without the passwords of addresses and connection strings in it.
+
+    >>> without_passwords("host=db.bank password = 'hunter 2' dbname=core")
+    'host=db.bank password = … dbname=core'
+    """
+    return _PASSWORD.sub(lambda found: f"{found['key'] or ''}…", text)
 
 
 def _broken(text: str, name: str, wrong: str) -> str:

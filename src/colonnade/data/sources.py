@@ -22,11 +22,12 @@ Passwords stand in no file: an address that holds one is refused. PostgreSQL als
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form, check, shown
@@ -34,6 +35,7 @@ from colonnade.data.queries import KINDS
 from colonnade.errors import InputError, JobError, UnknownChoice, WrongType
 
 _POSTGRESQL = ("postgresql", "postgres")
+_SECRET = re.compile(r"pass(?:word|file)\s*=", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,7 @@ class PostgreSQLSource:
     def __post_init__(self) -> None:
         try:
             parts = urlsplit(self.address)
-            secret = parts.password is not None or any(
-                key in parse_qs(parts.query) for key in ("password", "sslpassword", "passfile")
-            )
+            secret = parts.password is not None or _SECRET.search(self.address) is not None
         except ValueError:
             raise JobError(
                 "the address of a PostgreSQL database cannot be read. Write postgresql://user@host:port/database."
@@ -153,8 +153,9 @@ def source_from_data(
     >>> source_from_data({"sql": "select 1", "database": "sqlite:bank.db"}, Path(""))
     SQLiteSource(sql='select 1', path=PosixPath('bank.db'), combines_rows=())
     """
-    # An address instead of a path would be quoted as the name of a missing file, its password with it.
-    if isinstance(value, str) and value and "://" not in value:
+    # An address or a connection string instead of a path would be quoted as the name of a missing
+    # file, its password with it.
+    if isinstance(value, str) and value and not _is_address(value):
         return FileSource(folder / value)
     if not isinstance(value, Mapping):
         raise WrongType(
@@ -177,11 +178,20 @@ def source_from_data(
         raise error(f"{_place('database', where, document)}: {wrong}") from None
 
 
+def _is_address(value: str) -> bool:
+    return "://" in value or _SECRET.search(value) is not None
+
+
 def _place(field: str, where: str, document: Document | None) -> str:
     return f"{where}, {field}" if document is None else document.where(("data", field))
 
 
 def _database(sql: str, form: Any, folder: Path) -> Source:
+    if "://" not in form.database and _SECRET.search(form.database):
+        raise JobError(
+            "a connection string of keys and values is not read. Write postgresql://user@host:port/database, put the "
+            "password into an environment variable, and name that variable in password_env."
+        )
     scheme, colon, rest = form.database.partition(":")
     together = tuple(form.combines_rows or ())
     if colon and scheme in _POSTGRESQL:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 from colonnade.data.block import Block
 from colonnade.data.columns import Column
 from colonnade.data.schema import Schema
+from colonnade.data.spreadsheets import csv_text
 from colonnade.data.table import Table
 from colonnade.errors import DataError, ModelError, PlanError
 from colonnade.learn.discriminant import probabilities
@@ -175,9 +174,7 @@ def score_rows(found: Scores) -> list[tuple[str, ...]]:
 
 def scores_csv(found: Scores) -> str:
     """Scores as the text of a CSV file."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(score_rows(found))
-    return text.getvalue()
+    return csv_text(score_rows(found))
 
 
 def _score_by_network(

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +35,11 @@ RATE = 0.95
 # A rehearsal costs one eigendecomposition. With the fewest, the largest error of all is the quantile.
 MOST_DRAWS = 100
 FEWEST_DRAWS = 20
+# One rehearsal of more features than these takes longer than a person waits for Ctrl-C to be heard.
+MOST_COLUMNS = 1500
+# What the estimate may take; whether it will is judged once enough of it is over to tell.
+MOST_SECONDS = 60.0
+_TELLING_SECONDS = 5.0
 # A stand-in differs from what it stands for. This much wider, coverage held in every pilot simulation
 # (tests/learn/test_learn_uncertainty.py), with the noise from negligible to overwhelming.
 MARGIN = 1.1
@@ -83,6 +90,54 @@ class Rule:
 MODELS_OWN = Rule()
 
 
+class _Skipped(Exception):
+    """The rehearsals are not gone through with; the watch knows why."""
+
+
+@dataclass(eq=False)
+class Watch:
+    """Who watches the rehearsals, who may end them, and how long they may take; afterwards why they were skipped.
+
+    `advance` is told after each how many of how many are done, and `interrupted` is asked whether to go on. An estimate
+    is whole or not there at all, so that a release never has two.
+
+    >>> Watch().skipped
+    ''
+    """
+
+    advance: Callable[[str, int, int], None] = lambda step, done, total: None
+    interrupted: Callable[[], bool] = lambda: False
+    seconds: float = MOST_SECONDS
+    skipped: str = ""
+    _began: float = field(default=0.0, init=False)
+    _done: int = field(default=0, init=False)
+
+    def begin(self, columns: int) -> None:
+        """Start the clock, or skip what would be too long for it."""
+        self._began, self._done, self.skipped = time.monotonic(), 0, ""
+        if columns > MOST_COLUMNS:
+            self.skip(f"with {columns} features it takes too long, and {MOST_COLUMNS} are the most")
+
+    def rehearsed(self, total: int) -> None:
+        """One more is done of so many."""
+        self._done += 1
+        self.advance("uncertainty", self._done, total)
+        taken = time.monotonic() - self._began
+        expected = taken * total / self._done
+        if self.interrupted():
+            self.skip("it was interrupted")
+        if taken > min(_TELLING_SECONDS, self.seconds) and expected > self.seconds:
+            self.skip(f"it would take {expected:.0f} seconds, and {self.seconds:g} are the most")
+
+    def skip(self, reason: str) -> None:
+        """End the rehearsals, for this reason."""
+        self.skipped = (
+            f"How far noise can have moved the coefficients was not estimated: {reason}. Everything else is complete, "
+            "and `colonnade.learn.uncertainty.noise_uncertainty` computes it from release.npz at no cost to privacy."
+        )
+        raise _Skipped
+
+
 @dataclass(frozen=True, eq=False)
 class Uncertainty:
     """The coefficients of a model and how far noise can have moved them and any combination of them.
@@ -118,9 +173,16 @@ class Uncertainty:
 
 
 def noise_uncertainty(
-    release: MomentRelease, *, rule: Rule = MODELS_OWN, rate: float = RATE, draws: int | None = None
+    release: MomentRelease,
+    *,
+    rule: Rule = MODELS_OWN,
+    rate: float = RATE,
+    draws: int | None = None,
+    watch: Watch | None = None,
 ) -> Uncertainty | None:
     """Intervals for the coefficients of a classification or regression, or None where noise drowns the release.
+
+    With a `watch` also None where it skipped them, which it then says; without one they take as long as they take.
 
     Claim, held by simulation and not by proof: over the noise of the release, each interval covers the coefficient that
     the same rule with the same floor gives on the noise-free moments with probability at least `rate`, on average over
@@ -147,12 +209,25 @@ def noise_uncertainty(
     """
     if not 0.0 < rate < 1.0 or (draws is not None and draws < rate * (draws + 1)):
         raise ValueError(f"{draws} draws are too few for a rate of {rate}, which is a probability below 1")
+    try:
+        return _estimate(release, rule, rate, draws, watch)
+    except _Skipped:
+        return None
+
+
+def _estimate(
+    release: MomentRelease, rule: Rule, rate: float, draws: int | None, watch: Watch | None
+) -> Uncertainty | None:
+    if watch is not None:
+        watch.begin(release.columns)
     faint = _faint(release)
     coefficients = _against_others(rule.coefficients(release), faint)
     if draws is None:
         draws = int(min(MOST_DRAWS, max(FEWEST_DRAWS, 2_000_000_000 // release.columns**3)))
     coins = KeyedRandomness(_key(release))
-    errors = [_rehearse(stand_in, rule, draws, coins, faint) for stand_in in (release, _shrunk(release))]
+    errors = [
+        _rehearse(stand_in, rule, draws, coins, faint, watch) for stand_in in (release, _shrunk(release))
+    ]
     if any(found is None for found in errors):
         return None
     return Uncertainty(coefficients, np.stack([found for found in errors if found is not None]), faint, rate)
@@ -168,7 +243,12 @@ def noise_free(release: MomentRelease, *, rule: Rule = MODELS_OWN, faint: tuple[
 
 
 def _rehearse(
-    truth: MomentRelease, rule: Rule, draws: int, coins: Randomness, faint: tuple[int, ...]
+    truth: MomentRelease,
+    rule: Rule,
+    draws: int,
+    coins: Randomness,
+    faint: tuple[int, ...],
+    watch: Watch | None,
 ) -> Array | None:
     """Errors of the rule on fresh noise around moments that are taken for the truth; None if it mostly fails."""
     try:
@@ -184,6 +264,9 @@ def _rehearse(
             failures += 1
             if failures > draws // 2:
                 return None
+            continue
+        if watch is not None:
+            watch.rehearsed(2 * draws)
     return np.array(errors)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from colonnade import __version__
 from colonnade.data.schema import PublicSchema
 from colonnade.learn.federation import Federation, Run, Site
+from colonnade.learn.uncertainty import Watch
 from colonnade.ledger import Ledger
 from colonnade.ledger.book import Book, left
 from colonnade.ledger.budget import Account
@@ -45,13 +46,17 @@ def run_facts(
     learnt: Mapping[str, Any],
     measured: Mapping[str, float] | None = None,
     notes: tuple[str, ...] = (),
+    watch: Watch | None = None,
 ) -> Facts:
     """Everything worth reading about one run: budgets and bytes of those who are here, all in one process.
 
-    `measured` are figures on data declared public, or None; `notes` are what its reader should know besides.
+    `measured` are figures on data declared public, or None; `notes` are what its reader should know besides. `watch`
+    may skip the estimate of what noise did to the model, which is then a note.
     """
     release, plan, group = run.release, run.plan, run.plan.group
     described = plan.to_data()
+    watch = watch or Watch()
+    model = {**learnt, **(learning_facts(release, learnt, watch) if release is not None else {})}
     here = [owner for owner in group.owners if owner in federation.ledgers]
     return {
         "name": name,
@@ -80,13 +85,13 @@ def run_facts(
         "server": {"name": group.server, "keeps_shares": group.server_keeps},
         "private": not run.reproducible,
         "warning": NOT_PRIVATE if run.reproducible else None,
-        "notes": list(notes),
+        "notes": [*notes, *filter(None, [watch.skipped])],
         "guarantees": [guarantee_facts(item) for item in plan.guarantees],
         "noise": None
         if release is None
         else {"standard_deviation": release.noise, "mu": str(release.mu), "gamma": release.gamma},
         "collusion": collusion_text(group) if "keepers" in described else NO_SHARES,
-        "learnt": {**learnt, **(learning_facts(release, learnt) if release is not None else {})},
+        "learnt": model,
         "spectrum": None if release is None else spectrum_facts(release),
         "measured": None if measured is None else dict(measured),
         "traffic": traffic_facts(run),

@@ -19,7 +19,7 @@ from colonnade.data.encoding import Encoder, Mode, simplex
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.selection import units
 from colonnade.learn.spectral import default_floor, learnable_rank, noise_edge
-from colonnade.learn.uncertainty import Uncertainty, noise_uncertainty
+from colonnade.learn.uncertainty import Uncertainty, Watch, noise_uncertainty
 
 Array = NDArray[np.float64]
 
@@ -40,14 +40,16 @@ def covers_text(rate: float) -> str:
     )
 
 
-def learning_facts(release: MomentRelease, learnt: Mapping[str, Any]) -> dict[str, Any]:
+def learning_facts(
+    release: MomentRelease, learnt: Mapping[str, Any], watch: Watch | None = None
+) -> dict[str, Any]:
     """Intervals around coefficients, and effects by column: what can be added to what a model says of itself.
 
     Nothing is added for components, and no intervals where the coefficients are not those of the default rule.
     """
     if not learnt or "intercept" not in learnt:
         return {}
-    found = noise_uncertainty(release)
+    found = noise_uncertainty(release, watch=watch)
     given = np.array(learnt["coefficients"], dtype=np.float64)
     if len(given) > 1:
         given = given - given[

@@ -7,6 +7,7 @@ figures only where they were measured on data declared public.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,6 +37,7 @@ _WHAT = {
     "PCA": "principal components",
 }
 
+_AS_TEXT = {"&": "&amp;", "<": "&lt;", ">": "&gt;", **{character: f"\\{character}" for character in "\\`*"}}
 _NOISY = "Noise was added for privacy: weights of columns that matter little may have either sign."
 _UNPROTECTED = "Nothing is promised to the people it was trained on: it was made without a privacy guarantee."
 
@@ -73,7 +75,7 @@ def model_card(
         _evaluation(told),
         _limits(whole, told),
     )
-    return f"---\n{front}\n---\n\n# {title}\n\n" + "\n".join(sections)
+    return f"---\n{front}\n---\n\n# {_prose(title)}\n\n" + "\n".join(sections)
 
 
 def metadata(
@@ -107,8 +109,8 @@ def metadata(
 
 def _details(model: ModelFile, license: str, onnx: bool) -> str:
     label = model.frame.label
-    learns = f" of `{label.label.column}`" if label.label is not None else ""
-    classes = f" Classes: {', '.join(f'`{name}`' for name in label.classes)}." if label.classes else ""
+    learns = f" of {_code(label.label.column)}" if label.label is not None else ""
+    classes = f" Classes: {', '.join(map(_code, label.classes))}." if label.classes else ""
     undeclared = " Whoever publishes it has not declared one yet." if license == UNDECLARED else ""
     graph = (
         "\n- ONNX: the graph beside this card takes the raw columns by name; its metadata has this statement, too."
@@ -118,12 +120,12 @@ def _details(model: ModelFile, license: str, onnx: bool) -> str:
     return (
         "## Model details\n\n"
         f"This is {_WHAT[model.kind]}{learns}, trained with Colonnade {__version__} "
-        f"on columns that {_listed([party for party, _ in model.frame.encoders])} hold about the same "
+        f"on columns that {_listed([_prose(party) for party, _ in model.frame.encoders])} hold about the same "
         f"people and never put in one place.{classes}\n\n"
         f"- Kind: {model.kind}, {model.frame.columns} features from {len(model.frame.column_names)} columns\n"
         f"- Method: {model.method}\n"
         f"- Run: {model.run or 'not recorded'}\n"
-        f"- License: {license}.{undeclared}{graph}\n"
+        f"- License: {_prose(license)}.{undeclared}{graph}\n"
     )
 
 
@@ -160,10 +162,10 @@ def _training(model: ModelFile, facts: Mapping[str, Any]) -> str:
 
 def _privacy(model: ModelFile, facts: Mapping[str, Any]) -> str:
     sentences = str(model.privacy).splitlines()
-    collusion = f"\n{facts['collusion']}\n" if facts.get("collusion") else ""
+    collusion = f"\n{_prose(str(facts['collusion']))}\n" if facts.get("collusion") else ""
     return (
         "## Privacy\n\nWhat each observer of the training learns at most, and what that rests on:\n\n"
-        + "\n".join(f"- {sentence}" for sentence in sentences)
+        + "\n".join(f"- {_prose(sentence)}" for sentence in sentences)
         + f"\n{collusion}\nUsing the model, and everything computed from its weights, costs nothing more.\n"
     )
 
@@ -183,7 +185,7 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
 
 
 def _limits(model: ModelFile, facts: Mapping[str, Any]) -> str:
-    notes = [readable(str(note)) for note in facts.get("notes") or ()]
+    notes = [_prose(str(note)) for note in facts.get("notes") or ()]
     linear = (
         "It is linear in its features, so what bends more than once along a column it cannot say."
         if model.frame.label.kind == "classes"
@@ -227,8 +229,23 @@ def _declared(column: Column) -> str:
             return f"date from {column.low.isoformat()} to {column.high.isoformat()}"
 
 
+def _prose(text: str) -> str:
+    """Words that others chose, as words: no tag, link, picture or code of theirs on the card."""
+    words = "".join(_AS_TEXT.get(character, character) for character in readable(text))
+    # Brackets alone are brackets, and a guarantee has some; what comes after them makes a link.
+    return re.sub(r"\](?=[(\[:])", r"\\]", words)
+
+
+def _code(name: str) -> str:
+    """A name set apart, between more backticks than it has itself."""
+    text = readable(name)
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
 def _cell(text: str) -> str:
-    return readable(text).replace("|", "\\|")
+    return _prose(text).replace("|", "\\|")
 
 
 def _listed(names: list[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -32,6 +33,20 @@ def json_text(facts: Any) -> str:
     '{\\n "rows": 3\\n}'
     """
     return json.dumps(plain(facts), ensure_ascii=False, indent=1, allow_nan=False)
+
+
+def digest_of(facts: Mapping[str, Any]) -> str:
+    """The digest of a run's facts, over everything in them but itself.
+
+    It finds what was changed by accident or in passing. Whoever means to deceive can compute it anew: what was spent
+    is in the ledgers.
+
+    >>> digest_of({"epsilon": 1.0}) == digest_of({"digest": "", "epsilon": 1.0}) != digest_of({"epsilon": 0.1})
+    True
+    """
+    rest = {key: value for key, value in plain(facts).items() if key != "digest"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def now() -> str:

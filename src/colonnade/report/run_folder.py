@@ -15,12 +15,13 @@ from colonnade.learn.jobs import Job
 from colonnade.learn.method import Found
 from colonnade.learn.own_files import LOG, OUTCOME, keep_people, learnt_note, own_file
 from colonnade.learn.training import keep_learnt, train_on
+from colonnade.learn.uncertainty import Watch
 from colonnade.learn.whole_files import write_whole
 from colonnade.report.facts import Facts, run_facts
 from colonnade.report.forecast import forecast_facts
 from colonnade.report.html import run_page
 from colonnade.report.party import party_pages
-from colonnade.report.plain import json_text, now
+from colonnade.report.plain import digest_of, json_text, now
 from colonnade.runtime.group import Group
 
 FACTS, REPORT = "facts.json", "report.html"
@@ -36,10 +37,12 @@ def write_run(
     *,
     made: Forecast | None = None,
     seconds: float | None = None,
+    watch: Watch | None = None,
 ) -> tuple[Facts, ColonnadeError | None]:
     """Everything that a run leaves with those who are here, and why there is no model if noise left none.
 
     `made` is what was foretold of it and `seconds` how long it took; on private data nothing is foretold.
+    `watch` may skip the estimate of what noise did to the model.
     """
     trained = train_on(found, job, run, public=place.public)
     failure = trained.failure
@@ -52,6 +55,7 @@ def write_run(
         learnt=trained.learnt,
         measured=trained.measured,
         notes=(*trained.notes, *([f"No model was learnt: {failure}"] if failure else [])),
+        watch=watch,
     )
     facts["time"] = now()
     if made is not None and seconds is not None:
@@ -81,7 +85,7 @@ def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: Co
 def write_report(folder: Path, facts: Facts) -> None:
     """The page, and the facts behind it, which come last: a folder that has them is whole."""
     write_whole(folder / REPORT, run_page(facts))
-    write_whole(folder / FACTS, json_text(facts))
+    write_whole(folder / FACTS, json_text({**facts, "digest": digest_of(facts)}))
 
 
 def asked_facts(job: Job, group: Group) -> Facts:

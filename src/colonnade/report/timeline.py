@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from colonnade.data.spreadsheets import csv_text
 from colonnade.ledger.book import Book
 from colonnade.ledger.chain import Entry
 from colonnade.report.charts import Axes, Line
@@ -95,13 +94,11 @@ def history_csv(entries: Sequence[Entry]) -> str:
     >>> history_csv(Ledger.in_memory("bank").entries()).startswith("entry,time,kind,what")
     True
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    rows: list[Sequence[object]] = [COLUMNS]
     for item in history(entries):
         entry = item.entry
         release = entry.body["release"] if entry.kind == "charge" else {}
-        writer.writerow(
+        rows.append(
             [
                 entry.seq,
                 entry.time,
@@ -120,7 +117,7 @@ def history_csv(entries: Sequence[Entry]) -> str:
                 entry.hash,
             ]
         )
-    return text.getvalue()
+    return csv_text(rows)
 
 
 def draw_timeline(path: Path, entries: Sequence[Entry], *, party: str) -> None:
