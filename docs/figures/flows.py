@@ -21,7 +21,7 @@ import numpy as np
 
 from colonnade import Federation, LogisticRegression, NeuralClassifier, Schema, Table
 from colonnade.learn.federation import Run
-from colonnade.protocols.session import RequestFor
+from colonnade.protocols.plans import Request
 from colonnade.runtime.run import Outcome, Program
 
 HERE = Path(__file__).parent
@@ -94,7 +94,7 @@ LOOK = {
 class Recording(Federation):
     """A federation that keeps every frame of its runs."""
 
-    def run(self, session: Program, request: RequestFor[Any], *, record: bool = True) -> Run[Any]:
+    def run(self, session: Program, request: Request[Any], *, record: bool = True) -> Run[Any]:
         return super().run(session, request, record=True)
 
 

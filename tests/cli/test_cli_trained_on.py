@@ -84,25 +84,27 @@ def test_people_of_one_training_get_no_exact_scores_by_the_model_of_another(
 ) -> None:
     only(project, range(200))
     assert train(project, "--output", "first") == 0
-    only(project, range(200, 400))
+    only(project, range(200, 300))
     assert train(project, "--output", "second") == 0
     only(project, range(100, 200))
     capsys.readouterr()
     for model in ("first", "second", "second/model.json"):
         assert run(["predict", model, "job.toml"]) == REFUSED
         assert "100 of the 100 people to score were trained on" in capsys.readouterr().err
-    # Another data set has people of its own, but a model knows whom it was trained on wherever it goes.
+    # Another name for the data set makes nobody another person.
     for party in FILES:
         project.edit(f"{party}.toml", 'dataset = "customers"', 'dataset = "visitors"')
-    assert run(["predict", "first", "job.toml"]) == REFUSED
+    for model in ("first", "second"):
+        assert run(["predict", model, "job.toml"]) == REFUSED
+    only(project, range(300, 400))
     capsys.readouterr()
     assert run(["predict", "second", "job.toml", "--json"]) == 0
     found = one_object(capsys.readouterr().out)
     assert found["exact"] == 100 and "no ε covers them" in found["statement"]
     assert exact(project) == 100
-    only(project, range(100))
+    only(project, range(310, 400))
     assert run(["predict", "second", "job.toml"]) == 0
-    assert "EXACT scores of 100 people were disclosed" in capsys.readouterr().out
+    assert "EXACT scores of 90 people were disclosed" in capsys.readouterr().out
 
 
 def test_the_lists_are_their_partys_own_and_a_damaged_one_is_found_before_anything_is_charged(

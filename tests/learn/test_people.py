@@ -13,7 +13,7 @@ from colonnade import Federation, Ledger
 from colonnade.data.schema import Schema
 from colonnade.data.spelling import Spelling
 from colonnade.data.table import Table
-from colonnade.errors import ModelDamaged, ModelNewer, TrainedOn
+from colonnade.errors import CannotWrite, ModelDamaged, ModelNewer, TrainedOn
 from colonnade.learn.people import IdRules, People, remember, remembered
 from colonnade.randomness import SystemRandomness
 
@@ -92,7 +92,7 @@ def test_a_list_of_a_later_format_and_a_strange_one_are_refused_by_name(tmp_path
             People.load(path)
 
 
-def test_a_list_that_cannot_be_written_loses_no_release(
+def test_a_list_that_cannot_be_written_is_found_before_anything_is_charged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declared = 'id = "customer"\ncolumns.{} = {{kind = "numeric", low = 0, high = 99}}'
@@ -114,10 +114,9 @@ def test_a_list_that_cannot_be_written_loses_no_release(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(People, "save", full)
-    with pytest.warns(
-        UserWarning, match=r"bank: the people of this run could not be remembered .*No space left"
-    ):
-        assert federation.moments(task="pca", epsilon=1.0, delta=1e-5).rows == 50
+    with pytest.raises(CannotWrite, match=r"cannot be remembered .*No space left.*Nothing was charged"):
+        federation.moments(task="pca", epsilon=1.0, delta=1e-5)
+    assert not any(entry.kind == "charge" for ledger in ledgers.values() for entry in ledger.entries())
     assert remembered(ledgers["bank"].path, "bank") == ()
     monkeypatch.undo()
     federation.moments(task="pca", epsilon=1.0, delta=1e-5)

@@ -26,7 +26,7 @@ ROOT = Root.make()
 PROTOCOLS = tuple(name for name, method in METHODS.items() if isinstance(method, Method))
 OPTIONS = {"encrypted": "epochs = 1", "network": "embedding = 2, epochs = 2", "slr": "epochs = 2"}
 # Times, and hashes that times go into.
-VOLATILE = ("time", "head", "hash", "seconds", "started")
+VOLATILE = ("time", "head", "hash", "seconds", "started", "digest")
 
 
 def text_of(method: str) -> str:
@@ -94,7 +94,11 @@ def shape(page: str) -> str:
 def test_a_site_keeps_what_one_process_keeps(method: str, tmp_path: Path) -> None:
     kits, text = houses(tmp_path, ROOT), text_of(method)
     for party in PARTIES:
-        accepted = policy_text(party, methods=f'["{method}"]', epsilon=99.0)
+        chosen = "".join(
+            f'{item.split(" =")[0]} = "any"\n' for item in OPTIONS.get(method, "").split(", ") if item
+        )
+        options = f"[options.{method}]\n{chosen}" if chosen else ""
+        accepted = policy_text(party, methods=f'["{method}"]', epsilon=99.0, options=options)
         (tmp_path / f"{party}.policy.toml").write_text(accepted)
     outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, text))
     assert {name: outcome.get("reason", "") for name, outcome in outcomes.items()} == dict.fromkeys(

@@ -153,13 +153,14 @@ def read_scores(
     """What the receiver makes of sums of all parties' terms of a linear model."""
     values, predicted = _read(model, model.read(sums + _offset(model)))
     told = Privacy(plan.guarantees) if privacy is None else privacy
-    return Scores(ids, names_of(model), values, predicted, plan.statement, str(told))
+    return Scores(ids, names_of(model), values, predicted, plan.statement, str(told), plan.exact)
 
 
 def network_scores(model: NetworkFile, sums: Array, ids: tuple[str, ...], plan: ScoresPlan) -> Scores:
     """What the label holder makes of sums of all parties' embeddings."""
     values, predicted = _read(model, model.network().read(sums))
-    return Scores(ids, names_of(model), values, predicted, plan.statement, str(Privacy(plan.guarantees)))
+    told = str(Privacy(plan.guarantees))
+    return Scores(ids, names_of(model), values, predicted, plan.statement, told, plan.exact)
 
 
 def score_rows(found: Scores) -> list[tuple[str, ...]]:
