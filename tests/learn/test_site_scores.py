@@ -18,7 +18,9 @@ from colonnade.learn.scoring import Stored, score_file
 from colonnade.ledger import Ledger
 from colonnade.runtime.kit import Kit
 
-METHODS = '["moments", "intermediate", "network", "exact-scores", "noisy-scores"]'
+METHODS = (
+    '["moments", "intermediate", "network", "exact-scores", "noisy-scores"]\nreceivers = ["bank", "shop"]'
+)
 TRAINED = {
     "released": 'method = "moments"',
     "split": split(2),
@@ -135,6 +137,21 @@ def test_a_network_scores_between_those_who_have_its_parts(trained: tuple[Path, 
     assert {row["predicted"] for row in found.values()} <= {"low", "high"} and len(found) == NEW
     refused = ended(kits, score_text("network", receiver="shop"), "wrong-receiver")
     assert "'bank' has the last layer" in refused["shop"]["reason"]
+
+
+def test_scores_are_shown_to_nobody_whom_a_policy_does_not_name(trained: tuple[Path, dict[str, Kit]]) -> None:
+    folder, kits = trained
+    policy = folder / "shop.policy.toml"
+    kept = policy.read_text()
+    policy.write_text(policy_text("shop", methods='["exact-scores"]', epsilon=99.0))
+    try:
+        outcomes = ended(kits, score_text("released"), "no-receiver")
+    finally:
+        policy.write_text(kept)
+    assert (
+        'receivers: the job shows scores to bank, and accepted are shop. To accept it, write receivers = ["bank"]'
+        in (outcomes["shop"]["reason"])
+    )
 
 
 @pytest.mark.parametrize(

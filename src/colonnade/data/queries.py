@@ -26,7 +26,15 @@ Tree = dict[str, Any]
 KINDS = ("window", "aggregate", "limit", "sample", "unparsed")
 _SELECTS = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
 # They run a text that is made while the query runs.
-_RUN_TEXTS = {"query", "query_table", "json_execute_serialized_sql", "query_to_xml", "dblink"}
+_RUN_TEXTS = {
+    *("query", "query_table", "json_execute_serialized_sql", "dblink", "ts_stat"),
+    *(
+        f"{what}_to_{form}"
+        for what in ("query", "table", "cursor", "schema", "database")
+        for form in ("xml", "xmlschema")
+    ),
+    *(f"{what}_to_xml_and_xmlschema" for what in ("query", "table", "schema", "database")),
+}
 
 
 @dataclass(frozen=True)

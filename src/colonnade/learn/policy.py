@@ -18,9 +18,10 @@
     optimiser = ["sgd", "adam"]
 
 Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs that score people by a model that was
-trained. Everything that is not named is refused. Where `server`, `keepers`, `threshold`, `alignment` or an option is
-not named, a job may have its default and nothing else; where `rows` or `alignments` is not, there is no such limit.
-Budgets, which hold over all jobs, stand in the party file.
+trained; scores are shown to those whom `receivers` names and to this party. Everything that is not named is refused.
+Where `server`, `keepers`, `threshold`, `alignment` or an option is not named, a job may have its default and nothing
+else; where `rows` or `alignments` is not, there is no such limit. What is learnt, a job's `task`, is free: ε says what
+may be told whatever it is. Budgets, which hold over all jobs, stand in the party file.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ class _PolicyForm(Form):
     threshold: int | None = None
     alignment: list[Alignment] | None = None
     alignments: AlignmentsForm | None = None
+    receivers: list[str] | None = None
     rows: int | None = None
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
@@ -96,6 +98,7 @@ class Policy:
     threshold: int | None = None
     alignment: tuple[Alignment, ...] = ("auto",)
     alignments: Alignments | None = None
+    receivers: tuple[str, ...] = ()
     rows: int | None = None
     options: tuple[tuple[str, tuple[Accepted, ...]], ...] = ()
 
@@ -151,6 +154,7 @@ class Policy:
             threshold=form.threshold,
             alignment=("auto",) if form.alignment is None else tuple(form.alignment),
             alignments=alignments_of(form.alignments, document),
+            receivers=tuple(form.receivers or ()),
             rows=form.rows,
             options=options_of(form.options, document),
         )
@@ -179,6 +183,12 @@ class Policy:
         if isinstance(job, Job):
             self._check_committee(job, party)
             check_options(job, dict(self.options).get(job.method, ()), policy=self.name)
+        elif job.receiver not in (party, *self.receivers):
+            raise PolicyRefused(
+                f"{self.name}, receivers: the job shows scores to {job.receiver}, and accepted are "
+                f"{', '.join((party, *self.receivers))}. To accept it, write "
+                f"receivers = {json.dumps([*self.receivers, job.receiver])}."
+            )
         if job.alignment not in self.alignment:
             raise PolicyRefused(
                 f"{self.name}, alignment: the job asks for {job.alignment!r}, and accepted is "
@@ -266,6 +276,7 @@ class Policy:
             *([] if self.threshold is None else [f"threshold at least {self.threshold}"]),
             f"ids by {', '.join(self.alignment)}"
             + ("" if self.alignments is None else f", compared {self.alignments}"),
+            *([f"scores shown to {', '.join(self.receivers)}"] if self.receivers else []),
             *([] if self.rows is None else [f"at least {self.rows} people"]),
             *(f"{method} with {', '.join(map(str, rules))}" for method, rules in self.options),
         ]
