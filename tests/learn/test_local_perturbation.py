@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,7 @@ from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Sch
 from colonnade.errors import PlanError, RemoteProtocolError
 from colonnade.learn.method_local import perturbed_release
 from colonnade.privacy.guarantee import account
-from colonnade.protocols import local_perturbation
+from colonnade.protocols import local_perturbation, session
 from colonnade.protocols.local_perturbation import LocalRequest, local_session
 from colonnade.protocols.local_plan import LocalPlan, plan_local
 from colonnade.runtime.group import Group
@@ -103,7 +104,7 @@ def test_the_guarantee_is_its_own_and_rests_on_nobody_else(task):
     # Against a party the others' part is replaced: at most twice its norm.
     assert by_name["party:bank"].epsilon < 2.2
     plan = run.plan
-    less = LocalPlan(plan.columns, plan.sigma_squared * Fraction(99, 100))
+    less = replace(plan, sigma_squared=plan.sigma_squared * Fraction(99, 100))
     assert account(less.event(plan.bound_of_all_but(None)), 1e-5).epsilon > 1.0
 
 
@@ -149,7 +150,7 @@ def test_rows_past_what_noise_can_reach_are_refused(monkeypatch):
 
 def test_a_matrix_that_is_not_symmetric_is_not_believed(monkeypatch):
     tables, _, _ = tables_of(50, "pca")
-    original = local_perturbation.tell
+    original = session.tell
 
     async def bent(party, to, step, message):
         if step == "release":
@@ -158,7 +159,7 @@ def test_a_matrix_that_is_not_symmetric_is_not_believed(monkeypatch):
             message = type(message)(arrays={"moments": changed})
         await original(party, to, step, message)
 
-    monkeypatch.setattr(local_perturbation, "tell", bent)
+    monkeypatch.setattr(session, "tell", bent)
     with pytest.raises(RemoteProtocolError, match="not symmetric"):
         federation(tables).run(local_session, LocalRequest("pca", 1.0, 1e-5))
 
