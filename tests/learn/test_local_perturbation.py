@@ -12,7 +12,7 @@ from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Sch
 from colonnade.errors import PlanError, RemoteProtocolError
 from colonnade.learn.method_local import perturbed_release
 from colonnade.privacy.guarantee import account
-from colonnade.protocols import local_perturbation
+from colonnade.protocols import local_perturbation, session
 from colonnade.protocols.local_perturbation import LocalRequest, local_session
 from colonnade.protocols.local_plan import LocalPlan, plan_local
 from colonnade.runtime.group import Group
@@ -150,7 +150,7 @@ def test_rows_past_what_noise_can_reach_are_refused(monkeypatch):
 
 def test_a_matrix_that_is_not_symmetric_is_not_believed(monkeypatch):
     tables, _, _ = tables_of(50, "pca")
-    original = local_perturbation.tell
+    original = session.tell
 
     async def bent(party, to, step, message):
         if step == "release":
@@ -159,7 +159,7 @@ def test_a_matrix_that_is_not_symmetric_is_not_believed(monkeypatch):
             message = type(message)(arrays={"moments": changed})
         await original(party, to, step, message)
 
-    monkeypatch.setattr(local_perturbation, "tell", bent)
+    monkeypatch.setattr(session, "tell", bent)
     with pytest.raises(RemoteProtocolError, match="not symmetric"):
         federation(tables).run(local_session, LocalRequest("pca", 1.0, 1e-5))
 

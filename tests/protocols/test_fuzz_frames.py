@@ -34,11 +34,11 @@ from colonnade.protocols.alignment import align
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.intersection import MOST_IDS, intersect
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.moments_session import MomentsRequest, _publish
+from colonnade.protocols.moments_session import MomentsRequest, checked_release
 from colonnade.protocols.paillier_moments import paillier_moments
 from colonnade.protocols.paillier_plan import PaillierKeysForTests, plan_paillier_moments
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
-from colonnade.protocols.session import agreed_rows, array_digest, confirm, introduce
+from colonnade.protocols.session import agreed_rows, introduce, publish
 from colonnade.protocols.shared import total
 from colonnade.protocols.sharing import open_to, share
 from colonnade.randomness import SeededRandomness
@@ -169,9 +169,9 @@ async def publication(party, _):
     party.run = "fixed"
     plan = moments_plan()
     matrix = np.diag(np.arange(plan.size)) if party.is_server else None
-    matrix = await _publish(party, matrix, plan)
-    await confirm(party, array_digest(matrix))
-    return matrix
+    return await publish(
+        party, matrix, "release", "matrix", lambda said: checked_release(said, plan), np.zeros((0, 0))
+    )
 
 
 TWO = Group.pair("bank", "insurer", active="bank")

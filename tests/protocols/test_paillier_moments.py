@@ -26,6 +26,7 @@ from colonnade.protocols.alignment import align
 from colonnade.protocols.moments_session import MomentsRequest, moments_session
 from colonnade.protocols.paillier_moments import paillier_moments, paillier_moments_session
 from colonnade.protocols.paillier_plan import PaillierKeys, PaillierKeysForTests, plan_paillier_moments
+from colonnade.protocols.plans import _planned as plan_of_request
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.run import Desk, run_here
@@ -277,6 +278,7 @@ def test_a_ciphertext_that_shares_a_factor_with_the_modulus_ends_the_run_by_name
 def test_a_plaintext_that_holds_more_than_was_agreed_is_not_published(monkeypatch, shift):
     """The answerer hides a further answer: in high bits, in a field that no column uses, or beyond any sum."""
     plans, keys = [], []
+    plan_of_request.cache_clear()
     real_plan = pair_plan.plan_paillier_moments
 
     def planned(*arguments):

@@ -1,6 +1,6 @@
 """`colonnade explain`: what is behind the number of an error, without a network.
 
-The text lies in the package, in `errors.md`; docs/errors.md is the same file.
+The text is docs/errors.md, which the package holds too: here it is a link.
 """
 
 from __future__ import annotations

@@ -27,8 +27,7 @@ from colonnade.protocols.encrypted_exchange import Exchange, Question
 from colonnade.protocols.encrypted_holding import Diary, Holding
 from colonnade.protocols.encrypted_plan import EncryptedPlan
 from colonnade.protocols.encrypted_planning import EncryptedRequest
-from colonnade.protocols.noisy_moments import RowSource
-from colonnade.protocols.session import confirm, prepare
+from colonnade.protocols.session import RowSource, confirm, prepare
 from colonnade.runtime.party import Party
 
 Array = NDArray[np.float64]

@@ -14,7 +14,7 @@ from colonnade.crypto.packing import from_fixed, to_fixed
 from colonnade.errors import LocalProtocolError
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.protocols.encrypted_plan import LARGEST_SCORE, EncryptedPlan
-from colonnade.protocols.noisy_moments import RowSource
+from colonnade.protocols.session import RowSource, own_rows
 from colonnade.protocols.sigmoid import coefficients
 from colonnade.randomness import Randomness
 
@@ -48,10 +48,7 @@ class Holding:
         self, owner: str, table: RowSource | None, plan: EncryptedPlan, randomness: Randomness
     ) -> None:
         self.owner, self.plan, self._randomness = owner, plan, randomness
-        if table is None or table.rows != plan.rows:
-            found = "none" if table is None else f"{table.rows} rows"
-            raise LocalProtocolError(f"{owner} should bring {plan.rows} aligned rows, brought {found}")
-        blocks = list(table.blocks(plan.rows))
+        blocks = list(own_rows(owner, table, plan.rows).blocks(plan.rows))
         quantizer = plan.quantizers[owner]
         self.integers = np.concatenate([quantizer.quantize(block) for block in blocks])
         self.features: Array = self.integers / plan.request.gamma

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from colonnade.crypto.packing import from_fixed
 from colonnade.protocols.encrypted_holding import Diary, Holding
 from colonnade.protocols.encrypted_plan import EncryptedPlan
-from colonnade.protocols.noisy_moments import RowSource
+from colonnade.protocols.session import RowSource
 from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]

@@ -12,7 +12,6 @@ coefficients and add noise afterwards. Here nobody holds a coefficient without n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,11 +29,9 @@ from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.functional_plan import Domain, FunctionalPlan
 from colonnade.protocols.functional_planning import NoiseChoice, plan_functional
-from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
-from colonnade.protocols.noisy_moments import RowSource
 from colonnade.protocols.plans import Request, Task
-from colonnade.protocols.session import array_digest, confirm, prepare
+from colonnade.protocols.session import RowSource, own_blocks, prepare, publish
 from colonnade.protocols.shared import MomentSum, Shared, total
 from colonnade.protocols.sharing import open_to, share
 from colonnade.runtime.group import Group
@@ -98,8 +95,15 @@ async def functional_session(
 async def open_objective(party: Party, aligned: AlignedTable | None, plan: FunctionalPlan) -> OpenedObjective:
     """Open the objective of an agreed plan once, and publish it to every owner."""
     opened = await functional_mechanism(party, aligned, plan)
-    coefficients = await _publish(party, opened, plan)
-    await confirm(party, array_digest(coefficients) if coefficients.size else "")
+
+    def checked(said: Message) -> Integers:
+        read: Integers = said.array("coefficients", dtype="i8", shape=(plan.dissection.coefficients,))
+        if max(int(read.max()), -int(read.min())) > plan.field.capacity:
+            raise said.wrong("the published coefficients are larger than any of this plan")
+        return read
+
+    nothing: Integers = np.zeros(0, dtype=np.int64)
+    coefficients = await publish(party, opened, "release", "coefficients", checked, nothing)
     return OpenedObjective(coefficients, plan, party.run, party.tainted, aligned)
 
 
@@ -110,8 +114,11 @@ async def functional_mechanism(
     group, t, dissection = party.group, party.group.threshold, plan.dissection
     release = plan.release(party.name, run=party.run, reproducible=party.tainted)
     await charge_first(party, release)
+    blocks = own_blocks(
+        party, table, lambda rows: integer_rows(plan, party.name, rows), rows=plan.rows, size=plan.block
+    )
     products = MomentSum(plan.field, dissection.columns, keeps_shares=party.keeps_shares)
-    for number, (rows, mine) in enumerate(_integer_blocks(party, table, plan)):
+    for number, (rows, mine) in enumerate(blocks):
         shapes = {owner: (rows, width) for owner, width in dissection.dealt.items()}
         columns = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"columns {number}")
         products.add([columns[owner] for owner in group.owners])
@@ -169,21 +176,6 @@ def _integer_label(plan: FunctionalPlan, rows: Rows) -> Integers:
     return np.clip(scaled, -size, size).astype(np.int64)
 
 
-def _integer_blocks(
-    party: Party, table: RowSource | None, plan: FunctionalPlan
-) -> Iterator[tuple[int, Integers | None]]:
-    """Row counts of the agreed blocks, with this owner's integers for each of them."""
-    if not party.owns_columns:
-        for start in range(0, plan.rows, plan.block):
-            yield min(plan.block, plan.rows - start), None
-        return
-    if table is None or table.rows != plan.rows:
-        found = "none" if table is None else f"{table.rows} rows"
-        raise LocalProtocolError(f"{party.name} should bring {plan.rows} aligned rows, brought {found}")
-    for rows in table.blocks(plan.block):
-        yield rows.rows, integer_rows(plan, party.name, rows)
-
-
 def _selected(products: Shared, plan: FunctionalPlan) -> Shared:
     """The coefficients of the blocks alone: what is not released is not masked, and must not be opened."""
     shape = (1, plan.dissection.coefficients)
@@ -191,19 +183,3 @@ def _selected(products: Shared, plan: FunctionalPlan) -> Shared:
         return replace(products, shape=shape)
     words = np.ascontiguousarray(products.share.words[..., plan.dissection.opened])
     return replace(products, share=FieldArray(plan.field, words), shape=shape)
-
-
-async def _publish(party: Party, opened: Integers | None, plan: FunctionalPlan) -> Integers:
-    """The server sends the opened coefficients to every owner: what is opened is for all to read."""
-    server = party.group.server
-    if opened is not None:
-        for owner in party.group.owners:
-            await tell(party, owner, "release", Message(arrays={"coefficients": opened}))
-        return opened
-    if not party.owns_columns:
-        return np.zeros(0, dtype=np.int64)
-    said = await hear(party, server, "release")
-    coefficients = said.array("coefficients", dtype="i8", shape=(plan.dissection.coefficients,))
-    if max(int(coefficients.max()), -int(coefficients.min())) > plan.field.capacity:
-        raise said.wrong("the published coefficients are larger than any of this plan")
-    return coefficients

@@ -12,7 +12,6 @@ from colonnade.data.quantizer import Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.noisy_gradient import noisy_gradient
 from colonnade.protocols.noisy_gradient_plan import (
     DEFAULT_GAMMA,
@@ -21,7 +20,7 @@ from colonnade.protocols.noisy_gradient_plan import (
     plan_gradient,
 )
 from colonnade.protocols.plans import Request
-from colonnade.protocols.session import array_digest, confirm, prepare
+from colonnade.protocols.session import prepare, publish
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -72,21 +71,12 @@ async def gradient_session(party: Party, table: Table | None, request: GradientR
     """Prepare, train, publish."""
     aligned, plan = await prepare(party, table, request)
     trained = await noisy_gradient(party, aligned, plan)
-    weights = await _publish(party, trained, plan)
-    await confirm(party, array_digest(weights) if weights.size else "")
+
+    def checked(said: Message) -> Array:
+        read: Array = said.array("weights", dtype="f8", shape=(plan.size,))
+        if not float(np.linalg.norm(read)) <= float(plan.schedule.weight_cap) * (1 + 1e-9):
+            raise said.wrong("the published weights are longer than the plan allows")
+        return read
+
+    weights = await publish(party, trained, "model", "weights", checked, np.zeros(0))
     return TrainedWeights(weights, plan, party.run, party.tainted, aligned)
-
-
-async def _publish(party: Party, trained: Array | None, plan: GradientPlan) -> Array:
-    """The server sends the weights to every owner: what is opened is for all to read."""
-    if trained is not None:
-        for owner in party.group.owners:
-            await tell(party, owner, "model", Message(arrays={"weights": trained}))
-        return trained
-    if not party.owns_columns:
-        return np.zeros(0)
-    said = await hear(party, party.group.server, "model")
-    weights: Array = said.array("weights", dtype="f8", shape=(plan.size,))
-    if not float(np.linalg.norm(weights)) <= float(plan.schedule.weight_cap) * (1 + 1e-9):
-        raise said.wrong("the published weights are longer than the plan allows")
-    return weights

@@ -23,9 +23,9 @@ from colonnade.protocols.charging import charge_first
 from colonnade.protocols.local_plan import LocalPlan, plan_local
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
-from colonnade.protocols.noisy_moments import RowSource, arranged, integer_blocks
+from colonnade.protocols.noisy_moments import arranged, integer_blocks
 from colonnade.protocols.plans import Request, Task
-from colonnade.protocols.session import array_digest, confirm, prepare
+from colonnade.protocols.session import RowSource, prepare, publish
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -71,8 +71,14 @@ async def local_session(party: Party, table: Table | None, request: LocalRequest
     """Prepare, send perturbed rows, publish their moments."""
     aligned, plan = await prepare(party, table, request)
     summed = await perturbed_moments(party, aligned, plan)
-    both = await _publish(party, summed, plan)
-    await confirm(party, array_digest(both) if both.size else "")
+
+    def checked(said: Message) -> Integers:
+        read: Integers = said.array("moments", dtype="i8", shape=(plan.size + 1, plan.size))
+        if not np.array_equal(read[:-1], read[:-1].T):
+            raise said.wrong("the published matrix is not symmetric")
+        return read
+
+    both = await publish(party, summed, "release", "moments", checked, np.zeros((1, 0), dtype=np.int64))
     return PerturbedMoments(both[:-1], both[-1], plan, party.run, party.tainted, aligned)
 
 
@@ -106,18 +112,3 @@ async def perturbed_moments(party: Party, table: RowSource | None, plan: LocalPl
         # A diagonal matrix is arranged as its entries are: the label block goes last.
         matrix, sums = arranged(matrix, columns), np.diag(arranged(np.diag(sums), columns))
     return np.concatenate([matrix, sums[None, :]])
-
-
-async def _publish(party: Party, summed: Integers | None, plan: LocalPlan) -> Integers:
-    """The server sends the moments to every owner: what is learnt from them is for all to read."""
-    if summed is not None:
-        for owner in party.group.owners:
-            await tell(party, owner, "release", Message(arrays={"moments": summed}))
-        return summed
-    if not party.owns_columns:
-        return np.zeros((1, 0), dtype=np.int64)
-    said = await hear(party, party.group.server, "release")
-    both: Integers = said.array("moments", dtype="i8", shape=(plan.size + 1, plan.size))
-    if not np.array_equal(both[:-1], both[:-1].T):
-        raise said.wrong("the published matrix is not symmetric")
-    return both

@@ -12,11 +12,10 @@ from colonnade.data.quantizer import Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA, MomentsPlan, plan_moments
 from colonnade.protocols.noisy_moments import noisy_moments
 from colonnade.protocols.plans import Request, Task
-from colonnade.protocols.session import array_digest, confirm, prepare
+from colonnade.protocols.session import prepare, publish
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -60,22 +59,11 @@ async def moments_session(party: Party, table: Table | None, request: MomentsReq
     """Prepare, release once, publish."""
     aligned, plan = await prepare(party, table, request)
     opened = await noisy_moments(party, aligned, plan)
-    matrix = await _publish(party, opened, plan)
-    await confirm(party, array_digest(matrix) if matrix.size else "")
+    nothing = np.zeros((0, 0), dtype=np.int64)
+    matrix = await publish(
+        party, opened, "release", "matrix", lambda said: checked_release(said, plan), nothing
+    )
     return OpenedMoments(matrix, plan, party.run, party.tainted, aligned)
-
-
-async def _publish(party: Party, opened: NDArray[np.int64] | None, plan: MomentsPlan) -> NDArray[np.int64]:
-    """The server sends the opened matrix to every owner: what is opened is for all to read."""
-    server = party.group.server
-    if opened is not None:
-        for owner in party.group.owners:
-            await tell(party, owner, "release", Message(arrays={"matrix": opened}))
-        return opened
-    if not party.owns_columns:
-        return np.zeros((0, 0), dtype=np.int64)
-    said = await hear(party, server, "release")
-    return checked_release(said, plan)
 
 
 def checked_release(said: Message, plan: MomentsPlan) -> NDArray[np.int64]:

@@ -24,8 +24,8 @@ from colonnade.protocols.charging import charge_first
 from colonnade.protocols.descent import Descent
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.noisy_gradient_plan import GradientPlan
-from colonnade.protocols.noisy_moments import RowSource
 from colonnade.protocols.secret_batches import Batches, share_batch_key
+from colonnade.protocols.session import RowSource, own_rows
 from colonnade.protocols.shared import Shared, total
 from colonnade.protocols.sharing import open_to, share
 from colonnade.runtime.party import Party
@@ -126,14 +126,11 @@ class FusedSum:
 
 def integer_rows(party: Party, table: RowSource | None, plan: GradientPlan) -> NDArray[np.signedinteger]:
     """This owner's part of every row, in the narrowest integers: features, then constant and label where held."""
-    if table is None or table.rows != plan.rows:
-        found = "none" if table is None else f"{table.rows} rows"
-        raise LocalProtocolError(f"{party.name} should bring {plan.rows} aligned rows, brought {found}")
     quantizer = plan.quantizers[party.name]
     kind = np.int16 if 2 * plan.gamma < 1 << 15 else np.int32
     rows = np.empty((plan.rows, plan.dealt[party.name]), dtype=kind)
     start = 0
-    for block in table.blocks(1 << 14):
+    for block in own_rows(party.name, table, plan.rows).blocks(1 << 14):
         stop = start + block.rows
         rows[start:stop, : quantizer.width] = quantizer.quantize(block, party.randomness)
         if party.name == plan.label_holder:

@@ -12,31 +12,17 @@ Box of the protocol, after the Skellam moment release of SPCA (Skellam noise in 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.block import Block
-from colonnade.errors import LocalProtocolError
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.moments_plan import MomentsPlan
+from colonnade.protocols.session import RowSource, own_blocks
 from colonnade.protocols.shared import MomentSum, total
 from colonnade.protocols.sharing import open_to, share
 from colonnade.runtime.party import Party
-
-
-class RowSource(Protocol):
-    """Aligned rows in blocks, or blanks in their place."""
-
-    @property
-    def rows(self) -> int:
-        """The public number of rows."""
-        ...
-
-    def blocks(self, size: int) -> Iterator[Block]:
-        """The rows in order, at most `size` at a time."""
-        ...
 
 
 async def noisy_moments(party: Party, table: RowSource | None, plan: MomentsPlan) -> NDArray[np.int64] | None:
@@ -92,22 +78,15 @@ def integer_blocks(
     party: Party, table: RowSource | None, plan: MomentsPlan
 ) -> Iterator[tuple[int, NDArray[np.int64] | None]]:
     """Row counts of the agreed blocks, with this owner's integers for each of them."""
-    if not party.owns_columns:
-        for start in range(0, plan.rows, plan.block):
-            yield min(plan.block, plan.rows - start), None
-        return
-    if table is None or table.rows != plan.rows:
-        found = "none" if table is None else f"{table.rows} rows"
-        raise LocalProtocolError(f"{party.name} should bring {plan.rows} aligned rows, brought {found}")
-    quantizer = plan.quantizers[party.name]
-    for block in table.blocks(plan.block):
-        mine = quantizer.quantize(block, party.randomness)
-        if party.name == plan.label_holder:
-            label = plan.label.quantize(
-                block.label if plan.task != "pca" else None, plan.gamma, rows=len(mine)
-            )
-            mine = np.concatenate([mine, label], axis=1)
-        yield len(mine), mine
+
+    def integers(block: Block) -> NDArray[np.int64]:
+        mine = plan.quantizers[party.name].quantize(block, party.randomness)
+        if party.name != plan.label_holder:
+            return mine
+        values = block.label if plan.task != "pca" else None
+        return np.concatenate([mine, plan.label.quantize(values, plan.gamma, rows=len(mine))], axis=1)
+
+    return own_blocks(party, table, integers, rows=plan.rows, size=plan.block)
 
 
 def _noise(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:

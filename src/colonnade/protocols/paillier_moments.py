@@ -27,10 +27,10 @@ from colonnade.errors import PlanError
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.moments_session import MomentsRequest, OpenedMoments, checked_release
-from colonnade.protocols.noisy_moments import RowSource, arranged, dealt_widths, integer_blocks, noise_part
+from colonnade.protocols.noisy_moments import arranged, dealt_widths, integer_blocks, noise_part
 from colonnade.protocols.paillier_messages import ciphertext_message, hear_key, heard_ciphertexts, make_key
 from colonnade.protocols.paillier_plan import Keys, PaillierKeys, PaillierPlan, PairRequest
-from colonnade.protocols.session import array_digest, confirm, prepare
+from colonnade.protocols.session import RowSource, array_digest, confirm, prepare
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 

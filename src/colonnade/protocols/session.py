@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.aligned import AlignedTable
+from colonnade.data.block import Block
 from colonnade.data.encoding import MODES
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
@@ -21,6 +22,9 @@ from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.protocols.plans import PlanT, Request, group_data
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
+
+Integers = NDArray[np.int64]
+ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
 
 
 async def prepare(
@@ -115,6 +119,61 @@ async def agreed_rows(party: Party, aligned: AlignedTable | None) -> int:
             f"{party.name} at step 'rows': {', '.join(group.owners)} name different numbers of aligned rows"
         )
     return said.pop()
+
+
+class RowSource(Protocol):
+    """Aligned rows, in blocks."""
+
+    @property
+    def rows(self) -> int:
+        """The public number of rows."""
+        ...
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        """The rows in order, at most `size` at a time."""
+        ...
+
+
+def own_rows(owner: str, table: RowSource | None, rows: int) -> RowSource:
+    """The rows that an owner brought, if there are as many as were agreed."""
+    if table is None or table.rows != rows:
+        found = "none" if table is None else f"{table.rows} rows"
+        raise LocalProtocolError(f"{owner} should bring {rows} aligned rows, brought {found}")
+    return table
+
+
+def own_blocks(
+    party: Party, table: RowSource | None, integers: Callable[[Block], Integers], *, rows: int, size: int
+) -> Iterator[tuple[int, Integers | None]]:
+    """Row counts of the agreed blocks, with this owner's integers for each of them."""
+    if not party.owns_columns:
+        for start in range(0, rows, size):
+            yield min(size, rows - start), None
+        return
+    for block in own_rows(party.name, table, rows).blocks(size):
+        yield block.rows, integers(block)
+
+
+async def publish(
+    party: Party,
+    opened: ArrayT | None,
+    step: str,
+    name: str,
+    checked: Callable[[Message], ArrayT],
+    nothing: ArrayT,
+) -> ArrayT:
+    """The server sends what was opened to every owner, since it is for all to read; then all end together.
+
+    Owners take it if it passes `checked`. A member that only kept shares comes away with `nothing`.
+    """
+    if opened is not None:
+        for owner in party.group.owners:
+            await tell(party, owner, step, Message(arrays={name: opened}))
+        read = opened
+    else:
+        read = checked(await hear(party, party.group.server, step)) if party.owns_columns else nothing
+    await confirm(party, array_digest(read) if read.size else "")
+    return read
 
 
 async def confirm(party: Party, read: str) -> None:
