@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from cli_project import Project, one_object, train, write_project
 
-import colonnade.report.run_folder
 import colonnade.learn.party_files
 import colonnade.protocols.session
+import colonnade.report.run_folder
 from colonnade.cli.app import run as run_command
 from colonnade.crypto import blinded_sets
 from colonnade.data.aligned import AlignedTable
