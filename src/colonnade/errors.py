@@ -50,7 +50,8 @@
     │   ├── LedgerAltered         E601  its hash chain is broken, or its end was cut off
     │   ├── LedgerLocked          E602  another process holds it
     │   ├── LedgerMissing         E603  there is none
-    │   └── LedgerNewer           E604  a newer Colonnade wrote it
+    │   ├── LedgerNewer           E604  a newer Colonnade wrote it
+    │   └── LedgerReplaced        E605  it is not the one that peers hold receipts of
     └── ProtocolError             E700  parties do not agree                            exit code 7
         ├── LocalProtocolError    E710  this party erred
         └── RemoteProtocolError   E720  a peer erred, or is not who or where it should be
@@ -315,6 +316,13 @@ class LedgerMissing(LedgerError, number="E603"):
 
 class LedgerNewer(LedgerError, number="E604"):
     """A ledger was written by a newer version of Colonnade."""
+
+
+class LedgerReplaced(LedgerError, number="E605"):
+    """Peers hold receipts of another ledger of this party, and this one does not say that it was begun anew."""
+
+    for_peers = True
+    family = "LedgerReplaced"
 
 
 class ProtocolError(ColonnadeError, number="E700"):

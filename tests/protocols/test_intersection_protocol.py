@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from colonnade.crypto import blinded_sets
 from colonnade.errors import DataError, LocalProtocolError, RemoteProtocolError
+from colonnade.ledger import Opening
 from colonnade.protocols import intersection as protocol
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.intersection import intersect
@@ -26,6 +27,12 @@ TRIO = Group.of(("bank", "insurer", "clinic"), active="insurer")
 class NoLedger:
     def charge(self, release, dataset, *, fresh=False):
         raise AssertionError("nothing is released here")
+
+    def opening(self):
+        return Opening("me", "0" * 64, anew=True)
+
+    def recognise(self, opening):
+        return None
 
     def keep_receipt(self, receipt):
         raise AssertionError("nothing is released here")

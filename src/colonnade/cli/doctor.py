@@ -253,7 +253,7 @@ def _ledger(what: str, kit: Kit) -> Finding:
         )
     path = PartyFile.load(kit.site()["party"]).ledger
     if not path.exists():
-        return Finding(what, True, f"{path} is made by the first run")
+        return Finding(what, True, f"{path} is made by the first run", doubtful=True)
     verified = Ledger.open(path).verify([])
     return Finding(what, True, f"{path}: {verified.entries} entries, their chain is in order")
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -13,6 +15,7 @@ from colonnade.errors import ColonnadeError
 if TYPE_CHECKING:
     from colonnade.data.table import Table
     from colonnade.learn.party_files import PartyFile
+    from colonnade.ledger import Ledger
 
 _T = TypeVar("_T")
 
@@ -28,6 +31,7 @@ def examine_job(path: Path) -> Iterator[Finding]:
     looked = _looked("job", partial(Job.load, path), read)
     finding, job = looked
     yield finding
+    ledgers = {} if job is None else _ledgers(path.parent, job.parties)
     for party in job.parties if job is not None else ():
         own = path.parent / f"{party}.toml"
         if not own.exists():
@@ -36,14 +40,27 @@ def examine_job(path: Path) -> Iterator[Finding]:
         finding, file = _looked(party, partial(PartyFile.load, own), partial(_in_order, own))
         yield finding
         if file is not None:
-            yield from _examine_party(file)
+            yield from _examine_party(file, ledgers)
 
 
 def _in_order(path: Path, _: object) -> str:
     return f"{path} is in order"
 
 
-def _examine_party(file: PartyFile) -> Iterator[Finding]:
+def _ledgers(folder: Path, parties: Iterable[str]) -> dict[str, Ledger]:
+    """The ledgers that lie here, of which each holds receipts of the others; what is wrong with one is told of it."""
+    from colonnade.learn.party_files import PartyFile
+    from colonnade.ledger import Ledger
+
+    found = {}
+    for party in parties:
+        with suppress(ColonnadeError):
+            found[party] = Ledger.open(PartyFile.load(folder / f"{party}.toml").ledger)
+    return found
+
+
+def _examine_party(file: PartyFile, ledgers: Mapping[str, Ledger]) -> Iterator[Finding]:
+    from colonnade.learn.witnesses import check_ledger
     from colonnade.ledger import Ledger
 
     finding, table = _looked(
@@ -54,14 +71,22 @@ def _examine_party(file: PartyFile) -> Iterator[Finding]:
     yield finding
     if table is not None and table.clipping.warning:
         yield Finding(f"{file.party} columns", True, table.clipping.warning, doubtful=True)
-    if file.ledger.exists():
-        yield _looked(
-            f"{file.party} ledger",
-            lambda: Ledger.open(file.ledger).verify().entries,
-            lambda entries: f"{file.ledger}: {entries} entries, their chain is in order",
-        )[0]
-    else:
-        yield Finding(f"{file.party} ledger", True, f"{file.ledger} is made by the first run")
+
+    def verified() -> str:
+        agreed = check_ledger(file, ledgers)
+        if not file.ledger.exists():
+            return f"{file.ledger} is made by the first run"
+        entries = Ledger.open(file.ledger).verify().entries
+        return f"{file.ledger}: {entries} entries, their chain is in order{_receipts(agreed)}"
+
+    finding, _ = _looked(f"{file.party} ledger", verified, str)
+    yield replace(finding, doubtful=finding.fine and not file.ledger.exists())
+
+
+def _receipts(agreed: int) -> str:
+    if not agreed:
+        return ""
+    return f", and {agreed} receipt{'s' if agreed > 1 else ''} that peers here hold agree{'' if agreed > 1 else 's'}"
 
 
 def _counted(file: PartyFile, table: Table) -> str:

@@ -34,6 +34,11 @@ Examples (`colonnade demo` writes such files):
   colonnade ledger demo-run/clinic.toml --export clinic.json --key officer.key
 
   colonnade ledger clinic.json --signer 5f0c…
+
+A ledger that is lost is restored from a copy. Where there is none, --new begins again, and what was spent before is no
+longer counted: the first entry says so to whoever reads it, and peers that hold receipts accept it.
+
+  colonnade ledger clinic.toml --new --reason "the disk of 3 May is lost"
 """
 
 
@@ -72,6 +77,14 @@ def ledger(
     signer: str | None = typer.Option(
         None, "--signer", metavar="KEY", help="Accept an export only if this public key signed it."
     ),
+    new: bool = typer.Option(
+        False,
+        "--new",
+        help="Begin a ledger again on purpose, for the party's own file; its first entry says so.",
+    ),
+    reason: str = typer.Option(
+        "on purpose", "--reason", metavar="TEXT", help="Why, for the first entry of a --new ledger."
+    ),
     as_json: bool = AS_JSON,
 ) -> None:
     """Verify a party's ledger or its export, and show what has left the house and what is left of each budget."""
@@ -79,6 +92,10 @@ def ledger(
 
     if key is not None and export is None:
         raise typer.BadParameter("--key signs an export. Add --export FILE.")
+    if new:
+        from colonnade.cli.ledger_files import begin_anew
+
+        begin_anew(party, reason)
     witnesses = [_opened(path) for path in witness]
     facts, entries, book = _verified(party, witnesses, signer)
     written = write_files(entries, book, facts["party"], table=table, picture=picture, export=export, key=key)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from colonnade.cli.folders import free_name
 from colonnade.errors import CannotWrite, InputError, NameTaken
 
 if TYPE_CHECKING:
@@ -79,6 +80,32 @@ def signing_key(path: Path) -> SigningKey:
         raise InputError(
             f"--key: {path} holds no signing key. Name another file; a new one is made."
         ) from None
+
+
+def begin_anew(given: Path, reason: str) -> None:
+    """Make the ledger that a party's own file names, with a first entry that says it was begun again on purpose.
+
+    One that is there and holds charges is never set aside; one that holds none is kept under another name.
+    """
+    from colonnade.learn.party_files import PartyFile
+    from colonnade.ledger import Ledger
+
+    if given.suffix != ".toml":
+        raise InputError(
+            f"--new: {given} is no party file. Give the party's own file (TOML), which names the ledger."
+        )
+    if not reason.strip():
+        raise InputError("--reason: it is empty. Say why the ledger is begun again, or leave it out.")
+    file = PartyFile.load(given)
+    if file.ledger.exists():
+        before = Ledger.open(file.ledger, patience=file.patience)
+        if any(entry.kind == "charge" for entry in before.entries()):
+            raise NameTaken(
+                f"--new: {file.ledger} is there and holds charges. Go on with it; if it must be given up, move it away "
+                "yourself, and keep it."
+            )
+        file.ledger.rename(free_name(file.ledger.with_name(f"{file.ledger.name}.before")))
+    Ledger.create(file.ledger, file.party, patience=file.patience, reason=reason)
 
 
 def _write(path: Path, text: str) -> None:

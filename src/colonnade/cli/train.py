@@ -68,7 +68,12 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     job = Job.load(job_path)
     files = party_files(job, given)
     with new_folder(output or RUNS / job.path.stem, numbered=output is None) as folder:
+        new = [file for file in files.values() if not file.ledger.exists()]
         federation = federation_of(job, files)
+        for file in new:
+            typer.echo(
+                f"note: {file.ledger} is new: what {file.party} spends is counted from this run on.", err=True
+            )
         folder.reserve(_room(federation.features(job.task)))
         made = foretold(job, federation)
         try:

@@ -46,6 +46,7 @@ from colonnade.errors import (
 )
 from colonnade.learn.federation import Federation
 from colonnade.learn.jobs import Job
+from colonnade.learn.witnesses import check_ledgers
 from colonnade.ledger import Ledger
 from colonnade.ledger.budget import Account, Budget, named_pattern
 from colonnade.ledger.ledger import PATIENCE
@@ -209,6 +210,7 @@ def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:
     _refuse_shared_ledgers(files.values())
     tables = {party: file.table() for party, file in files.items()}
     _check_label_holder(job, tables, files)
+    check_ledgers(files.values())
     return Federation(
         tables.values(),
         ledgers={party: file.open_ledger() for party, file in files.items()},

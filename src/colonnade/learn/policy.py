@@ -324,6 +324,14 @@ class PolicedLedger:
         """Remember the head of a peer's ledger."""
         self.ledger.keep_receipt(receipt)
 
+    def opening(self) -> Any:
+        """Which ledger this is."""
+        return self.ledger.opening()
+
+    def recognise(self, opening: Any) -> None:
+        """Refuse a peer's ledger that is not the one whose receipts are kept here."""
+        self.ledger.recognise(opening)
+
     def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
         """Write down with whom ids are compared, if the policy accepts one more time."""
         self.ledger.note_comparison(

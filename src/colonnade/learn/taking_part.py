@@ -272,6 +272,14 @@ class ResumedLedger:
         """Remember the head of a peer's ledger."""
         self.book.keep_receipt(receipt)
 
+    def opening(self) -> Any:
+        """Which ledger this is."""
+        return self.book.opening()
+
+    def recognise(self, opening: Any) -> None:
+        """Refuse a peer's ledger that is not the one whose receipts are kept here."""
+        self.book.recognise(opening)
+
     def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
         """Write down with whom ids are compared, unless this run has written it before."""
         self.book.note_comparison(dataset, partners, run=run)

@@ -1,10 +1,12 @@
 """Each party's own book: budgets, charges before releases, receipts for peers."""
 
+from colonnade.ledger.admission import Verified
 from colonnade.ledger.book import Total
 from colonnade.ledger.budget import Account, Budget
 from colonnade.ledger.chain import Entry
 from colonnade.ledger.comparison import Comparison
-from colonnade.ledger.ledger import Ledger, Verified
+from colonnade.ledger.ledger import Ledger
+from colonnade.ledger.opening import Opening
 from colonnade.ledger.release import CoalitionBound, Line, Receipt, Release
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "Entry",
     "Ledger",
     "Line",
+    "Opening",
     "Receipt",
     "Release",
     "Total",

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from colonnade.errors import BudgetExceeded, LedgerAltered, LedgerError
 from colonnade.ledger.book import Book, accounts, left
 from colonnade.ledger.bounds import bound
 from colonnade.ledger.budget import ANY, Account, Budget
+from colonnade.ledger.opening import Opening
 from colonnade.ledger.release import Receipt, Release
 from colonnade.privacy.observers import Coalition, parse_observer
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What `Ledger.verify` found in order: so many entries up to this head, and so many receipts.
+
+    >>> Verified(party="bank", entries=3, head="0" * 64, receipts=0).entries
+    3
+    """
+
+    party: str
+    entries: int
+    head: str
+    receipts: int
 
 
 def admit(book: Book, release: Release, dataset: str) -> None:
@@ -81,6 +97,24 @@ def check_witness(receipt: Receipt, heads: Sequence[str], *, where: str) -> None
             f"{where}: entry {receipt.entry} is not the one that a peer holds a receipt for, so it or an entry "
             "before it was written anew. Restore the file from a copy; until then its totals may be too small."
         )
+
+
+def check_witnesses(
+    opening: Opening, receipts: Sequence[Receipt], heads: Sequence[str], *, where: str
+) -> int:
+    """Return how many receipts a history was given for, if none of them says otherwise.
+
+    Receipts of another ledger of the party, before this one or beside it, say nothing about this history, but one of
+    them must be of it, or it says that it was begun anew.
+
+    >>> check_witnesses(Opening("bank", "", anew=True), [Receipt("bank", 9, "b" * 64, "c" * 64)], [], where="")
+    0
+    """
+    opening.check(receipts, where=where, holder="a peer")
+    own = [receipt for receipt in receipts if receipt.origin in ("", opening.origin)]
+    for receipt in own:
+        check_witness(receipt, heads, where=where)
+    return len(own)
 
 
 def _admit(book: Book, release: Release, account: Account, budget: Budget) -> None:

@@ -97,6 +97,8 @@ class Book:
     origin: str = ""
     party: str = ""
     format: int = 0
+    # Why it was begun anew although there was a ledger before; empty for a first one.
+    reason: str = ""
     budgets: dict[Account, Budget] = field(default_factory=dict)
     # Accounts that a release charged by name.
     named: set[Account] = field(default_factory=set)
@@ -135,6 +137,7 @@ class Book:
         match entry.kind:
             case "opened":
                 self.party, self.format = body["party"], body["format"]
+                self.reason = str(body.get("reason", ""))
             case "budget":
                 budget = budget_from_data(body)
                 self.budgets[budget.account] = budget

@@ -14,10 +14,11 @@ from typing import Any
 
 from colonnade.crypto.signatures import SigningKey, signed_by
 from colonnade.errors import LedgerAltered, LedgerError
-from colonnade.ledger.admission import check_witness
+from colonnade.ledger.admission import check_witnesses
 from colonnade.ledger.book import Book, Total
 from colonnade.ledger.chain import GENESIS, Entry, Row, canonical, follow
 from colonnade.ledger.ledger import Ledger
+from colonnade.ledger.opening import Opening
 from colonnade.ledger.release import Receipt
 
 FORMAT = "colonnade ledger 2"
@@ -89,8 +90,8 @@ def read_export(
         raise LedgerAltered(
             f"{where}: its head or its party is not that of its entries. Ask {party} for it anew."
         )
-    for receipt in receipts:
-        check_witness(receipt, heads, where=where)
+    opening = Opening(party, book.origin, anew=bool(book.reason))
+    check_witnesses(opening, tuple(receipts), heads, where=where)
     return Exported(party, tuple(entries), book.totals(), found)
 
 

@@ -6,35 +6,23 @@ import datetime
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from colonnade.errors import InputError, LedgerAltered, LedgerError, LedgerNewer
-from colonnade.ledger.admission import admit, charged_before, check_witness
+from colonnade.ledger.admission import Verified, admit, charged_before, check_witnesses
 from colonnade.ledger.book import Book, Total, budget_to_data
 from colonnade.ledger.budget import Budget, named_account, named_pattern
 from colonnade.ledger.chain import GENESIS, Entry, canonical, follow, write
 from colonnade.ledger.comparison import Comparison
 from colonnade.ledger.journal import FileJournal, Journal, MemoryJournal
 from colonnade.ledger.layout import FORMAT, Page
+from colonnade.ledger.opening import Opening
 from colonnade.ledger.release import Receipt, Release
 
 PATIENCE = 60.0
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What `Ledger.verify` found in order: so many entries up to this head, and so many receipts.
-
-    >>> Verified(party="bank", entries=3, head="0" * 64, receipts=0).entries
-    3
-    """
-
-    party: str
-    entries: int
-    head: str
-    receipts: int
+IN_MEMORY = "it ends with its process"
 
 
 class Ledger:
@@ -80,17 +68,18 @@ class Ledger:
             )
 
     @classmethod
-    def create(cls, path: str | Path, party: str, *, patience: float = PATIENCE) -> Ledger:
+    def create(cls, path: str | Path, party: str, *, patience: float = PATIENCE, reason: str = "") -> Ledger:
         """A new ledger file for a party; raises `LedgerError` if the file exists.
 
-        `patience` is how many seconds an operation waits for other processes.
+        `patience` is how many seconds an operation waits for other processes. `reason` says in the first entry why it
+        is begun although there was one before: without it peers refuse a ledger that they hold no receipts of.
 
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp()) / "bank.ledger"
         >>> Ledger.create(path, "bank").party
         'bank'
         """
-        return cls(FileJournal.create(Path(path), _opening(party), patience=patience))
+        return cls(FileJournal.create(Path(path), _opening(party, reason), patience=patience))
 
     @classmethod
     def open(cls, path: str | Path, *, patience: float = PATIENCE) -> Ledger:
@@ -111,7 +100,7 @@ class Ledger:
         >>> Ledger.in_memory("bank").totals()
         ()
         """
-        return cls(MemoryJournal(_opening(party), name=party))
+        return cls(MemoryJournal(_opening(party, IN_MEMORY), name=party))
 
     @property
     def party(self) -> str:
@@ -202,6 +191,25 @@ class Ledger:
                 f"than it gave before, so entries of that ledger were cut off. Both receipts are kept here as "
                 f"evidence; ask {receipt.party} to restore its ledger from a copy."
             )
+
+    def opening(self) -> Opening:
+        """Which ledger this is, for peers to recognise.
+
+        >>> Ledger.in_memory("bank").opening().anew
+        True
+        """
+        return Opening(self._book.party, self._book.origin, anew=bool(self._book.reason))
+
+    def recognise(self, opening: Opening) -> None:
+        """Return if a peer's ledger may be the one that its receipts kept here are of; else `LedgerReplaced`.
+
+        >>> ledger = Ledger.in_memory("bank")
+        >>> ledger.keep_receipt(Receipt("insurer", entry=3, head="0" * 64, origin="a" * 64))
+        >>> ledger.recognise(Opening("insurer", "b" * 64, anew=False))
+        Traceback (most recent call last):
+        colonnade.errors.LedgerReplaced: ...
+        """
+        opening.check(self.receipts(opening.party), where=f"{opening.party}'s ledger", holder=self.party)
 
     def note_comparison(
         self,
@@ -313,7 +321,8 @@ class Ledger:
         """Check the whole history against its chain, against its totals, and against peers' receipts.
 
         Raises `LedgerAltered` that names the first bad entry. The chain alone shows any change within the
-        history; that its end was cut off, or that all of it was written anew, only peers' receipts show.
+        history; that its end was cut off, or that all of it was written anew, only peers' receipts show. Receipts of
+        another ledger of the party raise `LedgerReplaced`, unless this one says that it was begun anew.
 
         >>> bank = Ledger.in_memory("bank")
         >>> head = bank.receipt()
@@ -340,9 +349,8 @@ class Ledger:
             raise LedgerAltered(
                 f"{self._journal.where}: its history was exchanged while this process held it."
             )
-        for receipt in witnesses:
-            check_witness(receipt, heads, where=self._journal.where)
-        return Verified(party=self.party, entries=known.seq, head=known.head, receipts=len(witnesses))
+        agreed = check_witnesses(self.opening(), witnesses, heads, where=self._journal.where)
+        return Verified(party=self.party, entries=known.seq, head=known.head, receipts=agreed)
 
     def _current(self) -> Book:
         with self._lock, self._journal.reading() as page:
@@ -373,10 +381,11 @@ class Ledger:
         return entry
 
 
-def _opening(party: str) -> Entry:
+def _opening(party: str, reason: str) -> Entry:
     if not isinstance(party, str) or not party:
         raise InputError(f"a ledger belongs to a party; found {party!r}. Give the party's name.")
-    return write(1, GENESIS, kind="opened", time=_now(), body={"party": party, "format": FORMAT})
+    body = {"party": party, "format": FORMAT, **({"reason": reason} if reason else {})}
+    return write(1, GENESIS, kind="opened", time=_now(), body=body)
 
 
 def _now() -> str:

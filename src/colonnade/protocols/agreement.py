@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import PlansDiffer, RemoteProtocolError
+from colonnade.ledger import Opening
 from colonnade.protocols.messages import exchange
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -55,12 +56,22 @@ def flatten(data: Any, path: str = "") -> dict[str, Any]:
 async def meet(party: Party) -> None:
     """Give the run a name to which everybody contributed, so that no message of another run fits it.
 
-    Everybody also says whether its coins come from a seed: one such party is enough to taint the run.
+    Everybody also says whether its coins come from a seed: one such party is enough to taint the run. An owner says
+    which ledger it will charge, and whoever holds receipts of another one of it refuses here, before a charge.
     """
-    mine = Message(
-        {"contribution": party.randomness.bytes(16).hex(), "reproducible": party.randomness.reproducible}
-    )
+    fields = {"contribution": party.randomness.bytes(16).hex(), "reproducible": party.randomness.reproducible}
+    mine = Message(fields)
+    if party.owns_columns:
+        opening = party.ledger.opening()
+        # As an array the answer has one length, and bytes are in every report.
+        mine = Message(
+            {**fields, "ledger": opening.origin}, {"anew": np.array([opening.anew], dtype=np.int64)}
+        )
     said = {party.name: mine, **await exchange(party, "hello", mine, party.group.members)}
+    for owner in party.group.owners:
+        if owner != party.name:
+            (anew,) = said[owner].array("anew", dtype="i8", shape=(1,)).tolist()
+            party.ledger.recognise(Opening(owner, said[owner].text("ledger"), anew=bool(anew)))
     party.run = digest({name: message.text("contribution") for name, message in said.items()})[:32]
     party.tainted = any(message.fields.get("reproducible") is not False for message in said.values())
 

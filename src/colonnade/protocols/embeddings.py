@@ -225,6 +225,12 @@ class _Paid:
     def keep_receipt(self, receipt: Any) -> None:
         self.ledger.keep_receipt(receipt)
 
+    def opening(self) -> Any:
+        return self.ledger.opening()
+
+    def recognise(self, opening: Any) -> None:
+        self.ledger.recognise(opening)
+
     def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
         self.ledger.note_comparison(dataset, partners, run=run)
 

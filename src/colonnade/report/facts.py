@@ -235,7 +235,8 @@ def entry_text(entry: Entry) -> str:
     body = entry.body
     match entry.kind:
         case "opened":
-            return f"the ledger of {body['party']}"
+            begun = f", begun anew: {body['reason']}" if body.get("reason") else ""
+            return f"the ledger of {body['party']}{begun}"
         case "budget":
             account = f"{body['dataset']!r} for unit {body['unit']}, observer {body['observer']}"
             return f"ε = {float(body['epsilon']):g} at δ = {body['delta']:g} of {account}"

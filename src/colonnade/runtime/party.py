@@ -24,6 +24,14 @@ class Book(Protocol):
         """Remember the head of a peer's ledger."""
         ...
 
+    def opening(self) -> Any:
+        """Which ledger this is, for peers to recognise."""
+        ...
+
+    def recognise(self, opening: Any) -> None:
+        """Refuse a peer's ledger that is not the one whose receipts are kept here."""
+        ...
+
     def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
         """Write down with whom ids are compared, or refuse it, before anything made of them leaves."""
         ...

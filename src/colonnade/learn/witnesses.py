@@ -1,0 +1,44 @@
+"""Whether the ledgers of a job are those that its parties here hold receipts of, before any is made or charged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from colonnade.errors import LedgerReplaced
+from colonnade.ledger import Ledger
+
+if TYPE_CHECKING:
+    from colonnade.learn.party_files import PartyFile
+
+
+def check_ledgers(files: Iterable[PartyFile]) -> None:
+    """Compare every ledger with the receipts that the others hold of it; each must be there, whole and the same."""
+    files = tuple(files)
+    ledgers = {
+        file.party: Ledger.open(file.ledger, patience=file.patience) for file in files if file.ledger.exists()
+    }
+    for file in files:
+        check_ledger(file, ledgers)
+
+
+def check_ledger(file: PartyFile, ledgers: Mapping[str, Ledger]) -> int:
+    """Compare one party's ledger with the receipts in others' ledgers, and return how many agree.
+
+    Raises `LedgerReplaced` where there is none although a receipt says that there was, or where it is another one,
+    and `LedgerAltered` where entries are gone.
+    """
+    mine, agreed = ledgers.get(file.party), 0
+    for peer, ledger in ledgers.items():
+        receipts = ledger.receipts(file.party) if ledger.party == peer != file.party else ()
+        if not receipts:
+            continue
+        if mine is None:
+            raise LedgerReplaced(
+                f"{file.ledger} does not exist, and {peer} holds receipts of a ledger of {file.party}: with a new one, "
+                "what it has spent would not be counted. Nothing was charged. Restore the file from a copy; to begin "
+                f"again on purpose, `colonnade ledger {file.path} --new`."
+            )
+        if mine.party == file.party:
+            agreed += mine.verify(receipts).receipts
+    return agreed

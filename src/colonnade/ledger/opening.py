@@ -1,0 +1,40 @@
+"""Which ledger of a party this is: peers that hold receipts of another one ask what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from colonnade.errors import LedgerReplaced
+from colonnade.ledger.release import Receipt
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Whose ledger it is, the hash of its first entry, and whether that entry says that it was begun anew.
+
+    >>> Opening("bank", "a" * 64, anew=False).is_among([Receipt("bank", 3, "0" * 64, "b" * 64)])
+    False
+    """
+
+    party: str
+    origin: str
+    anew: bool
+
+    def is_among(self, receipts: Iterable[Receipt]) -> bool:
+        """Whether this may be the ledger that a peer knows: one of its receipts is of it, or it has none.
+
+        A party may keep several ledgers, each for data of its own, and a receipt without an origin says nothing.
+        """
+        origins = {receipt.origin for receipt in receipts if receipt.party == self.party and receipt.origin}
+        return not origins or self.origin in origins
+
+    def check(self, receipts: Iterable[Receipt], *, where: str, holder: str) -> None:
+        """Return if the ledger is one that the holder of these receipts knows, or was begun anew on purpose."""
+        if self.anew or self.is_among(receipts):
+            return
+        raise LedgerReplaced(
+            f"{where} is not the ledger of {self.party} that {holder} holds receipts of, and does not say that it was "
+            f"begun anew: what {self.party} has spent would not be counted. Nothing was charged. Restore that ledger "
+            f"from a copy; to begin again on purpose, {self.party} runs `colonnade ledger PARTY --new`."
+        )
