@@ -26,7 +26,7 @@ ROOT = Root.make()
 PROTOCOLS = tuple(name for name, method in METHODS.items() if isinstance(method, Method))
 OPTIONS = {"encrypted": "epochs = 1", "network": "embedding = 2, epochs = 2", "slr": "epochs = 2"}
 # Times, and hashes that times go into.
-VOLATILE = ("time", "head", "hash", "seconds", "started")
+VOLATILE = ("time", "digest", "head", "hash", "seconds", "started")
 
 
 def text_of(method: str) -> str:

@@ -72,6 +72,7 @@ class Desk:
     dataset: str = ""
     shown_ids: int | None = None
     randomness: Randomness = field(default_factory=SystemRandomness)
+    asks: Callable[[Any], None] | None = None
 
 
 async def run_as(party: Party, program: Program, *arguments: Any) -> Any:
@@ -159,6 +160,7 @@ async def _run_all(
             randomness=desks[name].randomness,
             dataset=desks[name].dataset,
             shown_ids=desks[name].shown_ids,
+            asks=desks[name].asks,
             timeout=timeout,
             progress=progress if name in (group.server, group.active or group.owners[0]) else silent,
             seen=[] if record else None,
