@@ -40,7 +40,8 @@
     │   ├── LabelMismatch         E404  the label and the task do not fit
     │   ├── GroupMismatch         E405  who takes part, keeps shares or may collude
     │   ├── NoNoiseFits           E406  no noise keeps to this ε
-    │   └── TooMuchMemory         E407  the plan is larger than this machine
+    │   ├── TooMuchMemory         E407  the plan is larger than this machine
+    │   └── TooFewPeople          E408  the noise hides whatever so few people are like
     ├── PrivacyError              E500  the release is refused                          exit code 5
     │   ├── BudgetExceeded        E501  a ledger says no
     │   ├── NotMasked             E502  an opening would show more than the sum
@@ -262,6 +263,13 @@ class NoNoiseFits(PlanError, number="E406"):
 
 class TooMuchMemory(PlanError, number="E407"):
     """A plan needs more memory than this machine has."""
+
+
+class TooFewPeople(PlanError, number="E408"):
+    """A plan is for so few people that its noise hides whatever they are like."""
+
+    # Before people are matched, how many there are at most is one party's own number of rows.
+    for_peers = False
 
 
 class PrivacyError(ColonnadeError, number="E500"):

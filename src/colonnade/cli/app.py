@@ -8,6 +8,7 @@ Colonnade; 2 the command line itself is wrong; 3 input; 4 plan; 5 privacy, a rel
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from typing import Any
@@ -49,6 +50,7 @@ INTERRUPTION = (
     "been seen: `colonnade runs` lists such a run, and `colonnade ledger PARTY` shows the charge."
 )
 TRACEBACK = "COLONNADE_TRACEBACK"
+NUL_IN_PATH = re.compile("embedded null (?:byte|character)")
 # Typer carries its own copy of the class that all mistakes on a command line share, and names only this heir.
 _UsageError: Any = typer.BadParameter.__base__
 
@@ -129,7 +131,13 @@ def run(arguments: list[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         message = f"{where}{error.strerror or error}."
         return _report("InputError", message, InputError.exit_code, as_json, number=InputError.number)
+    except RecursionError:
+        message = "a file that was read is nested too deep. Nothing that Colonnade writes is; see if it was changed."
+        return _report("InputError", message, InputError.exit_code, as_json, number=InputError.number)
     except Exception as error:
+        if isinstance(error, ValueError) and NUL_IN_PATH.search(str(error)):
+            message = "a path holds a NUL character, which no file can have in its name. Take it out."
+            return _report("InputError", message, InputError.exit_code, as_json, number=InputError.number)
         if os.environ.get(TRACEBACK):
             raise
         return _report("Mistake", _mistake(error), MISTAKE, as_json, number=ColonnadeError.number)

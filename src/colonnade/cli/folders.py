@@ -61,6 +61,11 @@ def new_folder(name: Path, *, numbered: bool = False) -> Iterator[Folder]:
     A place that cannot be written to, or that another run is writing to, is found here, before anything is charged
     for what would go there. `numbered` adds the first number that makes the name free.
     """
+    if not name.name or "\0" in str(name):
+        raise InputError(
+            f"--output: {str(name)!r} is no name for a new folder. Nothing was run or charged. Name one, such as "
+            "runs/first."
+        )
     made = _make_parents(name)
     try:
         name, draft, lock = _claim_first(name) if numbered else _claim(name)

@@ -76,7 +76,7 @@ def read_run(folder: Path) -> RunFolder:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from None
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since the run wrote it.") from None
     if not isinstance(facts, dict) or (path.name == OUTCOME and not {"member", "state"} <= facts.keys()):
         raise ModelDamaged(f"{path} holds no facts of a run: it was changed since the run wrote it.")

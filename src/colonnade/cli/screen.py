@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 import typer
 
+from colonnade.errors import CannotWrite
 from colonnade.report.plain import plain
 
 WIDEST = 100
@@ -58,7 +59,15 @@ def _put(text: str, *, err: bool = False) -> None:
     if not _encodable(plain_text, stream):
         encoding = stream.encoding or "ascii"
         plain_text = plain_text.encode(encoding, "backslashreplace").decode(encoding)
-    typer.echo(plain_text, err=err)
+    try:
+        typer.echo(plain_text, err=err)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = "error" if err else "output"
+        raise CannotWrite(
+            f"standard {where} cannot be written to ({error.strerror}). What this verb writes elsewhere is written."
+        ) from None
 
 
 def _harmless(character: str) -> bool:

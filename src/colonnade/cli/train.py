@@ -61,7 +61,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     from colonnade.learn.forecasting.clock import Clock
     from colonnade.learn.jobs import Job
     from colonnade.learn.party_files import federation_of, party_files
-    from colonnade.learn.training import RELEASE, found_for
+    from colonnade.learn.training import RELEASE, found_for, worth_its_charge
     from colonnade.learn.uncertainty import Watch
     from colonnade.report.run_folder import write_run
 
@@ -79,6 +79,8 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
         try:
             with progress(not quiet) as advance, Clock() as clock:
                 federation.progress, federation.logged = advance, True
+                if not federation.public:
+                    federation.asks = worth_its_charge(job)
                 found = found_for(job, federation)
         except BaseException as error:
             stopped = federation.stopped

@@ -47,6 +47,11 @@ _PASSWORD = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_SHOWN = 120
+LARGEST = 16 << 20
+"""Bytes of a TOML file, and of a text: reading takes many times as much memory."""
+LONGEST_KEY = 1000
+"""Letters of a key with its dots: the time to read one grows with the square of its parts."""
+_LONG_KEY = re.compile(rf"""^[ \t]*\[{{0,2}}[A-Za-z0-9_\-."' \t]{{{LONGEST_KEY},}}+""", re.MULTILINE)
 _WORDS = {
     float: "a number",
     int: "a whole number",
@@ -93,10 +98,21 @@ class Document:
     @classmethod
     def parse(cls, text: str, name: str) -> Document:
         """The document in a text; `name` is how messages call it."""
+        _check_size(text, name)
         try:
             return cls(name, text, tomllib.loads(text))
         except tomllib.TOMLDecodeError as wrong:
             raise NotTOML(_broken(text, name, str(wrong))) from None
+        except RecursionError:
+            raise NotTOML(
+                f"{name}: lists or tables are nested too deep to be read. Nothing here needs more than a few levels."
+            ) from None
+        except ValueError:
+            # TOML has no limit to a number's digits, and Python has one.
+            number, found = _longest_number(text)
+            raise NotTOML(
+                f"{name}, line {number}: a whole number has {found} digits, more than anything here can be. Shorten it."
+            ) from None
 
     @classmethod
     def load(cls, path: str | Path) -> Document:
@@ -105,6 +121,9 @@ class Document:
         if path.is_dir():
             raise FormError(f"{path} is a directory; a TOML file was expected.")
         try:
+            size = path.stat().st_size
+            if size > LARGEST:
+                raise FormError(_too_large(str(path), size))
             text = path.read_bytes().decode("utf-8-sig")
         except FileNotFoundError:
             raise FileMissing(f"{path} does not exist." + nearest_file(path)) from None
@@ -220,6 +239,31 @@ def without_passwords(text: str) -> str:
     'host=db.bank password = … dbname=core'
     """
     return _PASSWORD.sub(lambda found: f"{found['key'] or ''}…", text)
+
+
+def _check_size(text: str, name: str) -> None:
+    if len(text) > LARGEST:
+        raise FormError(_too_large(name, len(text)))
+    for found in _LONG_KEY.finditer(text):
+        if found[0].count(".") > LONGEST_KEY // 10:
+            line = text.count("\n", 0, found.start()) + 1
+            raise FormError(
+                f"{name}, line {line}: a key has {len(found[0])} letters, and {LONGEST_KEY} are the most. Nothing here "
+                "has such a key: see whether the file is the one that was meant."
+            )
+
+
+def _too_large(name: str, size: int) -> str:
+    return (
+        f"{name}: it has {size} bytes, and {LARGEST} are the most that a TOML file here may have. See whether it is "
+        "the file that was meant."
+    )
+
+
+def _longest_number(text: str) -> tuple[int, int]:
+    """Line and digits of the longest number."""
+    found = max(re.finditer(r"[0-9][0-9_]*", text), key=lambda match: match.end() - match.start())
+    return text.count("\n", 0, found.start()) + 1, len(found[0].replace("_", ""))
 
 
 def _broken(text: str, name: str, wrong: str) -> str:

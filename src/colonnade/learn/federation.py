@@ -93,7 +93,8 @@ class Federation:
     Parties see only their own table and talk only through their channels. Each charges its own ledger
     before anything leaves; `budget` is the (ε, δ) that every party without a ledger of its own grants to
     every observer, in a ledger that ends with this process. `public` says that every party declared its data public:
-    only then may a study look at everybody's rows in one place.
+    only then may a study look at everybody's rows in one place. What `asks` is set to raises where a plan is not to be
+    paid for: every party asks it before anything is charged.
 
     >>> from colonnade import Federation, PCA, Schema, Table
     >>> def declared(column, high):
@@ -140,6 +141,7 @@ class Federation:
         self.timeout = timeout
         self.public = public
         self.progress: Callable[[str, int, int], None] = silent
+        self.asks: Callable[[Any], None] | None = None
         self.logged = False
         self.runs: list[Run[Any]] = []
         self.stopped: Stopped | None = None
@@ -226,6 +228,7 @@ class Federation:
                 if trains and member in self.tables
                 else None,
                 randomness=self.coins(member),
+                asks=self.asks if member in self.tables else None,
             )
             for member in self.group.members
         }

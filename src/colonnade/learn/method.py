@@ -108,12 +108,16 @@ Kernel = Literal["products", "draws", "powers", "floats"]
 class Noise:
     """The standard deviation of what a plan adds, and to what; of several kinds, the largest.
 
+    `people` is a bound from below on how many people a plan must have for anything to be seen through it: with fewer,
+    nothing can be learnt whatever they are like. Where nothing better is known it is two.
+
     >>> str(Noise(0.25, "a sum"))
     '0.25 on a sum'
     """
 
     deviation: float
     on: str
+    people: int = 2
 
     def __str__(self) -> str:
         return f"{self.deviation:.3g} on {self.on}"

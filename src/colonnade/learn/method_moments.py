@@ -42,7 +42,22 @@ def noise_of(plan: MomentsPlan) -> float:
 
 def noise(plan: MomentsPlan) -> Noise:
     """What a release carries."""
-    return Noise(noise_of(plan), "a sum of products of two columns")
+    return Noise(noise_of(plan), "a sum of products of two columns", people_for(plan))
+
+
+def people_for(plan: MomentsPlan) -> int:
+    """With fewer people than these nothing stands out of the noise, whatever they are like.
+
+    A row has norm at most 1, so no direction of n of them has a moment above n, and one stands out of the noise s of a
+    matrix of d columns only above s√d (docs/proofs/moment-rules.md). Of two classes the smaller one has at most n/2
+    people, and its count must be above its own noise.
+    """
+    features = sum(encoder.width for encoder in plan.encoders.values())
+    fewest = noise_of(plan) * math.sqrt(features)
+    if plan.label.kind == "classes":
+        border = plan.label.constant(plan.gamma) / plan.gamma
+        fewest = max(fewest, 2 * math.sqrt(2) * noise_of(plan) / border**2)
+    return max(2, math.floor(fewest) + 1)
 
 
 METHOD = Method(

@@ -25,7 +25,7 @@ from colonnade.learn.own_files import LOG, OUTCOME, learnt_note
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.people import IdRules, People, remembered
 from colonnade.learn.policy import PolicedLedger, Policy
-from colonnade.learn.readiness import read_book, release_before
+from colonnade.learn.readiness import check_people, read_book, release_before
 from colonnade.learn.score_jobs import ScoreJob
 from colonnade.learn.site_scoring import scoring_of
 from colonnade.learn.training import found_at, protocol_of
@@ -246,6 +246,8 @@ def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk
         policy.check_comparisons(ledger.comparisons(), file.dataset)
 
     def ask(plan: Any) -> None:
+        if isinstance(job, Job):
+            check_people(plan, protocol_of(job).noise(plan))
         release = release_before(plan, member)
         policy.check_plan(plan)
         policy.check_release(release)

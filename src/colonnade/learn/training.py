@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -33,9 +33,10 @@ from colonnade.learn.networks.learnt import LearntNetwork
 from colonnade.learn.networks.network_file import network_parts
 from colonnade.learn.own_files import Saves, keep_parts
 from colonnade.learn.pca import PCA
+from colonnade.learn.readiness import check_people
 from colonnade.learn.release import MomentRelease
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
-from colonnade.protocols.plans import Request
+from colonnade.protocols.plans import Plan, Request
 
 DEFAULT_COMPONENTS = 2
 RELEASE = "release.npz"
@@ -65,6 +66,16 @@ def request_of(job: Job) -> Request[Any]:
 def protocol_of(job: Job) -> Method:
     """The method of a job, which must have a protocol."""
     return protocol_named(job.method, place=f"{job.path}, method")
+
+
+def worth_its_charge(job: Job) -> Callable[[Plan], None]:
+    """What refuses a plan of a job from which nothing could be learnt, before anything is charged for it."""
+
+    def ask(plan: Plan) -> None:
+        # A simulation has no plan, and is refused in its own words.
+        check_people(plan, protocol_of(job).noise(plan))
+
+    return ask
 
 
 @contextmanager

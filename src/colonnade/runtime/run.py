@@ -73,6 +73,7 @@ class Desk:
     shown_ids: int | None = None
     remembers: Callable[[Any, str], None] | None = None
     randomness: Randomness = field(default_factory=SystemRandomness)
+    asks: Callable[[Any], None] | None = None
 
 
 async def run_as(party: Party, program: Program, *arguments: Any) -> Any:
@@ -161,6 +162,7 @@ async def _run_all(
             dataset=desks[name].dataset,
             shown_ids=desks[name].shown_ids,
             remembers=desks[name].remembers,
+            asks=desks[name].asks,
             timeout=timeout,
             progress=progress if name in (group.server, group.active or group.owners[0]) else silent,
             seen=[] if record else None,

@@ -1,0 +1,94 @@
+"""What is odd about a file, a path or a stream is told as that, and never as a mistake in Colonnade."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_project import Project, one_object, train, write_project
+
+from colonnade.cli.app import run
+from colonnade.data.documents import LARGEST, Document
+from colonnade.errors import FormError
+
+INPUT = 3
+COLONNADE = f"{sys.executable} -c 'from colonnade.cli import main; main()'"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(tmp_path)
+    return write_project(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f"epsilon = {'9' * 5000}", "line 2: a whole number has 5000 digits"),
+        (f"x = {'[' * 20_000}{']' * 20_000}", "nested too deep"),
+        (f"{'.'.join(['a'] * 20_000)} = 1", "line 2: a key has 40000 letters"),
+        (f"[{'.'.join(['a'] * 20_000)}]", "line 2: a key has"),
+        (f'x = "{"y" * LARGEST}"', f"{LARGEST} are the most"),
+    ],
+    ids=["digits", "nested", "dotted", "header", "large"],
+)
+def test_toml_beyond_what_can_be_read_is_told_by_its_limit(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "job.toml").write_text(f'name = "risk"\n{text}\n')
+    with pytest.raises(FormError, match=told):
+        Document.load(tmp_path / "job.toml")
+
+
+def test_long_texts_are_no_long_keys() -> None:
+    sql = ", ".join(f"t.column_{number}" for number in range(500))
+    text = f'sql = """\nselect {sql}\nfrom t where a = 1"""'
+    assert sql in Document.parse(text, "bank.toml").data["sql"]
+
+
+def test_facts_nested_thousands_deep_are_refused(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.path("out").mkdir()
+    project.path("out/facts.json").write_text("[" * 100_000)
+    assert run(["show", "out"]) == INPUT
+    assert "out/facts.json is not JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [".", "", "/"])
+def test_what_is_no_name_for_a_folder_is_refused(
+    project: Project, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    assert train(project, "--output", name) == INPUT
+    assert "is no name for a new folder. Nothing was run or charged" in capsys.readouterr().err
+    assert project.charges("bank") == 0
+
+
+@pytest.mark.parametrize("key", ["data", "schema", "ledger"])
+def test_nul_in_a_path_is_told_as_that(
+    project: Project, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    project.edit("bank.toml", f'{key} = "bank', f'{key} = "ba\\u0000nk')
+    assert train(project) == INPUT
+    err = capsys.readouterr().err
+    assert "NUL" in err or r"ba\x00nk.csv does not exist" in err
+
+
+def test_a_closed_standard_output_changes_nothing_but_what_is_read(project: Project) -> None:
+    for words in ("train job.toml --output out", "show out"):
+        ended = subprocess.run(
+            ["/bin/sh", "-c", f"{COLONNADE} {words} >&-"], stderr=subprocess.PIPE, text=True, check=False
+        )
+        assert (ended.returncode, ended.stderr) == (0, "")
+    assert one_object(project.path("out/facts.json").read_text())["rows"] == 400
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_a_full_standard_output_is_named(project: Project) -> None:
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f"{COLONNADE} schema --check bank.schema.toml >/dev/full"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == INPUT and "standard output cannot be written to" in ended.stderr
