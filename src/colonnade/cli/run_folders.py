@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.cli.failures import FAILED
+from colonnade.cli.folders import left_behind
 from colonnade.errors import InputError, ModelDamaged, ModelError
 
 FACTS, OUTCOME = "facts.json", "outcome.json"
 RUNS = Path("runs")
+UNFINISHED = "unfinished"
+"""Paid for and not written to its end: `colonnade recover` does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,8 @@ class RunFolder:
     @property
     def state(self) -> str:
         """In a word or two, how it ended."""
+        if self.facts.get("state") == UNFINISHED:
+            return UNFINISHED
         if self.failed:
             return "failed"
         if self.noted:
@@ -84,6 +89,29 @@ def runs_in(folder: Path) -> tuple[Path, ...]:
         )
     except OSError:
         return ()
+
+
+def unfinished_in(folder: Path) -> tuple[RunFolder, ...]:
+    """The runs that were to be right below a folder and were stopped after they had kept what was paid for."""
+    found = []
+    try:
+        drafts = sorted(folder.glob(".*.draft"))
+    except OSError:
+        return ()
+    for draft in drafts:
+        with left_behind(draft) as free:
+            if free:
+                name = draft.with_name(draft.name.removeprefix(".").removesuffix(".draft"))
+                found.append(RunFolder(name, {**_noted(draft), "state": UNFINISHED}))
+    return tuple(found)
+
+
+def _noted(draft: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads((draft / "paid.json").read_text(encoding="utf-8"))["facts"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def with_facts(run: RunFolder) -> RunFolder:

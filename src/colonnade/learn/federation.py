@@ -142,6 +142,8 @@ class Federation:
         self.public = public
         self.progress: Callable[[str, int, int], None] = silent
         self.logged = False
+        # Told of a run as soon as its result is here, before anything that takes time.
+        self.opened: Callable[[Run[Any]], None] = lambda run: None
         self.runs: list[Run[Any]] = []
         self.stopped: Stopped | None = None
         self._noise_seed = noise_seed
@@ -195,6 +197,7 @@ class Federation:
         outcome = self._run(session, request, record=record)
         run = Run(outcome.results[self.group.server].plan, outcome)
         self.runs.append(run)
+        self.opened(run)
         if trains:
             remember_people(run, self)
         return run
