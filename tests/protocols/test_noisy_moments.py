@@ -21,6 +21,7 @@ from colonnade.errors import (
     FieldTooSmall,
     LedgerAltered,
     LedgerError,
+    LedgerReplaced,
     LocalProtocolError,
     NotMasked,
     PlanError,
@@ -376,14 +377,14 @@ def test_a_ledger_cut_short_between_runs_stops_the_next_run(tmp_path):
     assert len(federation.ledgers["insurer"].contradictions()) == 1
 
 
-def test_peers_keep_receipts_that_show_a_ledger_cut_short():
+def test_peers_keep_receipts_that_show_another_ledger(tmp_path):
     tables = tables_of(("bank", "insurer"), 30)
     federation = Federation(tables, budget=(2.0, 1e-5))
     federation.moments(task="classification", epsilon=1.0, delta=1e-5)
     receipts = federation.ledgers["insurer"].receipts("bank")
     assert federation.ledgers["bank"].verify(receipts).receipts == 1
-    with pytest.raises(LedgerAltered):
-        Ledger.in_memory("bank").verify(receipts)
+    with pytest.raises(LedgerReplaced):
+        Ledger.create(tmp_path / "bank.ledger", "bank").verify(receipts)
 
 
 @pytest.mark.parametrize("field", ["epsilon", "gamma", "task"])

@@ -33,12 +33,14 @@ from colonnade.cli import (
     plan,
     predict,
     privacy,
+    recover,
     report,
     runs,
     schema,
     show,
     train,
 )
+from colonnade.cli.folders import terminated_as_interrupted
 from colonnade.cli.screen import complain, say_json
 from colonnade.errors import ColonnadeError, InputError
 
@@ -76,6 +78,7 @@ app.command("audit")(audit.audit)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("runs")(runs.runs)
+app.command("recover")(recover.recover)
 app.command("show")(show.show)
 app.command("report")(report.report)
 app.command("ledger")(ledger.ledger)
@@ -104,7 +107,11 @@ def options(
 
 def run(arguments: list[str] | None = None) -> int:
     """Run one verb and return its exit code."""
-    given = sys.argv[1:] if arguments is None else arguments
+    with terminated_as_interrupted():
+        return _run(sys.argv[1:] if arguments is None else arguments)
+
+
+def _run(given: list[str]) -> int:
     as_json = "--json" in given
     try:
         result = app(args=given, standalone_mode=False, prog_name="colonnade")

@@ -15,6 +15,8 @@ from types import FrameType
 from colonnade.errors import CannotWrite, InputError, NameTaken
 
 RESERVE = "reserve"
+# What a run keeps as soon as it is opened: drafts that hold it are never removed.
+PAID = ("release.npz", "model.json", "paid.json", "parties/*.model.json")
 ATTEMPTS = 100
 
 
@@ -43,8 +45,9 @@ class Folder:
         (self.draft / RESERVE).unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Take everything out of the draft again."""
-        _empty(self.draft)
+        """Take everything out of the draft again, unless something in it was paid for."""
+        if not holds_paid(self.draft):
+            _empty(self.draft)
 
     def finish(self) -> Path:
         """Give the folder its name; if something else took it meanwhile, the next free one."""
@@ -56,7 +59,7 @@ class Folder:
 
 @contextmanager
 def new_folder(name: Path, *, numbered: bool = False) -> Iterator[Folder]:
-    """A folder in the making under a name that is free; whatever is not finished is removed.
+    """A folder in the making under a name that is free; what is not finished is removed, unless it was paid for.
 
     A place that cannot be written to, or that another run is writing to, is found here, before anything is charged
     for what would go there. `numbered` adds the first number that makes the name free.
@@ -76,9 +79,66 @@ def new_folder(name: Path, *, numbered: bool = False) -> Iterator[Folder]:
         yield Folder(name, draft)
     finally:
         # A finished draft has another name by now. The lock goes last: until then nobody else may write here.
-        shutil.rmtree(draft, ignore_errors=True)
+        if not holds_paid(draft):
+            shutil.rmtree(draft, ignore_errors=True)
         os.close(lock)
         _remove_empty(made)
+
+
+def draft_of(name: Path) -> Path:
+    """Where the files of a folder in the making lie.
+
+    >>> draft_of(Path("runs/first"))
+    PosixPath('runs/.first.draft')
+    """
+    return name.with_name(f".{name.name}.draft")
+
+
+def holds_paid(folder: Path) -> bool:
+    """Whether a folder holds what a run was charged for.
+
+    >>> holds_paid(Path("no such folder"))
+    False
+    """
+    return any(next(folder.glob(name), None) is not None for name in PAID)
+
+
+@contextmanager
+def left_behind(draft: Path) -> Iterator[bool]:
+    """Whether a draft holds what was paid for and nobody is writing it; nobody begins to until the block has ended."""
+    if not holds_paid(draft):
+        yield False
+        return
+    lock = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """What ends a program politely, SIGTERM, does here what Ctrl-C would do at that moment."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        # A shell that starts a program in the background lets it ignore Ctrl-C.
+        if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, signal.SIG_DFL, None):
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def free_name(name: Path) -> Path:
@@ -138,7 +198,7 @@ def _claim(name: Path) -> tuple[Path, Path, int]:
     The draft's name follows from the folder's, so two runs for one folder meet at it. The kernel drops the lock
     with the process that holds it: what a killed run left is told from what another is writing.
     """
-    draft = name.with_name(f".{name.name}.draft")
+    draft = draft_of(name)
     for last in (*[False] * (ATTEMPTS - 1), True):
         if _exists(name):
             raise NameTaken(
@@ -161,6 +221,12 @@ def _claim(name: Path) -> tuple[Path, Path, int]:
                 f"--output: another run is writing {name} now. Nothing was run or charged here. Name another folder."
             ) from None
         if _same(draft, lock) and not _exists(name):
+            if holds_paid(draft):
+                os.close(lock)
+                raise NameTaken(
+                    f"--output: a run that was to be {name} was stopped after its release was paid for, and left it. "
+                    f"`colonnade recover {name}` finishes it. Name another folder for this run."
+                )
             _empty(draft)
             return name, draft, lock
         os.close(lock)

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.cli.failures import FAILED
+from colonnade.cli.folders import left_behind
 from colonnade.cli.screen import note
 from colonnade.errors import InputError, ModelDamaged, ModelError
 from colonnade.report.plain import digest_of
 
 FACTS, OUTCOME = "facts.json", "outcome.json"
 RUNS = Path("runs")
+UNFINISHED = "unfinished"
+"""Paid for and not written to its end: `colonnade recover` does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +36,8 @@ class RunFolder:
     @property
     def state(self) -> str:
         """In a word or two, how it ended."""
+        if self.facts.get("state") == UNFINISHED:
+            return UNFINISHED
         if self.failed:
             return "failed"
         if self.noted:
@@ -109,6 +114,29 @@ def tell_unsealed(run: RunFolder) -> None:
     """Say of facts that nothing shows whether they were changed."""
     if run.unsealed:
         note(UNSEALED.format(path=run.path / FACTS))
+
+
+def unfinished_in(folder: Path) -> tuple[RunFolder, ...]:
+    """The runs that were to be right below a folder and were stopped after they had kept what was paid for."""
+    found = []
+    try:
+        drafts = sorted(folder.glob(".*.draft"))
+    except OSError:
+        return ()
+    for draft in drafts:
+        with left_behind(draft) as free:
+            if free:
+                name = draft.with_name(draft.name.removeprefix(".").removesuffix(".draft"))
+                found.append(RunFolder(name, {**_noted(draft), "state": UNFINISHED}))
+    return tuple(found)
+
+
+def _noted(draft: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads((draft / "paid.json").read_text(encoding="utf-8"))["facts"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def with_facts(run: RunFolder) -> RunFolder:

@@ -8,11 +8,13 @@ from typing import Any
 import typer
 
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.run_folders import RUNS, RunFolder, is_run, read_run, runs_in
+from colonnade.cli.run_folders import RUNS, RunFolder, is_run, read_run, runs_in, unfinished_in
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import InputError
 
 EXAMPLE = """
+A run that is unfinished was stopped after its release was paid for; `colonnade recover` finishes it.
+
 Example:
 
   colonnade runs runs
@@ -45,7 +47,7 @@ def runs(
         raise InputError(f"{folder} {wrong}.{nearest_file(folder) if not folder.exists() else ''}")
     else:
         places = (folder,) if is_run(folder) else runs_in(folder)
-    found = [_line(run) for run in map(_read, places)]
+    found = [_line(run) for run in (*map(_read, places), *unfinished_in(folder))]
     if as_json:
         say_json({"folder": str(folder), "runs": found})
         return

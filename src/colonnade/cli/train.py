@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from colonnade.cli.failures import charged_text, failure_facts, keep_failure
-from colonnade.cli.folders import Folder, new_folder, uninterrupted
+from colonnade.cli.folders import Folder, holds_paid, new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import CannotWrite, ColonnadeError
 
 if TYPE_CHECKING:
-    from colonnade.learn.federation import Federation
+    from colonnade.learn.federation import Federation, Run
     from colonnade.learn.jobs import Job
 
 RUNS = Path("runs")
@@ -49,6 +51,8 @@ def train(
         return
     from colonnade.report.text import run_text
 
+    for name, ledger in facts["new_ledgers"].items():
+        say(f"{ledger} is new: what {name} spends is counted from this run on.\n")
     say(f"{run_text(facts, width=width())}\n\nReport: {facts['report']}")
 
 
@@ -70,10 +74,6 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     with new_folder(output or RUNS / job.path.stem, numbered=output is None) as folder:
         new = [file for file in files.values() if not file.ledger.exists()]
         federation = federation_of(job, files)
-        for file in new:
-            typer.echo(
-                f"note: {file.ledger} is new: what {file.party} spends is counted from this run on.", err=True
-            )
         folder.reserve(_room(federation.features(job.task)))
         made = foretold(job, federation)
         try:
@@ -81,10 +81,12 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
                 federation.progress, federation.logged = advance, True
                 if not federation.public:
                     federation.asks = worth_its_charge(job)
+                federation.opened = partial(_keep_paid, folder, job, federation)
                 found = found_for(job, federation)
         except BaseException as error:
             stopped = federation.stopped
-            _fail(folder, job, federation, error, run="" if stopped is None else stopped.run)
+            begun = "" if stopped is None else stopped.run
+            _fail(folder, job, federation, error, run=federation.runs[-1].name if federation.runs else begun)
             raise
         with uninterrupted() as interrupted, progress(not quiet) as advance:
             try:
@@ -100,16 +102,30 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
                     seconds=clock.seconds,
                     watch=Watch(advance, interrupted),
                 )
-            except OSError as error:
+            except (OSError, CannotWrite) as error:
                 _fail(folder, job, federation, error, run=federation.runs[-1].name)
                 raise
             finished = folder.finish()
             facts["report"] = str(finished / "report.html")
+            facts["new_ledgers"] = {file.party: str(file.ledger) for file in new}
     if failure is not None:
         release = finished / RELEASE
         kept = f"The release was paid for and is good: {release}." if release.exists() else "It was paid for."
         raise type(failure)(f"{failure} {kept}")
     return facts
+
+
+def _keep_paid(folder: Folder, job: Job, federation: Federation, run: Run[Any]) -> None:
+    """Write what was opened at once: whatever ends this process later, it is there to be found again."""
+    from colonnade.learn.training import found_at
+    from colonnade.report.run_folder import keep_paid
+
+    # What cannot be written now is tried again at the end, which says why.
+    with uninterrupted(), suppress(OSError, CannotWrite):
+        found = found_at(job, run)
+        if found is not None and not isinstance(found, ColonnadeError):
+            folder.free_reserve()
+            keep_paid(folder.draft, job, run, federation, found)
 
 
 def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException, *, run: str) -> None:
@@ -121,16 +137,26 @@ def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException
         kept = keep_failure(folder, facts)
     if isinstance(error, KeyboardInterrupt):
         return
-    record = f" `colonnade show {kept}` has the record." if kept is not None else ""
+    place = folder.name if kept is None else kept
+    record = f" `colonnade show {place}` has the record." if kept is not None else ""
     told = f"{charged_text(facts)} That stays charged, because it may have been seen.{record}"
-    if isinstance(error, ColonnadeError):
-        raise type(error)(f"{error} {told}") from None
+    paid = holds_paid(place) or holds_paid(folder.draft)
+    if paid:
+        told = f"{told} What was paid for is kept: `colonnade recover {place}` makes the rest of it."
     if isinstance(error, OSError):
         name = Path(error.filename or folder.name).name
+        left, remedy = "and nothing half-written was left", "name a folder on another disk, and run again"
+        if paid:
+            left, remedy = (
+                "so the run's folder is not whole",
+                "move what is kept to another disk, and recover it",
+            )
         raise CannotWrite(
-            f"{folder.name / name} cannot be written ({error.strerror or error}), and nothing half-written was left. "
-            f"{told} Make room, or name a folder on another disk, and run again."
+            f"{folder.name / name} cannot be written ({error.strerror or error}), {left}. {told} Make room, or "
+            f"{remedy}."
         ) from None
+    if isinstance(error, ColonnadeError):
+        raise type(error)(f"{error} {told}") from None
 
 
 def _room(features: int) -> int:

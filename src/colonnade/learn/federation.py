@@ -143,6 +143,8 @@ class Federation:
         self.progress: Callable[[str, int, int], None] = silent
         self.asks: Callable[[Any], None] | None = None
         self.logged = False
+        # Told of a run as soon as its result is here, before anything that takes time.
+        self.opened: Callable[[Run[Any]], None] = lambda run: None
         self.runs: list[Run[Any]] = []
         self.stopped: Stopped | None = None
         self._noise_seed = noise_seed
@@ -202,6 +204,7 @@ class Federation:
         outcome = self._run(session, request, record=record, trains=trains)
         run = Run(outcome.results[self.group.server].plan, outcome)
         self.runs.append(run)
+        self.opened(run)
         return run
 
     def features(self, task: Task) -> int:

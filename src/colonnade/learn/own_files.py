@@ -14,6 +14,8 @@ from colonnade.learn.whole_files import make_folder
 from colonnade.randomness import SystemRandomness
 
 OUTCOME, LOG = "outcome.json", "log.jsonl"
+PAID = "paid.json"
+"""What is known of a release that was opened, until the run's folder is whole."""
 
 
 class Saves(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,6 +166,14 @@ def keep_learnt(folder: Path, job: Job, run: Run[Any], found: Found, model: Mode
         model_file(model, method=job.method, run=run.name).save(folder / MODEL)
 
 
+def keep_opened(folder: Path, job: Job, run: Run[Any], found: Found) -> None:
+    """What was paid for, and nothing that takes time: the release, or the model as the run left it."""
+    if isinstance(found, MomentRelease) or found.split:
+        keep_learnt(folder, job, run, found, None)
+    else:
+        keep_learnt(folder, job, run, found, model_for(job, found).fit(found))
+
+
 def _parts(job: Job, run: Run[Any], found: Learnt) -> Mapping[str, Saves]:
     kind = type(model_for(job, found)).__name__
     if isinstance(found, LearntNetwork):
@@ -180,7 +188,21 @@ def _parts(job: Job, run: Run[Any], found: Learnt) -> Mapping[str, Saves]:
     return {found.holder: replace(here, party=found.holder)} if found.frame.encoders else {}
 
 
-def model_for(job: Job, found: Found) -> Any:
+class Wanted(Protocol):
+    """What a job says about its model."""
+
+    @property
+    def task(self) -> str:
+        """What is to be learnt."""
+        ...
+
+    @property
+    def components(self) -> int | None:
+        """Of a PCA, how many directions."""
+        ...
+
+
+def model_for(job: Wanted, found: Found) -> Any:
     """The model that a job's task asks for and that what was found is one of, not fitted yet."""
     if isinstance(found, LearntNetwork):
         return NeuralClassifier() if job.task == "classification" else NeuralRegressor()

@@ -27,15 +27,18 @@ def whole_file(path: Path, *, own: bool = False) -> Iterator[BinaryIO]:
     '0o600'
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
-    # What a killed process of this number left would keep its own rights.
-    draft.unlink(missing_ok=True)
     try:
+        # What a killed process of this number left would keep its own rights.
+        draft.unlink(missing_ok=True)
         opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWN if own else SHARED)
         with os.fdopen(opened, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
+    except OSError as error:
+        # A person knows the file by its name, and not by that of a draft or by none.
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         draft.unlink(missing_ok=True)
 

@@ -5,26 +5,36 @@ Shared files lie at the top, and what is one party's own lies under `parties` an
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from colonnade.errors import ColonnadeError
+from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
 from colonnade.learn.federation import Federation, Run, Site
 from colonnade.learn.forecasting.forecast import Forecast
 from colonnade.learn.jobs import Job
 from colonnade.learn.method import Found
-from colonnade.learn.own_files import LOG, OUTCOME, keep_people, learnt_note, own_file
-from colonnade.learn.training import keep_learnt, train_on
+from colonnade.learn.model_document import MODEL
+from colonnade.learn.model_file import model_file
+from colonnade.learn.own_files import LOG, OUTCOME, PAID, keep_people, learnt_note, own_file
+from colonnade.learn.release import MomentRelease
+from colonnade.learn.training import RELEASE, keep_learnt, keep_opened, learnt_facts, model_for, train_on
 from colonnade.learn.uncertainty import Watch
 from colonnade.learn.whole_files import write_whole
 from colonnade.report.facts import Facts, run_facts
 from colonnade.report.forecast import forecast_facts
 from colonnade.report.html import run_page
+from colonnade.report.learning import learning_facts
 from colonnade.report.party import party_pages
 from colonnade.report.plain import digest_of, json_text, now
 from colonnade.runtime.group import Group
 
 FACTS, REPORT = "facts.json", "report.html"
+RECOVERED = (
+    "This run was stopped after its release was opened; the rest was made afterwards from what it had kept. Pages, "
+    "logs and lists of people of the parties are missing."
+)
 PAGE = "html"
 
 
@@ -44,6 +54,8 @@ def write_run(
     `made` is what was foretold of it and `seconds` how long it took; on private data nothing is foretold.
     `watch` may skip the estimate of what noise did to the model.
     """
+    if found is not None and not isinstance(found, ColonnadeError):
+        keep_paid(folder, job, run, place, found)
     trained = train_on(found, job, run, public=place.public)
     failure = trained.failure
     if found is not None and not isinstance(found, ColonnadeError):
@@ -67,7 +79,61 @@ def write_run(
         write_whole(own_file(folder, party, PAGE), page, own=True)
     _keep_notes(folder, job, run, facts, failure)
     write_report(folder, facts)
+    (folder / PAID).unlink(missing_ok=True)
     return facts, failure
+
+
+def keep_paid(folder: Path, job: Job, run: Run[Any], place: Federation | Site, found: Found) -> None:
+    """What was paid for, on the disk before anything else is made of it, and what is known of it by then.
+
+    From the two `colonnade recover` makes the rest, if whoever was to write it is killed. Done once.
+    """
+    if (folder / PAID).exists():
+        return
+    keep_opened(folder, job, run, found)
+    facts = {**run_facts(run, place, name=job.name, learnt={}), "time": now()}
+    facts["asked"] = asked_facts(job, run.plan.group)
+    write_whole(folder / PAID, json_text({"facts": facts, "components": job.components}))
+
+
+def recover_run(folder: Path) -> Facts:
+    """Write what is missing of a run from what it had kept when it was stopped, and return its facts.
+
+    What only the run itself knew is not made up: pages, logs and lists of people of the parties are missing.
+    """
+    try:
+        noted = json.loads((folder / PAID).read_text(encoding="utf-8"))
+        facts, components = dict(noted["facts"]), noted["components"]
+        method, run = facts["asked"]["method"], facts["run"]
+    except FileNotFoundError:
+        raise ModelError(
+            f"{folder} has what was paid for, but the run was stopped before it had noted anything about it. "
+            f"`MomentRelease.load` reads {RELEASE}, and models are fitted from it at no further cost."
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ModelDamaged(
+            f"{folder / PAID} cannot be read: it was changed since the run wrote it."
+        ) from None
+    facts["notes"] = [*facts["notes"], RECOVERED]
+    if (folder / RELEASE).exists():
+        release = MomentRelease.load(folder / RELEASE)
+        try:
+            model = model_for(_Wanted(facts["task"], components), release).fit(release)
+        except ColonnadeError as error:
+            facts["notes"].append(f"No model was learnt: {error}")
+        else:
+            model_file(model, method=method, run=run).save(folder / MODEL)
+            learnt = learnt_facts(model, release)
+            facts["learnt"] = {**learnt, **learning_facts(release, learnt)}
+    write_report(folder, facts)
+    (folder / PAID).unlink()
+    return facts
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    task: str
+    components: int | None
 
 
 def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: ColonnadeError | None) -> None:

@@ -1,0 +1,70 @@
+"""`colonnade recover`: finish the folder of a run that was stopped after its release was paid for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from colonnade.cli.failures import FAILED
+from colonnade.cli.folders import draft_of, free_name, holds_paid, left_behind, uninterrupted
+from colonnade.cli.options import AS_JSON
+from colonnade.cli.run_folders import RUNS
+from colonnade.cli.screen import say, say_json, width
+from colonnade.errors import ModelError
+
+EXAMPLE = """
+What a run opens is on the disk before anything is made of it. If the run is stopped or killed after that, `colonnade
+runs` lists it, and this makes model, facts and report of what it had kept. Nothing is run or charged.
+
+Example:
+
+  colonnade recover runs/first
+"""
+
+
+def recover(
+    run: Path = typer.Argument(
+        ..., metavar="RUN", help="The folder that the run was to write, or its name in runs."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Finish a run that was stopped after its release was paid for."""
+    from colonnade.report.run_folder import REPORT, recover_run
+
+    place = _place(run)
+    with left_behind(place) as free, uninterrupted():
+        if not free:
+            raise ModelError(f"{place} is being written by a run now. Wait for it to end.")
+        facts = recover_run(place)
+        (place / FAILED).unlink(missing_ok=True)
+        if place.name.startswith("."):
+            name = free_name(place.with_name(place.name.removeprefix(".").removesuffix(".draft")))
+            place = place.rename(name)
+    facts["report"] = str(place / REPORT)
+    if as_json:
+        say_json(facts)
+        return
+    from colonnade.report.text import run_text
+
+    say(f"{run_text(facts, width=width())}\n\nReport: {facts['report']}")
+
+
+recover.__doc__ = f"{recover.__doc__}\n{EXAMPLE}"
+
+
+def _place(given: Path) -> Path:
+    """Where the run left what it had kept: under its name, or in the draft that a kill left."""
+    from colonnade.learn.own_files import PAID
+
+    for place in (given, draft_of(given), RUNS / given, draft_of(RUNS / given)):
+        whole = (place / "facts.json").is_file()
+        if holds_paid(place) and (not whole or (place / PAID).is_file()):
+            return place
+        if whole:
+            raise ModelError(
+                f"{place} is whole: there is nothing to recover. `colonnade show {place}` shows it."
+            )
+    raise ModelError(
+        f"there is no run {given} that was stopped after its release was paid for. `colonnade runs` lists them."
+    )

@@ -1,0 +1,139 @@
+"""A release that was paid for is found again, whatever ended the run after it was opened."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from cli_project import Project, one_object, train
+
+from colonnade.cli.app import run
+from colonnade.cli.folders import draft_of, terminated_as_interrupted, uninterrupted
+from colonnade.learn.release import MomentRelease
+from colonnade.learn.scoring import Stored
+
+INPUT, INTERRUPTED = 3, 130
+WHOLE = {"release.npz", "model.json", "facts.json", "report.html"}
+
+
+class Killed(BaseException):
+    """As a kill: nothing that follows is run, but for what the operating system does."""
+
+
+@pytest.fixture
+def killed(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A run that was killed right after its release was opened."""
+
+    def kill(*_: object, **__: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr("colonnade.report.run_folder.train_on", kill)
+        train(project, "--output", "runs/first")
+    return project
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_killed_run_is_listed_kept_and_finished(
+    killed: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draft = draft_of(killed.path("runs/first"))
+    assert {"release.npz", "paid.json"} <= names(draft) and not killed.path("runs/first").exists()
+    kept = (draft / "release.npz").read_bytes()
+    # The next run of that name deletes nothing, and one without a name takes another.
+    charged = killed.charges("bank")
+    assert train(killed, "--output", "runs/first") == INPUT
+    assert "`colonnade recover runs/first` finishes it" in capsys.readouterr().err
+    assert (draft / "release.npz").read_bytes() == kept and killed.charges("bank") == charged == 1
+    assert run(["runs", "runs", "--json"]) == 0
+    (listed,) = one_object(capsys.readouterr().out)["runs"]
+    assert (listed["run"], listed["state"], listed["rows"]) == ("runs/first", "unfinished", 400)
+
+    assert run(["recover", "first", "--json"]) == 0
+    facts = one_object(capsys.readouterr().out)
+    assert names(killed.path("runs/first")) == WHOLE and not draft.exists()
+    assert any("stopped after its release was opened" in note for note in facts["notes"])
+    release = MomentRelease.load(killed.path("runs/first/release.npz"))
+    model = Stored.load(killed.path("runs/first")).whole
+    assert facts["run"] == release.run and model is not None and model.run == release.run
+    assert facts["learnt"]["features"] and killed.charges("bank") == charged
+    for verb in ("show", "report"):
+        assert run([verb, "runs/first"]) == 0
+    capsys.readouterr()
+    assert run(["recover", "first"]) == INPUT
+    assert "there is nothing to recover" in capsys.readouterr().err
+
+
+def test_what_is_recovered_says_what_the_run_would_have_said(
+    killed: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["recover", "runs/first"]) == 0
+    assert train(killed, "--output", "runs/second") == 0
+    recovered, whole = (
+        one_object(killed.path(f"runs/{name}/facts.json").read_text()) for name in ("first", "second")
+    )
+    assert recovered.keys() == whole.keys()
+    assert recovered["learnt"].keys() == whole["learnt"].keys()
+    assert recovered["guarantees"] == whole["guarantees"] and recovered["asked"] == whole["asked"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_release_was_opened_loses_nothing(
+    project: Project,
+    number: signal.Signals,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("colonnade.learn.federation.remember_people", lambda *_: signal.raise_signal(number))
+        assert train(project, "--output", "run") == INTERRUPTED
+    assert names(project.path("run")) == {"release.npz", "paid.json", "failed.json"}
+    assert not draft_of(project.path("run")).exists()
+    capsys.readouterr()
+    assert run(["runs", ".", "--json"]) == 0
+    assert [line["state"] for line in one_object(capsys.readouterr().out)["runs"]] == ["failed"]
+    assert run(["recover", "run"]) == 0
+    assert names(project.path("run")) == WHOLE
+
+
+def test_parts_of_a_model_are_kept_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.edit("job.toml", '"moments"', '"intermediate"')
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            "colonnade.learn.federation.remember_people", lambda *_: signal.raise_signal(signal.SIGTERM)
+        )
+        assert train(project, "--output", "run") == INTERRUPTED
+    parts = {f"{party}.model.json" for party in ("bank", "insurer")}
+    assert names(project.path("run/parties")) == parts
+    assert run(["recover", "run"]) == 0
+    assert {"facts.json", "report.html"} <= names(project.path("run"))
+    assert names(project.path("run/parties")) == parts
+
+
+def test_sigterm_waits_for_what_was_paid_for_as_ctrl_c_does() -> None:
+    done = []
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), terminated_as_interrupted(), uninterrupted():
+        signal.raise_signal(signal.SIGTERM)
+        done.append("written")
+    assert done == ["written"] and signal.getsignal(signal.SIGTERM) is before
+
+
+def test_sigterm_is_heard_where_ctrl_c_is_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(KeyboardInterrupt), terminated_as_interrupted():
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_there_is_nothing_to_recover_where_nothing_was_left(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["recover", "none"]) == INPUT
+    assert "there is no run none that was stopped" in capsys.readouterr().err
