@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 from cli_project import Project, one_object, train, write_project
 
@@ -92,3 +93,58 @@ def test_a_full_standard_output_is_named(project: Project) -> None:
         check=False,
     )
     assert ended.returncode == INPUT and "standard output cannot be written to" in ended.stderr
+
+
+def test_a_line_too_long_is_told_as_that(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.row("bank.csv", 3, f"C2,30,{'x' * 3_000_000},low")
+    assert train(project) == INPUT
+    err = capsys.readouterr().err
+    assert "line 4: the line is longer than 2000000 bytes" in err and "quotation" not in err
+    project.row("bank.csv", 0, f"customer,age,job,{'x' * 3_000_000}")
+    assert train(project) == INPUT
+    assert "its header is longer than 2000000 letters" in capsys.readouterr().err
+
+
+def test_a_mark_for_what_is_missing_is_no_category(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.row("bank.csv", 3, "C2,NA,clerk,low")
+    assert train(project) == INPUT
+    err = capsys.readouterr().err
+    assert "such as NA" in err and "Leave such cells empty" in err and "categorical" not in err
+
+
+def test_a_link_to_itself_and_a_name_too_long_are_told_as_that(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.path("bank.csv").unlink()
+    project.path("bank.csv").symlink_to("bank.csv")
+    assert train(project) == INPUT
+    err = capsys.readouterr().err
+    assert "bank.toml, line 2, data" in err and "leads back to itself" in err and "Did you mean" not in err
+    project.edit("bank.toml", 'data = "bank.csv"', f'data = "{"d" * 3000}.csv"')
+    assert train(project) == INPUT
+    err = capsys.readouterr().err
+    assert "bank.toml, line 2, data" in err and "longer than a path can be" in err and len(err) < 600
+
+
+def test_a_nested_column_is_there_and_cannot_be_used(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    duckdb.sql(
+        "COPY (SELECT customer, [age] AS age, job, risk FROM read_csv('bank.csv')) TO 'bank.parquet' (FORMAT parquet)"
+    )
+    project.edit("bank.toml", "bank.csv", "bank.parquet")
+    assert train(project) == INPUT
+    err = capsys.readouterr().err
+    assert "column 'age' holds lists or records" in err and "not in the file" not in err
+
+
+def test_advice_fits_the_mistake(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.edit("job.toml", "delta = 1e-5", "delta = 1e-5\n[options]\nfoo = 1")
+    assert train(project) == INPUT
+    assert "unknown key 'foo'; there are none here. Take it out." in capsys.readouterr().err
+    project.edit("job.toml", "[options]\nfoo = 1", "")
+    project.edit("job.toml", "epsilon = 1.0", "epsilon = 1e-9")
+    assert train(project) == 4
+    assert "raise epsilon" in capsys.readouterr().err
