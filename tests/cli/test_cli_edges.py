@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ from cli_project import Project, one_object, train, write_project
 
 from colonnade.cli.app import run
 from colonnade.data.documents import LARGEST, Document
-from colonnade.errors import FormError
+from colonnade.errors import FormError, LedgerError
+from colonnade.ledger.journal import _translated
 
 INPUT = 3
 COLONNADE = f"{sys.executable} -c 'from colonnade.cli import main; main()'"
@@ -148,3 +150,23 @@ def test_advice_fits_the_mistake(project: Project, capsys: pytest.CaptureFixture
     project.edit("job.toml", "epsilon = 1.0", "epsilon = 1e-9")
     assert train(project) == 4
     assert "raise epsilon" in capsys.readouterr().err
+
+
+def test_a_ledger_that_cannot_be_opened_leaves_a_plan_as_it_is(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A directory in its place is refused as a ledger without write permission is, whoever runs this.
+    project.path("bank.ledger").mkdir()
+    assert run(["plan", "job.toml", "--rows", "400", "--methods", "none", "--no-simulation"]) == 0
+    out = capsys.readouterr().out
+    assert "a ledger is a file" in out and "Nothing was run or charged" in out
+
+
+def test_a_full_disk_under_a_ledger_is_named_whatever_sqlite_calls_it(project: Project) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    with (
+        pytest.raises(LedgerError, match=r"bank.ledger: .*full or fails: make room"),
+        _translated("bank.ledger"),
+    ):
+        raise error

@@ -6,7 +6,6 @@ DuckDB's own messages about a bad file quote its rows, so none of them is passed
 from __future__ import annotations
 
 import csv
-import errno
 import gzip
 import io
 import re
@@ -20,8 +19,8 @@ from typing import IO, Any, cast
 import duckdb
 
 from colonnade.data.arrow import StreamFailed, batches
-from colonnade.data.documents import nearest_file
 from colonnade.data.packed_text import Text
+from colonnade.data.presence import absence
 from colonnade.data.relation import (
     Engine,
     Field,
@@ -34,7 +33,7 @@ from colonnade.data.relation import (
     selected,
 )
 from colonnade.data.values import Batch, Numerals, Plain, Values
-from colonnade.errors import DataError, DataMissing, DataUnreadable
+from colonnade.errors import DataError, DataUnreadable
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip", ".zip")
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
@@ -44,7 +43,6 @@ _NESTED = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION|LIST).*")
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _NOT_TEXT = "it is not UTF-8 text. Save it as UTF-8."
 _DAMAGED = "it is damaged: it cannot be unpacked."
-_LONGEST_SHOWN = 120
 LONGEST_LINE = 2_000_000
 """Letters of a header; DuckDB takes as many bytes of any line."""
 # Lines of a zip that are counted at a time.
@@ -60,7 +58,9 @@ def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> Relation
     colonnade.errors.DataMissing: party 'bank', file no such file.csv does not exist.
     """
     start = owned(party, f"file {path}")
-    _check_there(path, start)
+    absent = absence(path, start)
+    if absent is not None:
+        raise absent
     if path.is_dir():
         raise DataUnreadable(f"{start} is a directory; a file was expected, ending in {', '.join(SUFFIXES)}.")
     if re.search(r"[*?\[\]]", str(path)):
@@ -81,33 +81,6 @@ def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> Relation
         f"quote = '\"', escape = '\"', columns = {{{positions}}}, hive_partitioning = false)"
     )
     return FileRelation(file, reader, header.fields, typed=False)
-
-
-def _check_there(path: Path, start: str) -> None:
-    wrong = _absence(path, start)
-    if wrong is not None:
-        raise wrong
-
-
-def _absence(path: Path, start: str) -> DataError | None:
-    """Why there is no such file."""
-    try:
-        path.stat()
-    except FileNotFoundError:
-        link = " It is a link to something that is not there." if path.is_symlink() else nearest_file(path)
-        return DataMissing(f"{start} does not exist.{link}")
-    except ValueError:
-        return DataMissing(f"{start} does not exist: no file has NUL in its name.")
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return DataMissing(f"{start} does not exist: it is a link that leads back to itself.")
-        if error.errno == errno.ENAMETOOLONG:
-            size = len(str(path))
-            return DataMissing(
-                f"{start[:_LONGEST_SHOWN]}…: the name has {size} letters, longer than a path can be."
-            )
-        return DataUnreadable(f"{start} cannot be read ({error.strerror}).")
-    return None
 
 
 class File:
