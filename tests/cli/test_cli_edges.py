@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 from cli_project import Project, one_object, train, write_project
 
 from colonnade.cli.app import run
 from colonnade.data.documents import LARGEST, Document
-from colonnade.errors import FormError
+from colonnade.errors import FormError, LedgerError
+from colonnade.ledger.journal import _translated
 
 INPUT = 3
 COLONNADE = f"{sys.executable} -c 'from colonnade.cli import main; main()'"
@@ -92,3 +95,78 @@ def test_a_full_standard_output_is_named(project: Project) -> None:
         check=False,
     )
     assert ended.returncode == INPUT and "standard output cannot be written to" in ended.stderr
+
+
+def test_a_line_too_long_is_told_as_that(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.row("bank.csv", 3, f"C2,30,{'x' * 3_000_000},low")
+    assert train(project) == INPUT
+    err = capsys.readouterr().err
+    assert "line 4: the line is longer than 2000000 bytes" in err and "quotation" not in err
+    project.row("bank.csv", 0, f"customer,age,job,{'x' * 3_000_000}")
+    assert train(project) == INPUT
+    assert "its header is longer than 2000000 letters" in capsys.readouterr().err
+
+
+def test_a_mark_for_what_is_missing_is_no_category(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.row("bank.csv", 3, "C2,NA,clerk,low")
+    assert train(project) == INPUT
+    err = capsys.readouterr().err
+    assert "such as NA" in err and "Leave such cells empty" in err and "categorical" not in err
+
+
+def test_a_link_to_itself_and_a_name_too_long_are_told_as_that(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.path("bank.csv").unlink()
+    project.path("bank.csv").symlink_to("bank.csv")
+    assert train(project) == INPUT
+    err = capsys.readouterr().err
+    assert "bank.toml, line 2, data" in err and "leads back to itself" in err and "Did you mean" not in err
+    project.edit("bank.toml", 'data = "bank.csv"', f'data = "{"d" * 3000}.csv"')
+    assert train(project) == INPUT
+    err = capsys.readouterr().err
+    assert "bank.toml, line 2, data" in err and "longer than a path can be" in err and len(err) < 600
+
+
+def test_a_nested_column_is_there_and_cannot_be_used(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    duckdb.sql(
+        "COPY (SELECT customer, [age] AS age, job, risk FROM read_csv('bank.csv')) TO 'bank.parquet' (FORMAT parquet)"
+    )
+    project.edit("bank.toml", "bank.csv", "bank.parquet")
+    assert train(project) == INPUT
+    err = capsys.readouterr().err
+    assert "column 'age' holds lists or records" in err and "not in the file" not in err
+
+
+def test_advice_fits_the_mistake(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    project.edit("job.toml", "delta = 1e-5", "delta = 1e-5\n[options]\nfoo = 1")
+    assert train(project) == INPUT
+    assert "unknown key 'foo'; there are none here. Take it out." in capsys.readouterr().err
+    project.edit("job.toml", "[options]\nfoo = 1", "")
+    project.edit("job.toml", "epsilon = 1.0", "epsilon = 1e-9")
+    assert train(project) == 4
+    assert "raise epsilon" in capsys.readouterr().err
+
+
+def test_a_ledger_that_cannot_be_opened_leaves_a_plan_as_it_is(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A directory in its place is refused as a ledger without write permission is, whoever runs this.
+    project.path("bank.ledger").mkdir()
+    assert run(["plan", "job.toml", "--rows", "400", "--methods", "none", "--no-simulation"]) == 0
+    out = capsys.readouterr().out
+    assert "a ledger is a file" in out and "Nothing was run or charged" in out
+
+
+def test_a_full_disk_under_a_ledger_is_named_whatever_sqlite_calls_it(project: Project) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    with (
+        pytest.raises(LedgerError, match=r"bank.ledger: .*full or fails: make room"),
+        _translated("bank.ledger"),
+    ):
+        raise error

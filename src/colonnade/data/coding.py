@@ -26,7 +26,7 @@ from colonnade.data.columns import (
 from colonnade.data.derived import DAY_MICROSECONDS, microseconds, moment_of
 from colonnade.data.intake import values_of
 from colonnade.data.packed_text import Text
-from colonnade.data.problems import Problems
+from colonnade.data.problems import MARKS, Problems
 from colonnade.data.spelling import AS_WRITTEN, Spelling
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.data.values import Numerals, Plain, Values
@@ -208,7 +208,10 @@ def _number(text: str) -> float | None:
 
 
 def _not_a_number(text: str) -> Problems:
-    return Problems(grouped=1) if _GROUPED.fullmatch(text.strip()) else Problems(text=1)
+    trimmed = text.strip()
+    if trimmed.lower() in MARKS:
+        return Problems(marked=1)
+    return Problems(grouped=1) if _GROUPED.fullmatch(trimmed) else Problems(text=1)
 
 
 def _days(values: ArrayLike | Values, format: str | None) -> _Read:

@@ -309,7 +309,8 @@ def _sentence(wrong: ErrorDetails, path: tuple[str | int, ...], valid: tuple[str
         case "missing":
             return "this field is missing." + _takes(wanted)
         case "extra_forbidden":
-            return f"unknown key {last!r}; known are {', '.join(valid)}." + nearest(last, valid)
+            known = f"known are {', '.join(valid)}." if valid else "there are none here. Take it out."
+            return f"unknown key {last!r}; {known}" + nearest(last, valid)
         case "union_tag_not_found":
             return (
                 f"this field is missing. It is one of {', '.join(filter(None, map(_tag, _members(wanted))))}."

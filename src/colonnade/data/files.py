@@ -19,8 +19,8 @@ from typing import IO, Any, cast
 import duckdb
 
 from colonnade.data.arrow import StreamFailed, batches
-from colonnade.data.documents import nearest_file
 from colonnade.data.packed_text import Text
+from colonnade.data.presence import absence
 from colonnade.data.relation import (
     Engine,
     Field,
@@ -33,7 +33,7 @@ from colonnade.data.relation import (
     selected,
 )
 from colonnade.data.values import Batch, Numerals, Plain, Values
-from colonnade.errors import DataError, DataMissing, DataUnreadable
+from colonnade.errors import DataError, DataUnreadable
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip", ".zip")
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
@@ -43,6 +43,8 @@ _NESTED = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION|LIST).*")
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _NOT_TEXT = "it is not UTF-8 text. Save it as UTF-8."
 _DAMAGED = "it is damaged: it cannot be unpacked."
+LONGEST_LINE = 2_000_000
+"""Letters of a header; DuckDB takes as many bytes of any line."""
 # Lines of a zip that are counted at a time.
 _LINES = 1 << 14
 _RAGGED = "a row has not as many fields as the header."
@@ -56,10 +58,11 @@ def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> Relation
     colonnade.errors.DataMissing: party 'bank', file no such file.csv does not exist.
     """
     start = owned(party, f"file {path}")
+    absent = absence(path, start)
+    if absent is not None:
+        raise absent
     if path.is_dir():
         raise DataUnreadable(f"{start} is a directory; a file was expected, ending in {', '.join(SUFFIXES)}.")
-    if not path.exists():
-        raise DataMissing(f"{start} does not exist." + nearest_file(path))
     if re.search(r"[*?\[\]]", str(path)):
         raise DataUnreadable(f"{start}: a path with any of * ? [ ] would be read as a pattern. Rename it.")
     name = path.name.lower()
@@ -67,7 +70,7 @@ def open_file(path: Path, *, party: str, wanted: Sequence[str] = ()) -> Relation
         raise DataUnreadable(f"{start}: this kind of file is not read; known are {', '.join(SUFFIXES)}.")
     file = File(path, party)
     if name.endswith(".parquet"):
-        return _parquet(file)
+        return _parquet(file, wanted)
     header = Header.read(file, wanted)
     if name.endswith(".zip"):
         return ZippedText(file, header)
@@ -200,6 +203,11 @@ class FileRelation:
     def _explained(self, text: str) -> DataError:
         line = re.search(r"[Ll]ine:? (\d+)", text)
         where = f"line {line[1]}: " if line else ""
+        if long := re.search(r"Maximum line size of (\d+) bytes exceeded", text):
+            return self._file.wrong(
+                f"{where}the line is longer than {long[1]} bytes, the most that is read. See whether it is a line "
+                "of this table; leave long texts out."
+            )
         if re.search(r"unicode|utf-?8", text, re.IGNORECASE):
             return self._file.wrong(f"{where}{_NOT_TEXT}")
         if re.search(r"Number of Columns", text, re.IGNORECASE):
@@ -298,13 +306,19 @@ def _paired(batch: Batch, numerals: list[bool]) -> Batch:
     return Batch(tuple(found), batch.rows)
 
 
-def _parquet(file: File) -> Relation:
+def _parquet(file: File, wanted: Sequence[str]) -> Relation:
     reader = f"read_parquet({quoted(file.path)}, hive_partitioning = false)"
     described: list[tuple[Any, ...]] | None = None
     with Engine().session() as session, suppress(duckdb.Error):
         described = session.execute(f"DESCRIBE SELECT * FROM {reader}").fetchall()
     if described is None:
         raise file.wrong("it is not a Parquet file, or it is damaged.")
+    for name, kind, *_ in described:
+        if name in wanted and _NESTED.fullmatch(str(kind)):
+            raise file.wrong(
+                f"column {name!r} holds lists or records, and a column here has one value for each person. Unfold it "
+                "into columns of their own first, or read it by a query that does."
+            )
     return FileRelation(file, reader, described_fields(described), typed=True)
 
 
@@ -330,15 +344,22 @@ def _first_record(file: File) -> str:
             raise file.wrong("it is UTF-16 text, as some spreadsheets write it. Save it as UTF-8.")
         with file.unpacked() as content:
             record = ""
-            for line in io.TextIOWrapper(content, encoding="utf-8-sig", newline=""):
+            text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
+            while line := text.readline(LONGEST_LINE):
                 record += line
+                if len(record) >= LONGEST_LINE:
+                    raise file.wrong(
+                        f"its header is longer than {LONGEST_LINE} letters, the most that is read. See whether the "
+                        "file is the one that was meant."
+                    )
                 if record.count('"') % 2 == 0:
                     break
             return record
     except UnicodeDecodeError:
         wrong = file.wrong(_NOT_TEXT)
-    except (OSError, EOFError, zipfile.BadZipFile):
-        wrong = file.wrong("its header cannot be read.")
+    except (OSError, EOFError, zipfile.BadZipFile) as error:
+        why = error.strerror if isinstance(error, OSError) else None
+        wrong = file.wrong(f"it cannot be read ({why})." if why else "its header cannot be read.")
     # The error that was caught holds a piece of the file.
     raise wrong
 

@@ -6,6 +6,11 @@ from dataclasses import dataclass, fields
 
 from colonnade.errors import BadValues
 
+# What tables have where a number is not known, in small letters.
+MARKS = frozenset(
+    {"na", "n/a", "#n/a", "nan", "null", "none", "nil", "missing", "unknown", "-", "--", ".", "?"}
+)
+
 
 @dataclass(frozen=True)
 class Problems:
@@ -17,6 +22,7 @@ class Problems:
 
     missing: int = 0
     infinite: int = 0
+    marked: int = 0
     text: int = 0
     grouped: int = 0
     undated: int = 0
@@ -30,7 +36,7 @@ class Problems:
         """The same problems, found `count` times as often.
 
         >>> Problems(text=1).times(3)
-        Problems(missing=0, infinite=0, text=3, grouped=0, undated=0, fractional=0, undeclared=0)
+        Problems(missing=0, infinite=0, marked=0, text=3, grouped=0, undated=0, fractional=0, undeclared=0)
         """
         return Problems(*(getattr(self, f.name) * count for f in fields(self)))
 
@@ -43,6 +49,7 @@ class Problems:
         said = (
             (self.missing, "missing (empty, NULL or NaN)"),
             (self.infinite, "infinite"),
+            (self.marked, "written as a mark for what is missing, such as NA"),
             (self.text, "text where a number is declared"),
             (self.grouped, "written with thousands separators or a decimal comma"),
             (self.undated, "not dates as declared"),
@@ -66,6 +73,8 @@ class Problems:
             return "Write numbers as 1234.5, without separators."
         if self.text:
             return "Correct the file, or declare the column categorical."
+        if self.marked:
+            return "Leave such cells empty, and declare what a missing value counts as, such as missing = {value = …}."
         if self.missing:
             return (
                 "Declare what a missing value counts as, such as missing = {value = …}, or leave these rows out at "

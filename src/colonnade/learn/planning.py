@@ -79,8 +79,11 @@ def ask_budgets(plan: Plan, files: Mapping[str, PartyFile]) -> tuple[Answer, ...
         try:
             admit(_book(files[owner]), release_before(plan, owner), files[owner].dataset)
             answers.append(Answer(owner, True, "its budget admits this release."))
-        except LedgerError:
-            raise
+        except LedgerError as error:
+            if type(error) is not LedgerError:
+                raise
+            # One that this user may not write to, or that is on a disk that fails: the plan itself stands.
+            answers.append(Answer(owner, None, str(error)))
         except ColonnadeError as error:
             answers.append(Answer(owner, False, str(error)))
     return tuple(answers)

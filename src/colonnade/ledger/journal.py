@@ -275,6 +275,12 @@ def _translated(where: str) -> Iterator[None]:
             raise LedgerAltered(_damaged(where, str(error))) from error
         if code == sqlite3.SQLITE_FULL:
             raise LedgerError(f"{where}: the disk is full. Make room, then run again.") from error
+        if code == sqlite3.SQLITE_IOERR:
+            # So SQLite calls a disk that has no room for its log, too.
+            raise LedgerError(
+                f"{where}: the ledger cannot be read or written ({error}). Its disk is full or fails: make room, or "
+                "move the ledger with what lies beside it to another disk, then run again."
+            ) from error
         raise LedgerError(f"{where}: the ledger cannot be read or written ({error}).") from error
 
 

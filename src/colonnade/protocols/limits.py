@@ -31,7 +31,7 @@ def gamma_advice(attempt: Callable[[int], object], *, least: int, asked: int) ->
         return True
 
     if asked <= least or not fits(least):
-        return f"No gamma from {least} up fits: use fewer rows, fewer columns or another noise."
+        return f"No gamma from {least} up fits: raise epsilon, or use fewer rows, fewer columns or another noise."
     low, high = least, asked
     while high - low > 1:
         middle = (low + high) // 2

@@ -259,6 +259,8 @@ def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
     >>> table_lines([("a", "bb"), ("ccc", "d")])
     ['  a    bb', '  ccc  d']
     """
+    if not rows:
+        return []
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

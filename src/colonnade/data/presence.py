@@ -1,0 +1,36 @@
+"""Whether a file that somebody named is there, and if not, why."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from colonnade.data.documents import nearest_file
+from colonnade.errors import DataError, DataMissing, DataUnreadable
+
+_LONGEST_SHOWN = 120
+
+
+def absence(path: Path, start: str) -> DataError | None:
+    """Why there is no such file, for a message that begins with `start`; None if there is one.
+
+    >>> print(absence(Path("no such file.csv"), "file no such file.csv"))
+    file no such file.csv does not exist.
+    """
+    try:
+        path.stat()
+    except FileNotFoundError:
+        link = " It is a link to something that is not there." if path.is_symlink() else nearest_file(path)
+        return DataMissing(f"{start} does not exist.{link}")
+    except ValueError:
+        return DataMissing(f"{start} does not exist: no file has NUL in its name.")
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return DataMissing(f"{start} does not exist: it is a link that leads back to itself.")
+        if error.errno == errno.ENAMETOOLONG:
+            size = len(str(path))
+            return DataMissing(
+                f"{start[:_LONGEST_SHOWN]}…: the name has {size} letters, longer than a path can be."
+            )
+        return DataUnreadable(f"{start} cannot be read ({error.strerror}).")
+    return None
