@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_project import Project, one_object, train
 
+import colonnade.cli.train
 from colonnade.cli.app import run
 from colonnade.cli.folders import draft_of, terminated_as_interrupted, uninterrupted
 from colonnade.learn.release import MomentRelease
@@ -32,6 +35,17 @@ def killed(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
         patched.setattr("colonnade.report.run_folder.train_on", kill)
         train(project, "--output", "runs/first")
     return project
+
+
+def then_signal(number: signal.Signals) -> Callable[..., None]:
+    """What keeps a release, and a signal right after it."""
+    keep = colonnade.cli.train._keep_paid
+
+    def kept(*arguments: Any) -> None:
+        keep(*arguments)
+        signal.raise_signal(number)
+
+    return kept
 
 
 def names(folder: Path) -> set[str]:
@@ -89,7 +103,7 @@ def test_a_signal_after_the_release_was_opened_loses_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("colonnade.learn.federation.remember_people", lambda *_: signal.raise_signal(number))
+        patched.setattr("colonnade.cli.train._keep_paid", then_signal(number))
         assert train(project, "--output", "run") == INTERRUPTED
     assert names(project.path("run")) == {"release.npz", "paid.json", "failed.json"}
     assert not draft_of(project.path("run")).exists()
@@ -103,9 +117,7 @@ def test_a_signal_after_the_release_was_opened_loses_nothing(
 def test_parts_of_a_model_are_kept_too(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.edit("job.toml", '"moments"', '"intermediate"')
     with monkeypatch.context() as patched:
-        patched.setattr(
-            "colonnade.learn.federation.remember_people", lambda *_: signal.raise_signal(signal.SIGTERM)
-        )
+        patched.setattr("colonnade.cli.train._keep_paid", then_signal(signal.SIGTERM))
         assert train(project, "--output", "run") == INTERRUPTED
     parts = {f"{party}.model.json" for party in ("bank", "insurer")}
     assert names(project.path("run/parties")) == parts

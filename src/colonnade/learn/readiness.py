@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from colonnade.data.table import Table
-from colonnade.errors import TooFewPeople
-from colonnade.learn.method import Noise
 from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
 from colonnade.ledger.book import Book
@@ -40,26 +38,6 @@ def check_budgets(plan: Plan, ledgers: Mapping[str, Ledger], datasets: Mapping[s
     """
     for owner in plan.group.owners:
         admit(read_book(ledgers[owner]), release_before(plan, owner), datasets[owner])
-
-
-def check_people(plan: Plan, noise: Noise | None) -> None:
-    """Refuse a plan for so few people that its noise hides all of them: nothing can be learnt, and it would be charged.
-
-    >>> from types import SimpleNamespace
-    >>> check_people(SimpleNamespace(rows=3), Noise(4.8, "a sum", people=20))
-    Traceback (most recent call last):
-    colonnade.errors.TooFewPeople: noise of standard deviation 4.8 on a sum hides whatever 3 people are like, so \
-nothing can be learnt, and nothing was charged. At least 20 people would do, better many times as many; or raise \
-epsilon, at which the noise is smaller.
-    """
-    if noise is None or plan.rows >= noise.people:
-        return
-    who = "one person is" if plan.rows == 1 else f"{plan.rows} people are"
-    raise TooFewPeople(
-        f"noise of standard deviation {noise.deviation:.3g} on {noise.on} hides whatever {who} like, so nothing can be "
-        f"learnt, and nothing was charged. At least {noise.people} people would do, better many times as many; or "
-        "raise epsilon, at which the noise is smaller."
-    )
 
 
 def read_book(ledger: Ledger) -> Book:

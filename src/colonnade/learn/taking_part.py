@@ -25,10 +25,10 @@ from colonnade.learn.own_files import LOG, OUTCOME, learnt_note
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.people import IdRules, People, remembered
 from colonnade.learn.policy import PolicedLedger, Policy
-from colonnade.learn.readiness import check_people, read_book, release_before
+from colonnade.learn.readiness import read_book, release_before
 from colonnade.learn.score_jobs import ScoreJob
 from colonnade.learn.site_scoring import scoring_of
-from colonnade.learn.training import found_at, protocol_of
+from colonnade.learn.training import check_people, found_at, protocol_of
 from colonnade.learn.whole_files import make_folder, open_own, write_whole
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
-from colonnade.errors import ColonnadeError, JobError, PlanError
+from colonnade.errors import ColonnadeError, JobError, PlanError, TooFewPeople
 from colonnade.learn.federation import Federation, Run
 from colonnade.learn.fitting import ESTIMATORS, NoiseWarning
 from colonnade.learn.frame import Frame
@@ -24,7 +24,7 @@ from colonnade.learn.glm import SupportVectorClassifier
 from colonnade.learn.jobs import Job
 from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.losses import DEFAULT_LOSS
-from colonnade.learn.method import Found, Learnt, LearntLinear, Method, frame_of
+from colonnade.learn.method import Found, Learnt, LearntLinear, Method, Noise, frame_of
 from colonnade.learn.methods import protocol_named, train_with
 from colonnade.learn.model_document import MODEL
 from colonnade.learn.model_file import KINDS, Model, ModelFile, model_file, parts_of
@@ -33,7 +33,6 @@ from colonnade.learn.networks.learnt import LearntNetwork
 from colonnade.learn.networks.network_file import network_parts
 from colonnade.learn.own_files import Saves, keep_parts
 from colonnade.learn.pca import PCA
-from colonnade.learn.readiness import check_people
 from colonnade.learn.release import MomentRelease
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.plans import Plan, Request
@@ -66,6 +65,26 @@ def request_of(job: Job) -> Request[Any]:
 def protocol_of(job: Job) -> Method:
     """The method of a job, which must have a protocol."""
     return protocol_named(job.method, place=f"{job.path}, method")
+
+
+def check_people(plan: Plan, noise: Noise | None) -> None:
+    """Refuse a plan for so few people that its noise hides all of them: nothing can be learnt, and it would be charged.
+
+    >>> from types import SimpleNamespace
+    >>> check_people(SimpleNamespace(rows=3), Noise(4.8, "a sum", people=20))
+    Traceback (most recent call last):
+    colonnade.errors.TooFewPeople: noise of standard deviation 4.8 on a sum hides whatever 3 people are like, so \
+nothing can be learnt, and nothing was charged. At least 20 people would do, better many times as many; or raise \
+epsilon, at which the noise is smaller.
+    """
+    if noise is None or plan.rows >= noise.people:
+        return
+    who = "one person is" if plan.rows == 1 else f"{plan.rows} people are"
+    raise TooFewPeople(
+        f"noise of standard deviation {noise.deviation:.3g} on {noise.on} hides whatever {who} like, so nothing can be "
+        f"learnt, and nothing was charged. At least {noise.people} people would do, better many times as many; or "
+        "raise epsilon, at which the noise is smaller."
+    )
 
 
 def worth_its_charge(job: Job) -> Callable[[Plan], None]:

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
 from colonnade.errors import LedgerReplaced
 from colonnade.ledger import Ledger
 
-if TYPE_CHECKING:
-    from colonnade.learn.party_files import PartyFile
+
+class Books(Protocol):
+    """What a party's file says of its ledger."""
+
+    @property
+    def party(self) -> str:
+        """Whose it is."""
+        ...
+
+    @property
+    def path(self) -> Path:
+        """The party's file."""
+        ...
+
+    @property
+    def ledger(self) -> Path:
+        """Where the ledger lies, or is to lie."""
+        ...
+
+    @property
+    def patience(self) -> float:
+        """How many seconds to wait for other processes."""
+        ...
 
 
-def check_ledgers(files: Iterable[PartyFile]) -> None:
+def check_ledgers(files: Iterable[Books]) -> None:
     """Compare every ledger with the receipts that the others hold of it; each must be there, whole and the same."""
     files = tuple(files)
     ledgers = {
@@ -22,7 +44,7 @@ def check_ledgers(files: Iterable[PartyFile]) -> None:
         check_ledger(file, ledgers)
 
 
-def check_ledger(file: PartyFile, ledgers: Mapping[str, Ledger]) -> int:
+def check_ledger(file: Books, ledgers: Mapping[str, Ledger]) -> int:
     """Compare one party's ledger with the receipts in others' ledgers, and return how many agree.
 
     Raises `LedgerReplaced` where there is none although a receipt says that there was, or where it is another one,
