@@ -16,7 +16,7 @@ from colonnade.learn.federation import Federation
 from colonnade.learn.glm_options import GlmOptions
 from colonnade.learn.losses import LOSSES
 from colonnade.learn.method import Asked, Learnt
-from colonnade.learn.method_intermediate import IntermediateOptions, train_by_messages
+from colonnade.learn.method_intermediate import METHOD, IntermediateOptions
 from colonnade.learn.method_vfl_baselines import IdealOptions, exactly, ideal_messages
 from colonnade.learn.methods import METHODS
 from reproduction.message_data import made_up
@@ -132,9 +132,9 @@ def poisson_regression(given: list[Columns], raw: Mapping[str, Any], counts: Any
         ]
         private: dict[str, list[float]] = {}
         for epsilon in (1.0, 10.0):
-            asked = Asked("regression", epsilon, options=IntermediateOptions())
+            asked = Asked("regression", epsilon, options=IntermediateOptions(loss="poisson"))
             private[f"messages, sound, ε = {epsilon:g}"] = [
-                deviance(train_by_messages(parties(), asked, loss)) for _ in range(runs)
+                deviance(METHOD.train(parties(), asked)) for _ in range(runs)
             ]
         rows += [(name, spread_text(values)) for name, values in private.items()]
     text = f"""

@@ -11,12 +11,12 @@ from fractions import Fraction
 from pathlib import Path
 
 import tables
-from functional_sensitivities import linear_part_ordered_l1, linear_zero_out
 
 from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.gdp import gaussian_sigma
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper import functional_mechanism, hdp_vfl
+from colonnade.privacy.sensitivity import functional
 from colonnade.report.charts import Axes, Line
 from colonnade.report.curves import draw
 
@@ -91,10 +91,10 @@ def functional_lines() -> tuple[list[Line], Axes, str]:
         Line(
             "all pairs, exact L1",
             places,
-            tuple(float(linear_part_ordered_l1(d, own=d, holds_label=True)) for d in features),
+            tuple(float(functional.linear_part_ordered_l1(d, own=d, holds_label=True)) for d in features),
         ),
-        Line("each pair once, L1", places, tuple(float(linear_zero_out(d).l1) for d in features)),
-        Line("each pair once, L2", places, tuple(linear_zero_out(d).l2 for d in features)),
+        Line("each pair once, L1", places, tuple(float(functional.linear_zero_out(d).l1) for d in features)),
+        Line("each pair once, L2", places, tuple(functional.linear_zero_out(d).l2 for d in features)),
     ]
     title = "Functional mechanism, linear regression: how far a record moves it"
     return lines, Axes("features d", "sensitivity", log_x=True, log_y=True), title

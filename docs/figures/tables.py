@@ -18,12 +18,6 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "oracles"))
 
-from functional_sensitivities import (
-    linear_part_ordered_l1,
-    linear_zero_out,
-    logistic_part_ordered_l1,
-    logistic_zero_out,
-)
 from paper_counterexamples import (
     breakdown_epsilon,
     longest_rounding_of_a_flat_row,
@@ -32,9 +26,7 @@ from paper_counterexamples import (
     most_uses,
     residual_geometric_inflation,
 )
-from paper_formulas import client_epsilon_of_proof, packed_values, row_norm_squared, sample_factor
 from unclipped_messages import achieved_delta
-from unused_sensitivities import triangle_change_replace, triangle_change_zero_out
 
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import PoissonBinomial, Repeated, Skellam
@@ -48,8 +40,13 @@ from colonnade.privacy.paper import (
     vertical_logistic,
 )
 from colonnade.privacy.renyi import renyi
+from colonnade.privacy.sensitivity import functional
 from colonnade.privacy.sensitivity.losses import logistic_bounds
-from colonnade.privacy.sensitivity.matrix import RowShape
+from colonnade.privacy.sensitivity.matrix import (
+    RowShape,
+    triangle_change_replace,
+    triangle_change_zero_out,
+)
 from colonnade.privacy.sensitivity.messages import (
     Schedule,
     active_messages,
@@ -232,7 +229,7 @@ def pbm_epsilon() -> str:
 def pbm_sample() -> str:
     rows = []
     for contributors in (2, 5, 10):
-        paper = sample_factor(contributors, 2.0).value
+        paper = pbm_vfl.sample_factor(contributors, 2.0).value
         whole = renyi(PoissonBinomial(contributors, 16, Fraction(1, 10), contributors), 2.0)
         part = renyi(PoissonBinomial(contributors, 16, Fraction(1, 10)), 2.0)
         rows.append((str(contributors), figure(paper / 2), figure(whole / part), str(contributors**2)))
@@ -294,7 +291,7 @@ def spca_rows() -> str:
             str(rounded_norm_squared(gamma, 1, columns=COLUMNS, rounding=rounding))
             for rounding in ("stochastic", "retry", "nearest", "toward_zero")
         ]
-        claimed = row_norm_squared(COLUMNS, gamma).value
+        claimed = skellam_moments.row_norm_squared(COLUMNS, gamma).value
         rows.append((f"2^{exponent}", str(claimed), str(reachable_norm_squared(COLUMNS, gamma)), *bounds))
     head = ("γ", "equation (13)", "some row reaches", "bound, stochastic", "retry", "nearest", "toward zero")
     return markdown(head, rows)
@@ -322,7 +319,7 @@ def spca_claims(server_epsilon: float) -> tuple[float, float, float]:
     mu = skellam_moments.server_mu(moments, server_epsilon, DELTA).value
     return (
         skellam_moments.client_epsilon(moments, mu, DELTA, clients=CLIENTS, columns=COLUMNS).value,
-        client_epsilon_of_proof(moments, mu, DELTA, clients=CLIENTS).value,
+        skellam_moments.client_epsilon_of_proof(moments, mu, DELTA, clients=CLIENTS).value,
         skellam_moments.client_epsilon_of_tables(moments, mu, DELTA).value,
     )
 
@@ -348,16 +345,16 @@ def spca_clients() -> str:
 def functional_whole() -> str:
     rows = []
     for d in (1, 3, 10, 14):
-        zeroed, logistic = linear_zero_out(d), logistic_zero_out(d)
+        zeroed, logistic = functional.linear_zero_out(d), functional.logistic_zero_out(d)
         rows.append(
             (
                 str(d),
                 figure(functional_mechanism.linear_sensitivity(d).value),
-                str(linear_part_ordered_l1(d, own=d, holds_label=True)),
+                str(functional.linear_part_ordered_l1(d, own=d, holds_label=True)),
                 figure(float(zeroed.l1)),
                 figure(zeroed.l2),
                 figure(functional_mechanism.logistic_sensitivity(d).value),
-                figure(float(logistic_part_ordered_l1(d, own=d, holds_label=True))),
+                figure(float(functional.logistic_part_ordered_l1(d, own=d, holds_label=True))),
                 figure(float(logistic.l1)),
                 figure(logistic.l2),
             )
@@ -380,7 +377,7 @@ def functional_party() -> str:
     rows = []
     for d, own, label in ((10, 1, False), (10, 1, True), (14, 3, False), (800, 200, False)):
         paper = functional_mechanism.linear_party_sensitivity(d, own=own, holds_label=label).value
-        exact = linear_part_ordered_l1(d, own=own, holds_label=label)
+        exact = functional.linear_part_ordered_l1(d, own=own, holds_label=label)
         rows.append(
             (str(d), str(own), "yes" if label else "no", str(paper), str(exact), f"{exact / paper:.2f}")
         )
@@ -390,7 +387,7 @@ def functional_party() -> str:
 def laplace_or_gaussian() -> str:
     rows = []
     for d in (1, 2, 3, 5, 14):
-        change = linear_zero_out(d)
+        change = functional.linear_zero_out(d)
         paper = math.sqrt(2) * functional_mechanism.linear_sensitivity(d).value
         laplace = math.sqrt(2) * float(change.l1)
         normal = gaussian_sigma(1.0, DELTA, sensitivity=change.l2)
@@ -468,6 +465,6 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "baseline": lambda: f"{8 / (1 - 4 * 0.1**2):.2f}",
     "delta-1": lambda: str(triangle_change_zero_out(RowShape(COLUMNS, COLUMNS)).l1),
     "delta-1-paper": lambda: f"{math.sqrt(COLUMNS) * COLUMNS:.1f}",
-    "fields": lambda: str(packed_values(2048, 64).value),
+    "fields": lambda: str(vertical_logistic.packed_values(2048, 64).value),
 }
 """Figures inside sentences."""

@@ -5,16 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from functional_sensitivities import linear_part_ordered_l1
 from hypothesis import given
 from hypothesis import strategies as st
-from paper_formulas import (
-    client_epsilon_of_proof,
-    packed_values,
-    row_norm_squared,
-    sample_factor,
-    sample_renyi,
-)
 
 from colonnade.privacy.events import PoissonBinomial
 from colonnade.privacy.gdp import gaussian_delta
@@ -27,6 +19,7 @@ from colonnade.privacy.paper import (
 )
 from colonnade.privacy.paper.figure import LABEL, PaperFigure
 from colonnade.privacy.poisson_binomial import poisson_binomial_renyi
+from colonnade.privacy.sensitivity.functional import linear_part_ordered_l1
 from colonnade.privacy.sensitivity.rows import rounded_norm_squared
 
 GRAM = skellam_moments.gram_moments(117, 64)
@@ -44,19 +37,19 @@ FIGURES = [
     hdp_vfl.classical_sigma(1.0, 1e-5),
     pbm_vfl.feature_renyi(2.0, **PBM, coordinates=16, uses=1),
     pbm_vfl.feature_epsilon(1e-5, **PBM, coordinates=16, uses=1),
-    sample_factor(5, 2.0),
-    sample_renyi(2.0, **PBM, coordinates=16),
+    pbm_vfl.sample_factor(5, 2.0),
+    pbm_vfl.sample_renyi(2.0, **PBM, coordinates=16),
     pbm_vfl.local_variance(**PBM),
     vertical_logistic.active_sigma(0.5, 0.1, **VLR),
     vertical_logistic.passive_sigma(0.5, 0.1, **VLR),
     vertical_logistic.label_attack_steps(0.01),
     vertical_logistic.label_attack_steps_minimax(0.01),
-    packed_values(2048, 64),
-    row_norm_squared(117, 16),
+    vertical_logistic.packed_values(2048, 64),
+    skellam_moments.row_norm_squared(117, 16),
     skellam_moments.server_epsilon(GRAM, MU, 1e-5),
     skellam_moments.server_mu(GRAM, 1.0, 1e-5),
     skellam_moments.client_epsilon(GRAM, MU, 1e-5, clients=117, columns=117),
-    client_epsilon_of_proof(GRAM, MU, 1e-5, clients=117),
+    skellam_moments.client_epsilon_of_proof(GRAM, MU, 1e-5, clients=117),
     skellam_moments.client_epsilon_of_tables(GRAM, MU, 1e-5),
     skellam_moments.gradient_server_epsilon(
         PARTS, 1e-5, rate=0.01, steps=10, orders=skellam_moments.ORDERS[:9]
@@ -102,7 +95,7 @@ def test_the_factor_of_eight_reproduces_tables_1_and_2_of_spca(server, printed):
 def test_neither_equation_9_nor_its_proof_reproduces_them():
     figures = [
         skellam_moments.client_epsilon(GRAM, MU, 1e-5, clients=117, columns=117),
-        client_epsilon_of_proof(GRAM, MU, 1e-5, clients=117),
+        skellam_moments.client_epsilon_of_proof(GRAM, MU, 1e-5, clients=117),
     ]
     assert all(figure.value < 0.7 * 3.14 for figure in figures)
 
@@ -136,13 +129,13 @@ def test_the_sample_factor_solves_its_recursion(parties, order):
     def recursion(k, a):
         return a if k == 1 else 2 * a + 1 + 1 / (a - 1) + recursion(k - 1, 2 * a - 1)
 
-    assert sample_factor(parties, order).value == pytest.approx(recursion(parties, order), rel=1e-9)
+    assert pbm_vfl.sample_factor(parties, order).value == pytest.approx(recursion(parties, order), rel=1e-9)
 
 
 @pytest.mark.parametrize(("parties", "order"), [(1, 2.0), (3, 1.0)])
 def test_the_sample_factor_is_refused_where_it_is_not_stated(parties, order):
     with pytest.raises(ValueError):
-        sample_factor(parties, order)
+        pbm_vfl.sample_factor(parties, order)
 
 
 def test_with_a_constant_of_one_the_papers_divergence_lies_far_below_the_true_one():
@@ -165,7 +158,7 @@ def test_the_papers_party_sensitivity_is_exceeded_by_a_party_with_few_features()
 
 
 def test_the_papers_row_norm_is_exceeded_by_rounding():
-    claimed = row_norm_squared(117, 16).value
+    claimed = skellam_moments.row_norm_squared(117, 16).value
     assert rounded_norm_squared(16, 1, columns=117, rounding="stochastic") > claimed
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from functional_sensitivities import linear_zero_out, logistic_zero_out
 from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.privacy.paper import functional_mechanism as paper
+from colonnade.privacy.sensitivity.functional import linear_zero_out, logistic_zero_out
 
 FAMILIES = {
     "linear": (paper.linear_block_sensitivity, paper.linear_sensitivity),

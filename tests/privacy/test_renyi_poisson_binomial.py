@@ -9,7 +9,6 @@ from fractions import Fraction
 import divergence_oracle as oracle
 import numpy as np
 import pytest
-from homogeneous_sums import homogeneous_renyi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from colonnade.privacy.hockey_stick import curves_of
 from colonnade.privacy.poisson_binomial import (
     LONGEST_SUM,
     groups,
+    homogeneous_renyi,
     poisson_binomial_renyi,
     probabilities,
     pure_loss,

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matrix_brute_force import integer_rows
-from unused_sensitivities import three_part_formula, three_part_replace, three_part_zero_out
 
-from colonnade.privacy.sensitivity.gradient import GradientShape, VectorChange, fused_replace, fused_zero_out
+from colonnade.privacy.sensitivity.gradient import (
+    GradientShape,
+    VectorChange,
+    fused_replace,
+    fused_zero_out,
+    three_part_formula,
+    three_part_replace,
+    three_part_zero_out,
+)
 
 SHAPES = [(2, 1, 9, 4), (2, 2, 8, 4), (3, 2, 10, 9), (2, 3, 4, 3), (1, 2, 13, 2)]
 

@@ -10,18 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unused_sensitivities import (
-    matrix_change_columns_replaced,
-    matrix_change_part_zeroed,
-    triangle_change_replace,
-    triangle_change_zero_out,
-)
 
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
+    matrix_change_columns_replaced,
     matrix_change_part_replaced,
+    matrix_change_part_zeroed,
     matrix_change_replace,
     matrix_change_zero_out,
+    triangle_change_replace,
+    triangle_change_zero_out,
 )
 
 SHAPES = [

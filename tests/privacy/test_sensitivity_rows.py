@@ -9,9 +9,13 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unused_sensitivities import grid_sensitivity, label_constant
 
-from colonnade.privacy.sensitivity.rows import norm_squared_bound, rounded_norm_squared
+from colonnade.privacy.sensitivity.rows import (
+    grid_sensitivity,
+    label_constant,
+    norm_squared_bound,
+    rounded_norm_squared,
+)
 
 ROUNDINGS = ("nearest", "retry", "toward_zero", "stochastic")
 NEIGHBOURS = {

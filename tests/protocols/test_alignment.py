@@ -11,7 +11,7 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError
 from colonnade.learn.federation import Federation
-from colonnade.ledger import Ledger
+from colonnade.ledger import Ledger, Opening
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import _digest, align
 from colonnade.runtime.group import Group
@@ -189,6 +189,12 @@ def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves():
     sent = []
 
     class Full:
+        def opening(self):
+            return Opening("me", "0" * 64, anew=True)
+
+        def recognise(self, opening):
+            return None
+
         def note_comparison(self, dataset, partners, *, run):
             raise LedgerError("the disk is full")
 

@@ -148,7 +148,7 @@ WHOLE = {
 }
 
 
-async def everybody(name, *, villain=None, wrap=None, seed=0):
+async def everybody(name, *, villain=None, wrap=None, seed=0, timeout=TIMEOUT):
     """Each party's result or exception, and whoever hangs fails the test."""
     program, group, tables = WHOLE[name]
     network = memory_network(group.members)
@@ -158,7 +158,7 @@ async def everybody(name, *, villain=None, wrap=None, seed=0):
         ledger.set_budget(member, "*", "*", epsilon=10.0, delta=1e-5)
         channel = wrap(network[member]) if member == villain else network[member]
         coins = SeededRandomness(f"{member}/{seed}")
-        parties[member] = Party(member, group, channel, ledger, coins, dataset=member, timeout=TIMEOUT)
+        parties[member] = Party(member, group, channel, ledger, coins, dataset=member, timeout=timeout)
     tasks = [run_as(party, program, tables.get(member)) for member, party in parties.items()]
     async with asyncio.timeout(HANG):
         ends = await asyncio.gather(*tasks, return_exceptions=True)
@@ -168,7 +168,8 @@ async def everybody(name, *, villain=None, wrap=None, seed=0):
 @cache
 def honest(name):
     """What everybody ends with, and what each party sends, in an honest run."""
-    ends, _ = asyncio.run(everybody(name))
+    # Nobody is silent here, so patience costs nothing, and a busy machine needs it.
+    ends, _ = asyncio.run(everybody(name, timeout=HANG))
     sent, old = {}, {}
     for villain in WHOLE[name][1].members:
         for seed, kept in ((0, sent), (1, old)):
@@ -179,7 +180,7 @@ def honest(name):
                 spy.append(channel)
                 return channel
 
-            asyncio.run(everybody(name, villain=villain, wrap=wrap, seed=seed))
+            asyncio.run(everybody(name, villain=villain, wrap=wrap, seed=seed, timeout=HANG))
             kept[villain] = spy[0].sent
     return ends, sent, old
 

@@ -8,9 +8,6 @@ import matrix_brute_force as matrix_brute
 import numpy as np
 import paper_counterexamples as counterexamples
 from homogeneous_loss import homogeneous_epsilon
-from homogeneous_sums import homogeneous_renyi
-from paper_formulas import client_epsilon_of_proof, row_norm_squared, sample_factor
-from unused_sensitivities import grid_sensitivity, triangle_change_replace, triangle_change_zero_out
 from vector_registry import Inputs, binds
 
 from colonnade.privacy.calibrate import calibrate
@@ -25,10 +22,10 @@ from colonnade.privacy.paper import (
     pbm_vfl,
     skellam_moments,
 )
-from colonnade.privacy.poisson_binomial import poisson_binomial_renyi
+from colonnade.privacy.poisson_binomial import homogeneous_renyi, poisson_binomial_renyi
 from colonnade.privacy.renyi import least_epsilon, skellam_bound
-from colonnade.privacy.sensitivity.matrix import RowShape
-from colonnade.privacy.sensitivity.rows import norm_squared_bound
+from colonnade.privacy.sensitivity.matrix import RowShape, triangle_change_replace, triangle_change_zero_out
+from colonnade.privacy.sensitivity.rows import grid_sensitivity, norm_squared_bound
 from colonnade.privacy.skellam import exact_skellam_renyi
 from colonnade.privacy.subsampling import sampled_renyi
 
@@ -88,7 +85,7 @@ def _(given, _name):
 
 @binds("pbm_S_M_#_a#")
 def _(given, _name):
-    return sample_factor(given["M"], given["alpha"]).value
+    return pbm_vfl.sample_factor(given["M"], given["alpha"]).value
 
 
 def composed(given: Inputs) -> Repeated:
@@ -196,7 +193,7 @@ def _(given, _name):
 @binds("spca_B2_(paper|sound)_n#_g#")
 def _(given, name):
     if name[1] == "paper":
-        return row_norm_squared(given["n"], given["gamma"]).value
+        return skellam_moments.row_norm_squared(given["n"], given["gamma"]).value
     return norm_squared_bound(given["gamma"], 1, columns=given["n"], rounding="stochastic")
 
 
@@ -232,7 +229,7 @@ def _(given, name):
             moments, mu, given["delta"], clients=given["N"], columns=given["n"]
         )
     elif name[1] == "proof":
-        figure = client_epsilon_of_proof(moments, mu, given["delta"], clients=given["N"])
+        figure = skellam_moments.client_epsilon_of_proof(moments, mu, given["delta"], clients=given["N"])
     else:
         figure = skellam_moments.client_epsilon_of_tables(moments, mu, given["delta"])
     return figure.value

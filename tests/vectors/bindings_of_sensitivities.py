@@ -6,19 +6,7 @@ import math
 
 import functional_brute_force as functional_brute
 import paper_counterexamples as counterexamples
-from functional_sensitivities import (
-    linear_part_ordered_l1,
-    linear_replace,
-    linear_zero_out,
-    linear_zero_out_in_ball,
-    logistic_part_ordered_l1,
-    logistic_replace,
-    logistic_zero_out,
-    logistic_zero_out_in_ball,
-)
-from paper_formulas import packed_values
 from unclipped_messages import achieved_delta
-from unused_sensitivities import three_part_formula
 from vector_registry import Inputs, binds
 
 from colonnade.privacy.gdp import gaussian_sigma
@@ -28,8 +16,8 @@ from colonnade.privacy.paper import (
     skellam_moments,
     vertical_logistic,
 )
-from colonnade.privacy.sensitivity import losses
-from colonnade.privacy.sensitivity.gradient import GradientShape, fused_zero_out
+from colonnade.privacy.sensitivity import functional, losses
+from colonnade.privacy.sensitivity.gradient import GradientShape, fused_zero_out, three_part_formula
 from colonnade.privacy.sensitivity.messages import (
     Schedule,
     active_messages,
@@ -47,12 +35,12 @@ MONTE_CARLO_SEED = 1
 @binds("fm_crossover_(linear|logistic)(_ball|_box)?(_addremove|_replace)?_d")
 def _(given, name):
     zero_out = {
-        "linear_ball": linear_zero_out_in_ball,
-        "linear": linear_zero_out,
-        "logistic_ball": logistic_zero_out_in_ball,
-        "logistic": logistic_zero_out,
+        "linear_ball": functional.linear_zero_out_in_ball,
+        "linear": functional.linear_zero_out,
+        "logistic_ball": functional.logistic_zero_out_in_ball,
+        "logistic": functional.logistic_zero_out,
     }
-    replace = {"linear": linear_replace, "logistic": logistic_replace}
+    replace = {"linear": functional.linear_replace, "logistic": functional.logistic_replace}
     change = (replace if name[3] == "_replace" else zero_out)[name[1] + (name[2] or "").replace("_box", "")]
     return functional_brute.crossover(
         lambda d: float(change(d).l1),
@@ -69,17 +57,17 @@ def _(given, _name):
 
 @binds("fm_(?:linear_exact_L1|sound_Delta_linear)_d#")
 def _(given, _name):
-    return linear_part_ordered_l1(given["d"], own=given["d"], holds_label=True)
+    return functional.linear_part_ordered_l1(given["d"], own=given["d"], holds_label=True)
 
 
 @binds("fm_(?:logistic_exact_L1|sound_Delta_logistic)_d#")
 def _(given, _name):
-    return float(logistic_part_ordered_l1(given["d"], own=given["d"], holds_label=True))
+    return float(functional.logistic_part_ordered_l1(given["d"], own=given["d"], holds_label=True))
 
 
 @binds("fm_logistic_upper_L([12])_addremove_d#")
 def _(given, name):
-    change = logistic_zero_out(given["d"])
+    change = functional.logistic_zero_out(given["d"])
     return float(change.l1) if name[1] == "1" else change.l2
 
 
@@ -90,7 +78,7 @@ def _(given, name):
 
 @binds("fm_upper_replace_L1_m#")
 def _(given, _name):
-    return float(linear_replace(given["m"] - 1).l1)
+    return float(functional.linear_replace(given["m"] - 1).l1)
 
 
 @binds("fm_upper_replace_L2_m#")
@@ -110,8 +98,8 @@ def _(given, name):
 @binds("fm_party_(linear|logistic)_(exact|paper)_d#_a#_label[01]")
 def _(given, name):
     function = {
-        "linear exact": linear_part_ordered_l1,
-        "logistic exact": logistic_part_ordered_l1,
+        "linear exact": functional.linear_part_ordered_l1,
+        "logistic exact": functional.logistic_part_ordered_l1,
         "linear paper": functional_mechanism.linear_party_sensitivity,
         "logistic paper": functional_mechanism.logistic_party_sensitivity,
     }[f"{name[1]} {name[2]}"]
@@ -257,7 +245,7 @@ def _(given, name):
 
 @binds("vlr_pack_u_#_#")
 def _(given, _name):
-    return packed_values(given["kappa"], given["iota"]).value
+    return vertical_logistic.packed_values(given["kappa"], given["iota"]).value
 
 
 @binds("vlr_sigma([AB])_eps#_e#_T#")

@@ -171,7 +171,8 @@ class SupportVectorClassifier(ClassifierMixin, _ByMessages):  # type: ignore[mis
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """The class of each person, as declared."""
-        return np.asarray(self.classes_[self._codes(X)])
+        codes = self._codes(X)
+        return np.asarray(self.classes_[codes])
 
     def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The share of people whose class is predicted right.

@@ -173,7 +173,8 @@ def _remedy(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return f"{name} = [{str(value).lower()}]"
     if isinstance(value, int | float) and math.isfinite(value):
-        return f"{name} = {{most = {value!r}}}"
+        short = f"{value:g}"
+        return f"{name} = {{most = {short if float(short) == value else repr(value)}}}"
     if isinstance(value, str):
         return f'{name} = ["{value}"]'
     return f'{name} = "{ANYTHING}"'

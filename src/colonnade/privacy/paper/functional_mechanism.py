@@ -1,6 +1,6 @@
 """Formulas of "Achieving Differential Privacy in Vertically Partitioned Multiparty Learning" (functional mechanism).
 
-What holds instead: `colonnade.privacy.sensitivity.coefficients` and docs/proofs/functional-sensitivity.md.
+What holds instead: `colonnade.privacy.sensitivity.functional` and docs/proofs/functional-sensitivity.md.
 """
 
 from __future__ import annotations

@@ -47,6 +47,19 @@ class Moments:
         return Moments(factor * self.l2, factor * self.l1)
 
 
+def row_norm_squared(columns: int, gamma: int) -> PaperFigure:
+    """Equation (13): ‖x̄‖² ≤ γ² + n.
+
+    >>> row_norm_squared(117, 16).value
+    373
+    """
+    return PaperFigure(
+        gamma**2 + columns,
+        "equation (13) of SPCA, squared norm of a rounded row",
+        "A row of 117 equal entries may round to squared norm 468 at γ = 16, where it claims 373.",
+    )
+
+
 def gram_moments(columns: int, gamma: int) -> Moments:
     """Lemma 2: Δ₂ = γ² + n, Δ₁ = min(Δ₂², √n·Δ₂).
 
@@ -142,6 +155,17 @@ def client_epsilon(moments: Moments, mu: float, delta: float, *, clients: int, c
         "It doubles a sensitivity that needs √2 and disagrees with its own proof, which has N where it prints n; its "
         "row norms can be exceeded by rounding.",
     )
+
+
+def client_epsilon_of_proof(moments: Moments, mu: float, delta: float, *, clients: int) -> PaperFigure:
+    """The proof of Lemma 2: sensitivities doubled, μ(N − 1)/N.
+
+    >>> mu = server_mu(gram_moments(117, 16), 1.0, 1e-5).value
+    >>> round(client_epsilon_of_proof(gram_moments(117, 16), mu, 1e-5, clients=117).value, 4)
+    2.1507
+    """
+    epsilon = least_epsilon(server_renyi(moments.scaled(2), mu * (clients - 1) / clients), delta)
+    return PaperFigure(epsilon, "proof of Lemma 2 of SPCA, a client's ε", _WHY_NORM)
 
 
 def client_epsilon_of_tables(moments: Moments, mu: float, delta: float) -> PaperFigure:

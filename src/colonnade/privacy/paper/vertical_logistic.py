@@ -73,6 +73,19 @@ def label_attack_steps_minimax(step_size: float, *, largest_score: float = 0.0) 
     return _steps(step_size, largest_score, 5.2, "Theorem E.3 of the vertical logistic regression paper")
 
 
+def packed_values(key_bits: int, field_bits: int) -> PaperFigure:
+    """Equation (37): ⌊(κ − 1)/ι⌋ values in one ciphertext.
+
+    >>> packed_values(2048, 64).value
+    31
+    """
+    return PaperFigure(
+        (key_bits - 1) // field_bits,
+        "equation (37) of the vertical logistic regression paper, values packed in a ciphertext",
+        "A field must hold the product of two fixed-point numbers summed over the batch, with its sign, so fewer fit.",
+    )
+
+
 def _sigma(
     epsilon: float,
     delta: float,

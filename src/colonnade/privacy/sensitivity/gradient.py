@@ -74,6 +74,39 @@ def fused_replace(shape: GradientShape) -> VectorChange:
     return _fused(shape, 4)
 
 
+def three_part_zero_out(shape: GradientShape) -> tuple[VectorChange, VectorChange, VectorChange]:
+    """One record of Σ x̄, Σ ⟨w̄, x̄⟩x̄ and Σ ȳx̄ becomes zero.
+
+    Guarantee: L2 ≤ √R₂, ‖w̄‖R₂ and γ√R₂, each with L1 ≤ √n·L2.
+
+    >>> shape = GradientShape(gamma=16, columns=4, norm_squared=256, weight_squared=256)
+    >>> [float(part.l2) for part in three_part_zero_out(shape)]
+    [16.0, 4096.0, 256.0]
+    """
+    return _three(shape, (1, 1, 1))
+
+
+def three_part_replace(shape: GradientShape) -> tuple[VectorChange, VectorChange, VectorChange]:
+    """One record of the three sums is replaced: twice the first and third, once the second.
+
+    ‖(x̄x̄ᵀ − x̄′x̄′ᵀ)w̄‖ ≤ R₂‖w̄‖, because the difference of two positive matrices below R₂ lies between ±R₂.
+
+    >>> shape = GradientShape(gamma=16, columns=4, norm_squared=256, weight_squared=256)
+    >>> [float(part.l2) for part in three_part_replace(shape)]
+    [32.0, 4096.0, 512.0]
+    """
+    return _three(shape, (4, 1, 4))
+
+
+def three_part_formula(gamma: float, *, row_norm: float, weight_norm: float) -> tuple[float, float, float]:
+    """B, ‖w̄‖B² and γB for a real bound B on ‖x̄‖: the formula of `three_part_zero_out`, for tables.
+
+    >>> three_part_formula(16, row_norm=16, weight_norm=16)
+    (16, 4096, 256)
+    """
+    return row_norm, weight_norm * row_norm**2, gamma * row_norm
+
+
 def _fused(shape: GradientShape, constant: int) -> VectorChange:
     # √R₂(kγ² + ‖w̄‖√R₂) squared: R₂(k²γ⁴ + ‖w̄‖²R₂) + 2kγ²R₂√(‖w̄‖²R₂), and the square of an integer
     # vector's norm is an integer, so its floor is enough.
@@ -81,3 +114,16 @@ def _fused(shape: GradientShape, constant: int) -> VectorChange:
     squares = norm * (base**2 + weight * norm)
     cross = math.isqrt(4 * base**2 * norm**2 * weight * norm)
     return VectorChange.of_square(squares + cross, entries=shape.columns)
+
+
+def _three(
+    shape: GradientShape, factors: tuple[int, int, int]
+) -> tuple[VectorChange, VectorChange, VectorChange]:
+    norm = shape.norm_squared
+    first, second, third = (
+        VectorChange.of_square(factor * square, entries=shape.columns)
+        for factor, square in zip(
+            factors, (norm, shape.weight_squared * norm**2, shape.gamma**2 * norm), strict=True
+        )
+    )
+    return first, second, third

@@ -115,6 +115,32 @@ def matrix_change_replace(row: RowShape) -> MatrixChange:
     return _spread(2 * bound**2, entries=n * n, weights=n * (4 * n - 3))
 
 
+def matrix_change_part_zeroed(part: RowShape, rest: RowShape) -> MatrixChange:
+    """One party's part u of one record becomes zero, the rest w stays: D = uuᵀ and the cross terms uwᵀ.
+
+    Guarantee, with a² ≥ ‖u‖², b² ≥ ‖w‖² (label block included where held): F ≤ √(a⁴ + 2a²b²),
+    A ≤ ‖u‖₁² + 2‖u‖₁‖w‖₁, Q ≤ (2 − 1/n)a⁴ + 4a²b², R ≤ 2A − a².
+
+    >>> part, rest = RowShape(features=2, norm_squared=9), RowShape(features=1, norm_squared=16)
+    >>> float(matrix_change_part_zeroed(part, rest).frobenius) ** 2 >= 9**2 + 2 * 9 * 16
+    True
+    """
+    part.beside(rest)
+    a, b = part.bound, rest.bound
+    # ‖u‖₁‖w‖₁ sums four square roots; ⌈·⌉ of each keeps the sum an upper bound.
+    mine, theirs = _l1_parts(part), _l1_parts(rest)
+    own = part.features * part.norm_squared + part.label_support * part.label_norm_squared
+    own_cross = 4 * mine[0] * mine[1]
+    cross = sum(_ceil_sqrt(4 * x * y) for x in mine for y in theirs)
+    frobenius_squared = a * a + 2 * a * b
+    return _change(
+        frobenius_squared=frobenius_squared,
+        weighted_l1=own + math.isqrt(own_cross) + cross,
+        fourth=_diagonal_share(2 * frobenius_squared, a, part.support),
+        fourth_l1=2 * own - a + math.isqrt(4 * own_cross) + 2 * cross,
+    )
+
+
 def matrix_change_part_replaced(part: RowShape, rest: RowShape) -> MatrixChange:
     """One party's part of one record is replaced, the rest of the record stays.
 
@@ -133,6 +159,66 @@ def matrix_change_part_replaced(part: RowShape, rest: RowShape) -> MatrixChange:
     frobenius_squared = 2 * (a + b) ** 2 if b <= a else 8 * a * b
     n, m = part.pair_support, rest.support
     return _spread(frobenius_squared, entries=n * n + 2 * n * m, weights=n * (4 * n - 3) + 8 * n * m)
+
+
+def matrix_change_columns_replaced(part: RowShape, rest: RowShape, *, rows: int) -> MatrixChange:
+    """One party's columns are replaced in all of `rows` records: so many times the change of one record.
+
+    F, A, √Q and R are norms of D, and D is a sum of `rows` changes of one record each.
+
+    >>> one = RowShape(features=1, norm_squared=1)
+    >>> matrix_change_columns_replaced(one, one, rows=10).weighted_l1
+    Fraction(40, 1)
+    """
+    if rows < 1:
+        raise ValueError(f"rows must be positive, not {rows}")
+    once = matrix_change_part_replaced(part, rest)
+    return MatrixChange(
+        frobenius=once.frobenius * rows,
+        weighted_l1=once.weighted_l1 * rows,
+        fourth=once.fourth * rows**2,
+        fourth_l1=once.fourth_l1 * rows,
+    )
+
+
+@dataclass(frozen=True)
+class TriangleChange:
+    """L1 and L2 norms of the upper triangle (diagonal included) of a change of the matrix.
+
+    These are the sensitivities when every released entry carries noise of the same parameter.
+
+    >>> TriangleChange(l1=Fraction(3), l2=Fraction(2)).l2
+    Fraction(2, 1)
+    """
+
+    l1: Fraction
+    l2: Fraction
+
+
+def triangle_change_zero_out(row: RowShape) -> TriangleChange:
+    """The upper triangle of z̃z̃ᵀ: L2 ≤ B (a one-hot row), L1 = (‖z̃‖₁² + ‖z̃‖²)/2 ≤ (n + 1)/2·B.
+
+    Integers satisfy |D_ij| ≤ D_ij², so L1 is also at most B².
+
+    >>> triangle_change_zero_out(RowShape(features=117, norm_squared=117))
+    TriangleChange(l1=Fraction(6903, 1), l2=Fraction(117, 1))
+    """
+    change = matrix_change_zero_out(row)
+    # ‖z̃‖₁² + ‖z̃‖² = A + B where both are at their largest.
+    l1 = math.floor((change.weighted_l1 + row.bound) / 2)
+    return TriangleChange(l1=Fraction(min(l1, row.bound**2)), l2=Fraction(row.bound))
+
+
+def triangle_change_replace(row: RowShape) -> TriangleChange:
+    """The upper triangle of z̃z̃ᵀ − z̃′z̃′ᵀ: L2 ≤ √2·B, L1 ≤ √(n(n + 1))·B.
+
+    >>> triangle_change_replace(RowShape(features=1, norm_squared=5)).l1
+    Fraction(7, 1)
+    """
+    n, bound = row.pair_support, row.bound
+    return TriangleChange(
+        l1=Fraction(min(math.isqrt(n * (n + 1) * bound**2), 2 * bound**2)), l2=root_up(2 * bound**2)
+    )
 
 
 def _spread(frobenius_squared: int, *, entries: int, weights: int) -> MatrixChange:
@@ -157,6 +243,15 @@ def _change(*, frobenius_squared: int, weighted_l1: int, fourth: int, fourth_l1:
 def _diagonal_share(whole: int, norm_squared: int, support: int) -> int:
     """⌊whole − ‖u‖⁴/n⌋, since Σ u_i⁴ ≥ ‖u‖⁴/n over n entries."""
     return whole - (-(-(norm_squared**2) // support) if support else 0)
+
+
+def _l1_parts(row: RowShape) -> tuple[int, int]:
+    """‖u‖₁ ≤ √first + √second."""
+    return row.features * row.norm_squared, row.label_support * row.label_norm_squared
+
+
+def _ceil_sqrt(value: int) -> int:
+    return math.isqrt(value - 1) + 1 if value else 0
 
 
 def root_up(value: int) -> Fraction:

@@ -52,6 +52,30 @@ def norm_squared_bound(
     return float(rational) + math.sqrt(radicand)
 
 
+def label_constant(gamma: int, cap_squared: Fraction | float = Fraction(1, 2)) -> int:
+    """The integer ⌊γc⌋ that stands for a label-block entry of size c: it is never rounded again.
+
+    >>> label_constant(4096)
+    2896
+    """
+    if gamma < 1:
+        raise ValueError(f"gamma must be a positive integer, not {gamma}")
+    return math.isqrt(math.floor(gamma**2 * _cap(cap_squared)))
+
+
+def grid_sensitivity(sensitivity: float, *, grid: float, coordinates: int) -> float:
+    """The L2 sensitivity of an aggregate whose d coordinates are rounded to a grid afterwards: Δ + g√d.
+
+    Each of the two neighbouring aggregates moves by at most g/2 in every coordinate.
+
+    >>> grid_sensitivity(1.0, grid=0.5, coordinates=4)
+    2.0
+    """
+    if sensitivity < 0 or grid < 0 or coordinates < 0:
+        raise ValueError("a sensitivity, a grid and a number of coordinates cannot be negative")
+    return sensitivity + grid * math.sqrt(coordinates)
+
+
 def _bound(
     gamma: int, cap_squared: Fraction | float, columns: int, rounding: Rounding
 ) -> tuple[Fraction, Fraction]:
