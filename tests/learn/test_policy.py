@@ -11,7 +11,8 @@ import pytest
 from colonnade.errors import FormError, PolicyRefused
 from colonnade.learn.jobs import Job
 from colonnade.learn.policy import PolicedLedger, Policy
-from colonnade.ledger import Comparison, Ledger
+from colonnade.ledger import CoalitionBound, Comparison, Ledger, Line, Release
+from colonnade.privacy.events import Gaussian
 
 POLICY = """methods = ["moments", "slr", "functional", "intermediate"]
 parties = ["shop", "clinic", "school", "town"]
@@ -231,3 +232,43 @@ def test_what_a_policy_accepts_is_said_in_words() -> None:
         assert part in words
     draft = "methods = []\nparties = []\ndelta = 1e-5\nepsilon = {}"
     assert Policy.parse(draft).words.startswith("nothing is accepted")
+
+
+def release(*lines: Line, **roles: Any) -> Release:
+    return Release("r/x", "r", "5f0c", "a sum", "server", lines, False, owners=("bank", "shop"), **roles)
+
+
+SMALL = Gaussian(sensitivity=1, sigma=32)
+
+
+def test_what_everybody_hears_is_refused_where_no_limit_for_readers_could_hold() -> None:
+    told = Line("party:shop", "others-part", SMALL)
+    policy().check_release(release(told, shown_to=("shop",), published=False))
+    with pytest.raises(
+        PolicyRefused, match=r"would tell everybody something.*no ε for readers.*held_out = 0"
+    ):
+        policy().check_release(release(told, shown_to=("shop",), published=True))
+    policy().check_release(release(told, Line("reader", "record", SMALL), published=True))
+
+
+def test_a_coalition_by_its_name_is_limited_also_where_nothing_bounds_it() -> None:
+    lines = (Line("reader", "record", SMALL), Line("reader", "record-replaced", SMALL))
+    shares = {"share_holders": ("server", "bank", "shop"), "threshold": 1}
+    named = Policy.parse(POLICY.replace('"*" = 2.0', '"*" = 2.0, "coalition:server+shop" = 0.5'))
+    with pytest.raises(
+        PolicyRefused, match=r"coalition:server\+shop is bounded by nothing, because .*2 of its shares"
+    ):
+        named.check_release(release(*lines, **shares))
+    policy().check_release(release(*lines, **shares))
+    large = CoalitionBound(2, Gaussian(sensitivity=1, sigma=1))
+    stated = Policy.parse(POLICY.replace('"*" = 2.0', '"*" = 2.0, "coalition:*" = 0.5'))
+    with pytest.raises(PolicyRefused, match="towards a coalition of 2 owners"):
+        stated.check_release(release(*lines, coalitions=(large,)))
+
+
+def test_a_plan_for_few_people_is_judged_by_its_delta_and_not_by_their_number() -> None:
+    accepted = Policy.parse(f"rows = 20000\n{POLICY}")
+    few = SimpleNamespace(rows=10_000, delta=1e-5)
+    accepted.check_plan(few, counts=False)
+    with pytest.raises(PolicyRefused, match="the fewest accepted are 20000"):
+        accepted.check_plan(few)

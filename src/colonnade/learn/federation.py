@@ -141,7 +141,7 @@ class Federation:
         self.timeout = timeout
         self.public = public
         self.progress: Callable[[str, int, int], None] = silent
-        self.asks: Callable[[Any], None] | None = None
+        self.asks: Callable[[Any, bool], None] | None = None
         self.logged = False
         # Told of a run as soon as its result is here, before anything that takes time.
         self.opened: Callable[[Run[Any]], None] = lambda run: None

@@ -49,9 +49,11 @@ from colonnade.learn.policy_terms import (
     options_of,
 )
 from colonnade.learn.score_jobs import SCORES, ScoreJob
-from colonnade.ledger import Comparison, Ledger, Release
+from colonnade.ledger import Account, Comparison, Ledger, Release
+from colonnade.ledger.bounds import bound
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import account, epsilon_text
+from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.observers import parse_observer
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Plan
@@ -244,10 +246,10 @@ class Policy:
                 f"delta = {self.delta:g} into the job, or a larger one there."
             )
 
-    def check_plan(self, plan: Plan) -> None:
-        """Return if a plan is about enough people, at a δ that is small enough."""
+    def check_plan(self, plan: Plan, *, counts: bool = True) -> None:
+        """Return if a plan is about enough people, where its number of them counts, at a δ that is small enough."""
         self._check_delta(plan.delta)
-        if self.rows is not None and plan.rows < self.rows:
+        if counts and self.rows is not None and plan.rows < self.rows:
             raise PolicyRefused(
                 f"{self.name}, rows: there are at most {plan.rows} people in common, and the fewest accepted are "
                 f"{self.rows}. To accept it, write rows = {plan.rows}."
@@ -292,11 +294,32 @@ class Policy:
                     "accepted for it. Name it there if it may learn anything."
                 )
             self._check_cost(line.event, line.observer, limit, release)
-        # Coalitions are nobody who receives anything: a limit for them holds where one is named.
-        named = [limit for observer, limit in self.epsilon if observer.startswith("coalition:")]
-        for coalition in release.coalitions:
-            for limit in named:
-                self._check_cost(coalition.event, f"a coalition of {coalition.owners} owners", limit, release)
+        if release.lines and release.is_read and all(line.observer != "reader" for line in release.lines):
+            raise PolicyRefused(
+                f"{self.name}, epsilon: {release.what} would tell everybody something, such as when training stopped, "
+                "and states no ε for readers, so that no limit could hold. Ask for a job without it (held_out = 0)."
+            )
+        self._check_coalitions(release)
+
+    def _check_coalitions(self, release: Release) -> None:
+        """Coalitions receive nothing as such: a limit for them holds where one is named.
+
+        "coalition:*" limits what a release states of coalitions. A coalition by its name is limited also where
+        nothing bounds what it learns.
+        """
+        for observer, limit in self.epsilon:
+            if observer == "coalition:*":
+                for stated in release.coalitions:
+                    self._check_cost(stated.event, f"a coalition of {stated.owners} owners", limit, release)
+            elif observer.startswith("coalition:") and release.lines:
+                found = bound(release, Account("", OthersPart().name, observer), self.delta)
+                if found.unbounded:
+                    raise PolicyRefused(
+                        f"{self.name}, epsilon: what {release.what} would show {observer} is bounded by nothing, "
+                        f"because {found.reason}; the most accepted is {limit:g}."
+                    )
+                for event in found.events:
+                    self._check_cost(event, observer, limit, release)
 
     def _check_cost(self, event: Event, observer: str, limit: float, release: Release) -> None:
         cost = account(event, self.delta).epsilon

@@ -81,7 +81,7 @@ class _Desk:
     table: Table | None = None
     dataset: str = ""
     shown_ids: int | None = None
-    asks: Callable[[Any], None] | None = None
+    asks: Callable[[Any, bool], None] | None = None
     ledger: Ledger | None = None
 
     def lists(self) -> tuple[People, ...]:
@@ -245,11 +245,11 @@ def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk
     if not resumed:
         policy.check_comparisons(ledger.comparisons(), file.dataset)
 
-    def ask(plan: Any) -> None:
-        if isinstance(job, Job):
+    def ask(plan: Any, counts: bool) -> None:
+        if counts and isinstance(job, Job):
             check_people(plan, protocol_of(job).noise(plan))
         release = release_before(plan, member)
-        policy.check_plan(plan)
+        policy.check_plan(plan, counts=counts)
         policy.check_release(release)
         if not resumed:
             # A run that goes on may have been charged before, which its ledger will find.

@@ -41,13 +41,14 @@ async def prepare(
     if party.asks is not None and table is not None:
         most = most_people(table.rows, request.to_data())
         # Where δ is left to a rule it is largest for few people, and ε is taken at each.
-        for people in dict.fromkeys((most, min(most, FEW))):
-            party.asks(request.plan(party.group, schemas, people))
+        party.asks(request.plan(party.group, schemas, most), True)
+        if most > FEW:
+            party.asks(request.plan(party.group, schemas, FEW), False)
     aligned = await align(party, table, request.alignment)
     rows = await agreed_rows(party, aligned)
     plan = request.plan(party.group, schemas, rows)
     if party.asks is not None:
-        party.asks(plan)
+        party.asks(plan, True)
     await agree(party, "plan", plan.to_data())
     if party.remembers is not None and aligned is not None:
         # From the charge on these people are trained on, however the run ends.

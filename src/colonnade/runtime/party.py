@@ -46,7 +46,8 @@ class Party:
     """One node of a run, with everything it may touch.
 
     `shown_ids` is the number of ids that peers are shown when people are matched, if it is not to be the true one.
-    `asks` raises where this party's policy or budgets do not accept a plan; None: nobody asks during the run.
+    `asks` raises where this party's policy or budgets do not accept a plan; it is told whether the plan is for as many
+    people as there can be, or for few, which only its ε and δ are to be judged by. None: nobody asks during the run.
     `remembers` is given the aligned people and the name of a run that trains, before anything is charged; None where it
     trains nothing.
     `run` names the run once the parties have agreed on it, and `tainted` says that somebody in it draws from
@@ -62,7 +63,7 @@ class Party:
     randomness: Randomness = field(default_factory=SystemRandomness)
     dataset: str = ""
     shown_ids: int | None = None
-    asks: Callable[[Any], None] | None = None
+    asks: Callable[[Any, bool], None] | None = None
     remembers: Callable[[Any, str], None] | None = None
     timeout: float = 60.0
     progress: Callable[[str, int, int], None] = silent

@@ -73,7 +73,7 @@ class Desk:
     shown_ids: int | None = None
     remembers: Callable[[Any, str], None] | None = None
     randomness: Randomness = field(default_factory=SystemRandomness)
-    asks: Callable[[Any], None] | None = None
+    asks: Callable[[Any, bool], None] | None = None
 
 
 async def run_as(party: Party, program: Program, *arguments: Any) -> Any:
