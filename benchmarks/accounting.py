@@ -23,10 +23,10 @@ from fractions import Fraction
 import dp_accounting.pld.pld_pmf  # noqa: F401 - the loss distributions import it when they first need it
 
 from colonnade.cli.privacy_answer import Question, work_out
-from colonnade.noise.families import Family
 from colonnade.privacy.events import Event, Laplace, PoissonSampled, Repeated, Skellam
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.families import Descent, Sender, messages, moments, poisson_binomial
+from colonnade.protocols.noise_families import Family
 
 DELTA = 1e-5
 DESCENT = Descent(

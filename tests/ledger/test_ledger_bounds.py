@@ -25,22 +25,10 @@ from colonnade.ledger.book import Book
 from colonnade.ledger.bounds import Bound, bound
 from colonnade.ledger.budget import Account
 from colonnade.privacy.events import (
-    Approximated,
-    Composed,
     Event,
     Gaussian,
-    Laplace,
-    MatrixChange,
-    MatrixSkellam,
-    PerStep,
-    PoissonBinomial,
-    PoissonSampled,
-    Repeated,
-    Skellam,
 )
-from colonnade.privacy.group_privacy import replaced_from_zeroed
 from colonnade.privacy.guarantee import account as account_for
-from colonnade.privacy.renyi import renyi
 from colonnade.protocols.embeddings_request import EmbeddingsRequest
 from colonnade.protocols.intermediate_request import IntermediateRequest
 from colonnade.protocols.joint_scores import ScoresRequest
@@ -237,34 +225,6 @@ def test_the_world_would_notice_a_reader_taken_for_a_coalition() -> None:
     assert world.loss("reader", "record-replaced") < world.loss("party:a", "record-replaced")
     constant = World(("a", "b"), {"a": 0, "b": 0}, 1, (), 1, True, (), "", frozenset(), False)
     assert constant.loss("reader", "record-replaced") == 0 < constant.loss("reader", "record")
-
-
-# Two steps by way of the zero row.
-
-
-@pytest.mark.parametrize(
-    ("zeroed", "replaced"),
-    [
-        (Gaussian(1, 4), Gaussian(2, 4)),
-        (Laplace(1, 4), Laplace(2, 4)),
-        (Skellam(3, 2, 20), Skellam(6, 4, 20)),
-        (PerStep((1, 2), 9), PerStep((2, 4), 9)),
-        (MatrixSkellam(MatrixChange(2, 4, 6, 6), 50), MatrixSkellam(MatrixChange(4, 8, 24, 12), 50)),
-        (PoissonSampled(0.5, Gaussian(1, 4)), Gaussian(2, 4)),
-        (Approximated(Repeated(Gaussian(1, 4), 3), 7), Approximated(Repeated(Gaussian(2, 4), 3), 7)),
-        (Composed((Gaussian(1, 4), PoissonBinomial(3, 4, 0.1))), None),
-    ],
-)
-def test_a_replaced_record_is_two_zeroed_ones(zeroed: Event, replaced: Event | None) -> None:
-    assert replaced_from_zeroed(zeroed) == replaced
-
-
-def test_normal_noise_costs_four_times_as_much_for_a_replaced_record_not_twice() -> None:
-    once = Gaussian(1, 8)
-    doubled = replaced_from_zeroed(once)
-    assert doubled is not None
-    assert renyi(doubled, 8.0) == pytest.approx(renyi(Repeated(once, 4), 8.0), rel=1e-9)
-    assert account_for(doubled, DELTA).epsilon > account_for(Repeated(once, 2), DELTA).epsilon
 
 
 # What was wrong.

@@ -35,7 +35,7 @@ def gaussian(
     Example:
       colonnade privacy gaussian --sensitivity 1 --epsilon 1 --delta 1e-5 --paper
     """
-    from colonnade.noise import families
+    from colonnade.protocols import noise_families as families
 
     family = families.gaussian(sensitivity, unit=families.unit_asked(asked.unit), rate=asked.rate)
     asked.respond(family, sigma, asked.given("unit", sensitivity=sensitivity))
@@ -57,7 +57,7 @@ def discrete_gaussian(
     Example:
       colonnade privacy discrete-gaussian --sensitivity 16 --sigma-squared 3600 --entries 1
     """
-    from colonnade.noise import families
+    from colonnade.protocols import noise_families as families
 
     unit = families.unit_asked(asked.unit)
     family = families.gaussian_on_integers(sensitivity, entries=asked.entries, unit=unit, rate=asked.rate)
@@ -78,7 +78,7 @@ def laplace(
     Example:
       colonnade privacy laplace --sensitivity 1 --scale 20 --times 100 --delta 1e-6
     """
-    from colonnade.noise import families
+    from colonnade.protocols import noise_families as families
 
     family = families.laplace(sensitivity, unit=families.unit_asked(asked.unit), rate=asked.rate)
     asked.respond(family, scale, asked.given("unit", sensitivity=sensitivity))
@@ -105,7 +105,7 @@ def discrete_laplace(
       colonnade privacy discrete-laplace --sensitivity 4 --epsilon 1 --owners 3 --threshold 1 --delta 1e-9
     """
     from colonnade.errors import PrivacyError
-    from colonnade.noise import families
+    from colonnade.protocols import noise_families as families
 
     dealing = families.Dealing.asked(asked.owners, asked.threshold)
     if dealing.of > 1 and asked.delta == 0:
@@ -145,8 +145,8 @@ def skellam(
       colonnade privacy skellam --l1 100 --l2 20 --epsilon 1 --owners 5 --threshold 2
     """
     from colonnade.errors import PlanError
-    from colonnade.noise import families
     from colonnade.noise.mechanism import VectorChange
+    from colonnade.protocols import noise_families as families
 
     if (others_l1 is None) != (others_l2 is None):
         raise PlanError("give both --others-l1 and --others-l2, or neither.")

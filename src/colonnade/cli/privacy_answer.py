@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import PlanError, PrivacyError
-from colonnade.noise.families import Family
 from colonnade.privacy.events import event_to_data
 from colonnade.privacy.guarantee import Guarantee, View, account, check_claim
 from colonnade.privacy.paper.figure import LABEL
+from colonnade.protocols.noise_families import Family
 from colonnade.report.charts import Axes, Line
 from colonnade.report.curves import check_plot_path, draw
 

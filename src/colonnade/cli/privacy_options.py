@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 if TYPE_CHECKING:
-    from colonnade.noise.families import Family
+    from colonnade.protocols.noise_families import Family
 
 
 class Unit(StrEnum):

@@ -51,10 +51,9 @@ def replaced_from_zeroed(event: Event) -> Event | None:
         case Repeated() | Approximated():
             inner = replaced_from_zeroed(event.event)
             return None if inner is None else replace(event, event=inner)
-        case Composed():
-            parts = tuple(replaced_from_zeroed(part) for part in event.events)
-            known = tuple(part for part in parts if part is not None)
-            return Composed(known) if len(known) == len(parts) else None
+    parts = tuple(replaced_from_zeroed(part) for part in event.events)
+    known = tuple(part for part in parts if part is not None)
+    return Composed(known) if len(known) == len(parts) else None
 
 
 def _doubled(change: MatrixChange) -> MatrixChange:

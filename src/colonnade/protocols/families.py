@@ -15,7 +15,6 @@ from colonnade.data.targets import ClassLabel, Label, RealLabel
 from colonnade.errors import PlanError
 from colonnade.noise import discrete_gaussian, skellam
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
-from colonnade.noise.families import NEAR_ITS_LAW, AnyOwners, Family, selected
 from colonnade.noise.poisson_binomial import SMALLEST_BETA, PoissonBinomialNoise
 from colonnade.privacy.calibrate import calibrate_poisson_binomial
 from colonnade.privacy.events import Approximated, Event, PerStep, PoissonBinomial, Repeated
@@ -27,6 +26,7 @@ from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.privacy.sensitivity.losses import logistic_bounds
 from colonnade.privacy.sensitivity.messages import Schedule, active_messages, passive_messages
 from colonnade.protocols.moments_plan import MomentsPlan
+from colonnade.protocols.noise_families import NEAR_ITS_LAW, AnyOwners, Family, selected
 from colonnade.protocols.plans import Task
 from colonnade.runtime.group import Group
 
