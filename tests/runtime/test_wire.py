@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import LocalProtocolError, RemoteProtocolError
-from colonnade.runtime.wire import Envelope, Message, decode, encode
+from colonnade.runtime.wire import MAGIC, VERSION, Envelope, Message, decode, encode
 
 ENVELOPE = Envelope("run", "bank", "server", "columns 3", 7)
 plain = st.recursive(
@@ -78,7 +78,7 @@ def test_a_header_that_announces_more_than_it_has_is_refused():
     header = {"envelope": ["r", "a", "b", "s", 0], "fields": {}, "arrays": [["a", "f8", [2**20, 2**20]]]}
     packed = msgpack.packb(header)
     with pytest.raises(RemoteProtocolError, match="ended inside its array"):
-        decode(struct.pack("<4sBI", b"CLND", 1, len(packed)) + packed)
+        decode(struct.pack("<4sBI", MAGIC, VERSION, len(packed)) + packed)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_header_of_another_shape_is_refused(change):
     header = {"envelope": ["r", "a", "b", "s", 0], "fields": {}, "arrays": []} | change
     packed = msgpack.packb(header)
     with pytest.raises(RemoteProtocolError):
-        decode(struct.pack("<4sBI", b"CLND", 1, len(packed)) + packed)
+        decode(struct.pack("<4sBI", MAGIC, VERSION, len(packed)) + packed)
 
 
 def test_another_version_is_named():

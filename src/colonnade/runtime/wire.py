@@ -21,7 +21,7 @@ from colonnade.errors import LocalProtocolError, RemoteProtocolError
 
 T = TypeVar("T")
 MAGIC = b"CLND"
-VERSION = 1
+VERSION = 2
 MAX_HEADER = 1 << 20
 MAX_FRAME = 1 << 28
 _PREFIX = struct.Struct("<4sBI")
