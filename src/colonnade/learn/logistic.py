@@ -31,11 +31,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     """A linear classifier with logistic probabilities, for two classes or more.
 
     `coef_` and `intercept_` are log-odds, as in scikit-learn. Two classes: least squares on the indicator
-    of the second class, which is where the second-order expansion of the logistic loss has its minimum,
-    with the slope that makes it a log-odds (`binary_rule`). More: linear discriminant analysis
-    (`multiclass_rule`). A probability here is that of the logistic model which the moments determine: exact
-    in its slope for normal classes with one covariance, and not corrected by a look at the rows, which
-    nobody can take. What is predicted for two classes depends on it only through `threshold`.
+    of the second class, which is where the second-order expansion of the logistic loss has its minimum, and
+    the log-odds that its moments determine (`binary_rule`), for rare classes as for common ones. More: linear
+    discriminant analysis (`multiclass_rule`). Nothing is corrected by a look at the rows, which nobody can take.
 
     Parameters
     ----------
