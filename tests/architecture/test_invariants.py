@@ -88,7 +88,7 @@ def test_masked_words_are_summed_only_by_the_secure_sum() -> None:
 
 
 def test_ciphertexts_are_decrypted_only_where_owners_meet_without_a_server() -> None:
-    decrypting = ["protocols/paillier_moments.py", "protocols/encrypted_exchange.py"]
+    decrypting = ["protocols/paillier_moments.py", "methods/encrypted/exchange.py"]
     for name, tree in TREES.items():
         if name.startswith("crypto/"):
             continue
