@@ -84,10 +84,9 @@ class Learnt(ABC):
 class LearntLinear(Learnt):
     """A linear model: one row of coefficients, or one for each class, on `frame.features`.
 
-    `loss` is what it was trained with, by its name in `colonnade.methods.glm.losses`; empty for the task's own, logistic
-    or
-    least squares. Poisson and Gamma models have a log link: there coefficients and intercepts give the logarithm of
-    the predicted label.
+    `loss` is what it was trained with, by its name in `colonnade.methods.glm.losses`; empty for the task's own,
+    logistic or least squares. Poisson and Gamma models have a log link: there coefficients and intercepts give the
+    logarithm of the predicted label.
     """
 
     coefficients: Array

@@ -1,7 +1,7 @@
 """What the protocols of generalised linear models need of a loss and of a penalty.
 
-`colonnade.methods.glm.losses` and `colonnade.methods.glm.penalties` have them: a model is chosen above, and the protocol that
-trains it takes it as it comes.
+`losses` and `penalties` beside it have them: a model is chosen above, and the protocol that trains it takes it as it
+comes.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ class NeuralClassifier(ClassifierMixin, _Neural):  # type: ignore[misc]
     """A network over the columns of all parties, for two classes or more.
 
     Every party's module maps its columns to `embedding` numbers in [−1, 1]; the label holder sees noisy sums of them
-    and trains the fusion model (`colonnade.methods.network.protocol`). `regime` says what is protected, and `statement_`
+    and trains the fusion model (`methods.network.protocol`). `regime` says what is protected, and `statement_`
     repeats it. ε and δ are for what the label holder learns about one party's part of one record; `privacy_` has the
     other observers and units. `networks` is "random" (one public random layer, where networks are frozen the default),
     "dense" (three layers, the default where they learn), "convolutional" or "resnet18" (both with `image`), or a
