@@ -245,7 +245,7 @@ KDD_NUMBERS: dict[str, tuple[float, float, bool]] = {
 }
 KDD: tuple[Column, ...] = (
     *(
-        NumericColumn(name, low, high, "log1p" if log else None)
+        NumericColumn(name, low, high, "log1p" if log else "none")
         for name, (low, high, log) in KDD_NUMBERS.items()
     ),
     CategoricalColumn("protocol_type", ("icmp", "tcp", "udp")),

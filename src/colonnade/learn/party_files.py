@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AllowInfNan
 
@@ -44,13 +44,15 @@ from colonnade.errors import (
     PartyMismatch,
     UnknownChoice,
 )
-from colonnade.learn.federation import Federation
-from colonnade.learn.jobs import Job
 from colonnade.learn.witnesses import check_ledgers
 from colonnade.ledger import Ledger
 from colonnade.ledger.budget import Account, Budget, named_pattern
 from colonnade.ledger.ledger import PATIENCE
 from colonnade.protocols.intersection import MOST_IDS
+
+if TYPE_CHECKING:
+    from colonnade.learn.federation import Federation
+    from colonnade.learn.jobs import Job
 
 _UNITS = ("record", "record-replaced", "others-part", "own-part:", "columns:", "*")
 _EPSILON = "greater than 0, and finite unless it is for a coalition"
@@ -207,6 +209,9 @@ def party_files(
 
 def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:
     """All parties of a job in this process, each with its own table and ledger."""
+    # Here, because whoever reads a party's file for its ledger runs nothing.
+    from colonnade.learn.federation import Federation
+
     _refuse_shared_ledgers(files.values())
     tables = {party: file.table() for party, file in files.items()}
     _check_label_holder(job, tables, files)
