@@ -108,6 +108,9 @@ def _notes(facts: dict[str, Any]) -> list[str]:
         if each["expected"] is None
     ]
     found += [f"{item['method']} cannot do this job: {item['reason']}" for item in methods if item["reason"]]
+    passed = [f"{item['method']}: {item['passed']}" for item in methods if item["passed"]]
+    if passed:
+        found.append(f"Not rehearsed, unless --methods names them or says all. {'; '.join(passed)}.")
     noises = [
         f"{name}: {each['noise']['standard_deviation']:.3g} on {each['noise']['on']}"
         for name, each in made.items()
