@@ -227,14 +227,13 @@ def _candidate(
         if method.name != job.method:
             plan = planned(method, asked, job, own, schemas)
         answers = ask_budgets(plan, files)
-    except (PlanError, ColonnadeError) as error:
-        return Candidate(method, reason=str(error))
+    except (PlanError, ColonnadeError) as failure:
+        return Candidate(method, reason=str(failure))
     try:
         method.needs()
         if against is not None:
-            worse = _twin_is_worse(
-                by_twin(rehearsals, method, asked, plan, components=job.components), against, plan.rows
-            )
+            error = by_twin(rehearsals, method, asked, plan, components=job.components)
+            worse = _twin_is_worse(method, error, against, rows=plan.rows, seconds=rehearsals.effort)
             if worse:
                 return Candidate(method, plan, answers, passed=worse)
         made = forecast(
@@ -246,17 +245,21 @@ def _candidate(
             simulated=simulated,
             components=job.components,
         )
-    except ColonnadeError as error:
-        return Candidate(method, plan, answers, reason=str(error))
+    except ColonnadeError as failure:
+        return Candidate(method, plan, answers, reason=str(failure))
     return Candidate(method, plan, answers, made)
 
 
-def _twin_is_worse(error: Callable[[int], float | None], against: Candidate, rows: int) -> str:
+def _twin_is_worse(
+    method: Method, error: Callable[[int], float | None], against: Candidate, *, rows: int, seconds: float
+) -> str:
     """In words, if it is; otherwise nothing."""
-    best = _expected(against)
-    twin = Expected(tuple(error(trial) for trial in range(len(best.errors))), rows, twin=True)
-    if not twin.known:
+    first = Expected(tuple(error(trial) for trial in range(len(_expected(against).errors))), rows, twin=True)
+    if not first.known or against.forecast is None:
         return "in trials of its twin, which has its noise, nothing was left to learn"
+    entered = Forecast(Cost({}), False, None, method.kernel, first, trial=error)
+    ended = [made.expected for made in race((against.forecast, entered), seconds=seconds)]
+    best, twin = ended[0] or _expected(against), ended[1] or first
     gap = difference(twin, best)
     if not gap.worse:
         return ""
