@@ -24,7 +24,7 @@ _LEAST_EXPLAINED = 1e-6
 # Quantiles of a class's law at evenly spaced log-odds, so that a rare class meets the tail of the other.
 _PLACES = np.linspace(-24.0, 24.0, 97)
 _STEPS = 100
-_SETTLED = 1e-10
+_SETTLED = 1e-9
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def least_cross_entropy(share: float, laws: tuple[ScoreLaw, ...]) -> LogOdds:
     def objective(line: Array) -> float:
         return float(-weights @ log_expit(sign * (rows @ line)))
 
-    line = np.array([unit, np.log(share / (1.0 - share))])
+    line = np.array([unit / (share * (1.0 - share)), np.log(share / (1.0 - share))])
     least = objective(line)
     for _ in range(_STEPS):
         chances = expit(rows @ line)
