@@ -107,7 +107,9 @@ def plan(
             effort=effort,
             advance=advance,
         )
-    facts = _facts(agreed, schemas, planned, choice, people=people, line=line, here=here, there=there)
+    facts = _facts(
+        agreed, schemas, planned, choice, files=files, people=people, line=line, here=here, there=there
+    )
     if as_json:
         say_json(facts)
         return
@@ -232,13 +234,14 @@ def _facts(
     plan: Plan,
     choice: Choice,
     *,
+    files: Mapping[str, PartyFile],
     people: Mapping[str, int],
     line: Line,
     here: Machine,
     there: Machine | None,
 ) -> dict[str, Any]:
     from colonnade.learn.forecasting.forecast import ERRORS
-    from colonnade.learn.planning import features_of, warnings_for
+    from colonnade.learn.planning import features_of, refusals_for, warnings_for
     from colonnade.protocols.functional_plan import FunctionalPlan
     from colonnade.report.facts import guarantee_facts
 
@@ -275,7 +278,10 @@ def _facts(
             {"party": answer.party, "admits": answer.admits, "reason": answer.reason}
             for answer in own.answers
         ],
-        "warnings": list(warnings_for(plan, epsilon=job.epsilon, features=features)),
+        "warnings": [
+            *refusals_for(job, plan, files),
+            *warnings_for(plan, epsilon=job.epsilon, features=features),
+        ],
     }
 
 
