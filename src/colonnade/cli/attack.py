@@ -79,6 +79,8 @@ def attack(
 
     if people < 2:
         raise InputError(f"--people: found {people}; it must be at least 2.")
+    if batch is not None and batch < 1:
+        raise InputError(f"--batch: found {batch}; it must be at least 1.")
     agreed = Job.load(job)
     files = party_files(agreed, party)
     _refuse_private(files)

@@ -81,6 +81,8 @@ def audit(
     if draws < 0:
         raise InputError(f"--draws: found {draws}; it must not be negative.")
     if str(what) == PAPERS:
+        if output is not None or public or party:
+            raise InputError("--output, --public and --party are for a job; papers have none of their own.")
         _audit_papers(as_json)
         return
     run = _run(what)

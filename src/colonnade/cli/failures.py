@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from colonnade.errors import ColonnadeError
-from colonnade.report.plain import json_text, now
+from colonnade.report.plain import json_text, lines_text, now
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,4 +119,4 @@ def failure_text(facts: dict[str, Any]) -> str:
         "Budgets when it stopped",
         *budget_lines(facts["ledgers"].values()),
     ]
-    return "\n".join(lines)
+    return lines_text(lines)

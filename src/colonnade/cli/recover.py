@@ -57,6 +57,8 @@ def _place(given: Path) -> Path:
     """Where the run left what it had kept: under its name, or in the draft that a kill left."""
     from colonnade.learn.own_files import PAID
 
+    if not given.name:
+        raise ModelError(f"{str(given)!r} names no run. `colonnade runs` lists those that were stopped.")
     for place in (given, draft_of(given), RUNS / given, draft_of(RUNS / given)):
         whole = (place / "facts.json").is_file()
         if holds_paid(place) and (not whole or (place / PAID).is_file()):

@@ -13,7 +13,7 @@ from colonnade.cli.failures import FAILED
 from colonnade.cli.folders import left_behind
 from colonnade.cli.screen import note
 from colonnade.errors import InputError, ModelDamaged, ModelError
-from colonnade.report.plain import digest_of
+from colonnade.report.plain import digest_of, lines_text
 
 FACTS, OUTCOME = "facts.json", "outcome.json"
 RUNS = Path("runs")
@@ -166,7 +166,7 @@ def noted_text(run: RunFolder) -> str:
     if run.failed:
         lines += ["", f"It stopped at step {facts.get('step', '')!r}: {facts.get('reason', '')}"]
         lines += ["What the ledger had charged by then stays charged; `colonnade ledger` has it."]
-        return "\n".join(lines)
+        return lines_text(lines)
     lines += [
         f"  {facts.get('rows')} people, run {str(facts.get('run', ''))[:12]}",
         "",
@@ -176,7 +176,7 @@ def noted_text(run: RunFolder) -> str:
         f"- {sentence}"
         for sentence in (*facts.get("guarantees", ()), *filter(None, [facts.get("statement")]))
     ]
-    return "\n".join(lines)
+    return lines_text(lines)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colonnade.data.declaring import nearest
-from colonnade.data.documents import Document, Form
+from colonnade.data.documents import Document, Form, Name
 from colonnade.errors import OutOfRange, PartyMismatch, PlanError
 from colonnade.learn.jobs import Job
 from colonnade.protocols.alignment import Alignment
@@ -27,7 +27,7 @@ SCORES = (EXACT, NOISY)
 
 
 class _ScoreForm(Form):
-    name: str
+    name: Name
     scores: str
     parties: list[str]
     receiver: str
