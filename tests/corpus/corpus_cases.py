@@ -209,6 +209,19 @@ def sqlite(folder: Path, name: str, statement: str) -> None:
     connection.close()
 
 
+def forge(folder: Path, name: str, statement: str) -> None:
+    """Run statements in a ledger without its guards, and put these back, as somebody would who hides a change."""
+    connection = sqlite3.connect(folder / name)
+    guards = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for guard, _ in guards:
+        connection.execute(f"DROP TRIGGER {guard}")
+    connection.executescript(statement)
+    for _, text in guards:
+        connection.execute(text)
+    connection.commit()
+    connection.close()
+
+
 def duck(folder: Path, statement: str, database: str = ":memory:") -> None:
     """Run statements in DuckDB; {folder} is where the files lie."""
     with duckdb.connect(database if database == ":memory:" else str(folder / database)) as connection:
@@ -277,6 +290,7 @@ CHANGES: dict[str, Callable[..., None]] = {
         tell,
         untell,
         sqlite,
+        forge,
         duck,
         remove,
         make,

@@ -192,8 +192,16 @@ def _prepared(
     return before
 
 
-def _signal(process: subprocess.Popen[bytes], folder: Path, *, name: str, once: str, times: int = 1) -> None:
-    """Send a signal once a file is there, or once a ledger holds a charge ("charged")."""
+def _signal(
+    process: subprocess.Popen[bytes],
+    folder: Path,
+    *,
+    name: str,
+    once: str,
+    after: float = 0.0,
+    times: int = 1,
+) -> None:
+    """Send a signal so many seconds after a file is there, or a ledger holds a charge ("charged")."""
     deadline = time.monotonic() + PATIENCE
     while process.poll() is None and time.monotonic() < deadline:
         there = (
@@ -204,6 +212,7 @@ def _signal(process: subprocess.Popen[bytes], folder: Path, *, name: str, once: 
         if there:
             break
         time.sleep(0.005)
+    time.sleep(after)
     for _ in range(times):
         if process.poll() is None:
             process.send_signal(signal.Signals[name])

@@ -132,7 +132,8 @@ def _run(given: list[str]) -> int:
         return _report("UsageError", message, int(error.exit_code), as_json, number=explain.USAGE)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(as_json)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):
+        # Typer makes an exit of a broken pipe.
         # Whoever read the output has seen enough; nothing is left to say it to.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
         return DONE

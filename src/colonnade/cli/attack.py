@@ -12,7 +12,7 @@ from colonnade.cli.folders import new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.screen import Advance, progress, say, say_json, width
 from colonnade.errors import InputError, OnlyForPublicData, PlanError
-from colonnade.report.plain import json_text
+from colonnade.learn.records import json_text
 
 if TYPE_CHECKING:
     from colonnade.data.table import Table

@@ -14,7 +14,7 @@ from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.run_folders import RunFolder, find_run, is_run, readable, with_facts
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import InputError, ModelError, OnlyForPublicData, PrivacyError
-from colonnade.report.plain import json_text
+from colonnade.learn.records import json_text
 
 if TYPE_CHECKING:
     from colonnade.audits.people import People

@@ -72,6 +72,10 @@ def start(
         raise KitError(
             f"{kit} is an administrator's kit, which starts nothing. Name a party's or the server's."
         )
+    if found.kind == "server" and (party or policy or score):
+        raise InputError(
+            f"--party, --policy and --score are for a party's kit, and {kit} is the server's, which holds no data."
+        )
     check_startable(found)
     if found.kind == "server" and answers(found.address):
         raise InputError(

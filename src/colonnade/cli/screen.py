@@ -13,7 +13,8 @@ from typing import Any, TextIO
 import typer
 
 from colonnade.errors import CannotWrite
-from colonnade.report.plain import one_line, plain
+from colonnade.learn.records import plain
+from colonnade.report.plain import one_line
 
 WIDEST = 100
 # What people call the steps of a protocol; steps that are not named here go by their own name.

@@ -19,6 +19,7 @@ them that no closer budget names.
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -240,6 +241,8 @@ def _ledger_path(folder: Path, name: str, document: Document) -> Path:
         raise WrongType(f"{where}: {shown(name)} is no name for a file: it has {_why_no_file(path.name)}.")
     if not Path(name).name:
         raise WrongType(f"{where}: found {name!r}; name a file, such as bank.ledger. The first run makes it.")
+    if path.is_symlink() and not path.exists():
+        raise FileMissing(f"{where}: {path} is a link to something that is not there. Correct the link.")
     return path
 
 
@@ -307,7 +310,7 @@ def _beside(job: Job, party: str) -> PartyFile:
 def _refuse_shared_ledgers(files: Iterable[PartyFile]) -> None:
     owners: dict[Path, PartyFile] = {}
     for file in files:
-        other = owners.setdefault(file.ledger.resolve(), file)
+        other = owners.setdefault(Path(os.path.realpath(file.ledger)), file)
         if other is not file:
             raise PartyMismatch(
                 f"{file.path}, ledger: {file.ledger} is also {other.party}'s ledger. Each party keeps its own."

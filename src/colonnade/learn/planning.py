@@ -79,7 +79,9 @@ def ask_budgets(plan: Plan, files: Mapping[str, PartyFile]) -> tuple[Answer, ...
             answers.append(Answer(owner, None, f"{owner}'s own file is not here; only {owner} can say."))
             continue
         try:
-            check_ledger(files[owner], books)
+            # One that is there and cannot be opened is told below.
+            if owner in books or not files[owner].ledger.exists():
+                check_ledger(files[owner], books)
             admit(_book(files[owner]), release_before(plan, owner), files[owner].dataset)
             answers.append(Answer(owner, True, "its budget admits this release."))
         except LedgerReplaced as error:

@@ -132,7 +132,9 @@ class FileJournal:
                 "was ever there, delete it and create one; otherwise restore the file from a copy."
             )
         journal = cls(path, patience=patience)
-        with journal.reading():
+        with journal.reading() as page:
+            # Damage outside entries, to which the chain of hashes is blind, would be found by the next write.
+            page.check_pages(str(path))
             return journal
 
     @contextmanager
