@@ -161,6 +161,15 @@ def flip(folder: Path, name: str, place: int) -> None:
     (folder / name).write_bytes(bytes(found))
 
 
+def splice(folder: Path, name: str, place: int, text: str, over: int = 0) -> None:
+    """Put a text at a place of a file, over so many letters; of a file that is not there, nothing."""
+    path = folder / name
+    if path.is_file() and not path.is_symlink():
+        found = path.read_bytes()
+        place = min(place, len(found))
+        path.write_bytes(found[:place] + text.encode("utf-8", "surrogatepass") + found[place + over :])
+
+
 def pack(folder: Path, name: str, packed: str) -> None:
     """Compress a file by gzip, under another name."""
     (folder / packed).write_bytes(gzip.compress((folder / name).read_bytes()))
@@ -285,6 +294,7 @@ CHANGES: dict[str, Callable[..., None]] = {
         encode,
         cut,
         flip,
+        splice,
         pack,
         rezip,
         tell,

@@ -7,6 +7,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 from colonnade.errors import Misdeclared
 
@@ -43,6 +46,10 @@ def checked_name(name: str) -> str:
     if any(unicodedata.category(letter) in _NO_LETTERS or letter in _TURNING for letter in name):
         raise ValueError("a name has no line breaks, and no characters that move or turn text")
     return name
+
+
+Name = Annotated[str, AfterValidator(checked_name)]
+"""A text in a form that names something, in one line."""
 
 
 def check_bounds(where: tuple[str, ...], what: str, low: float, high: float) -> None:

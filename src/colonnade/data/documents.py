@@ -15,12 +15,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from colonnade.data.declaring import checked_name, nearest
+from colonnade.data.declaring import nearest
 from colonnade.data.presence import absence
 from colonnade.errors import (
     FileMissing,
@@ -73,10 +73,6 @@ _KINDS: dict[str, type[FormError]] = {
 }
 
 
-Name = Annotated[str, AfterValidator(checked_name)]
-"""A text that names something, in one line."""
-
-
 class Form(BaseModel):
     """The shape of a file or of a part of one: exact types, no unknown keys.
 
@@ -105,6 +101,8 @@ class Document:
     @classmethod
     def parse(cls, text: str, name: str) -> Document:
         """The document in a text; `name` is how messages call it."""
+        if not isinstance(text, str):
+            raise WrongType(f"{name}: a text was expected, and found {type(text).__name__}.")
         _check_size(text, name)
         try:
             return cls(name, text, tomllib.loads(text))

@@ -22,8 +22,8 @@ from typing import Any
 
 from pydantic import Field
 
-from colonnade.data.declaring import nearest
-from colonnade.data.documents import Document, Form, Name
+from colonnade.data.declaring import Name, nearest
+from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError
 from colonnade.methods.method import Asked

@@ -29,8 +29,8 @@ from typing import Annotated
 
 from pydantic import AllowInfNan
 
-from colonnade.data.declaring import nearest
-from colonnade.data.documents import Document, Form, Name, shown
+from colonnade.data.declaring import Name, nearest
+from colonnade.data.documents import Document, Form, shown
 from colonnade.data.schema import Schema
 from colonnade.data.sources import Source, source_from_data
 from colonnade.data.table import Table

@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from colonnade.data.declaring import nearest
-from colonnade.data.documents import Document, Form, Name
+from colonnade.data.declaring import Name, nearest
+from colonnade.data.documents import Document, Form
 from colonnade.errors import OutOfRange, PartyMismatch, PlanError
 from colonnade.learn.jobs import Job
 from colonnade.protocols.alignment import Alignment
