@@ -52,7 +52,8 @@
     │   ├── LedgerLocked          E602  another process holds it
     │   ├── LedgerMissing         E603  there is none
     │   ├── LedgerNewer           E604  a newer Colonnade wrote it
-    │   └── LedgerReplaced        E605  it is not the one that peers hold receipts of
+    │   ├── LedgerReplaced        E605  it is not the one that peers hold receipts of
+    │   └── LedgerExists          E606  one is to be made where there is one
     └── ProtocolError             E700  parties do not agree                            exit code 7
         ├── LocalProtocolError    E710  this party erred
         └── RemoteProtocolError   E720  a peer erred, or is not who or where it should be
@@ -331,6 +332,10 @@ class LedgerReplaced(LedgerError, number="E605"):
 
     for_peers = True
     family = "LedgerReplaced"
+
+
+class LedgerExists(LedgerError, number="E606"):
+    """A ledger was to be made where a file is already."""
 
 
 class ProtocolError(ColonnadeError, number="E700"):

@@ -108,7 +108,9 @@ def plan(
             advance=advance,
             measured=as_json or there is not None,
         )
-    facts = _facts(agreed, schemas, planned, choice, people=people, line=line, here=here, there=there)
+    facts = _facts(
+        agreed, schemas, planned, choice, files=files, people=people, line=line, here=here, there=there
+    )
     if as_json:
         say_json(facts)
         return
@@ -236,6 +238,7 @@ def _facts(
     plan: Plan,
     choice: Choice,
     *,
+    files: Mapping[str, PartyFile],
     people: Mapping[str, int],
     line: Line,
     here: Machine | None,
@@ -243,7 +246,7 @@ def _facts(
 ) -> dict[str, Any]:
     from colonnade.crypto.cores import usable_cores
     from colonnade.learn.forecasting.forecast import ERRORS
-    from colonnade.learn.planning import features_of, warnings_for
+    from colonnade.learn.planning import features_of, refusals_for, warnings_for
     from colonnade.methods.functional.plan import FunctionalPlan
     from colonnade.report.facts import guarantee_facts
 
@@ -281,7 +284,10 @@ def _facts(
             {"party": answer.party, "admits": answer.admits, "reason": answer.reason}
             for answer in own.answers
         ],
-        "warnings": list(warnings_for(plan, epsilon=job.epsilon, features=features)),
+        "warnings": [
+            *refusals_for(job, plan, files),
+            *warnings_for(plan, epsilon=job.epsilon, features=features),
+        ],
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from colonnade.report.plain import lines_text
 from colonnade.report.text import duration_text, size_text, spent_text, table_lines, wrapped
 
 HEAD = ("method", "error", "ε at most", "sent", "rounds", "time", "memory", "budgets")
@@ -34,7 +35,7 @@ def plan_text(facts: dict[str, Any], columns: int | None) -> str:
         [(item["party"], _SAID[item["admits"]], item["reason"]) for item in facts["budgets"]]
     )
     lines += ["", "Nothing was run or charged."]
-    return "\n".join(lines)
+    return lines_text(lines)
 
 
 def _noise_lines(facts: dict[str, Any], columns: int | None) -> list[str]:

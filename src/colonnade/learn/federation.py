@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Mode
 from colonnade.data.table import Table
-from colonnade.errors import CannotWrite, PlanError
+from colonnade.errors import CannotWrite, DataError, PlanError
 from colonnade.learn.people import remember, remembered
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.readiness import check_budgets, check_plan
@@ -127,7 +127,7 @@ class Federation:
         public: bool = False,
         noise_seed: int | None = None,
     ) -> None:
-        self.tables = {table.party: table for table in tables}
+        self.tables = _by_party(tables)
         active = [party for party, table in self.tables.items() if table.schema.label is not None]
         self.group = Group.of(
             tuple(self.tables),
@@ -331,3 +331,14 @@ def released(opened: OpenedMoments) -> MomentRelease:
         run=opened.run,
         reproducible=opened.reproducible,
     )
+
+
+def _by_party(tables: Iterable[Table]) -> dict[str, Table]:
+    found = tuple(tables) if isinstance(tables, Iterable) else (tables,)
+    for table in found:
+        if not isinstance(table, Table):
+            raise DataError(
+                f"a federation is of tables, one for each party; found {type(table).__name__}. Make them with "
+                "Table(party, file, schema) or Table.from_arrays."
+            )
+    return {table.party: table for table in found}

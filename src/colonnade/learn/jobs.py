@@ -22,7 +22,7 @@ from typing import Any
 
 from pydantic import Field
 
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import Name, nearest
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError
@@ -35,7 +35,7 @@ from colonnade.runtime.group import Group
 
 
 class _JobForm(Form):
-    name: str
+    name: Name
     task: Task
     method: str = "moments"
     options: dict[str, Any] = Field(default_factory=dict)
@@ -106,7 +106,7 @@ class Job:
                 f"{document.where(('keepers',))}: found {len(form.keepers)} ({named}); so that t of them may collude "
                 "there must be 2t + 1 keepers, so 3, 5, 7 and so on. Name more, or leave the field out."
             )
-        if form.active is not None and form.active not in form.parties:
+        if form.parties and form.active is not None and form.active not in form.parties:
             raise LabelMismatch(
                 f"{document.where(('active',))}: found {form.active!r}, which is not among the parties "
                 f"({', '.join(form.parties)}).{nearest(form.active, form.parties)}"

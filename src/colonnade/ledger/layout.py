@@ -39,6 +39,15 @@ class Page:
         for seq, text, digest in self._connection.execute(query, (first,)):
             yield Row(seq=seq, text=text, hash=digest)
 
+    def check_pages(self, where: str) -> None:
+        """Raise `LedgerAltered` unless every page of the file is as SQLite keeps it."""
+        found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if found != (b"ok",):
+            raise LedgerAltered(
+                f"{where}: the file is damaged outside its entries. Restore it from a copy, and ask peers for their "
+                "receipts."
+            )
+
     def append(self, entry: Entry) -> None:
         """Add an entry; it counts once the transaction has ended."""
         values = (entry.seq, entry.text, entry.hash)

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from colonnade.errors import GroupMismatch
 
+LONGEST_NAME = 64
+"""Letters of a party's name, which begins the names of its files."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -70,7 +73,12 @@ class Group:
         for name in names:
             if not name.isidentifier():
                 raise GroupMismatch(
-                    f"{name!r} is no name for a party: use letters, digits and _, a letter first."
+                    f"{name[:LONGEST_NAME]!r} is no name for a party: use letters, digits and _, a letter first."
+                )
+            if len(name) > LONGEST_NAME:
+                raise GroupMismatch(
+                    f"{name[:LONGEST_NAME]!r}… is no name for a party: it has {len(name)} letters, and {LONGEST_NAME} "
+                    "are the most."
                 )
         if self.is_pair:
             return
