@@ -156,7 +156,7 @@ def _products(encrypted: Ciphertexts, mine: Matrix, groups: int, bits: int) -> C
 def _own_block(said: Message, plan: PaillierPlan) -> Matrix:
     width = dealt_widths(plan)[plan.answerer]
     block = said.array("own", dtype="i8", shape=(width, width))
-    reach = plan.noise.part(plan.group.honest_owners).support
+    reach = plan.noise.part(plan.group.whole).support
     most = plan.rows * plan.shape_of(plan.answerer).bound + reach
     if not np.array_equal(block, block.T) or max(int(block.max()), -int(block.min())) > most:
         raise said.wrong("its own moments are not symmetric, or larger than its rows can make them")

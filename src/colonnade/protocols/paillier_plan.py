@@ -18,7 +18,6 @@ from colonnade.errors import PlanError
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader
-from colonnade.privacy.sensitivity.matrix import matrix_change_part_replaced, matrix_change_zero_out
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.moments_plan import MomentsPlan
 from colonnade.protocols.moments_session import MomentsRequest
@@ -141,7 +140,7 @@ class PaillierPlan(MomentsPlan):
     def largest(self) -> int:
         """No noisy entry between the two owners' columns is larger: n·‖x̃‖·‖ỹ‖ and one part of the noise."""
         product = self.shape_of(self.asker).bound * self.shape_of(self.answerer).bound
-        reach: int = self.noise.part(self.group.honest_owners).support
+        reach: int = self.noise.part(self.group.whole).support
         return self.rows * (math.isqrt(product) + 1) + reach
 
     @property
@@ -164,13 +163,14 @@ class PaillierPlan(MomentsPlan):
     @cached_property
     def views(self) -> tuple[View, ...]:
         """What the release is to each observer; there is no server, and the assumptions are this path's own."""
-        zero_out = self._event(matrix_change_zero_out(self.shape_of_all_but(None)))
-        views = [View(Reader(), ZERO_OUT, zero_out, "neither owner discloses its noise")]
+        known = self.group.tolerated
+        views = [View(Reader(), ZERO_OUT, self.zeroed(known), "neither owner discloses its noise")]
         for owner in self.group.owners:
-            change = matrix_change_part_replaced(self.shape_of_all_but(owner), self.shape_of(owner))
             unbroken = "" if owner == self.asker else f" and cannot break Paillier at {self.keys.bits} bits"
             follows = f"it follows the protocol{unbroken} (its own columns and its own noise it knows)"
-            views.append(View(PartyView(owner), OthersPart(owner), self._event(change), follows))
+            views.append(
+                View(PartyView(owner), OthersPart(owner), self.others_replaced(owner, known), follows)
+            )
         return tuple(views)
 
     def own_data(self) -> dict[str, Any]:
