@@ -20,8 +20,8 @@
 Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs that score people by a model that was
 trained; scores are shown to those whom `receivers` names and to this party. Everything that is not named is refused.
 Where `server`, `keepers`, `threshold`, `disclosed_noise`, `alignment` or an option is not named, a job may have its
-default and nothing else; where `rows` or `alignments` is not, there is no such limit. What is learnt, a job's `task`, is
-free: ε says what may be told whatever it is. Budgets, which hold over all jobs, stand in the party file.
+default and nothing else; where `rows` or `alignments` is not, there is no such limit. What is learnt, a job's `task`,
+is free: ε says what may be told whatever it is. Budgets, which hold over all jobs, stand in the party file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form
 from colonnade.errors import OutOfRange, PolicyRefused, UnknownChoice
 from colonnade.learn.jobs import Job
-from colonnade.learn.methods import METHODS
 from colonnade.learn.policy_terms import (
     Accepted,
     Alignments,
@@ -51,6 +50,7 @@ from colonnade.learn.policy_terms import (
 from colonnade.learn.score_jobs import SCORES, ScoreJob
 from colonnade.ledger import Account, Comparison, Ledger, Release
 from colonnade.ledger.bounds import bound
+from colonnade.methods.table import METHODS
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.neighbours import OthersPart
