@@ -251,7 +251,7 @@ def test_two_owners_without_keepers_are_refused():
 
 def test_an_epsilon_past_what_truncated_draws_can_claim_is_refused():
     tables = tables_of(NAMES[:3], 10)
-    with pytest.raises(PlanError, match="lower epsilon, or choose noise = 'skellam'"):
+    with pytest.raises(PlanError, match="lower epsilon, or choose noise = 'gaussian'"):
         plan_for(tables, noise="laplace", domain="box", gamma=64, epsilon=60.0, rows=10_000)
 
 
