@@ -1,0 +1,215 @@
+"""The prover's side of verified rows: pads, bits, and one proof for a block.
+
+Nothing here sends. The dealer deals pads beside its rows, answers a first challenge with bits of projections and a second
+one with a proof; each verifier has half of the bits and half of the proof, and either half alone is uniform.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.crypto.row_claims import (
+    GROUPS,
+    MASKED_NODES,
+    OUTSIDE,
+    PROJECTIONS,
+    ROW_NODES,
+    RowClaims,
+    derived,
+    first_bits,
+    stretched,
+    target,
+)
+from colonnade.errors import LocalProtocolError
+from colonnade.numbers.field import FieldArray
+from colonnade.numbers.projections import Projections
+from colonnade.numbers.quartic import PRIMES, Floats, loops, packed, product, quartics, reduced
+from colonnade.numbers.three_squares import slack
+
+Integers = NDArray[np.int64]
+
+_HALF = GROUPS // 2
+
+
+class RowProof:
+    """One dealer's proof about one block of rows, in the order in which it is asked for.
+
+    >>> from colonnade.crypto.row_claims import Claim
+    >>> claims = RowClaims(rows=2, claims=(Claim(2, 25),), points=(0, -1))
+    >>> RowProof(claims, np.array([[3, 4], [0, 1]]), seeds=(bytes(32), bytes(32))).pads.shape
+    (2, 3)
+    """
+
+    def __init__(self, claims: RowClaims, rows: Integers, *, seeds: tuple[bytes, bytes]) -> None:
+        self.claims, self._rows, self._seeds = claims, rows, seeds
+        start, parts = 0, []
+        for claim in claims.claims:
+            parts.append(slack(rows[:, start : start + claim.columns], claim.norm_squared))
+            start += claim.columns
+        self.pads: Integers = np.concatenate(parts, axis=1)
+
+    def bits(self, challenge: bytes) -> NDArray[np.uint8]:
+        """The second verifier's bits of every projection: shape (K, projections)."""
+        claims = self.claims
+        coins = Projections.from_key(derived(challenge, "projections"), rows=claims.rows, count=PROJECTIONS)
+        values = coins.of_integers([self._rows, self.pads]).reshape(-1) + claims.offsets.astype(np.int64)
+        if int(values.min()) < 0 or (values >= 2 * claims.offsets).any():
+            raise LocalProtocolError(
+                "a random projection of honest rows left its range, which happens less than once in 2^75 blocks. "
+                "Run again."
+            )
+        whole = ((values[None, :] >> np.arange(claims.bits)[:, None]) & 1).astype(np.uint8)
+        self._second = whole ^ first_bits(claims, self._seeds[0])
+        return self._second
+
+    def proof(self, challenge: bytes, second: bytes) -> FieldArray:
+        """The second verifier's half of the proof, as words."""
+        claims = self.claims
+        beta = stretched(challenge, "rows", claims.count * len(claims.claims))
+        tau = stretched(second, "bits", claims.projected)
+        whole = np.empty((3, 4, claims.proof_length))
+        whole[:, :, : GROUPS + 1] = self._quotient(beta)
+        whole[:, :, GROUPS + 1 :] = self._bit_products(tau)
+        whole -= stretched(self._seeds[0], "proof", claims.proof_length)
+        return packed(np.stack([reduced(part, prime) for part, prime in zip(whole, PRIMES, strict=True)]))
+
+    def _quotient(self, beta: Floats) -> Floats:
+        """(P − C)/Z where it is given, for P(X) = Σ β κ F(X)²."""
+        claims, count = self.claims, self.claims.count
+        mask = stretched(self._seeds[0], "row masks", claims.width)
+        mask += stretched(self._seeds[1], "row masks", claims.width)
+        squares, crossed, masked = _zeros(), _zeros(), np.zeros((3, 4))
+        start = 0
+        for array, owner_of, scale in (
+            (self._rows, [c for c, claim in enumerate(claims.claims) for _ in range(claim.columns)], 4),
+            (self.pads, [c for c in range(len(claims.claims)) for _ in range(3)], 1),
+        ):
+            columns = array.shape[1]
+            plus = np.empty((columns, _HALF, count))
+            minus = np.empty_like(plus)
+            loops().arrange(array, count, plus, minus)
+            here = mask[:, :, start : start + count * columns].reshape(3, 4, count, columns)
+            masks = np.ascontiguousarray(here.transpose(0, 3, 1, 2))
+            start += count * columns
+            for q, field in enumerate(quartics()):
+                weights = beta[q].reshape(4, -1, count)
+                masks_q = reduced(masks[q], field.prime)
+                self._add_columns(
+                    (plus, minus), masks_q, weights, owner_of, scale, q, (squares, crossed, masked)
+                )
+        out = np.empty((3, 4, GROUPS + 1))
+        mask_weight, group_weights, inverse = _outside()
+        for q, field in enumerate(quartics()):
+            prime, own = field.prime, mask_weight[q]
+            cross = _spread(reduced(crossed[q], prime), q, prime)
+            values = np.empty((4, GROUPS + 1))
+            values[:, 0] = reduced(masked[q], prime)
+            lifted = reduced(2.0 * cross * own, prime)
+            values[:, 1:] = squares[q] + lifted + reduced(values[:, :1] * reduced(own * own, prime), prime)
+            known = product(target(claims, beta, q, prime), group_weights[q].T.copy(), prime)
+            out[q] = reduced(reduced(values - known, prime) * inverse[q], prime)
+        return out
+
+    @staticmethod
+    def _add_columns(
+        pair: tuple[Floats, Floats],
+        masks: Floats,
+        weights: Floats,
+        owner_of: list[int],
+        scale: int,
+        q: int,
+        totals: tuple[Floats, Floats, Floats],
+    ) -> None:
+        """Add what columns of one scale contribute to P outside: squares, products with masks, squares of masks."""
+        plus, minus = pair
+        squares, crossed, masked = totals
+        field, inner = quartics()[q], loops()
+        even, odd = _halves()
+        count = plus.shape[2]
+        upper, lower = np.zeros((_HALF, count)), np.zeros((_HALF, count))
+        left, right = np.empty((_HALF, count)), np.empty((_HALF, count))
+        for j, owner in enumerate(owner_of):
+            np.matmul(even[q], plus[j], out=left)
+            np.matmul(odd[q], minus[j], out=right)
+            inner.add_pair_squares(left, right, field.prime, upper, lower)
+            mine = np.ascontiguousarray(weights[:, owner])
+            product_ = field.times(mine, masks[j])
+            crossed[q, :, :_HALF] += scale * reduced(product_ @ plus[j].T, field.prime)
+            crossed[q, :, _HALF:] += scale * reduced(product_ @ minus[j].T, field.prime)
+            masked[q] += scale * field.dot(product_, masks[j])
+            if j + 1 == len(owner_of) or owner_of[j + 1] != owner:
+                for at, some in ((0, upper), (_HALF, lower)):
+                    sums = product(mine, np.ascontiguousarray(reduced(some, field.prime).T), field.prime)
+                    squares[q, :, at : at + _HALF] += scale * sums
+                    some[:] = 0.0
+
+    def _bit_products(self, tau: Floats) -> Floats:
+        """Σ τ f h at 1, …, K, −1, …, −K and 0, for polynomials f and h through the two halves of the bits."""
+        claims, bits = self.claims, self.claims.bits
+        first = first_bits(claims, self._seeds[0]).astype(np.float64)
+        second = self._second.astype(np.float64)
+        f_mask = stretched(self._seeds[0], "bit masks", claims.projected)
+        h_mask = stretched(self._seeds[1], "bit masks", claims.projected)
+        beyond = claims.bit_nodes.values_at(tuple(-k for k in range(1, bits + 1)))
+        out = np.empty((3, 4, 2 * bits + 1))
+        for q, field in enumerate(quartics()):
+            prime, t = field.prime, tau[q]
+            out[q, :, :bits] = product(t, np.ascontiguousarray((first * second).T), prime)
+            own = beyond[q, :, 0]
+            f = product(beyond[q, :, 1:].copy(), first, prime)
+            h = product(beyond[q, :, 1:].copy(), second, prime)
+            f_side, h_side = field.times(t, f_mask[q]), field.times(t, h_mask[q])
+            plain = product(t, np.ascontiguousarray(reduced(f * h, prime).T), prime)
+            mixed = product(f_side, np.ascontiguousarray(h.T), prime) + product(
+                h_side, np.ascontiguousarray(f.T), prime
+            )
+            both = field.dot(f_side, h_mask[q])
+            lifted = reduced(reduced(mixed, prime) * own, prime)
+            corner = reduced(both[:, None] * reduced(own * own, prime), prime)
+            out[q, :, bits : 2 * bits] = reduced(plain + lifted + corner, prime)
+            out[q, :, 2 * bits] = both
+        return out
+
+
+def _zeros() -> Floats:
+    return np.zeros((3, 4, GROUPS))
+
+
+@cache
+def _halves() -> tuple[Floats, Floats]:
+    """Even and odd parts of the Lagrange polynomials at 33, …, 64: opposite groups share the work."""
+    values = MASKED_NODES.values_at(OUTSIDE[1 : _HALF + 1])
+    even, odd = np.empty((3, _HALF, _HALF)), np.empty((3, _HALF, _HALF))
+    for q, prime in enumerate(PRIMES):
+        half = pow(2, -1, prime)
+        upper, lower = values[q, :, 1 : _HALF + 1], values[q, :, _HALF + 1 :]
+        even[q] = _centred(reduced(reduced(upper + lower, prime) * half, prime), prime)
+        odd[q] = _centred(reduced(reduced(upper - lower, prime) * half, prime), prime)
+    return even, odd
+
+
+def _centred(values: Floats, prime: int) -> Floats:
+    return np.where(values > prime // 2, values - prime, values)
+
+
+def _spread(crossed: Floats, q: int, prime: int) -> Floats:
+    """Σ_g L_g(x) t_g at 33, …, 64 and −33, …, −64, from sums and differences of opposite groups."""
+    even, odd = _halves()
+    upper = reduced(crossed[:, :_HALF] @ even[q].T, prime)
+    lower = reduced(crossed[:, _HALF:] @ odd[q].T, prime)
+    return reduced(np.concatenate([upper + lower, upper - lower], axis=1), prime)
+
+
+@cache
+def _outside() -> tuple[Floats, Floats, Floats]:
+    """Where the quotient is given: the weight of the mask, of each group's target, and 1/Z."""
+    masked = MASKED_NODES.values_at(OUTSIDE[1:])[:, :, 0]
+    known = ROW_NODES.values_at(OUTSIDE)
+    inverse = [
+        [pow(value, -1, prime) for value in row]
+        for row, prime in zip(ROW_NODES.vanishing(OUTSIDE), PRIMES, strict=True)
+    ]
+    return masked, known, np.array(inverse, dtype=np.float64)
