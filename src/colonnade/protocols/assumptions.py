@@ -6,15 +6,50 @@ need not own columns. A node that is both counts as both.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from colonnade.runtime.group import Group
 
+Verify = Literal["all", "rows", "none"]
+"""What is checked of what others deal: everything, the rows of owners, or nothing."""
 
-def server_assumption(group: Group) -> str:
+_ONE_LIAR = "discloses its noise and its shares{} or deviates from the protocol"
+
+
+def known_to_party(group: Group, verify: Verify = "none") -> int:
+    """How many parts of the noise a party's sentence has to do without.
+
+    Its own and those of t − 1 confederates; where the sentence also holds if a member deviates, that member's part as
+    well, which may be missing. Of two owners the other one's own columns are what is protected.
+
+    >>> known_to_party(Group.of(("a", "b", "c"))), known_to_party(Group.of(("a", "b", "c")), "rows")
+    (1, 2)
+    """
+    if verify == "none" or len(group.owners) == 2:
+        return group.threshold
+    return group.threshold + 1
+
+
+def server_assumption(group: Group, verify: Verify = "none") -> str:
     """For what the server learns: it may keep shares itself, and then it needs fewer confederates.
 
     >>> server_assumption(Group.of(("bank", "insurer")))
     'it colludes with no other keeper (with one keeper it would recover every column)'
+    >>> server_assumption(Group.of(("bank", "insurer")), "rows")  # doctest: +ELLIPSIS
+    'it colludes with no other keeper (...); up to one owner may deviate from the protocol'
     """
+    if verify != "none" and not group.server_keeps:
+        return f"at most {_count(group.threshold, 'member')} {_ONE_LIAR.format(' to it')}"
+    return _may_deviate(_server_assumption(group), group, verify)
+
+
+def _may_deviate(condition: str, group: Group, verify: Verify, who: str = "owner") -> str:
+    if verify == "none":
+        return condition
+    return f"{condition}; up to {_count(group.threshold, who)} may deviate from the protocol"
+
+
+def _server_assumption(group: Group) -> str:
     t = group.threshold
     if not group.server_keeps:
         return f"{_disclosed(group)} to it"
@@ -27,13 +62,17 @@ def server_assumption(group: Group) -> str:
     )
 
 
-def reader_assumption(group: Group) -> str:
+def reader_assumption(group: Group, verify: Verify = "none") -> str:
     """For what a reader of the model learns.
 
     >>> reader_assumption(Group.of(("bank", "insurer", "shop")))
     'at most one owner discloses its noise and at most one keeper discloses its shares'
+    >>> reader_assumption(Group.of(("bank", "insurer")), "rows")
+    'at most one member discloses its noise and its shares or deviates from the protocol'
     """
-    return _disclosed(group)
+    if verify == "none":
+        return _disclosed(group)
+    return f"at most {_count(group.threshold, 'member')} {_ONE_LIAR.format('')}"
 
 
 def _disclosed(group: Group) -> str:
@@ -42,12 +81,18 @@ def _disclosed(group: Group) -> str:
     return f"at most {_count(t, 'owner')} {verb} noise and at most {_count(t, 'keeper')} {verb} shares"
 
 
-def party_assumption(group: Group) -> str:
+def party_assumption(group: Group, verify: Verify = "none") -> str:
     """For what a party learns about the others' part of a record.
 
     >>> party_assumption(Group.of(("bank", "insurer")))
     'it colludes with no other keeper or owner (its own columns and its own noise it knows)'
+    >>> party_assumption(Group.of(("bank", "insurer")), "rows")  # doctest: +ELLIPSIS
+    'it colludes with no other keeper or owner (...); up to one member, itself included, may deviate from the protocol'
     """
+    return _may_deviate(_party_assumption(group), group, verify, "member, itself included,")
+
+
+def _party_assumption(group: Group) -> str:
     t = group.threshold
     others = "no other keeper or owner" if t == 1 else f"fewer than {t} other keepers or owners"
     return f"it colludes with {others} (its own columns and its own noise it knows)"

@@ -24,7 +24,7 @@ from colonnade.crypto.paillier import Ciphertexts, Encryptor, decrypt
 from colonnade.crypto.paillier_keys import PrivateKey
 from colonnade.data.table import Table
 from colonnade.errors import PlanError
-from colonnade.methods.moments.protocol import arranged, dealt_widths, integer_blocks, noise_part
+from colonnade.methods.moments.protocol import arranged, integer_blocks, noise_part
 from colonnade.methods.moments.session import MomentsRequest, OpenedMoments, checked_release
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
@@ -61,7 +61,7 @@ async def paillier_moments(party: Party, table: RowSource | None, plan: Paillier
 
 
 async def _ask(party: Party, table: RowSource | None, plan: PaillierPlan) -> Matrix:
-    peer, widths = plan.answerer, dealt_widths(plan)
+    peer, widths = plan.answerer, plan.dealt
     private = await make_key(party, plan.keys, (peer,))
     encryptor = await asyncio.to_thread(Encryptor.for_owner, private, party.randomness)
     own = np.zeros((widths[party.name],) * 2, dtype=np.int64)
@@ -88,7 +88,7 @@ async def _ask(party: Party, table: RowSource | None, plan: PaillierPlan) -> Mat
 
 
 async def _answer(party: Party, table: RowSource | None, plan: PaillierPlan) -> Matrix:
-    peer, widths = plan.asker, dealt_widths(plan)
+    peer, widths = plan.asker, plan.dealt
     key = await hear_key(party, peer, plan.keys)
     groups = _groups(plan)
     own = np.zeros((widths[party.name],) * 2, dtype=np.int64)
@@ -121,7 +121,7 @@ async def _answer(party: Party, table: RowSource | None, plan: PaillierPlan) -> 
 
 def _groups(plan: PaillierPlan) -> int:
     """How many ciphertexts one row of the asker takes."""
-    return -(-dealt_widths(plan)[plan.asker] // plan.packing.count)
+    return -(-plan.dealt[plan.asker] // plan.packing.count)
 
 
 def _packed_rows(matrix: Matrix, plan: PaillierPlan) -> list[int]:
@@ -136,7 +136,7 @@ def _unpacked_rows(plaintexts: Sequence[int], plan: PaillierPlan) -> Matrix:
     """The reverse; ValueError if a field is larger than any sum can be, or one that was left empty is not."""
     values = np.array([plan.packing.unpack(plaintext) for plaintext in plaintexts], dtype=object)
     rows = values.reshape(-1, _groups(plan) * plan.packing.count)
-    width = dealt_widths(plan)[plan.asker]
+    width = plan.dealt[plan.asker]
     if np.any(rows[:, width:] != 0):
         raise ValueError("a field that was left empty holds something")
     if np.any(np.abs(rows) > plan.largest):
@@ -154,7 +154,7 @@ def _products(encrypted: Ciphertexts, mine: Matrix, groups: int, bits: int) -> C
 
 
 def _own_block(said: Message, plan: PaillierPlan) -> Matrix:
-    width = dealt_widths(plan)[plan.answerer]
+    width = plan.dealt[plan.answerer]
     block = said.array("own", dtype="i8", shape=(width, width))
     reach = plan.noise.part(plan.group.honest_owners).support
     most = plan.rows * plan.shape_of(plan.answerer).bound + reach
@@ -165,7 +165,7 @@ def _own_block(said: Message, plan: PaillierPlan) -> Matrix:
 
 async def _decrypted(said: Message, private: PrivateKey, plan: PaillierPlan) -> Matrix:
     """The noisy moments between the asker's columns and the answerer's, as (asker's, answerer's)."""
-    count = dealt_widths(plan)[plan.answerer] * _groups(plan)
+    count = plan.dealt[plan.answerer] * _groups(plan)
     received = await heard_ciphertexts(said, private.public, count)
     fields = plan.packing
     most = plan.largest * (((1 << fields.bits) - 1) // ((1 << fields.width) - 1))
@@ -179,7 +179,7 @@ async def _decrypted(said: Message, private: PrivateKey, plan: PaillierPlan) -> 
 def _places(plan: PaillierPlan) -> tuple[list[int], list[int]]:
     """Where the asker's and the answerer's columns stand in the order in which columns are dealt."""
     starts, at = {}, 0
-    for owner, width in dealt_widths(plan).items():
+    for owner, width in plan.dealt.items():
         starts[owner] = list(range(at, at + width))
         at += width
     return starts[plan.asker], starts[plan.answerer]

@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from colonnade.crypto.row_claims import Claim
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Mode
 from colonnade.data.label import LabelBlock
@@ -32,11 +33,18 @@ from colonnade.privacy.sensitivity.matrix import (
     matrix_change_replace,
     matrix_change_zero_out,
 )
-from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
+from colonnade.protocols.assumptions import (
+    Verify,
+    known_to_party,
+    party_assumption,
+    reader_assumption,
+    server_assumption,
+)
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import check_memory, gamma_advice
 from colonnade.protocols.plans import SharedPlan, Task, check_keepers, check_parties, checked_delta
 from colonnade.protocols.shared import block_rows
+from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
 DEFAULT_GAMMA = 1 << 12
@@ -59,6 +67,7 @@ class MomentsPlan(SharedPlan, Layout):
     gamma: int
     mu: Fraction
     rounding: Rounding = "nearest"
+    verify: Verify = "none"
 
     protocol = "noisy moments"
     charged_as = "moments"
@@ -96,7 +105,11 @@ class MomentsPlan(SharedPlan, Layout):
             label_norm_squared=self.label.norm_squared(self.gamma),
             one_hot=self.label.one_hot,
         )
-        return features.beside(label)
+        whole = features.beside(label)
+        if self.verify == "none":
+            return whole
+        # What is proved is the norm of all that an owner deals, and not that a label in it is one-hot.
+        return RowShape(features=whole.features + whole.label_entries, norm_squared=whole.bound)
 
     def shape_of_all_but(self, party: str | None) -> RowShape:
         """The bound on the rest of an integer row; on the whole row without a party."""
@@ -110,6 +123,20 @@ class MomentsPlan(SharedPlan, Layout):
     def widths(self) -> dict[str, int]:
         """How many integers of a row each owner deals, without the label block."""
         return {party: encoder.width for party, encoder in self.encoders.items()}
+
+    @property
+    def dealt(self) -> dict[str, int]:
+        """How many columns each owner deals: its features, and the label block where it holds it."""
+        extra = {self.label_holder: self.label.width}
+        return {owner: width + extra.get(owner, 0) for owner, width in self.widths.items()}
+
+    @property
+    def claims(self) -> dict[str, tuple[Claim, ...]]:
+        """What each owner proves about every row: its squared norm, features and label together."""
+        return {
+            owner: (Claim(width, self.shape_of(owner).bound),) if width else ()
+            for owner, width in self.dealt.items()
+        }
 
     @property
     def size(self) -> int:
@@ -160,17 +187,19 @@ class MomentsPlan(SharedPlan, Layout):
         group = self.group
         zero_out = self.zeroed
         views = [
-            View(Server(), ZERO_OUT, zero_out, server_assumption(group)),
-            View(Reader(), ZERO_OUT, zero_out, reader_assumption(group)),
+            View(Server(), ZERO_OUT, zero_out, server_assumption(group, self.verify)),
+            View(Reader(), ZERO_OUT, zero_out, reader_assumption(group, self.verify)),
         ]
+        known = known_to_party(group, self.verify)
         for owner in group.owners:
             if group.threshold == 1:
                 change = matrix_change_part_replaced(self.shape_of_all_but(owner), self.shape_of(owner))
             else:
                 # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
                 change = self._replaced_change
+            assumption = party_assumption(group, self.verify)
             views.append(
-                View(PartyView(owner), OthersPart(owner), self._event(change), party_assumption(group))
+                View(PartyView(owner), OthersPart(owner), self._event(change, known), assumption)
             )
         return (*views, *self.colluding(lambda known: self._event(self._replaced_change, known)))
 
@@ -208,6 +237,7 @@ class MomentsPlan(SharedPlan, Layout):
             "caps": {party: str(quantizer.cap_squared) for party, quantizer in self.quantizers.items()},
             "primes": list(self.field.primes),
             "block": self.block,
+            "verify": self.verify,
         }
 
 
@@ -222,6 +252,7 @@ def plan_moments(
     accepted_delta: float | None = None,
     gamma: int = DEFAULT_GAMMA,
     rounding: Rounding = "nearest",
+    verify: Verify | None = None,
 ) -> MomentsPlan:
     """The plan with the least noise that keeps ε for the server and for readers, t owners' noise aside."""
     check_keepers(group)
@@ -229,7 +260,8 @@ def plan_moments(
     delta = checked_delta(epsilon, delta, accepted_delta, rows)
 
     def plan_with(mu: Fraction, grid: int) -> MomentsPlan:
-        return MomentsPlan(task, group, rows, schemas, float(epsilon), delta, grid, mu, rounding)
+        plan = MomentsPlan(task, group, rows, schemas, float(epsilon), delta, grid, mu, rounding)
+        return replace(plan, verify=chosen_verify(verify, group, plan.claims, rows=min(rows, plan.block)))
 
     blank = plan_with(Fraction(1), gamma)
     check_memory(blank.size)
