@@ -7,14 +7,14 @@ challenges.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.row_claims import (
+    AT_ONCE,
     GROUPS,
     MASKED_NODES,
+    PADS,
     PROJECTIONS,
     QUOTIENT_NODES,
     ROW_NODES,
@@ -32,7 +32,7 @@ from colonnade.numbers.quartic import PRIMES, Floats, loops, packed, product, qu
 
 def answer(
     claims: RowClaims,
-    shares: Sequence[FieldArray],
+    shares: tuple[FieldArray, FieldArray],
     *,
     seed: bytes,
     challenge: bytes,
@@ -40,7 +40,7 @@ def answer(
     third: bytes,
 ) -> FieldArray:
     """What the first verifier tells the second: its side of every polynomial at the point of the third challenge."""
-    point, bits = point_of(third), claims.bits
+    point, bits = point_of(third, claims), claims.bits
     mine = stretched(seed, "proof", claims.proof_length)
     half = first_bits(claims, seed)
     out = np.empty((3, 4, claims.answer_length))
@@ -61,7 +61,7 @@ def answer(
 
 def accepts(
     claims: RowClaims,
-    shares: Sequence[FieldArray],
+    shares: tuple[FieldArray, FieldArray],
     *,
     seed: bytes,
     bits: NDArray[np.uint8],
@@ -78,7 +78,7 @@ def accepts(
     """
     if (bits > claims.used).any():
         return False
-    point, count = point_of(third), claims.count
+    point, count = point_of(third, claims), claims.count
     theirs, half = unpacked(answered), unpacked(proof)
     rows = theirs[:, :, : claims.width] + _rows_at(claims, shares, seed, point, claims.weight)
     own = _bits_at(claims, bits, stretched(seed, "bit masks", claims.projected), point)
@@ -106,7 +106,7 @@ def accepts(
 
 
 def _rows_at(
-    claims: RowClaims, shares: Sequence[FieldArray], seed: bytes, point: Floats, weight: int
+    claims: RowClaims, shares: tuple[FieldArray, FieldArray], seed: bytes, point: Floats, weight: int
 ) -> Floats:
     """One side of F(r): columns, then pads, weighted so that both sides add up to the dealer's integers."""
     basis = MASKED_NODES.at(point)
@@ -138,14 +138,14 @@ def _bits_at(claims: RowClaims, bits: NDArray[np.uint8], masks: Floats, point: F
 
 def _linear(
     claims: RowClaims,
-    shares: Sequence[FieldArray],
+    shares: tuple[FieldArray, FieldArray],
     challenge: bytes,
     bits: NDArray[np.uint8],
     weight: int,
 ) -> Floats:
     """One side of projection − Σ 2^k bit_k, modulo each prime: shape (3, projections)."""
     coins = Projections.from_key(derived(challenge, "projections"), rows=claims.rows, count=PROJECTIONS)
-    sums = coins.of_shares(shares).reshape(3, -1)
+    sums = coins.of_shares(*shares).reshape(3, -1)
     places = 2.0 ** np.arange(claims.bits) @ bits.astype(np.float64)
     return np.stack(
         [
@@ -170,10 +170,10 @@ def _squares(claims: RowClaims, rows: Floats, q: int) -> Floats:
     start = 0
     for c, claim in enumerate(claims.claims):
         total = np.zeros((4, count))
-        for part, scale in (
-            (columns[:, :, start : start + claim.columns], 4.0),
-            (pads[:, :, 3 * c : 3 * c + 3], 1.0),
-        ):
+        parts = [(pads[:, :, PADS * c : PADS * (c + 1)], 1.0)]
+        for at in range(start, start + claim.columns, AT_ONCE):
+            parts.append((columns[:, :, at : min(at + AT_ONCE, start + claim.columns)], 4.0))
+        for part, scale in parts:
             loops().add_ring_squares(
                 np.ascontiguousarray(part), scale, field.prime, field.one, field.zero, total
             )

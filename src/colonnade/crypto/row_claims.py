@@ -19,15 +19,19 @@ from numpy.typing import NDArray
 
 from colonnade.errors import FieldTooSmall
 from colonnade.numbers.field import FIELD63
-from colonnade.numbers.quartic import ORDER, Floats, Nodes, uniform
+from colonnade.numbers.quartic import ORDER, Floats, Nodes, powers_of, uniform
 from colonnade.numbers.three_squares import MOST_NORM
 from colonnade.randomness import KeyedRandomness
 
-PROJECTIONS = 42
+PROJECTIONS = 40
 """L: a row that is long as integers and short modulo M passes with probability at most 2^-L."""
 GROUPS = 64
 """Rows of a block are folded so many times in a proof."""
 PADS = 3
+AT_ONCE = 1024
+"""Columns whose squares are added up before they are reduced: the sums fit a double."""
+MOST_ROWS = 1 << 16
+"""Rows of a block: their projections and products fit the integers and doubles they are computed in."""
 TAIL_BITS = 75
 """An honest dealer's block stops with probability at most 2^-75, because a projection left its range."""
 _HALF = GROUPS // 2
@@ -69,8 +73,10 @@ class RowClaims:
     points: tuple[int, int]
 
     def __post_init__(self) -> None:
-        if self.rows < 1 or not self.claims or self.points[0] == self.points[1]:
-            raise ValueError("there are rows, claims about them, and two different keepers who check them")
+        if not 1 <= self.rows <= MOST_ROWS or not self.claims or self.points[0] == self.points[1]:
+            raise ValueError(
+                f"there are 1 to {MOST_ROWS} rows, claims about them, and two different keepers who check them"
+            )
         for claim, bits in zip(self.claims, self.window_bits, strict=True):
             reach = 1 << (bits + 1)
             # Entries below 2T and pads below 4T: then a congruence modulo M is an equality of integers.
@@ -218,13 +224,13 @@ def stretched(key: bytes, purpose: str, count: int) -> Floats:
     return uniform(count, KeyedRandomness(derived(key, purpose)))
 
 
-def point_of(key: bytes) -> Floats:
-    """Where a proof is checked, from a key: an element that is in the prime field of no extension, shape (3, 4)."""
+def point_of(key: bytes, claims: RowClaims) -> Floats:
+    """Where a proof is checked, from a key: an element that is in the prime field of no extension, as its powers."""
     source = KeyedRandomness(derived(key, "point"))
     while True:
         point = uniform(1, source)[:, :, 0]
         if point[:, 1:].any(axis=1).all():
-            return point
+            return powers_of(point, max(GROUPS, 2 * claims.bits) + 2)
 
 
 def first_bits(claims: RowClaims, seed: bytes) -> NDArray[np.uint8]:

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.row_claims import (
+    AT_ONCE,
     GROUPS,
     MASKED_NODES,
     OUTSIDE,
+    PADS,
     PROJECTIONS,
     ROW_NODES,
     RowClaims,
@@ -55,7 +57,7 @@ class RowProof:
         """The second verifier's bits of every projection: shape (K, projections)."""
         claims = self.claims
         coins = Projections.from_key(derived(challenge, "projections"), rows=claims.rows, count=PROJECTIONS)
-        values = coins.of_integers([self._rows, self.pads]).reshape(-1) + claims.offsets.astype(np.int64)
+        values = coins.of_integers(self._rows, self.pads).reshape(-1) + claims.offsets.astype(np.int64)
         if int(values.min()) < 0 or (values >= 2 * claims.offsets).any():
             raise LocalProtocolError(
                 "a random projection of honest rows left its range, which happens less than once in 2^75 blocks. "
@@ -81,25 +83,20 @@ class RowProof:
         claims, count = self.claims, self.claims.count
         mask = stretched(self._seeds[0], "row masks", claims.width)
         mask += stretched(self._seeds[1], "row masks", claims.width)
-        squares, crossed, masked = _zeros(), _zeros(), np.zeros((3, 4))
-        start = 0
-        for array, owner_of, scale in (
-            (self._rows, [c for c, claim in enumerate(claims.claims) for _ in range(claim.columns)], 4),
-            (self.pads, [c for c in range(len(claims.claims)) for _ in range(3)], 1),
-        ):
-            columns = array.shape[1]
-            plus = np.empty((columns, _HALF, count))
-            minus = np.empty_like(plus)
-            loops().arrange(array, count, plus, minus)
-            here = mask[:, :, start : start + count * columns].reshape(3, 4, count, columns)
-            masks = np.ascontiguousarray(here.transpose(0, 3, 1, 2))
-            start += count * columns
-            for q, field in enumerate(quartics()):
-                weights = beta[q].reshape(4, -1, count)
-                masks_q = reduced(masks[q], field.prime)
-                self._add_columns(
-                    (plus, minus), masks_q, weights, owner_of, scale, q, (squares, crossed, masked)
-                )
+        totals = _zeros(), _zeros(), np.zeros((3, 4))
+        first = 0
+        for c, claim in enumerate(claims.claims):
+            columns = slice(first, first + claim.columns)
+            pads = slice(PADS * c, PADS * (c + 1))
+            for array, chosen, scale in ((self._rows, columns, 4), (self.pads, pads, 1)):
+                offset = 0 if array is self._rows else count * claims.columns
+                whole = mask[:, :, offset : offset + count * array.shape[1]].reshape(3, 4, count, -1)
+                weights = beta[:, :, c * count : (c + 1) * count]
+                for at in range(chosen.start, chosen.stop, AT_ONCE):
+                    some = slice(at, min(at + AT_ONCE, chosen.stop))
+                    _add_columns(array[:, some], whole[:, :, :, some], weights, scale, totals)
+            first += claim.columns
+        squares, crossed, masked = totals
         out = np.empty((3, 4, GROUPS + 1))
         mask_weight, group_weights, inverse = _outside()
         for q, field in enumerate(quartics()):
@@ -112,39 +109,6 @@ class RowProof:
             known = product(target(claims, beta, q, prime), group_weights[q].T.copy(), prime)
             out[q] = reduced(reduced(values - known, prime) * inverse[q], prime)
         return out
-
-    @staticmethod
-    def _add_columns(
-        pair: tuple[Floats, Floats],
-        masks: Floats,
-        weights: Floats,
-        owner_of: list[int],
-        scale: int,
-        q: int,
-        totals: tuple[Floats, Floats, Floats],
-    ) -> None:
-        """Add what columns of one scale contribute to P outside: squares, products with masks, squares of masks."""
-        plus, minus = pair
-        squares, crossed, masked = totals
-        field, inner = quartics()[q], loops()
-        even, odd = _halves()
-        count = plus.shape[2]
-        upper, lower = np.zeros((_HALF, count)), np.zeros((_HALF, count))
-        left, right = np.empty((_HALF, count)), np.empty((_HALF, count))
-        for j, owner in enumerate(owner_of):
-            np.matmul(even[q], plus[j], out=left)
-            np.matmul(odd[q], minus[j], out=right)
-            inner.add_pair_squares(left, right, field.prime, upper, lower)
-            mine = np.ascontiguousarray(weights[:, owner])
-            product_ = field.times(mine, masks[j])
-            crossed[q, :, :_HALF] += scale * reduced(product_ @ plus[j].T, field.prime)
-            crossed[q, :, _HALF:] += scale * reduced(product_ @ minus[j].T, field.prime)
-            masked[q] += scale * field.dot(product_, masks[j])
-            if j + 1 == len(owner_of) or owner_of[j + 1] != owner:
-                for at, some in ((0, upper), (_HALF, lower)):
-                    sums = product(mine, np.ascontiguousarray(reduced(some, field.prime).T), field.prime)
-                    squares[q, :, at : at + _HALF] += scale * sums
-                    some[:] = 0.0
 
     def _bit_products(self, tau: Floats) -> Floats:
         """Σ τ f h at 1, …, K, −1, …, −K and 0, for polynomials f and h through the two halves of the bits."""
@@ -172,6 +136,38 @@ class RowProof:
             out[q, :, bits : 2 * bits] = reduced(plain + lifted + corner, prime)
             out[q, :, 2 * bits] = both
         return out
+
+
+def _add_columns(
+    rows: Integers, masks: Floats, beta: Floats, scale: int, totals: tuple[Floats, Floats, Floats]
+) -> None:
+    """Add what columns of one claim and scale contribute to P outside: squares, products with masks, squares of masks."""
+    squares, crossed, masked = totals
+    columns, count = rows.shape[1], beta.shape[2]
+    plus, minus = np.empty((columns, _HALF, count)), np.empty((columns, _HALF, count))
+    inner = loops()
+    inner.arrange(rows, count, plus, minus)
+    even, odd = _halves()
+    masks = np.ascontiguousarray(masks.transpose(0, 1, 3, 2))
+    upper, lower = plus.transpose(0, 2, 1), minus.transpose(0, 2, 1)
+    left, right = np.empty_like(plus), np.empty_like(minus)
+    for q, field in enumerate(quartics()):
+        prime = field.prime
+        np.matmul(even[q], plus, out=left)
+        np.matmul(odd[q], minus, out=right)
+        above, below = np.zeros((_HALF, count)), np.zeros((_HALF, count))
+        inner.add_pair_squares(left, right, prime, above, below)
+        for at, some in ((0, above), (_HALF, below)):
+            inner.reduce(some.reshape(-1), prime)
+            squares[q, :, at : at + _HALF] += scale * product(beta[q], some.T, prime)
+        mine = masks[q].reshape(4, -1)
+        inner.reduce(mine.reshape(-1), prime)
+        weighted = field.times(mine, np.tile(beta[q], columns))
+        masked[q] += scale * field.dot(weighted, mine)
+        # Summed over a column at a time: so many products of 21 and 19 bits fit a double.
+        by_column = weighted.reshape(4, columns, count).transpose(1, 0, 2)
+        crossed[q, :, :_HALF] += scale * reduced(by_column @ upper, prime).sum(axis=0)
+        crossed[q, :, _HALF:] += scale * reduced(by_column @ lower, prime).sum(axis=0)
 
 
 def _zeros() -> Floats:

@@ -21,6 +21,8 @@ Bytes = NDArray[np.uint8]
 
 _MASK = 0x1FFFFF
 _TILE = 256
+# So many residues of 21 bits add up to 32 bits.
+_ROWS = 512
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -45,7 +47,7 @@ def reduce(values: Floats, prime: int) -> None:
 
 @_compiled
 def multiply(left: Floats, right: Floats, prime: int, one: int, zero: int, out: Floats) -> None:
-    """Products of residues modulo X⁴ − one·X − zero, element by element: arrays of shape (4, n), or (4, 1) on the right."""
+    """Products modulo X⁴ − one·X − zero, element by element: residues of shape (4, n), or (4, 1) on the right."""
     p, c1, c0 = float64(prime), float64(one), float64(zero)
     inverse = 1.0 / p
     step = 0 if right.shape[1] == 1 else 1
@@ -113,18 +115,22 @@ def add_ring_squares(values: Floats, scale: float, prime: int, one: int, zero: i
 
 @_compiled
 def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus: Floats) -> None:
-    """plus += (even + odd)², minus += (even − odd)², each reduced to the residue nearest to zero before squaring."""
+    """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each reduced to the residue nearest to zero before squaring.
+
+    `even` and `odd` have shape (columns, k, u), the sums (k, u).
+    """
     p = float64(prime)
     inverse = 1.0 / p
-    for k in range(even.shape[0]):
-        a, b, x, y = even[k], odd[k], plus[k], minus[k]
-        for u in range(a.size):
-            v = a[u] + b[u]
-            v -= np.rint(v * inverse) * p
-            w = a[u] - b[u]
-            w -= np.rint(w * inverse) * p
-            x[u] += v * v
-            y[u] += w * w
+    for j in range(even.shape[0]):
+        for k in range(even.shape[1]):
+            a, b, x, y = even[j, k], odd[j, k], plus[k], minus[k]
+            for u in range(a.size):
+                v = a[u] + b[u]
+                v -= np.rint(v * inverse) * p
+                w = a[u] - b[u]
+                w -= np.rint(w * inverse) * p
+                x[u] += v * v
+                y[u] += w * w
 
 
 @_compiled
@@ -185,89 +191,81 @@ def combine(words: Words, width: int, factors: Integers, primes: Integers, out: 
 
 
 @_compiled
-def unpack_signed(words: Words, signs: Bytes, at: int, out: NDArray[np.int32]) -> None:
-    """Residues of rows of words, three lanes side by side from lane 3·at on, negated where the sign is odd."""
-    rows, columns = words.shape
-    for i in range(rows):
-        sign = int32(1) - int32(2) * int32(signs[i] & 1)
-        row, low = words[i], out[i, 3 * at : 3 * at + columns]
-        middle = out[i, 3 * at + columns : 3 * at + 2 * columns]
-        high = out[i, 3 * at + 2 * columns : 3 * at + 3 * columns]
-        for j in range(columns):
-            x = int64(row[j])
-            low[j] = sign * int32(x & _MASK)
-            middle[j] = sign * int32((x >> 21) & _MASK)
-            high[j] = sign * int32(x >> 42)
-
-
-@_compiled
-def take_signed(values: Integers, signs: Bytes, out: NDArray[np.int32]) -> None:
-    """Rows of integers below 2^21 in absolute value, negated where the sign is odd."""
-    rows, columns = values.shape
-    for i in range(rows):
-        sign = int64(1) - int64(2) * int64(signs[i] & 1)
-        for j in range(columns):
-            out[i, j] = int32(sign * values[i, j])
-
-
-@_compiled
-def _fill(table: NDArray[np.int32], rows: NDArray[np.int32], i: int) -> None:
-    """All sums of subsets of four rows."""
-    w, x, y, z = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
-    for j in range(rows.shape[1]):
-        a, b, c, d = w[j], x[j], y[j], z[j]
-        ab, cd = a + b, c + d
-        table[1, j] = a
-        table[2, j] = b
-        table[3, j] = ab
-        table[4, j] = c
-        table[5, j] = a + c
-        table[6, j] = b + c
-        table[7, j] = ab + c
-        table[8, j] = d
-        table[9, j] = a + d
-        table[10, j] = b + d
-        table[11, j] = ab + d
-        table[12, j] = cd
-        table[13, j] = a + cd
-        table[14, j] = b + cd
-        table[15, j] = ab + cd
-
-
-_by_width: dict[int, Callable[..., None]] = {}
-
-
-def _kernel(width: int) -> Callable[..., None]:
-    """The loop over subsets for one number of lanes, which the compiler knows and so keeps in registers."""
-    found = _by_width.get(width)
-    if found is None:
-
-        def subsets_of(rows: Any, subsets: Any, low: Any, high: Any, total: Any) -> None:
-            for i in range(0, rows.shape[0], 8):
-                _fill(low, rows, i)
-                _fill(high, rows, i + 4)
-                at = i >> 3
-                for k in range(total.shape[0]):
-                    chosen = np.int64(subsets[at, k])
-                    first, second = chosen & 15, chosen >> 4
+def _add_subsets(rows: Any, subsets: Any, table: Any, total: Any) -> None:
+    """total[k] += the sum of those rows i for which bit i mod 8 of subsets[i // 8, k] is set, by sums of four rows."""
+    width = rows.shape[1]
+    for i in range(0, rows.shape[0], 8):
+        for half in range(2):
+            # All sums of subsets of four rows, each from a smaller one: loops that become vector instructions.
+            for r in range(4):
+                for some in range(1 << r):
                     for j in range(width):
-                        total[k, j] += low[first, j] + high[second, j]
+                        table[half, (1 << r) + some, j] = table[half, some, j] + rows[i + 4 * half + r, j]
+        for k in range(total.shape[0]):
+            chosen = int64(subsets[i >> 3, k])
+            low, high = chosen & 15, chosen >> 4
+            for j in range(width):
+                total[k, j] += table[0, low, j] + table[1, high, j]
 
-        found = cast("Callable[..., None]", njit(nogil=True)(subsets_of))
-        _by_width[width] = found
-    return found
+
+@_compiled
+def project_words(first: Words, second: Words, signs: Bytes, subsets: Bytes, total: Integers) -> None:
+    """total[k, q] += the chosen rows' residues modulo prime q, signed, of both arrays beside each other."""
+    count, wide, narrow = signs.size, first.shape[1], second.shape[1]
+    width = wide + narrow
+    tile = np.zeros((_ROWS, 3 * width), np.int32)
+    table = np.zeros((2, 16, 3 * width), np.int32)
+    here = np.empty((total.shape[0], 3 * width), np.int32)
+    for start in range(0, count, _ROWS):
+        stop = min(start + _ROWS, count)
+        for i in range(start, stop):
+            sign = int32(1) - int32(2) * int32(signs[i] & 1)
+            row = tile[i - start]
+            for part in range(2):
+                words = first[i] if part == 0 else second[i]
+                at = 0 if part == 0 else wide
+                low = row[at : at + words.size]
+                middle = row[width + at : width + at + words.size]
+                high = row[2 * width + at : 2 * width + at + words.size]
+                for j in range(words.size):
+                    x = int64(words[j])
+                    low[j] = sign * int32(x & _MASK)
+                    middle[j] = sign * int32((x >> 21) & _MASK)
+                    high[j] = sign * int32(x >> 42)
+        used = -(-(stop - start) // 8) * 8
+        tile[stop - start : used] = 0
+        here[:] = 0
+        _add_subsets(tile[:used], subsets[start >> 3 :], table, here)
+        for k in range(total.shape[0]):
+            for q in range(3):
+                for j in range(width):
+                    total[k, q, j] += here[k, q * width + j]
 
 
-def add_subsets(rows: NDArray[np.int32], subsets: Bytes, total: Integers) -> None:
-    """total[k] += the sum of those rows i for which bit i mod 8 of subsets[i // 8, k] is set.
-
-    At most 512 rows of residues of 21 bits, as many as a multiple of 8: their sums fit 32 bits.
-    """
-    lanes = rows.shape[1]
-    low, high = np.zeros((16, lanes), np.int32), np.zeros((16, lanes), np.int32)
-    here = np.zeros(total.shape, np.int32)
-    _kernel(lanes)(rows, subsets, low, high, here)
-    total += here
+@_compiled
+def project_integers(
+    first: Integers, second: Integers, signs: Bytes, subsets: Bytes, total: Integers
+) -> None:
+    """total[k] += the chosen rows, signed, of both arrays beside each other: integers below 2^21 in absolute value."""
+    count, wide, narrow = signs.size, first.shape[1], second.shape[1]
+    tile = np.zeros((_ROWS, wide + narrow), np.int32)
+    table = np.zeros((2, 16, wide + narrow), np.int32)
+    here = np.empty((total.shape[0], wide + narrow), np.int32)
+    for start in range(0, count, _ROWS):
+        stop = min(start + _ROWS, count)
+        for i in range(start, stop):
+            sign = int64(1) - int64(2) * int64(signs[i] & 1)
+            for j in range(wide):
+                tile[i - start, j] = int32(sign * first[i, j])
+            for j in range(narrow):
+                tile[i - start, wide + j] = int32(sign * second[i, j])
+        used = -(-(stop - start) // 8) * 8
+        tile[stop - start : used] = 0
+        here[:] = 0
+        _add_subsets(tile[:used], subsets[start >> 3 :], table, here)
+        for k in range(total.shape[0]):
+            for j in range(wide + narrow):
+                total[k, j] += here[k, j]
 
 
 @_compiled

@@ -35,7 +35,7 @@ def _ring(left: Integers, right: Integers, prime: int, one: int, zero: int) -> I
 
 
 def multiply(left: Floats, right: Floats, prime: int, one: int, zero: int, out: Floats) -> None:
-    """Products of residues modulo X⁴ − one·X − zero, element by element: arrays of shape (4, n), or (4, 1) on the right."""
+    """Products modulo X⁴ − one·X − zero, element by element: residues of shape (4, n), or (4, 1) on the right."""
     out[...] = _ring(_whole(left), _whole(right), prime, one, zero)
 
 
@@ -47,11 +47,14 @@ def add_ring_squares(values: Floats, scale: float, prime: int, one: int, zero: i
 
 
 def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus: Floats) -> None:
-    """plus += (even + odd)², minus += (even − odd)², each reduced to the residue nearest to zero before squaring."""
+    """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each reduced to the residue nearest to zero before squaring.
+
+    `even` and `odd` have shape (columns, k, u), the sums (k, u).
+    """
     for sign, target in ((1.0, plus), (-1.0, minus)):
         values = even + sign * odd
         values -= np.rint(values / prime) * prime
-        target += values * values
+        target += (values * values).sum(axis=0)
 
 
 def arrange(rows: Integers, count: int, plus: Floats, minus: Floats) -> None:
@@ -79,28 +82,25 @@ def combine(words: Words, width: int, factors: Integers, primes: Integers, out: 
         out[q] = _whole(out[q]) % int(prime)
 
 
-def unpack_signed(words: Words, signs: Bytes, at: int, out: NDArray[np.int32]) -> None:
-    """Residues of rows of words, three lanes side by side from lane 3·at on, negated where the sign is odd."""
-    rows, columns = words.shape
-    sign = 1 - 2 * (signs[:rows, None] & 1).astype(np.int32)
+def _chosen(signs: Bytes, subsets: Bytes) -> Floats:
+    bits = np.unpackbits(subsets[:, :, None], axis=2, bitorder="little")
+    chosen = bits.transpose(1, 0, 2).reshape(subsets.shape[1], -1)[:, : signs.size]
+    return chosen * (1.0 - 2.0 * (signs & 1))
+
+
+def project_words(first: Words, second: Words, signs: Bytes, subsets: Bytes, total: Integers) -> None:
+    """total[k, q] += the chosen rows' residues modulo prime q, signed, of both arrays beside each other."""
+    chosen, words = _chosen(signs, subsets), np.concatenate([first, second], axis=1)
     for q, shift in enumerate(_SHIFTS):
-        start = 3 * at + q * columns
-        out[:rows, start : start + columns] = sign * ((words >> shift) & _MASK).astype(np.int32)
+        total[:, q] += _whole(chosen @ ((words >> shift) & _MASK).astype(np.float64))
 
 
-def take_signed(values: Integers, signs: Bytes, out: NDArray[np.int32]) -> None:
-    """Rows of integers below 2^21 in absolute value, negated where the sign is odd."""
-    out[: len(values), : values.shape[1]] = values * (1 - 2 * (signs[:, None] & 1).astype(np.int64))
-
-
-def add_subsets(rows: NDArray[np.int32], subsets: Bytes, total: Integers) -> None:
-    """total[k] += the sum of those rows i for which bit i mod 8 of subsets[i // 8, k] is set.
-
-    At most 512 rows of residues of 21 bits, as many as a multiple of 8: their sums fit 32 bits.
-    """
-    bits = np.unpackbits(subsets[: len(rows) // 8, :, None], axis=2, bitorder="little")
-    chosen = bits.transpose(1, 0, 2).reshape(total.shape[0], len(rows)).astype(np.float64)
-    total += (chosen @ rows.astype(np.float64)).astype(np.int64)
+def project_integers(
+    first: Integers, second: Integers, signs: Bytes, subsets: Bytes, total: Integers
+) -> None:
+    """total[k] += the chosen rows, signed, of both arrays beside each other: integers below 2^21 in absolute value."""
+    rows = np.concatenate([first, second], axis=1).astype(np.float64)
+    total += _whole(_chosen(signs, subsets) @ rows)
 
 
 def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) -> Integers:

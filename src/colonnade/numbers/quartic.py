@@ -28,13 +28,15 @@ Integers = NDArray[np.int64]
 PRIMES = FIELD63.primes
 ORDER = min(PRIMES) ** 4
 """No extension has fewer elements."""
-_DIGIT = np.uint64((1 << 21) - 1)
 
 
 def loops() -> ModuleType:
     """The loops in force: compiled wherever numba can be imported."""
-    if kernels() is fallback:
-        return check_loops_plain
+    return check_loops_plain if kernels() is fallback else _compiled()
+
+
+@cache
+def _compiled() -> ModuleType:
     # Here, not above: importing numba takes longer than most commands run.
     from colonnade.numbers import check_loops
 
@@ -212,6 +214,9 @@ class Nodes:
 
     def values_at(self, points: tuple[int, ...]) -> Floats:
         """L_i(x) for each x, modulo each prime: shape (3, len(points), nodes)."""
+        return _values_at(self, points)
+
+    def _values_at(self, points: tuple[int, ...]) -> Floats:
         count = len(self.points)
         out = np.empty((3, len(points), count))
         for q, prime in enumerate(PRIMES):
@@ -219,25 +224,35 @@ class Nodes:
             out[q] = product(np.array(powers, dtype=np.float64), self._basis[q].T.copy(), prime)
         return out
 
-    def at(self, point: Floats) -> Floats:
-        """L_i(r) for an element r of each extension: shape (3, 4, nodes)."""
-        return self._evaluated(self._basis, point)
+    def at(self, powers: Floats) -> Floats:
+        """L_i(r) for an element r of each extension, given by its `powers_of`: shape (3, 4, nodes)."""
+        return _evaluated(self._basis, powers)
 
-    def vanishing_at(self, point: Floats) -> Floats:
+    def vanishing_at(self, powers: Floats) -> Floats:
         """∏ (r − node): shape (3, 4)."""
-        return self._evaluated(self._vanishing, point)[:, :, 0]
+        return _evaluated(self._vanishing, powers)[:, :, 0]
 
     def vanishing(self, points: tuple[int, ...]) -> list[list[int]]:
         """∏ (x − node) modulo each prime, for integers x."""
         whole = [prod(x - node for node in self.points) for x in points]
         return [[value % prime for value in whole] for prime in PRIMES]
 
-    def _evaluated(self, polynomials: Floats, point: Floats) -> Floats:
-        out = np.empty((3, 4, polynomials.shape[1]))
-        for q, field in enumerate(quartics()):
-            powers = field.powers(point[q], polynomials.shape[2])
-            out[q] = product(powers, polynomials[q].T.copy(), field.prime)
-        return out
+
+@cache
+def _values_at(nodes: Nodes, points: tuple[int, ...]) -> Floats:
+    return nodes._values_at(points)
+
+
+def powers_of(point: Floats, count: int) -> Floats:
+    """1, r, r², … for an element r of each extension: shape (3, 4, count)."""
+    return np.stack([field.powers(point[q], count) for q, field in enumerate(quartics())])
+
+
+def _evaluated(polynomials: Floats, powers: Floats) -> Floats:
+    out = np.empty((3, 4, polynomials.shape[1]))
+    for q, prime in enumerate(PRIMES):
+        out[q] = product(powers[q, :, : polynomials.shape[2]], polynomials[q].T, prime)
+    return out
 
 
 def _shifted(poly: list[int], node: int, prime: int) -> list[int]:
@@ -266,8 +281,7 @@ def uniform(count: int, randomness: Randomness) -> Floats:
 def unpacked(words: FieldArray) -> Floats:
     """Elements from words of shape (4, n), each of which holds one coefficient for each prime."""
     out = np.empty((3, *words.shape))
-    for q in range(3):
-        out[q] = (words.words[0] >> np.uint64(21 * q)) & _DIGIT
+    kernels().unpack(words.words[0], out, 0)
     return out
 
 

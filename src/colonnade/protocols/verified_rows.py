@@ -152,12 +152,12 @@ async def share_verified(
         degree=degree,
         step=f"{step}, pads",
     )
-    held = {
-        owner: (dealt[owner].share, pads[owner].share)
-        for owner in claims
-        if dealt[owner].share is not None and pads[owner].share is not None
-    }
-    await check.run({owner: [part for part in parts if part is not None] for owner, parts in held.items()})
+    held = {}
+    for owner in claims:
+        columns, filled = dealt[owner].share, pads[owner].share
+        if columns is not None and filled is not None:
+            held[owner] = (columns, filled)
+    await check.run(held)
     return dealt
 
 
@@ -201,7 +201,7 @@ class _Check:
         self._proof = RowProof(self.claims[self.party.name], mine, seeds=(bound[0], bound[1]))
         return self._proof.pads
 
-    async def run(self, shares: Mapping[str, list[FieldArray]]) -> None:
+    async def run(self, shares: Mapping[str, tuple[FieldArray, FieldArray]]) -> None:
         """Steps 1 (seeds) to 6."""
         me = self.party.name
         if self._proof is not None:
@@ -242,7 +242,9 @@ class _Check:
             nonces[party.name] = party.randomness.bytes(_NONCE)
             for member in self._concerned():
                 if member != party.name:
-                    await tell(party, member, self._label("challenge"), Message({"nonce": nonces[party.name]}))
+                    await tell(
+                        party, member, self._label("challenge"), Message({"nonce": nonces[party.name]})
+                    )
         if party.name in self._concerned():
             for keeper in party.group.keepers:
                 if keeper != party.name:
@@ -303,15 +305,13 @@ class _Check:
             if dealer in self._second:
                 heard.proof = self._words(said, "proof", self.claims[dealer].proof_length)
 
-    async def _answers(self, shares: Mapping[str, list[FieldArray]]) -> None:
+    async def _answers(self, shares: Mapping[str, tuple[FieldArray, FieldArray]]) -> None:
         party = self.party
         for dealer in self._second:
             nonce = party.randomness.bytes(_NONCE)
             self._heard[dealer].third = self._bound(nonce, dealer, "third")
             message = Message({"nonce": nonce})
-            await tell(
-                party, self.verifiers[dealer][0], self._label("third challenge", dealer), message
-            )
+            await tell(party, self.verifiers[dealer][0], self._label("third challenge", dealer), message)
         for dealer in self._first:
             heard = self._heard[dealer]
             nonce = await self._nonce(self.verifiers[dealer][1], "third challenge", "nonce", dealer)

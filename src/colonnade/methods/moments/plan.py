@@ -198,9 +198,7 @@ class MomentsPlan(SharedPlan, Layout):
                 # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
                 change = self._replaced_change
             assumption = party_assumption(group, self.verify)
-            views.append(
-                View(PartyView(owner), OthersPart(owner), self._event(change, known), assumption)
-            )
+            views.append(View(PartyView(owner), OthersPart(owner), self._event(change, known), assumption))
         return (*views, *self.colluding(lambda known: self._event(self._replaced_change, known)))
 
     def _event(self, change: MatrixChange, known: int | None = None) -> Event:
