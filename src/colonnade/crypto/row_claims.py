@@ -3,8 +3,8 @@
 A claim is: in every row, the squared norm of these columns is at most R, as integers. Everything here is public and
 follows from the claim, so that prover and verifiers agree on it without a message.
 
-With three keepers and t = 1, what a dealer's rows do to the columns of others is fixed by the shares of two keepers: for
-a dealer that keeps a share itself, those of the other two. They are the verifiers. Proof: docs/proofs/verified-rows.md.
+With three keepers and t = 1, what a dealer's rows do to the columns of others is fixed by the shares of two keepers:
+for a dealer that keeps a share itself, those of the other two. They are the verifiers (docs/proofs/verified-rows.md).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The prover's side of verified rows: pads, bits, and one proof for a block.
 
-Nothing here sends. The dealer deals pads beside its rows, answers a first challenge with bits of projections and a second
-one with a proof; each verifier has half of the bits and half of the proof, and either half alone is uniform.
+Nothing here sends. The dealer deals pads beside its rows, answers a first challenge with bits of projections and a
+second one with a proof; each verifier has half of the bits and half of the proof, and either half alone is uniform.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class RowProof:
 def _add_columns(
     rows: Integers, masks: Floats, beta: Floats, scale: int, totals: tuple[Floats, Floats, Floats]
 ) -> None:
-    """Add what columns of one claim and scale contribute to P outside: squares, products with masks, squares of masks."""
+    """Add what columns of one claim and scale give P outside: squares, products with masks, squares of masks."""
     squares, crossed, masked = totals
     columns, count = rows.shape[1], beta.shape[2]
     plus, minus = np.empty((columns, _HALF, count)), np.empty((columns, _HALF, count))

@@ -115,7 +115,7 @@ def add_ring_squares(values: Floats, scale: float, prime: int, one: int, zero: i
 
 @_compiled
 def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus: Floats) -> None:
-    """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each reduced to the residue nearest to zero before squaring.
+    """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each the residue nearest to zero before squaring.
 
     `even` and `odd` have shape (columns, k, u), the sums (k, u).
     """
@@ -279,7 +279,7 @@ def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) ->
     misses = 0
     for i in range(numbers.size):
         m = numbers[i]
-        x = int64(math.sqrt(float64(m)))
+        x = int64(int(math.sqrt(float64(m))))
         while x * x > m:
             x -= 1
         while (x + 1) * (x + 1) <= m:
@@ -294,7 +294,7 @@ def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) ->
                 rest = m - y * y
                 a = int64(roots[rest])
                 if a >= 0:
-                    b = int64(math.sqrt(float64(rest - a * a)) + 0.5)
+                    b = int64(int(math.sqrt(float64(rest - a * a)) + 0.5))
                     out[i, 0], out[i, 1], out[i, 2] = y, a, b
                     found = True
                     break

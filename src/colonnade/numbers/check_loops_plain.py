@@ -47,7 +47,7 @@ def add_ring_squares(values: Floats, scale: float, prime: int, one: int, zero: i
 
 
 def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus: Floats) -> None:
-    """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each reduced to the residue nearest to zero before squaring.
+    """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each the residue nearest to zero before squaring.
 
     `even` and `odd` have shape (columns, k, u), the sums (k, u).
     """

@@ -1,8 +1,8 @@
 """Sums of random subsets of rows, which a single huge entry cannot all leave small.
 
 Projection k of a column v is Σ_i s_i b_ik v_i with signs s_i = ±1, one for each row, and coins b_ik ∈ {0, 1}, all
-independent and uniform. If some |v_i| is at least 2T, as an integer nearest to zero modulo M, then for at most one value
-of b_ik the projection lies in [−T, T) modulo M: it does so for all of k = 1, …, L with probability at most 2^-L,
+independent and uniform. If some |v_i| is at least 2T, as an integer nearest to zero modulo M, then for at most one
+value of b_ik the projection lies in [−T, T) modulo M: it does so for all of k = 1, …, L with probability at most 2^-L,
 whatever the other entries are. For an honest column the signs make the sum small (docs/proofs/verified-rows.md).
 """
 
