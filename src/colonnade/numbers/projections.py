@@ -37,8 +37,9 @@ class Projections:
     def from_key(cls, key: bytes, *, rows: int, count: int) -> Projections:
         """The coins that a key stands for."""
         source, eights = KeyedRandomness(key), -(-rows // 8)
-        subsets = np.frombuffer(source.bytes(eights * count), np.uint8).reshape(eights, count)
-        return cls(np.frombuffer(source.bytes(rows), np.uint8), subsets)
+        subsets = source.words(-(-eights * count // 8)).view(np.uint8)[: eights * count]
+        signs = source.words(-(-rows // 8)).view(np.uint8)[:rows]
+        return cls(signs, subsets.reshape(eights, count))
 
     def of_integers(self, rows: Integers, pads: Integers) -> Integers:
         """Each projection of each column of integers below 2^21 in absolute value: shape (count, columns)."""
