@@ -160,7 +160,7 @@ def test_what_cannot_be_checked_is_refused_if_asked_for_and_left_otherwise() -> 
     assert release(5).plan.verify == "none"
     group = Group.of(("bank", "shop1"), active="bank")
     schemas = tuple(table.public() for table in federation().tables.values())
-    fine = {"task": "classification", "rows": ROWS, "epsilon": 1.0, "gamma": 1 << 18}
+    fine = {"task": "classification", "rows": 1 << 14, "epsilon": 1.0, "gamma": 1 << 18}
     assert plan_moments(group, schemas, **fine).verify == "none"
     with pytest.raises(PlanError, match="smaller gamma, or verify = 'none'"):
         plan_moments(group, schemas, **fine, verify="rows")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from colonnade.crypto.row_claims import Claim
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Mode
 from colonnade.data.schema import PublicSchema
@@ -32,7 +33,13 @@ from colonnade.privacy.sensitivity.coefficients import (
     cross_zeroed,
 )
 from colonnade.privacy.sensitivity.functional import CoefficientChange
-from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
+from colonnade.protocols.assumptions import (
+    Verify,
+    known_to_party,
+    party_assumption,
+    reader_assumption,
+    server_assumption,
+)
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.plans import SharedPlan, Task, guarantees_of
 from colonnade.protocols.shared import block_rows
@@ -82,6 +89,7 @@ class FunctionalPlan(SharedPlan, Layout):
     intercept: bool
     epsilons: tuple[tuple[str, float], ...]
     noises: tuple[BlockNoise, ...]
+    verify: Verify = "none"
 
     protocol = "functional mechanism"
     charged_as = "objective"
@@ -137,6 +145,29 @@ class FunctionalPlan(SharedPlan, Layout):
         """Which coefficients there are, and whose."""
         widths = tuple(encoder.width for encoder in self.encoders.values())
         return Dissection(self.group.owners, widths, self.label_holder, self.intercept)
+
+    @property
+    def dealt(self) -> dict[str, int]:
+        """How many integers of a row each owner deals."""
+        return self.dissection.dealt
+
+    @property
+    def claims(self) -> dict[str, tuple[Claim, ...]]:
+        """What each owner proves about every row: its features, and apart from them the constant and the label.
+
+        In the ball the norm of the features, in the box each of them: what the sensitivity of coefficients rests on.
+        """
+        found = {}
+        for owner, part in zip(self.group.owners, self.row.parts, strict=True):
+            if part.side is None:
+                listed = [Claim(part.features, part.square)] if part.features else []
+            else:
+                listed = [Claim(1, part.side**2)] * part.features
+            if owner == self.label_holder:
+                listed += [Claim(1, self.constant_size**2)] * int(self.intercept)
+                listed.append(Claim(1, self.label_size**2))
+            found[owner] = tuple(listed)
+        return found
 
     def noise_of(self, block: Block) -> BlockNoise:
         """The noise on the coefficients of a block."""
@@ -205,15 +236,17 @@ class FunctionalPlan(SharedPlan, Layout):
         group = self.group
         zero_out = self.event()
         views = [
-            View(Server(), ZERO_OUT, zero_out, server_assumption(group)),
-            View(Reader(), ZERO_OUT, zero_out, reader_assumption(group)),
+            View(Server(), ZERO_OUT, zero_out, server_assumption(group, self.verify)),
+            View(Reader(), ZERO_OUT, zero_out, reader_assumption(group, self.verify)),
         ]
+        # Of less than a whole discrete Laplace nothing is proved: a party's sentence cannot do without another part.
+        laplace = any(noise.law == "laplace" for noise in self.noises)
+        verify: Verify = "none" if laplace and len(group.owners) > 2 else self.verify
         for owner in group.owners:
             # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
             others = [other for other in group.owners if other != owner or group.threshold > 1]
-            views.append(
-                View(PartyView(owner), OthersPart(owner), self.event(others), party_assumption(group))
-            )
+            event = self.event(others, known=known_to_party(group, verify))
+            views.append(View(PartyView(owner), OthersPart(owner), event, party_assumption(group, verify)))
         return (*views, *self.colluding(self._colluding))
 
     def _colluding(self, known: int) -> Event | None:
@@ -235,7 +268,7 @@ class FunctionalPlan(SharedPlan, Layout):
     @cached_property
     def part_guarantees(self) -> tuple[Guarantee, ...]:
         """ε^(k): what the server learns about each party's own part of a record, replaced by any other."""
-        assumption = server_assumption(self.group)
+        assumption = server_assumption(self.group, self.verify)
         views = [
             View(Server(), PartOf(owner), self.event([owner]), assumption) for owner in self.group.owners
         ]
@@ -286,4 +319,5 @@ class FunctionalPlan(SharedPlan, Layout):
             "constant_size": self.constant_size,
             "primes": list(self.field.primes),
             "block": self.block,
+            "verify": self.verify,
         }

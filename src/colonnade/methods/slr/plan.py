@@ -14,14 +14,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from colonnade.crypto.row_claims import Claim
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Mode
 from colonnade.data.quantizer import LEAST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import LabelMismatch, PlanError, PrivacyError
+from colonnade.errors import FieldTooSmall, LabelMismatch, PlanError, PrivacyError
 from colonnade.methods.slr.optimiser import Optimiser
 from colonnade.noise.skellam import SkellamNoise
-from colonnade.numbers.field import Field, smallest_field
+from colonnade.numbers.field import FIELD63, Field, smallest_field
 from colonnade.privacy.batches import as_draws, batch_capacity, binomial_tail, most_uses
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Approximated, Event, PoissonSampled, Repeated, Skellam
@@ -29,11 +30,18 @@ from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.gradient import GradientShape, VectorChange, fused_replace, fused_zero_out
-from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
+from colonnade.protocols.assumptions import (
+    Verify,
+    known_to_party,
+    party_assumption,
+    reader_assumption,
+    server_assumption,
+)
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import gamma_advice
 from colonnade.protocols.plans import SharedPlan, check_keepers, check_parties, checked_delta
 from colonnade.protocols.shared import block_rows
+from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
 DEFAULT_GAMMA = 1 << 10
@@ -41,6 +49,7 @@ DEFAULT_GAMMA = 1 << 10
 RATE_BITS = 32
 MOST_STEPS = 10**6
 _SECRET = "no owner tells it who is in a batch"
+_DRAWN = "every owner draws the batches as agreed and tells it of none"
 
 
 @dataclass(frozen=True)
@@ -120,6 +129,7 @@ class GradientPlan(SharedPlan, Layout):
     rounding: Rounding
     schedule: Schedule
     mu: Fraction
+    verify: Verify = "none"
 
     protocol = "noisy gradient"
     charged_as = "gradients"
@@ -151,6 +161,17 @@ class GradientPlan(SharedPlan, Layout):
     def dealt(self) -> dict[str, int]:
         """How many integers of a row each owner deals: its part, and at the label holder the label last."""
         return {party: width + int(party == self.label_holder) for party, width in self.widths.items()}
+
+    @property
+    def claims(self) -> dict[str, tuple[Claim, ...]]:
+        """What each owner proves about every row: the norm of its part, and apart from it the size of the label."""
+        found = {}
+        for owner, width in self.widths.items():
+            holds = owner == self.label_holder
+            bound = self.bounds[owner] + (self.constant**2 if holds else 0)
+            listed = (Claim(width, bound),) if width else ()
+            found[owner] = (*listed, Claim(1, self.gamma**2)) if holds else listed
+        return found
 
     @property
     def size(self) -> int:
@@ -227,12 +248,15 @@ class GradientPlan(SharedPlan, Layout):
     def views(self) -> tuple[View, ...]:
         """What the run is to each observer: sampling hides records from the server and readers, not from parties."""
         group, sampled = self.group, self.sampled(self.mu)
+        # Whoever draws batches decides who is in them: checks of what is dealt do not see that.
+        secret = _SECRET if self.verify == "none" else _DRAWN
         views = [
-            View(Server(), ZERO_OUT, sampled, f"{server_assumption(group)}, and {_SECRET}"),
-            View(Reader(), ZERO_OUT, sampled, f"{reader_assumption(group)}, and {_SECRET}"),
+            View(Server(), ZERO_OUT, sampled, f"{server_assumption(group, self.verify)}, and {secret}"),
+            View(Reader(), ZERO_OUT, sampled, f"{reader_assumption(group, self.verify)}, and {secret}"),
         ]
+        known = self._known_batches(known_to_party(group, self.verify))
         views += [
-            View(PartyView(owner), OthersPart(owner), self.known_batches, party_assumption(group))
+            View(PartyView(owner), OthersPart(owner), known, party_assumption(group, self.verify))
             for owner in group.owners
         ]
         return (*views, *self.colluding(self._known_batches))
@@ -279,6 +303,7 @@ class GradientPlan(SharedPlan, Layout):
             "uses": self.uses,
             "primes": list(self.field.primes),
             "block": self.block,
+            "verify": self.verify,
         }
 
 
@@ -293,6 +318,7 @@ def plan_gradient(
     gamma: int = DEFAULT_GAMMA,
     rounding: Rounding = "retry",
     schedule: Schedule,
+    verify: Verify | None = None,
 ) -> GradientPlan:
     """The plan with the least noise that keeps ε for the server and for readers over all steps."""
     check_keepers(group)
@@ -306,6 +332,9 @@ def plan_gradient(
             f"this trains on a label of two classes; {plan.label_holder} declares {len(plan.label.classes)}. "
             "Use the method 'moments' for more."
         )
+    plan = replace(
+        plan, verify=chosen_verify(verify or "none", group, plan.claims, rows=min(rows, plan.block))
+    )
     try:
         plan = _calibrated(plan)
     except PlanError as error:
@@ -330,5 +359,9 @@ def _calibrated(plan: GradientPlan) -> GradientPlan:
     """With the least noise that keeps ε; refuses, before any data is touched, what could wrap around."""
     mu = calibrate(plan.sampled, epsilon=plan.epsilon, delta=plan.delta, digits=4)
     plan = replace(plan, mu=mu)
-    _ = plan.field
+    if plan.verify != "none" and plan.field != FIELD63:
+        raise FieldTooSmall(
+            f"verify = {plan.verify!r} was asked for; rows are checked in a field of {FIELD63.bits} bits, and a "
+            f"gradient at gamma = {plan.gamma} needs {plan.field.bits}. Write verify = 'none', or take a smaller gamma."
+        )
     return plan
