@@ -12,7 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from row_sessions import Claim, RowClaims, Session, one_more, short_rows
 
-from colonnade.crypto.row_claims import PROJECTIONS, derived, point_of
+from colonnade.crypto.folding import derived, point_of
+from colonnade.crypto.row_claims import PROJECTIONS
 from colonnade.errors import FieldTooSmall
 from colonnade.numbers.field import FIELD63
 from colonnade.numbers.kernels import plain_numpy
@@ -162,7 +163,7 @@ def test_polynomials_are_what_they_are_at_their_nodes() -> None:
 def test_a_point_of_a_check_is_in_no_prime_field() -> None:
     claims = RowClaims(8, (Claim(1, 9),), (0, 1))
     for seed in range(50):
-        powers = point_of(bytes([seed]) * 32, claims)
+        powers = point_of(bytes([seed]) * 32, claims.degree)
         assert powers[:, 1:, 1].any(axis=1).all()
 
 

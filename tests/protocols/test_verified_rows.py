@@ -12,9 +12,9 @@ from colonnade.errors import ColonnadeError, GroupMismatch, PlanError, RowsNotPr
 from colonnade.methods.moments import protocol as moments
 from colonnade.methods.moments.plan import plan_moments
 from colonnade.methods.moments.session import MomentsRequest, moments_session
-from colonnade.protocols import row_checks, sharing
+from colonnade.protocols import challenges, row_checks, sharing
 from colonnade.protocols.assumptions import Verify, known_to_party
-from colonnade.protocols.row_checks import verifiers_of
+from colonnade.protocols.challenges import verifiers_of
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -57,7 +57,7 @@ def cheat(monkeypatch: pytest.MonkeyPatch) -> Callable[[Cheat], None]:
     """Let somebody say something else than the protocol has it say."""
 
     def arrange(change: Cheat) -> None:
-        for module in (row_checks, sharing):
+        for module in (challenges, row_checks, sharing):
             honest = module.tell
 
             async def tell(party: Party, to: str, step: str, message: Message, honest=honest) -> None:
@@ -363,8 +363,8 @@ def test_shares_off_the_line_make_a_column_noise_and_read_nothing(cheat) -> None
 
 def test_whatever_stops_a_check_is_an_error_with_a_remedy(cheat) -> None:
     def change(sender: str, receiver: str, step: str, message: Message) -> Message:
-        return Message({"seed": b"short"}) if step.endswith("seed") and sender == "bank" else message
+        return Message({"nonce": b"short"}) if step.endswith("seed") and sender == "bank" else message
 
     cheat(change)
-    with pytest.raises(ColonnadeError, match="expected 'seed' to be 32 bytes"):
+    with pytest.raises(ColonnadeError, match="expected 'nonce' to be 32 bytes"):
         release()

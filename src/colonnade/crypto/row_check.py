@@ -10,19 +10,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.row_claims import (
+from colonnade.crypto.folding import (
     AT_ONCE,
     GROUPS,
     MASKED_NODES,
-    PADS,
-    PROJECTIONS,
     QUOTIENT_NODES,
     ROW_NODES,
-    RowClaims,
     derived,
-    first_bits,
     point_of,
     stretched,
+)
+from colonnade.crypto.row_claims import (
+    PADS,
+    PROJECTIONS,
+    RowClaims,
+    first_bits,
     target,
 )
 from colonnade.numbers.field import FieldArray
@@ -40,7 +42,7 @@ def answer(
     third: bytes,
 ) -> FieldArray:
     """What the first verifier tells the second: its side of every polynomial at the point of the third challenge."""
-    point, bits = point_of(third, claims), claims.bits
+    point, bits = point_of(third, claims.degree), claims.bits
     mine = stretched(seed, "proof", claims.proof_length)
     half = first_bits(claims, seed)
     out = np.empty((3, 4, claims.answer_length))
@@ -78,7 +80,7 @@ def accepts(
     """
     if (bits > claims.used).any():
         return False
-    point, count = point_of(third, claims), claims.count
+    point, count = point_of(third, claims.degree), claims.count
     theirs, half = unpacked(answered), unpacked(proof)
     rows = theirs[:, :, : claims.width] + _rows_at(claims, shares, seed, point, claims.weight)
     own = _bits_at(claims, bits, stretched(seed, "bit masks", claims.projected), point)

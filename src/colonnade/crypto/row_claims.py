@@ -9,7 +9,6 @@ for a dealer that keeps a share itself, those of the other two. They are the ver
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import isqrt
@@ -17,30 +16,22 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from colonnade.crypto.folding import (
+    GROUPS,
+    MOST_ROWS,
+    derived,
+)
 from colonnade.errors import FieldTooSmall
 from colonnade.numbers.field import FIELD63
-from colonnade.numbers.quartic import ORDER, Floats, Nodes, powers_of, uniform
+from colonnade.numbers.quartic import ORDER, Floats, Nodes
 from colonnade.numbers.three_squares import MOST_NORM
 from colonnade.randomness import KeyedRandomness
 
 PROJECTIONS = 40
 """L: a row that is long as integers and short modulo M passes with probability at most 2^-L."""
-GROUPS = 64
-"""Rows of a block are folded so many times in a proof."""
 PADS = 3
-AT_ONCE = 1024
-"""Columns whose squares are added up before they are reduced: the sums fit a double."""
-MOST_ROWS = 1 << 16
-"""Rows of a block: their projections and products fit the integers and doubles they are computed in."""
 TAIL_BITS = 75
 """An honest dealer's block stops with probability at most 2^-75, because a projection left its range."""
-_HALF = GROUPS // 2
-_AROUND = (*range(1, _HALF + 1), *(-k for k in range(1, _HALF + 1)))
-OUTSIDE = (0, *range(_HALF + 1, GROUPS + 1), *(-k for k in range(_HALF + 1, GROUPS + 1)))
-"""Where the quotient of a proof is given."""
-ROW_NODES = Nodes(_AROUND)
-MASKED_NODES = Nodes((0, *_AROUND))
-QUOTIENT_NODES = Nodes(OUTSIDE)
 
 
 @dataclass(frozen=True)
@@ -176,6 +167,11 @@ class RowClaims:
         return GROUPS + 1 + 2 * self.bits + 1
 
     @property
+    def degree(self) -> int:
+        """The highest degree of what is evaluated at a point."""
+        return max(GROUPS, 2 * self.bits) + 1
+
+    @property
     def answer_length(self) -> int:
         """Elements of what the first verifier tells the second."""
         return self.width + self.projected + 3
@@ -205,32 +201,6 @@ class RowClaims:
 def _bit_nodes(bits: int) -> tuple[Nodes, Nodes]:
     some = range(1, bits + 1)
     return Nodes((0, *some)), Nodes((*some, *(-k for k in some), 0))
-
-
-def derived(key: bytes, *labels: str) -> bytes:
-    """A key for one purpose, bound to everything that is named.
-
-    >>> derived(bytes(32), "a", "bc") == derived(bytes(32), "ab", "c")
-    False
-    """
-    whole = hashlib.sha256(b"colonnade verified rows 1")
-    for part in (key, *(label.encode() for label in labels)):
-        whole.update(len(part).to_bytes(8, "little") + part)
-    return whole.digest()
-
-
-def stretched(key: bytes, purpose: str, count: int) -> Floats:
-    """Elements of the extensions that a key stands for, for one purpose."""
-    return uniform(count, KeyedRandomness(derived(key, purpose)))
-
-
-def point_of(key: bytes, claims: RowClaims) -> Floats:
-    """Where a proof is checked, from a key: an element that is in the prime field of no extension, as its powers."""
-    source = KeyedRandomness(derived(key, "point"))
-    while True:
-        point = uniform(1, source)[:, :, 0]
-        if point[:, 1:].any(axis=1).all():
-            return powers_of(point, max(GROUPS, 2 * claims.bits) + 2)
 
 
 def first_bits(claims: RowClaims, seed: bytes) -> NDArray[np.uint8]:

@@ -6,23 +6,23 @@ second one with a proof; each verifier has half of the bits and half of the proo
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.row_claims import (
+from colonnade.crypto.folding import (
     AT_ONCE,
     GROUPS,
-    MASKED_NODES,
-    OUTSIDE,
+    derived,
+    halves,
+    outside,
+    spread,
+    stretched,
+)
+from colonnade.crypto.row_claims import (
     PADS,
     PROJECTIONS,
-    ROW_NODES,
     RowClaims,
-    derived,
     first_bits,
-    stretched,
     target,
 )
 from colonnade.errors import LocalProtocolError
@@ -98,10 +98,10 @@ class RowProof:
             first += claim.columns
         squares, crossed, masked = totals
         out = np.empty((3, 4, GROUPS + 1))
-        mask_weight, group_weights, inverse = _outside()
+        mask_weight, group_weights, inverse = outside()
         for q, field in enumerate(quartics()):
             prime, own = field.prime, mask_weight[q]
-            cross = _spread(reduced(crossed[q], prime), q, prime)
+            cross = spread(reduced(crossed[q], prime), q, prime)
             values = np.empty((4, GROUPS + 1))
             values[:, 0] = reduced(masked[q], prime)
             lifted = reduced(2.0 * cross * own, prime)
@@ -147,7 +147,7 @@ def _add_columns(
     plus, minus = np.empty((columns, _HALF, count)), np.empty((columns, _HALF, count))
     inner = loops()
     inner.arrange(rows, count, plus, minus)
-    even, odd = _halves()
+    even, odd = halves()
     masks = np.ascontiguousarray(masks.transpose(0, 1, 3, 2))
     upper, lower = plus.transpose(0, 2, 1), minus.transpose(0, 2, 1)
     left, right = np.empty_like(plus), np.empty_like(minus)
@@ -172,40 +172,3 @@ def _add_columns(
 
 def _zeros() -> Floats:
     return np.zeros((3, 4, GROUPS))
-
-
-@cache
-def _halves() -> tuple[Floats, Floats]:
-    """Even and odd parts of the Lagrange polynomials at 33, …, 64: opposite groups share the work."""
-    values = MASKED_NODES.values_at(OUTSIDE[1 : _HALF + 1])
-    even, odd = np.empty((3, _HALF, _HALF)), np.empty((3, _HALF, _HALF))
-    for q, prime in enumerate(PRIMES):
-        half = pow(2, -1, prime)
-        upper, lower = values[q, :, 1 : _HALF + 1], values[q, :, _HALF + 1 :]
-        even[q] = _centred(reduced(reduced(upper + lower, prime) * half, prime), prime)
-        odd[q] = _centred(reduced(reduced(upper - lower, prime) * half, prime), prime)
-    return even, odd
-
-
-def _centred(values: Floats, prime: int) -> Floats:
-    return np.where(values > prime // 2, values - prime, values)
-
-
-def _spread(crossed: Floats, q: int, prime: int) -> Floats:
-    """Σ_g L_g(x) t_g at 33, …, 64 and −33, …, −64, from sums and differences of opposite groups."""
-    even, odd = _halves()
-    upper = reduced(crossed[:, :_HALF] @ even[q].T, prime)
-    lower = reduced(crossed[:, _HALF:] @ odd[q].T, prime)
-    return reduced(np.concatenate([upper + lower, upper - lower], axis=1), prime)
-
-
-@cache
-def _outside() -> tuple[Floats, Floats, Floats]:
-    """Where the quotient is given: the weight of the mask, of each group's target, and 1/Z."""
-    masked = MASKED_NODES.values_at(OUTSIDE[1:])[:, :, 0]
-    known = ROW_NODES.values_at(OUTSIDE)
-    inverse = [
-        [pow(value, -1, prime) for value in row]
-        for row, prime in zip(ROW_NODES.vanishing(OUTSIDE), PRIMES, strict=True)
-    ]
-    return masked, known, np.array(inverse, dtype=np.float64)

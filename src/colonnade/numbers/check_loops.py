@@ -134,6 +134,35 @@ def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus:
 
 
 @_compiled
+def add_pair_products(
+    even: Floats,
+    odd: Floats,
+    other_even: Floats,
+    other_odd: Floats,
+    prime: int,
+    plus: Floats,
+    minus: Floats,
+) -> None:
+    """plus += Σ_j (even + odd)(other even + other odd), minus the same with differences, as `add_pair_squares`."""
+    p = float64(prime)
+    inverse = 1.0 / p
+    for j in range(even.shape[0]):
+        for k in range(even.shape[1]):
+            a, b, c, d, x, y = even[j, k], odd[j, k], other_even[j, k], other_odd[j, k], plus[k], minus[k]
+            for u in range(a.size):
+                v = a[u] + b[u]
+                v -= np.rint(v * inverse) * p
+                w = a[u] - b[u]
+                w -= np.rint(w * inverse) * p
+                r = c[u] + d[u]
+                r -= np.rint(r * inverse) * p
+                s = c[u] - d[u]
+                s -= np.rint(s * inverse) * p
+                x[u] += v * r
+                y[u] += w * s
+
+
+@_compiled
 def arrange(rows: Integers, count: int, plus: Floats, minus: Floats) -> None:
     """Sums and differences of rows in opposite groups of `count`, by column: arrays of shape (columns, half, count).
 

@@ -57,6 +57,23 @@ def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus:
         target += (values * values).sum(axis=0)
 
 
+def add_pair_products(
+    even: Floats,
+    odd: Floats,
+    other_even: Floats,
+    other_odd: Floats,
+    prime: int,
+    plus: Floats,
+    minus: Floats,
+) -> None:
+    """plus += Σ_j (even + odd)(other even + other odd), minus the same with differences, as `add_pair_squares`."""
+    for sign, target in ((1.0, plus), (-1.0, minus)):
+        left, right = even + sign * odd, other_even + sign * other_odd
+        left -= np.rint(left / prime) * prime
+        right -= np.rint(right / prime) * prime
+        target += (left * right).sum(axis=0)
+
+
 def arrange(rows: Integers, count: int, plus: Floats, minus: Floats) -> None:
     """Sums and differences of rows in opposite groups of `count`, by column: arrays of shape (columns, half, count).
 
