@@ -154,13 +154,16 @@ def test_a_plan_names_what_is_checked_and_plans_that_differ_in_it_differ() -> No
     assert len({plan.hash for plan in plans}) == 3
 
 
-def test_what_cannot_be_checked_is_refused_if_asked_for_and_left_otherwise() -> None:
+def test_what_cannot_be_checked_is_refused_if_asked_for_and_left_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pytest.raises(GroupMismatch, match="t = 2"):
         release(5, "rows")
     assert release(5).plan.verify == "none"
     group = Group.of(("bank", "shop1"), active="bank")
     schemas = tuple(table.public() for table in federation().tables.values())
-    fine = {"task": "classification", "rows": 1 << 14, "epsilon": 1.0, "gamma": 1 << 18}
+    fine = {"task": "classification", "rows": 1 << 14, "epsilon": 1.0}
+    monkeypatch.setattr("colonnade.crypto.row_claims.MOST_NORM", 1 << 20)
     assert plan_moments(group, schemas, **fine).verify == "none"
     with pytest.raises(PlanError, match="smaller gamma, or verify = 'none'"):
         plan_moments(group, schemas, **fine, verify="rows")
@@ -298,13 +301,13 @@ def test_a_verifier_that_tells_dealer_and_verifier_different_challenges_gets_no_
 
 def test_a_dealer_hears_no_challenge_before_it_has_dealt(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[tuple[str, str]] = []
-    told = row_checks.tell
+    told = challenges.tell
 
     async def tell(party, to, step, message):
         order.append((party.name, step))
         await told(party, to, step, message)
 
-    monkeypatch.setattr(row_checks, "tell", tell)
+    monkeypatch.setattr(challenges, "tell", tell)
     release()
     seeds = [i for i, (name, step) in enumerate(order) if step == "columns 0, seed" and name == "bank"]
     nonces = [i for i, (name, step) in enumerate(order) if step == "columns 0, challenge" and name == "shop1"]

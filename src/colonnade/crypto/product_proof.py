@@ -2,8 +2,9 @@
 
 Keeper j holds shares p_i1, …, p_im and q_i1, …, q_im at its own point and deals z_i = λ Σ_k p_ik q_ik at degree t. With
 three keepers a sharing of degree 1 is a line, so its shares are weighted sums of what the other two hold, and so is
-what it dealt: they hold additive halves of everything in the equation. The proof is that of `row_proof` with products in
-place of squares and nothing to fill up: it is about residues, and none has to be small (docs/proofs/verified-rows.md).
+what it dealt: they hold additive halves of everything in the equation. The proof is that of `row_proof` with products
+in place of squares and nothing to fill up: it is about residues, and none has to be small
+(docs/proofs/verified-rows.md).
 """
 
 from __future__ import annotations
