@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.crypto import row_proof
 from colonnade.crypto.row_check import accepts, answer
 from colonnade.crypto.row_claims import Claim, RowClaims
 from colonnade.crypto.row_proof import RowProof
@@ -61,9 +60,12 @@ class Session:
     def run(self) -> bool:
         held, claims = self.held, self.claims
         held["seeds"] = [SOURCE.bytes(32), SOURCE.bytes(32)]
-        held["keys"] = [SOURCE.bytes(32) for _ in range(3)]
-        proof = held.get("prover") or RowProof(claims, self.rows, seeds=tuple(held["seeds"]))
-        held["proving"] = proof
+        held.setdefault("keys", [SOURCE.bytes(32) for _ in range(3)])
+        seeds = (held["seeds"][0], held["seeds"][1])
+        if self.pads is None:
+            proof = RowProof(claims, self.rows, seeds=seeds)
+        else:
+            proof = Lying(claims, self.rows, self.pads, seeds=seeds)
         pads = proof.pads if self.pads is None else self.pads
         columns, filled = dealt(self.rows, claims.points), dealt(pads, claims.points)
         held["shares"] = [[columns[i], filled[i]] for i in range(2)]
@@ -82,8 +84,14 @@ class Session:
             third=third,
         )
         self._now("answered")
+        return self.decide()
+
+    def decide(self) -> bool:
+        """What the second verifier finds with what it holds now."""
+        held = self.held
+        first, second, third = held["keys"]
         return accepts(
-            claims,
+            self.claims,
             tuple(held["shares"][1]),
             seed=held["seeds"][1],
             bits=held["bits"],
@@ -105,27 +113,24 @@ def one_more(words: FieldArray, place: int) -> FieldArray:
 
 
 class Lying(RowProof):
-    """A dealer that proves as well as it can what is not so: pads of its own, residues where integers would be long.
+    """A dealer that proves as well as it can what is not so, with pads of its own choice.
 
-    Bits are those of rows in which the long entries are zero, so that projections stay in range; the rest is computed
-    from residues, as the equations demand.
+    Bits are those of rows in which long entries are zero, so that they are in range; the rest is computed from residues,
+    as the equations demand.
     """
 
     def __init__(
         self, claims: RowClaims, rows: np.ndarray, pads: np.ndarray, *, seeds: tuple[bytes, bytes]
     ) -> None:
-        self.claims, self._rows, self._seeds = claims, rows, seeds
-        self.pads = pads
-        self._long = rows
+        self.claims, self._seeds, self.pads = claims, seeds, pads
+        self._exact = rows.astype(object)
+        small = np.array([[abs(int(v)) < 1 << 20 for v in row] for row in self._exact])
+        self._rows = np.where(small, self._exact, 0).astype(np.int64)
 
-    def bits(self, challenge: bytes) -> np.ndarray:
-        kept = self._rows
-        limit = 1 << 20
-        self._rows = np.where(np.abs(kept) >= limit, 0, kept)
-        try:
-            return super().bits(challenge)
-        finally:
-            self._rows = kept
-
-
-__all__ = ["Claim", "Lying", "RowClaims", "Session", "dealt", "one_more", "row_proof", "short_rows"]
+    def _quotient(self, beta: np.ndarray) -> np.ndarray:
+        kept, parts = self._rows, []
+        for q, prime in enumerate(FIELD63.primes):
+            self._rows = np.array([[int(v) % prime for v in row] for row in self._exact], dtype=np.int64)
+            parts.append(super()._quotient(beta)[q])
+        self._rows = kept
+        return np.stack(parts)
