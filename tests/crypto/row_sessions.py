@@ -115,8 +115,8 @@ def one_more(words: FieldArray, place: int) -> FieldArray:
 class Lying(RowProof):
     """A dealer that proves as well as it can what is not so, with pads of its own choice.
 
-    Bits are those of rows in which long entries are zero, so that they are in range; the rest is computed from residues,
-    as the equations demand.
+    Bits are those of rows in which long entries are zero, so that they are in range; the rest is computed from
+    residues, as the equations demand.
     """
 
     def __init__(

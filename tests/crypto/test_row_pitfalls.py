@@ -44,10 +44,13 @@ def wrapping(**held: object) -> Session:
     return session
 
 
-def test_a_row_that_wraps_around_passes_few_projections_as_often_as_is_claimed(few_projections: None) -> None:
-    """A control: the equations hold modulo M, and only projections notice. False alarm below 1e-9."""
-    passed = sum(wrapping().run() for _ in range(80))
-    assert 1 <= passed <= 46, "a quarter of 80"
+def test_a_row_that_wraps_around_passes_one_projection_as_often_as_is_claimed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A control: the equations hold modulo M, and only projections notice. False alarm 2^-31."""
+    for module in (row_claims, row_proof, row_check):
+        monkeypatch.setattr(module, "PROJECTIONS", 1)
+    assert 1 <= sum(wrapping().run() for _ in range(32)) <= 31
 
 
 def test_a_row_that_wraps_around_is_not_accepted() -> None:

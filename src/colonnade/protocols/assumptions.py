@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+from colonnade.crypto.row_claims import PROJECTIONS
 from colonnade.runtime.group import Group
 
 Verify = Literal["all", "rows", "none"]
 """What is checked of what others deal: everything, the rows of owners, or nothing."""
 
 _ONE_LIAR = "discloses its noise and its shares{} or deviates from the protocol"
+_UNNOTICED = f"unnoticed with probability below 2^-{PROJECTIONS - 1}"
+"""What checks leave: 2^-40 for rows that wrap around, far less for anything else (docs/proofs/verified-rows.md)."""
 
 
 def known_to_party(group: Group, verify: Verify = "none") -> int:
@@ -36,17 +39,17 @@ def server_assumption(group: Group, verify: Verify = "none") -> str:
     >>> server_assumption(Group.of(("bank", "insurer")))
     'it colludes with no other keeper (with one keeper it would recover every column)'
     >>> server_assumption(Group.of(("bank", "insurer")), "rows")  # doctest: +ELLIPSIS
-    'it colludes with no other keeper (...); up to one owner may deviate from the protocol'
+    'it colludes with no other keeper (...); up to one owner may deviate from the protocol, unnoticed with ...'
     """
     if verify != "none" and not group.server_keeps:
-        return f"at most {_count(group.threshold, 'member')} {_ONE_LIAR.format(' to it')}"
+        return f"at most {_count(group.threshold, 'member')} {_ONE_LIAR.format(' to it')}, {_UNNOTICED}"
     return _may_deviate(_server_assumption(group), group, verify)
 
 
 def _may_deviate(condition: str, group: Group, verify: Verify, who: str = "owner") -> str:
     if verify == "none":
         return condition
-    return f"{condition}; up to {_count(group.threshold, who)} may deviate from the protocol"
+    return f"{condition}; up to {_count(group.threshold, who)} may deviate from the protocol, {_UNNOTICED}"
 
 
 def _server_assumption(group: Group) -> str:
@@ -67,12 +70,12 @@ def reader_assumption(group: Group, verify: Verify = "none") -> str:
 
     >>> reader_assumption(Group.of(("bank", "insurer", "shop")))
     'at most one owner discloses its noise and at most one keeper discloses its shares'
-    >>> reader_assumption(Group.of(("bank", "insurer")), "rows")
-    'at most one member discloses its noise and its shares or deviates from the protocol'
+    >>> reader_assumption(Group.of(("bank", "insurer")), "rows")  # doctest: +ELLIPSIS
+    'at most one member discloses its noise and its shares or deviates from the protocol, unnoticed with ...'
     """
     if verify == "none":
         return _disclosed(group)
-    return f"at most {_count(group.threshold, 'member')} {_ONE_LIAR.format('')}"
+    return f"at most {_count(group.threshold, 'member')} {_ONE_LIAR.format('')}, {_UNNOTICED}"
 
 
 def _disclosed(group: Group) -> str:
@@ -87,7 +90,7 @@ def party_assumption(group: Group, verify: Verify = "none") -> str:
     >>> party_assumption(Group.of(("bank", "insurer")))
     'it colludes with no other keeper or owner (its own columns and its own noise it knows)'
     >>> party_assumption(Group.of(("bank", "insurer")), "rows")  # doctest: +ELLIPSIS
-    'it colludes with no other keeper or owner (...); up to one member, itself included, may deviate from the protocol'
+    'it colludes with no other keeper or owner (...); up to one member, itself included, may deviate from ...'
     """
     return _may_deviate(_party_assumption(group), group, verify, "member, itself included,")
 
