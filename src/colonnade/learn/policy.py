@@ -22,8 +22,8 @@ Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs 
 trained; scores are shown to those whom `receivers` names and to this party. Everything that is not named is refused.
 Where `server`, `keepers`, `threshold`, `alignment` or an option is not named, a job may have its default and nothing
 else, and it may not turn checks off with verify = "none"; where `rows` or `alignments` is not, there is no such limit.
-What is learnt, a job's `task`, is free: ε says what may be told whatever it is. Budgets, which hold over all jobs, stand
-in the party file.
+What is learnt, a job's `task`, is free: ε says what may be told whatever it is. Budgets, which hold over all jobs,
+stand in the party file.
 """
 
 from __future__ import annotations
