@@ -58,7 +58,8 @@
         ├── LocalProtocolError    E710  this party erred
         └── RemoteProtocolError   E720  a peer erred, or is not who or where it should be
             ├── PlansDiffer       E721  the parties planned different things
-            └── PeerTimeout       E722  a peer did not answer in time
+            ├── PeerTimeout       E722  a peer did not answer in time
+            └── RowsNotProved     E723  what a peer dealt did not pass its check
 
 A message says what was asked, what was found and what to do; it names the file, column, party and
 step, and never shows a secret, a share or a row. `colonnade explain E311` says more about a number; numbers are
@@ -360,3 +361,7 @@ class PlansDiffer(RemoteProtocolError, number="E721"):
 
 class PeerTimeout(RemoteProtocolError, number="E722"):
     """A peer did not answer in time."""
+
+
+class RowsNotProved(RemoteProtocolError, number="E723"):
+    """What a peer dealt did not pass its check: it, or one of its verifiers, does not follow the protocol."""

@@ -21,6 +21,7 @@ from colonnade.ledger import Ledger
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.moments.session import MomentsRequest, OpenedMoments, moments_session
 from colonnade.protocols.alignment import Alignment, alignment_session
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Plan, Request, Task
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
@@ -177,10 +178,14 @@ class Federation:
         delta: float | None = None,
         accepted_delta: float | None = None,
         gamma: int = DEFAULT_GAMMA,
+        verify: Verify | None = None,
         record: bool = False,
     ) -> MomentRelease:
-        """Release one noisy moment matrix at this ε, charged to every party's ledger first."""
-        request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma, self.alignment)
+        """Release one noisy moment matrix at this ε, charged to every party's ledger first.
+
+        `verify` is what is checked of what owners deal; None: their rows, wherever two keepers can.
+        """
+        request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma, self.alignment, verify=verify)
         return released(self.run(moments_session, request, record=record).result())
 
     def run(

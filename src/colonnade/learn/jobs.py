@@ -10,7 +10,8 @@ Where a party's data lies and how much it is willing to lose stands in its own f
     epsilon = 1.0
     delta = 1e-5
 
-`method` names how, and an `[options]` table holds what that method lets one choose.
+`method` names how, and an `[options]` table holds what that method lets one choose. `verify` says what is checked of
+what others deal: "all", "rows" or "none"; left out, the strongest that the method offers by itself.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ from colonnade.data.declaring import Name, nearest
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError
-from colonnade.methods.method import Asked
+from colonnade.methods.method import Asked, Method
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import checked_options, method_named
 from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Task
 from colonnade.runtime.group import Group
 
@@ -49,6 +51,7 @@ class _JobForm(Form):
     delta: float | None = None
     accepted_delta: float | None = None
     gamma: int = DEFAULT_GAMMA
+    verify: Verify | None = None
     components: int | None = None
     alignment: Alignment = "auto"
     timeout: float = 600.0
@@ -80,6 +83,7 @@ class Job:
     delta: float | None
     accepted_delta: float | None
     gamma: int
+    verify: Verify | None
     components: int | None
     alignment: Alignment
     timeout: float
@@ -102,6 +106,11 @@ class Job:
         _check_numbers(form, document)
         method = method_named(form.method, form.task, place=document.where(("method",)))
         options = checked_options(method, form.options, document=document)
+        if form.verify not in (None, "none") and not (isinstance(method, Method) and method.checks):
+            raise OutOfRange(
+                f"{document.where(('verify',))}: found {form.verify!r}, but by method {form.method!r} nobody deals "
+                "anything that others could check. Leave it out, or write 'none'."
+            )
         if form.keepers is not None and (len(form.keepers) < 3 or len(form.keepers) % 2 == 0):
             named = ", ".join(form.keepers)
             raise GroupMismatch(
@@ -128,6 +137,7 @@ class Job:
             delta=form.delta,
             accepted_delta=form.accepted_delta,
             gamma=form.gamma,
+            verify=form.verify,
             components=form.components,
             alignment=form.alignment,
             timeout=form.timeout,
@@ -142,7 +152,9 @@ class Job:
     @property
     def asked(self) -> Asked:
         """What the job wants of its method."""
-        return Asked(self.task, self.epsilon, self.delta, self.accepted_delta, self.gamma, self.options)
+        return Asked(
+            self.task, self.epsilon, self.delta, self.accepted_delta, self.gamma, self.options, self.verify
+        )
 
     def group(self) -> Group:
         """Who takes part, and in which role."""

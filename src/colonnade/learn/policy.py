@@ -6,6 +6,7 @@
     parties = ["insurer", "shop"]
     delta = 1e-5              # the largest δ of a job, and the δ at which its ε is taken
     rows = 1000               # the fewest people it may be about
+    verify = "rows"           # the least that is checked of what others deal
     alignments = {most = 10, days = 30}
 
     [epsilon]                 # by observer: the most that one job may tell it
@@ -20,8 +21,9 @@
 Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs that score people by a model that was
 trained; scores are shown to those whom `receivers` names and to this party. Everything that is not named is refused.
 Where `server`, `keepers`, `threshold`, `disclosed_noise`, `alignment` or an option is not named, a job may have its
-default and nothing else; where `rows` or `alignments` is not, there is no such limit. What is learnt, a job's `task`,
-is free: ε says what may be told whatever it is. Budgets, which hold over all jobs, stand in the party file.
+default and nothing else, and it may not turn checks off with verify = "none"; where `rows` or `alignments` is not,
+there is no such limit. What is learnt, a job's `task`, is free: ε says what may be told whatever it is. Budgets, which
+hold over all jobs, stand in the party file.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ from colonnade.learn.policy_terms import (
     AlignmentsForm,
     alignments_of,
     check_options,
+    check_verify,
     options_of,
 )
 from colonnade.learn.score_jobs import SCORES, ScoreJob
@@ -56,6 +59,7 @@ from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.observers import parse_observer
 from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.group import Group
 
@@ -76,6 +80,7 @@ class _PolicyForm(Form):
     alignments: AlignmentsForm | None = None
     receivers: list[str] | None = None
     rows: int | None = None
+    verify: Verify | None = None
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
@@ -104,6 +109,7 @@ class Policy:
     alignments: Alignments | None = None
     receivers: tuple[str, ...] = ()
     rows: int | None = None
+    verify: Verify | None = None
     options: tuple[tuple[str, tuple[Accepted, ...]], ...] = ()
 
     @classmethod
@@ -165,6 +171,7 @@ class Policy:
             alignments=alignments_of(form.alignments, document),
             receivers=tuple(form.receivers or ()),
             rows=form.rows,
+            verify=form.verify,
             options=options_of(form.options, document),
         )
 
@@ -191,6 +198,7 @@ class Policy:
         self._check_server(job.server)
         if isinstance(job, Job):
             self._check_committee(job, party)
+            check_verify(self.verify, job.verify, policy=self.name, planned=False)
             check_options(job, dict(self.options).get(job.method, ()), policy=self.name)
         elif job.receiver not in (party, *self.receivers):
             raise PolicyRefused(
@@ -263,6 +271,7 @@ class Policy:
     def check_plan(self, plan: Plan, *, counts: bool = True) -> None:
         """Return if a plan is about enough people, where its number of them counts, at a δ that is small enough."""
         self._check_delta(plan.delta)
+        check_verify(self.verify, getattr(plan, "verify", None), policy=self.name, planned=True)
         if counts and self.rows is not None and plan.rows < self.rows:
             raise PolicyRefused(
                 f"{self.name}, rows: there are at most {plan.rows} people in common, and the fewest accepted are "
@@ -295,6 +304,7 @@ class Policy:
             + ("" if self.alignments is None else f", compared {self.alignments}"),
             *([f"scores shown to {', '.join(self.receivers)}"] if self.receivers else []),
             *([] if self.rows is None else [f"at least {self.rows} people"]),
+            *([] if self.verify is None else [f"checked: {self.verify}"]),
             *(f"{method} with {', '.join(map(str, rules))}" for method, rules in self.options),
         ]
         return "; ".join(said)

@@ -107,6 +107,21 @@ class FieldArray:
         self.field.words.multiply(self.words, other.words, out)
         return FieldArray(self.field, out)
 
+    def row_products(self, other: FieldArray) -> FieldArray:
+        """Σ_k a_ik b_ik for each row of two matrices, as one column.
+
+        >>> from colonnade.numbers.field import FIELD63
+        >>> one = FIELD63.encode(np.array([[1, 2], [3, 4]]))
+        >>> one.row_products(one).decode()
+        array([[ 5],
+               [25]])
+        """
+        products = self.multiply(other)
+        total = FieldArray(self.field, np.ascontiguousarray(products.words[:, :, :1]))
+        for column in range(1, self._columns()):
+            total += FieldArray(self.field, np.ascontiguousarray(products.words[:, :, column : column + 1]))
+        return total
+
     def gram(self) -> FieldArray:
         """AᵀA of a matrix A, exactly."""
         total = GramSum(self.field, self._columns())

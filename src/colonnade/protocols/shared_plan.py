@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cached_property
-from typing import ClassVar
 
 from colonnade.errors import PlanError, PrivacyError
 from colonnade.ledger import Line
@@ -13,7 +12,9 @@ from colonnade.privacy.guarantee import View, account, epsilon_text
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import SERVER_NAME, Colluding, PartyView, Reader, Server
 from colonnade.protocols.assumptions import (
+    Verify,
     coalition_assumption,
+    known_to_party,
     party_assumption,
     reader_assumption,
     server_assumption,
@@ -31,8 +32,8 @@ class SharedPlan(Plan):
 
     published = True
     noise_in_parts = True
-    besides: ClassVar[str] = ""
-    """What else the server's and readers' guarantees rest on."""
+    verify: Verify = "none"
+    """What is checked of what owners deal."""
 
     @property
     def share_holders(self) -> tuple[str, ...]:
@@ -48,6 +49,16 @@ class SharedPlan(Plan):
     def noise_from(self) -> tuple[str, ...]:
         """The server, where it deals a part of the noise."""
         return (SERVER_NAME,) if self.group.server_deals else ()
+
+    @property
+    def besides(self) -> str:
+        """What else the server's and readers' guarantees rest on."""
+        return ""
+
+    @property
+    def party_verify(self) -> Verify:
+        """What parties' sentences may say of checks: none where nothing is stated with one more part missing."""
+        return self.verify
 
     @abstractmethod
     def zeroed(self, known: int) -> Event:
@@ -76,13 +87,14 @@ class SharedPlan(Plan):
         told = self.zeroed(group.tolerated)
         if_told = self._if_told()
         views = [
-            View(Server(), ZERO_OUT, told, server_assumption(group, if_told) + self.besides),
-            View(Reader(), ZERO_OUT, told, reader_assumption(group, if_told) + self.besides),
+            View(Server(), ZERO_OUT, told, server_assumption(group, if_told, self.verify) + self.besides),
+            View(Reader(), ZERO_OUT, told, reader_assumption(group, if_told, self.verify) + self.besides),
         ]
+        verify = self.party_verify
         for owner in group.owners:
             # It knows its own part, and those of t − 1 confederates.
-            event = self.others_replaced(owner, group.threshold)
-            views.append(View(PartyView(owner), OthersPart(owner), event, party_assumption(group)))
+            event = self.others_replaced(owner, known_to_party(group, verify))
+            views.append(View(PartyView(owner), OthersPart(owner), event, party_assumption(group, verify)))
         return (*views, *self._colluding())
 
     def check_stated(self) -> None:

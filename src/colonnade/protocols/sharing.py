@@ -34,6 +34,20 @@ async def share(
     `mine` is this node's own array if it deals. Any `threshold` shares of it are uniform and independent
     of it (docs/proofs/sharing.md).
     """
+    elements = None if mine is None else scheme.field.encode(mine)
+    return await share_elements(party, elements, shapes, scheme=scheme, degree=degree, step=step)
+
+
+async def share_elements(
+    party: Party,
+    mine: FieldArray | None,
+    shapes: Mapping[str, Shape],
+    *,
+    scheme: Scheme,
+    degree: int,
+    step: str,
+) -> dict[str, Shared]:
+    """As `share`, for elements of the field that stand for no small integers, such as a keeper's products of shares."""
     kept: dict[str, FieldArray] = {}
     if party.name in shapes:
         if mine is None or mine.shape != shapes[party.name]:
@@ -41,7 +55,7 @@ async def share(
             raise LocalProtocolError(
                 f"{party.name} at step {step!r} should deal an array of shape {shapes[party.name]}, has {found}"
             )
-        pieces = scheme.deal(scheme.field.encode(mine), degree, party.randomness)
+        pieces = scheme.deal(mine, degree, party.randomness)
         for keeper, piece in zip(party.group.keepers, pieces, strict=True):
             if keeper == party.name:
                 kept[party.name] = scheme.expand(piece)

@@ -89,6 +89,7 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
         tuple(sorted(options.epsilons.items())) if options.epsilons else None,
         options.intercept,
         alignment,
+        asked.verify,
     )
 
 
@@ -226,7 +227,7 @@ METHOD = Method(
     session=lambda asked: functional_session,
     model=model,
     views=plan_views,
-    checks=(),
+    checks=("rows",),
     scores=(),
     resumable=False,
     pilots=pilots,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from colonnade.crypto.row_claims import Claim
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Mode
 from colonnade.data.schema import PublicSchema
@@ -32,7 +33,7 @@ from colonnade.privacy.sensitivity.coefficients import (
     cross_zeroed,
 )
 from colonnade.privacy.sensitivity.functional import CoefficientChange
-from colonnade.protocols.assumptions import server_assumption
+from colonnade.protocols.assumptions import Verify, server_assumption
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.plans import Task, guarantees_of
 from colonnade.protocols.shared import block_rows
@@ -83,6 +84,7 @@ class FunctionalPlan(SharedPlan, Layout):
     intercept: bool
     epsilons: tuple[tuple[str, float], ...]
     noises: tuple[BlockNoise, ...]
+    verify: Verify = "none"
 
     protocol = "functional mechanism"
     charged_as = "objective"
@@ -138,6 +140,29 @@ class FunctionalPlan(SharedPlan, Layout):
         """Which coefficients there are, and whose."""
         widths = tuple(encoder.width for encoder in self.encoders.values())
         return Dissection(self.group.owners, widths, self.label_holder, self.intercept)
+
+    @property
+    def dealt(self) -> dict[str, int]:
+        """How many integers of a row each owner deals."""
+        return self.dissection.dealt
+
+    @property
+    def claims(self) -> dict[str, tuple[Claim, ...]]:
+        """What each owner proves about every row: its features, and apart from them the constant and the label.
+
+        In the ball the norm of the features, in the box each of them: what the sensitivity of coefficients rests on.
+        """
+        found = {}
+        for owner, part in zip(self.group.owners, self.row.parts, strict=True):
+            if part.side is None:
+                listed = [Claim(part.features, part.square)] if part.features else []
+            else:
+                listed = [Claim(1, part.side**2)] * part.features
+            if owner == self.label_holder:
+                listed += [Claim(1, self.constant_size**2)] * int(self.intercept)
+                listed.append(Claim(1, self.label_size**2))
+            found[owner] = tuple(listed)
+        return found
 
     def noise_of(self, block: Block) -> BlockNoise:
         """The noise on the coefficients of a block."""
@@ -201,6 +226,12 @@ class FunctionalPlan(SharedPlan, Layout):
             )
         )
 
+    @property
+    def party_verify(self) -> Verify:
+        """Of less than a whole discrete Laplace nothing is proved: there a party's sentence needs every other part."""
+        laplace = any(noise.is_laplace for noise in self.noises)
+        return "none" if laplace and len(self.group.owners) > 2 else self.verify
+
     def zeroed(self, known: int) -> Event:
         """For a record zeroed out."""
         return self.event(known=known)
@@ -226,7 +257,7 @@ class FunctionalPlan(SharedPlan, Layout):
     @cached_property
     def part_guarantees(self) -> tuple[Guarantee, ...]:
         """ε^(k): what the server learns about each party's own part of a record, replaced by any other."""
-        assumption = server_assumption(self.group)
+        assumption = server_assumption(self.group, verify=self.verify)
         views = [
             View(Server(), PartOf(owner), self.event([owner]), assumption) for owner in self.group.owners
         ]
@@ -278,4 +309,5 @@ class FunctionalPlan(SharedPlan, Layout):
             "constant_size": self.constant_size,
             "primes": list(self.field.primes),
             "block": self.block,
+            "verify": self.verify,
         }

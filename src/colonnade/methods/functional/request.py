@@ -14,8 +14,10 @@ from colonnade.methods.functional.blocks import Block
 from colonnade.methods.functional.noise import LAWS, BlockNoise, Law, least_noise, truncation_delta
 from colonnade.methods.functional.plan import Domain, FunctionalPlan
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.limits import check_memory, gamma_advice
 from colonnade.protocols.plans import Task, check_keepers, check_parties, checked_delta
+from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
 NoiseChoice = Literal["auto", "laplace", "gaussian", "skellam"]
@@ -36,6 +38,7 @@ def plan_functional(
     noise: NoiseChoice = "auto",
     epsilons: Mapping[str, float] | tuple[tuple[str, float], ...] | None = None,
     intercept: bool = True,
+    verify: Verify | None = None,
 ) -> FunctionalPlan:
     """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known.
 
@@ -58,6 +61,10 @@ def plan_functional(
         task, group, rows, schemas, float(epsilon), delta, gamma, domain, intercept, (), ()
     )
     _check_columns(blank)
+    if verify is None and domain == "box":
+        verify = "none"  # three pads for every feature cost several times what is checked
+    checked = chosen_verify(verify, group, blank.claims, rows=min(rows, blank.block))
+    blank = replace(blank, verify=checked)
     laws: tuple[Law, ...] = LAWS if noise == "auto" else (noise,)
     chosen = _chosen(blank.dissection.blocks, dict(epsilons), epsilon) if epsilons is not None else ()
     blank = replace(blank, epsilons=chosen)

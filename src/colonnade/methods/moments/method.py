@@ -18,7 +18,13 @@ from colonnade.protocols.alignment import Alignment
 def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> MomentsRequest:
     """What the parties compare."""
     return MomentsRequest(
-        asked.task, asked.epsilon, asked.delta, asked.accepted_delta, asked.gamma, alignment
+        asked.task,
+        asked.epsilon,
+        asked.delta,
+        asked.accepted_delta,
+        asked.gamma,
+        alignment,
+        verify=asked.verify,
     )
 
 
@@ -69,7 +75,7 @@ METHOD = Method(
     session=lambda asked: moments_session,
     model=model,
     views=plan_views,
-    checks=(),
+    checks=("rows",),
     scores=(),
     resumable=False,
     pilots=pilots,

@@ -8,11 +8,12 @@ may become known, the rest adds up to the noise that ε was computed for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from colonnade.crypto.row_claims import Claim
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Mode
 from colonnade.data.label import LabelBlock
@@ -29,12 +30,14 @@ from colonnade.privacy.sensitivity.matrix import (
     matrix_change_replace,
     matrix_change_zero_out,
 )
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import check_memory, gamma_advice
 from colonnade.protocols.plans import Task, check_keepers, check_parties, checked_delta
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
+from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
 DEFAULT_GAMMA = 1 << 12
@@ -58,6 +61,7 @@ class MomentsPlan(SharedPlan, Layout):
     mu: Fraction
     rounding: Rounding = "nearest"
     law: Law = "gaussian"
+    verify: Verify = "none"
 
     protocol = "noisy moments"
     charged_as = "moments"
@@ -95,7 +99,11 @@ class MomentsPlan(SharedPlan, Layout):
             label_norm_squared=self.label.norm_squared(self.gamma),
             one_hot=self.label.one_hot,
         )
-        return features.beside(label)
+        whole = features.beside(label)
+        if self.verify == "none":
+            return whole
+        # What is proved is the norm of all that an owner deals, and not that a label in it is one-hot.
+        return RowShape(features=whole.features + whole.label_entries, norm_squared=whole.bound)
 
     def shape_of_all_but(self, party: str | None) -> RowShape:
         """The bound on the rest of an integer row; on the whole row without a party."""
@@ -109,6 +117,20 @@ class MomentsPlan(SharedPlan, Layout):
     def widths(self) -> dict[str, int]:
         """How many integers of a row each owner deals, without the label block."""
         return {party: encoder.width for party, encoder in self.encoders.items()}
+
+    @property
+    def dealt(self) -> dict[str, int]:
+        """How many columns each owner deals: its features, and the label block where it holds it."""
+        extra = {self.label_holder: self.label.width}
+        return {owner: width + extra.get(owner, 0) for owner, width in self.widths.items()}
+
+    @property
+    def claims(self) -> dict[str, tuple[Claim, ...]]:
+        """What each owner proves about every row: its squared norm, features and label together."""
+        return {
+            owner: (Claim(width, self.shape_of(owner).bound),) if width else ()
+            for owner, width in self.dealt.items()
+        }
 
     @property
     def size(self) -> int:
@@ -199,6 +221,7 @@ class MomentsPlan(SharedPlan, Layout):
             "caps": {party: str(quantizer.cap_squared) for party, quantizer in self.quantizers.items()},
             "primes": list(self.field.primes),
             "block": self.block,
+            "verify": self.verify,
         }
 
 
@@ -213,6 +236,7 @@ def plan_moments(
     accepted_delta: float | None = None,
     gamma: int = DEFAULT_GAMMA,
     rounding: Rounding = "nearest",
+    verify: Verify | None = None,
 ) -> MomentsPlan:
     """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known."""
     check_keepers(group)
@@ -220,7 +244,8 @@ def plan_moments(
     delta = checked_delta(epsilon, delta, accepted_delta, rows)
 
     def plan_with(mu: Fraction, grid: int, law: Law) -> MomentsPlan:
-        return MomentsPlan(task, group, rows, schemas, float(epsilon), delta, grid, mu, rounding, law)
+        plan = MomentsPlan(task, group, rows, schemas, float(epsilon), delta, grid, mu, rounding, law)
+        return replace(plan, verify=chosen_verify(verify, group, plan.claims, rows=min(rows, plan.block)))
 
     blank = plan_with(Fraction(1), gamma, "gaussian")
     check_memory(blank.size)

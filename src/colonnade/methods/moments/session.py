@@ -14,6 +14,7 @@ from colonnade.data.table import Table
 from colonnade.methods.moments.plan import DEFAULT_GAMMA, MomentsPlan, plan_moments
 from colonnade.methods.moments.protocol import noisy_moments
 from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Request, Task
 from colonnade.protocols.session import prepare, publish
 from colonnade.runtime.group import Group
@@ -36,6 +37,7 @@ class MomentsRequest(Request[MomentsPlan]):
     gamma: int = DEFAULT_GAMMA
     alignment: Alignment = "auto"
     rounding: Rounding = "nearest"
+    verify: Verify | None = None
 
     method = "moments"
 

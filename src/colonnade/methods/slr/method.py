@@ -65,6 +65,7 @@ class SlrOptions(Form):
             gamma=self.gamma,
             rounding=self.rounding,
             alignment=alignment,
+            verify=asked.verify,
         )
 
 
@@ -169,7 +170,7 @@ METHOD = Method(
     session=lambda asked: gradient_session,
     model=model,
     views=plan_views,
-    checks=(),
+    checks=("rows",),
     scores=(),
     resumable=True,
     pilots=pilots,

@@ -14,25 +14,28 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
+from colonnade.crypto.row_claims import Claim
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Mode
 from colonnade.data.quantizer import LEAST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import LabelMismatch, PlanError, PrivacyError
+from colonnade.errors import FieldTooSmall, LabelMismatch, PlanError, PrivacyError
 from colonnade.methods.slr.optimiser import Optimiser
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.skellam import SkellamNoise
-from colonnade.numbers.field import Field, smallest_field
+from colonnade.numbers.field import FIELD63, Field, smallest_field
 from colonnade.privacy.batches import as_draws, batch_capacity, binomial_tail, most_uses
 from colonnade.privacy.events import FINE_BITS, Approximated, Event, PoissonSampled, Repeated
 from colonnade.privacy.rounded_normal import ROUNDING_VARIANCES
 from colonnade.privacy.sensitivity.gradient import GradientShape, VectorChange, fused_replace, fused_zero_out
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import gamma_advice
 from colonnade.protocols.plans import check_keepers, check_parties, checked_delta
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
+from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
 DEFAULT_GAMMA = 1 << 10
@@ -40,6 +43,8 @@ DEFAULT_GAMMA = 1 << 10
 RATE_BITS = 32
 MOST_STEPS = 10**6
 _FINE = 1 << 20
+_SECRET = "no owner tells it who is in a batch"
+_DRAWN = "every owner draws the batches as agreed and tells it of none"
 
 
 @dataclass(frozen=True)
@@ -120,11 +125,11 @@ class GradientPlan(SharedPlan, Layout):
     schedule: Schedule
     mu: Fraction
     law: Law = "gaussian"
+    verify: Verify = "none"
 
     protocol = "noisy gradient"
     charged_as = "gradients"
     constants = 1
-    besides = ", and no owner tells it who is in a batch"
 
     @property
     def mode(self) -> Mode:
@@ -152,6 +157,17 @@ class GradientPlan(SharedPlan, Layout):
     def dealt(self) -> dict[str, int]:
         """How many integers of a row each owner deals: its part, and at the label holder the label last."""
         return {party: width + int(party == self.label_holder) for party, width in self.widths.items()}
+
+    @property
+    def claims(self) -> dict[str, tuple[Claim, ...]]:
+        """What each owner proves about every row: the norm of its part, and apart from it the size of the label."""
+        found = {}
+        for owner, width in self.widths.items():
+            holds = owner == self.label_holder
+            bound = self.bounds[owner] + (self.constant**2 if holds else 0)
+            listed = (Claim(width, bound),) if width else ()
+            found[owner] = (*listed, Claim(1, self.gamma**2)) if holds else listed
+        return found
 
     @property
     def size(self) -> int:
@@ -229,6 +245,11 @@ class GradientPlan(SharedPlan, Layout):
         """How shares are dealt and opened."""
         return make_scheme(len(self.group.keepers), self.field)
 
+    @property
+    def besides(self) -> str:
+        """Batches are secret; whoever draws them decides who is in them, which checks of what is dealt do not see."""
+        return f", and {_SECRET if self.verify == 'none' else _DRAWN}"
+
     def zeroed(self, known: int) -> Event:
         """All steps to somebody who knows no batch."""
         return self.sampled(self.dealt_noise, known)
@@ -270,6 +291,7 @@ class GradientPlan(SharedPlan, Layout):
             "uses": self.uses,
             "primes": list(self.field.primes),
             "block": self.block,
+            "verify": self.verify,
         }
 
 
@@ -284,6 +306,7 @@ def plan_gradient(
     gamma: int = DEFAULT_GAMMA,
     rounding: Rounding = "retry",
     schedule: Schedule,
+    verify: Verify | None = None,
 ) -> GradientPlan:
     """The plan with the least noise that keeps ε for the server and for readers over all steps."""
     check_keepers(group)
@@ -297,6 +320,9 @@ def plan_gradient(
             f"this trains on a label of two classes; {plan.label_holder} declares {len(plan.label.classes)}. "
             "Use the method 'moments' for more."
         )
+    plan = replace(
+        plan, verify=chosen_verify(verify or "none", group, plan.claims, rows=min(rows, plan.block))
+    )
     try:
         plan = _calibrated(plan)
     except PlanError as error:
@@ -322,7 +348,11 @@ def _calibrated(plan: GradientPlan) -> GradientPlan:
     noise = _least_noise(plan)
     noise.vector.part(plan.group.whole)  # refuses what no table can draw
     plan = replace(plan, mu=noise.variance / 2, law=noise.law)
-    _ = plan.field
+    if plan.verify != "none" and plan.field != FIELD63:
+        raise FieldTooSmall(
+            f"verify = {plan.verify!r} was asked for; rows are checked in a field of {FIELD63.bits} bits, and a "
+            f"gradient at gamma = {plan.gamma} needs {plan.field.bits}. Write verify = 'none', or take a smaller gamma."
+        )
     return plan
 
 
@@ -347,7 +377,7 @@ def _on_fine_grid(
     schedule: Schedule, size: int, group: Group, limits: int, epsilon: float, delta: float
 ) -> DealtNoise:
     # Plans are made again and again, on many grids in search of one that fits; this part takes long and is the same.
-    change = VectorChange(_FINE, _FINE)
+    change = VectorChange(_FINE, Fraction(_FINE))
     return least_noise(
         lambda noise: _all_steps(schedule, noise.vector_event(change, group, entries=size), limits),
         epsilon=epsilon,
