@@ -22,6 +22,7 @@ from colonnade.learn import (
 )
 from colonnade.learn.method import AnyMethod, Asked, Found, Method
 from colonnade.learn.method_baselines import BASELINES
+from colonnade.methods.margin import method as margin_method
 from colonnade.protocols.plans import Task
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ METHODS: Mapping[str, AnyMethod] = {
     method.name: method
     for method in (
         method_moments.METHOD,
+        margin_method.METHOD,
         method_functional.METHOD,
         method_encrypted.METHOD,
         method_slr.METHOD,

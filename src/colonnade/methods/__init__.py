@@ -1,0 +1,1 @@
+"""Methods, each in a folder of its own."""

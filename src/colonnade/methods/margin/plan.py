@@ -1,0 +1,403 @@
+"""Everything the parties agree on before noisy margin descent. It touches no data.
+
+A small share of the budget buys second moments of the rows, which only shape the steps; the rest buys T gradients of a
+margin loss over everybody. Every row has a constant beside its features, the last of the label holder's part; features
+and constant share a norm of γ. Gradients are charged for every weights there could be: nothing caps them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from colonnade.crypto.shares import Scheme, make_scheme
+from colonnade.data.encoding import Mode
+from colonnade.data.quantizer import LEAST_GAMMA, MOST_GAMMA, Rounding
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import PlanError, TooMuchMemory
+from colonnade.methods.margin.curve import Curve
+from colonnade.methods.margin.waves import Waves
+from colonnade.noise.skellam import LARGEST_MU, MatrixSkellamNoise, SkellamNoise
+from colonnade.numbers.field import Field, smallest_field
+from colonnade.privacy.calibrate import calibrate
+from colonnade.privacy.events import Composed, Event, Gaussian, MatrixChange, Repeated
+from colonnade.privacy.guarantee import View
+from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
+from colonnade.privacy.observers import PartyView, Reader, Server
+from colonnade.privacy.sensitivity.gradient import VectorChange
+from colonnade.privacy.sensitivity.margin import (
+    Slopes,
+    margin_others_replaced,
+    margin_replace,
+    margin_zero_out,
+    rounded_slopes,
+)
+from colonnade.privacy.sensitivity.matrix import (
+    RowShape,
+    matrix_change_part_replaced,
+    matrix_change_replace,
+    matrix_change_zero_out,
+)
+from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
+from colonnade.protocols.layout import Layout
+from colonnade.protocols.limits import check_memory, physical_memory
+from colonnade.protocols.plans import SharedPlan, check_keepers, check_parties, checked_delta
+from colonnade.protocols.shared import block_rows
+from colonnade.runtime.group import Group
+
+MOST_STEPS = 1000
+# The finest grids of a gradient: past this nothing is gained. The coarsest: below it rounding is most of the bound.
+_FINEST, _COARSEST = 36, 16
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How many gradients, of how fine a curve, and which share of the budget the moments take.
+
+    >>> Schedule().steps
+    20
+    """
+
+    steps: int = 20
+    harmonics: int = 6
+    moments_share: Fraction = Fraction(1, 10)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.steps <= MOST_STEPS:
+            raise PlanError(f"steps = {self.steps}: there are 1 to {MOST_STEPS} of them. Leave it out for 20.")
+        if not 0 < self.moments_share < 1:
+            raise PlanError(
+                f"moments_share = {float(self.moments_share):g}: the moments take a share of the budget between 0 and "
+                "1, and the gradients the rest. Leave it out for 0.1."
+            )
+        Curve.of(self.harmonics)
+
+    def to_data(self) -> dict[str, Any]:
+        """The schedule as plain values."""
+        return {
+            "steps": self.steps,
+            "harmonics": self.harmonics,
+            "moments_share": str(self.moments_share),
+            "coefficients": list(Curve.of(self.harmonics).coefficients),
+        }
+
+
+@dataclass(frozen=True)
+class MarginPlan(SharedPlan, Layout):
+    """One training run: who, which columns, at what ε, on which grids, with how much noise.
+
+    Made by `plan_margin`, which chooses grids and noise.
+    """
+
+    group: Group
+    rows: int
+    schemas: tuple[PublicSchema, ...]
+    epsilon: float
+    delta: float
+    schedule: Schedule
+    gamma: int
+    label_grid: int
+    wave_grid: int
+    unit: Fraction
+    """Noise in units of squared sensitivities: what is calibrated."""
+
+    protocol = "noisy margin descent"
+    charged_as = "margin"
+    constants = 1
+
+    @property
+    def mode(self) -> Mode:
+        """Numbers on a circle, which lifts every classifier."""
+        return "circle"
+
+    @property
+    def rows_rounded(self) -> Rounding:
+        """At random, with the norm kept: grids are coarse here."""
+        return "retry"
+
+    @property
+    def constant(self) -> int:
+        """The integer that stands for "one": ⌊γ/√(m + 1)⌋."""
+        return math.isqrt(self.gamma**2 // self.attributes)
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """How many integers of a row each owner deals; the constant is the last of the label holder's."""
+        return {
+            party: encoder.width + int(party == self.label_holder) for party, encoder in self.encoders.items()
+        }
+
+    @property
+    def size(self) -> int:
+        """D: how many columns a row has."""
+        return sum(self.widths.values())
+
+    @property
+    def heads(self) -> int:
+        """How many weight vectors are trained: one for two classes, else one for each class against the rest."""
+        return 1 if len(self.label.classes) == 2 else len(self.label.classes)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The owners without the label, in the order of the group."""
+        return tuple(owner for owner in self.group.owners if owner != self.label_holder)
+
+    @property
+    def block(self) -> int:
+        """Rows dealt at a time."""
+        return min(self.rows, block_rows(self.size))
+
+    @cached_property
+    def waves(self) -> Waves:
+        """The tables that scores become integers by."""
+        return Waves(Curve.of(self.schedule.harmonics), self.wave_grid, self.label_grid)
+
+    @property
+    def scale(self) -> int:
+        """G: what the integer r̃ is to r."""
+        return int(self.label_grid * self.wave_grid ** len(self.others))
+
+    @cached_property
+    def slopes(self) -> Slopes:
+        """What r̃ never leaves, rounding included."""
+        curve = self.waves.curve
+        return rounded_slopes(
+            curve.bounds,
+            curve.amplitudes,
+            label_grid=self.label_grid,
+            wave_grid=self.wave_grid,
+            others=len(self.others),
+        )
+
+    # --- sensitivities
+
+    def shape_of(self, party: str) -> RowShape:
+        """The bound on one party's part of an integer row."""
+        own = self.constant**2 if party == self.label_holder else 0
+        return RowShape(features=self.widths[party], norm_squared=self.bounds[party] + own)
+
+    def shape_of_all_but(self, party: str | None) -> RowShape:
+        """The bound on the rest of an integer row; on the whole row without a party."""
+        first, *rest = (self.shape_of(owner) for owner in self.group.owners if owner != party)
+        for part in rest:
+            first = first.beside(part)
+        return first
+
+    @cached_property
+    def row(self) -> RowShape:
+        """The bound on a whole row."""
+        return self.shape_of_all_but(None)
+
+    @property
+    def gradient_zeroed(self) -> VectorChange:
+        """How far one record, zeroed out, moves one gradient, whatever the weights are."""
+        return margin_zero_out(
+            self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
+        )
+
+    # --- noise
+
+    @property
+    def moments_mu(self) -> Fraction:
+        """μ of the moments."""
+        square = matrix_change_zero_out(self.row).frobenius ** 2
+        return Fraction(math.ceil(self.unit * square / self.schedule.moments_share))
+
+    @property
+    def gradient_mu(self) -> Fraction:
+        """μ of every gradient."""
+        square = self.gradient_zeroed.l2**2
+        return Fraction(math.ceil(self.unit * square * self.schedule.steps / (1 - self.schedule.moments_share)))
+
+    @cached_property
+    def moments_noise(self) -> MatrixSkellamNoise:
+        """The whole noise of the moments, of which each owner draws one part of 1/(K − t)."""
+        return MatrixSkellamNoise(self.moments_mu)
+
+    @cached_property
+    def noise(self) -> SkellamNoise:
+        """The whole noise of a gradient, of which each owner draws one part of 1/(K − t)."""
+        return SkellamNoise(self.gradient_mu)
+
+    @property
+    def overhead(self) -> float:
+        """How many times the variance that ε was computed for is in what is opened: K/(K − t)."""
+        return len(self.group.owners) / self.group.honest_owners
+
+    @cached_property
+    def field(self) -> Field:
+        """The field of the shares, in which nothing that is opened can wrap around, whatever rows and noise are."""
+        parts, honest = len(self.group.owners), self.group.honest_owners
+        most = max(abs(self.slopes.least), self.slopes.most)
+        of_gradients = math.isqrt(most**2 * self.row.norm_squared) + 1
+        return smallest_field(
+            rows=self.rows,
+            per_row=max(of_gradients, self.row.norm_squared),
+            noise=parts * max(self.noise.part(honest).support, self.moments_noise.part(honest).support),
+            what=f"a gradient at gamma = {self.gamma}",
+        )
+
+    @cached_property
+    def scheme(self) -> Scheme:
+        """How shares are dealt and opened."""
+        return make_scheme(len(self.group.keepers), self.field)
+
+    # --- what it is to whom
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What the run is to each observer; w is public, and every gradient may depend on those before it."""
+        group, zeroed = self.group, self.zeroed
+        views = [
+            View(Server(), ZERO_OUT, zeroed, server_assumption(group)),
+            View(Reader(), ZERO_OUT, zeroed, reader_assumption(group)),
+        ]
+        views += [
+            View(PartyView(owner), OthersPart(owner), self._to_party(owner), party_assumption(group))
+            for owner in group.owners
+        ]
+        return (*views, *self.colluding(self._replaced))
+
+    @property
+    def zeroed(self) -> Event:
+        """The moments and all gradients, for a record zeroed out."""
+        return self._event(matrix_change_zero_out(self.row), self.gradient_zeroed)
+
+    @property
+    def replaced(self) -> Event:
+        """The moments and all gradients, for a record replaced."""
+        return self._replaced(self.group.threshold)
+
+    def _replaced(self, known: int) -> Event:
+        change = margin_replace(
+            self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
+        )
+        return self._event(matrix_change_replace(self.row), change, known)
+
+    def _to_party(self, owner: str) -> Event:
+        if self.group.threshold > 1:
+            # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
+            return self.replaced
+        own, rest = self.shape_of(owner), self.shape_of_all_but(owner)
+        matrix = matrix_change_part_replaced(rest, own)
+        if owner != self.label_holder:
+            # The label is among what is replaced, so the slope may change its sign.
+            change = margin_replace(
+                self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
+            )
+        else:
+            change = margin_others_replaced(
+                self.slopes,
+                own_norm_squared=own.norm_squared,
+                others_norm_squared=rest.norm_squared,
+                columns=self.size,
+                heads=self.heads,
+            )
+        return self._event(matrix, change)
+
+    def _event(self, matrix: MatrixChange, gradient: VectorChange, known: int | None = None) -> Event:
+        parts, of = len(self.group.owners), self.group.honest_owners
+        known = self.group.threshold if known is None else known
+        moments = self.moments_noise.event(matrix, known=known, parts=parts, of=of, size=self.size)
+        step = self.noise.event(
+            gradient, known=known, parts=parts, of=of, entries=self.size * self.heads
+        )
+        return Composed((moments, Repeated(step, times=self.schedule.steps)))
+
+    @property
+    def what(self) -> str:
+        """What is opened."""
+        return f"second moments of {self.size} columns and {self.schedule.steps} gradients of a margin loss"
+
+    def own_data(self) -> dict[str, Any]:
+        """The schedule, the grids, the noise, and how columns become integers."""
+        return {
+            "task": "classification",
+            "epsilon": self.epsilon,
+            **self.layout_data(),
+            "schedule": self.schedule.to_data(),
+            "grids": [self.label_grid, self.wave_grid],
+            "slopes": [self.slopes.least, self.slopes.most],
+            "moments_mu": str(self.moments_mu),
+            "gradient_mu": str(self.gradient_mu),
+            "primes": list(self.field.primes),
+            "block": self.block,
+        }
+
+
+def plan_margin(
+    group: Group,
+    schemas: tuple[PublicSchema, ...],
+    *,
+    rows: int,
+    epsilon: float,
+    delta: float | None = None,
+    accepted_delta: float | None = None,
+    schedule: Schedule | None = None,
+    gamma: int | None = None,
+) -> MarginPlan:
+    """The plan with the least noise that keeps ε for the server and for readers over moments and all steps."""
+    check_keepers(group)
+    check_parties(group, schemas, "classification")
+    delta = checked_delta(epsilon, delta, accepted_delta, rows)
+    schedule = schedule or Schedule()
+    asked = gamma
+    # Rows are rounded finely between two; with more owners the bits are needed by their waves.
+    gamma = gamma or (1 << 10 if len(group.owners) == 2 else 1 << 8)
+    if not LEAST_GAMMA["retry"] <= gamma <= MOST_GAMMA:
+        raise PlanError(
+            f"gamma = {gamma} is outside {LEAST_GAMMA['retry']} to {MOST_GAMMA}. Leave it out for a grid that fits."
+        )
+    blank = MarginPlan(group, rows, schemas, float(epsilon), delta, schedule, gamma, 1, 1, unit=Fraction(1))
+    _check_size(blank)
+    plan = _on_grids(blank, asked)
+
+    def event(unit: Fraction) -> Event:
+        return replace(plan, unit=unit).zeroed
+
+    plan = replace(plan, unit=calibrate(event, epsilon=epsilon, delta=delta, digits=4))
+    _ = plan.field  # refuses here, before any data is touched, what could wrap around
+    return plan
+
+
+def _on_grids(plan: MarginPlan, asked: int | None) -> MarginPlan:
+    """The finest grids for labels and waves whose noise can still be drawn.
+
+    The error of rounding is least where both grids add the same: γ_l is to γ_w as √½·M + ½ is to √½·Σ√(a_j² + b_j²).
+    """
+    sigma = calibrate(lambda noise: Gaussian(1, noise), epsilon=plan.epsilon, delta=plan.delta, digits=3)
+    share = plan.schedule.steps / (1 - float(plan.schedule.moments_share))
+    # Half again as much as normal noise: Skellam noise is charged a little more.
+    largest = math.sqrt(float(LARGEST_MU)) / (1.5 * float(sigma) * math.sqrt(share * plan.heads) * 0.6)
+    bits = min(_FINEST, math.floor(math.log2(largest))) - math.log2(plan.gamma)
+    if bits < _COARSEST:
+        what = f"gamma = {plan.gamma}" if asked else f"epsilon = {plan.epsilon:g} over {plan.schedule.steps} steps"
+        raise PlanError(
+            f"{what} leaves no grid for the curve: noise on a grid that fine cannot be drawn. "
+            + ("Leave gamma out, or take a smaller one." if asked else "Raise epsilon, or take fewer steps.")
+        )
+    curve = Curve.of(plan.schedule.harmonics)
+    ratio = (math.sqrt(0.5) * curve.harmonics + 0.5) / (math.sqrt(0.5) * float(sum(curve.amplitudes)))
+    owners = len(plan.group.owners)
+    wave = (2.0**bits / ratio) ** (1 / owners)
+    found = replace(plan, wave_grid=max(2, int(wave)), label_grid=max(2, int(wave * ratio)))
+    if found.slopes.most > found.scale:
+        raise PlanError(
+            f"{owners} owners multiply {owners} rounded factors, and on the grids that noise can be drawn for rounding "
+            "would cost more than half of the noise. Use the method 'moments', which takes any number of owners."
+        )
+    return found
+
+
+def _check_size(plan: MarginPlan) -> None:
+    check_memory(plan.size)
+    need, held = 16 * plan.rows * plan.size, physical_memory()
+    if held is not None and need > held:
+        raise TooMuchMemory(
+            f"{plan.rows} rows of {plan.size} columns: keepers hold shares of all rows between steps, which takes "
+            f"{need / 2**30:.0f} GiB; a machine that takes part has less. Declare fewer columns, or use the method "
+            "'moments', which holds no rows."
+        )
