@@ -13,6 +13,8 @@ from colonnade.audits.encrypted import encrypted_experiments
 from colonnade.audits.experiments import Claim, Experiment
 from colonnade.audits.gradients import ROWS as GRADIENT_ROWS
 from colonnade.audits.gradients import gradient_experiments
+from colonnade.audits.margin import ROWS as MARGIN_ROWS
+from colonnade.audits.margin import margin_draws, margin_experiments
 from colonnade.audits.messages import MANY as MANY_MESSAGES
 from colonnade.audits.messages import ROWS as MESSAGE_ROWS
 from colonnade.audits.messages import canary_message_experiments, message_experiments
@@ -24,6 +26,7 @@ from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
 from colonnade.learn.method import Asked
 from colonnade.learn.methods import protocol_named
+from colonnade.methods.margin.session import MarginRequest
 from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.observers import PartyView
 from colonnade.protocols.alignment import Alignment
@@ -150,6 +153,16 @@ def _gradient(wanted: Wanted) -> Target:
     return _target(wanted, experiments, 24, OWN_ROWS)
 
 
+def _margin(wanted: Wanted) -> Target:
+    request = _request(wanted.method, wanted.asked)
+    if not isinstance(request, MarginRequest):
+        raise TypeError(f"margin asks for margins, not {type(request).__name__}")
+    plan = request.plan(wanted.group, wanted.schemas, wanted.rows(MARGIN_ROWS))
+    experiments = margin_experiments(plan, request, wanted.others(MARGIN_ROWS - 1))
+    found = _target(wanted, experiments, 24, SAME_NOISE)
+    return replace(found, drawn=tuple(margin_draws(plan)))
+
+
 def _encrypted(wanted: Wanted) -> Target:
     defence = getattr(wanted.asked.options, "defence", "sound")
     if defence == "none":
@@ -206,6 +219,7 @@ _BUILDERS: dict[str, Callable[[Wanted], Target]] = {
     "spca": _opened,
     "functional": _opened,
     "slr": _gradient,
+    "margin": _margin,
     "local": _local,
     "intermediate": _messages,
     "one-shot": _one_shot,

@@ -29,14 +29,17 @@ def floor_factor(deviation: float, columns: int, rows: int) -> float:
 
 
 class MarginDescent:
-    """Weights that start at zero and move by noisy gradients as they come."""
+    """Weights that start at zero and move by noisy gradients as they come.
+
+    `moments` and `opened` are what was opened, as integers; `path` are the weights of every step.
+    """
 
     def __init__(self, plan: MarginPlan, moments: NDArray[np.int64]) -> None:
         self._plan = plan
-        self.moments: Array = moments / plan.gamma**2
+        self.moments = moments
         self.weights: Array = np.zeros((plan.size, plan.heads))
-        self.gradients: list[Array] = []
-        self._steps = 0
+        self.path: list[Array] = []
+        self.opened: list[NDArray[np.int64]] = []
         self._sum = np.zeros_like(self.weights)
         self._preconditioner = self._precondition()
 
@@ -46,7 +49,7 @@ class MarginDescent:
         of_moments = math.sqrt(2 * float(plan.moments_mu) * plan.overhead) / plan.gamma**2
         whole = of_moments * math.sqrt(plan.schedule.moments_share)
         least = floor_factor(whole, plan.size, plan.rows) * math.sqrt(plan.size / 2) * of_moments
-        values, vectors = np.linalg.eigh(self.moments)
+        values, vectors = np.linalg.eigh(self.moments / plan.gamma**2)
         bend = max(BEND, 2 / 3 * plan.waves.curve.slope)
         found: Array = (vectors / (bend * np.maximum(values, least))) @ vectors.T
         return found
@@ -56,15 +59,15 @@ class MarginDescent:
         plan = self._plan
         gradient = np.asarray(opened, dtype=np.float64).reshape(plan.heads, plan.size).T
         gradient /= plan.scale * plan.gamma
-        self.gradients.append(gradient)
+        self.path.append(self.weights)
+        self.opened.append(opened)
         # What is opened is Σ ỹh(ỹ⟨w, x⟩)x, the gradient with the other sign.
         self.weights = self.weights + self._preconditioner @ gradient
-        self._steps += 1
-        if self._steps > plan.schedule.steps // 2:
+        if len(self.path) > plan.schedule.steps // 2:
             self._sum += self.weights
 
     @property
     def model(self) -> Array:
         """The mean of the weights that the second half of the steps led to."""
-        later: Array = self._sum / max(1, self._steps - self._plan.schedule.steps // 2)
+        later: Array = self._sum / max(1, len(self.path) - self._plan.schedule.steps // 2)
         return later

@@ -13,16 +13,19 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from colonnade.data.documents import Form
+from colonnade.data.table import Table
 from colonnade.errors import PlanError
-from colonnade.learn.forecasting.abridging import Axis, Pilot, in_rows, kept, product
+from colonnade.learn.forecasting.abridging import Axis, Pilot, kept, product
 from colonnade.learn.frame import Frame
 from colonnade.learn.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
 from colonnade.learn.privacy import Privacy
 from colonnade.methods.margin.curve import HARMONICS
+from colonnade.methods.margin.ideal import ideal_margin
 from colonnade.methods.margin.plan import MOST_STEPS, MarginPlan, Schedule
 from colonnade.methods.margin.session import MarginRequest, MarginTrained, margin_session
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.moments_plan import DEFAULT_GAMMA as JOB_GAMMA
+from colonnade.randomness import SystemRandomness
 
 Array = NDArray[np.float64]
 
@@ -63,8 +66,17 @@ def model(asked: Asked, results: Mapping[str, MarginTrained]) -> Learnt | None:
     trained = next((trained for trained in results.values() if trained.weights.size), None)
     if trained is None:
         return None
-    plan = trained.plan
-    coefficients, intercepts = as_scores(trained.weights, plan)
+    return learnt(trained.weights, trained.plan, reproducible=trained.reproducible)
+
+
+def twin(plan: MarginPlan, tables: Mapping[str, Table]) -> Learnt:
+    """What the protocol would learn, in one place and with the same noise: for forecasts on invented people."""
+    return learnt(ideal_margin(plan, tables, SystemRandomness()).model, plan, reproducible=False)
+
+
+def learnt(weights: Array, plan: MarginPlan, *, reproducible: bool) -> LearntLinear:
+    """The model of these weights."""
+    coefficients, intercepts = as_scores(weights, plan)
     notes = (
         f"Trained in {plan.schedule.steps} steps over all {plan.rows} people, each a noisy gradient of a margin loss; "
         f"{float(plan.schedule.moments_share):.0%} of the budget went into second moments, which shape the steps.",
@@ -73,7 +85,7 @@ def model(asked: Asked, results: Mapping[str, MarginTrained]) -> Learnt | None:
         coefficients,
         intercepts,
         frame=Frame(tuple(plan.encoders.items()), plan.label),
-        privacy=Privacy(plan.guarantees, reproducible=trained.reproducible),
+        privacy=Privacy(plan.guarantees, reproducible=reproducible),
         notes=notes,
     )
 
@@ -95,13 +107,15 @@ def as_scores(weights: Array, plan: MarginPlan) -> tuple[Array, Array]:
 
 
 def pilots(plan: MarginPlan) -> tuple[Pilot, ...]:
-    """Fewer steps, over fewer rows."""
+    """Fewer steps, over fewer blocks of rows."""
+    blocks, rest = divmod(plan.rows, plan.block)
 
-    def at(steps: int, rows: int) -> MarginPlan:
-        shorter = replace(plan, rows=rows, schedule=replace(plan.schedule, steps=steps))
+    def at(steps: int, count: int) -> MarginPlan:
+        schedule = replace(plan.schedule, steps=steps)
+        shorter = replace(plan, rows=count * plan.block + rest, schedule=schedule)
         return kept(plan, shorter, "field", "noise", "moments_noise")
 
-    return product([Axis(plan.schedule.steps, 2, 6), in_rows(plan.rows, plan.size)], at)
+    return product([Axis(plan.schedule.steps, 2, 6), Axis(blocks, 2, 6)], at)
 
 
 def noise(plan: MarginPlan) -> Noise:
@@ -125,4 +139,5 @@ METHOD = Method(
     pilots=pilots,
     noise=noise,
     kernel="products",
+    twin=twin,
 )

@@ -148,7 +148,7 @@ class MarginPlan(SharedPlan, Layout):
     @property
     def block(self) -> int:
         """Rows dealt at a time."""
-        return min(self.rows, block_rows(self.size))
+        return block_rows(self.size)
 
     @cached_property
     def waves(self) -> Waves:

@@ -23,12 +23,14 @@ from colonnade.errors import LocalProtocolError
 from colonnade.ledger import Release
 from colonnade.methods.margin.descent import MarginDescent
 from colonnade.methods.margin.plan import MarginPlan
+from colonnade.methods.margin.rows import OwnRows, part_of
+from colonnade.methods.margin.turning import held, shared_slopes
 from colonnade.numbers.field import FieldArray
 from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.noisy_moments import symmetric
-from colonnade.protocols.session import RowSource, own_rows
+from colonnade.protocols.session import RowSource
 from colonnade.protocols.shared import MomentSum, Shared, total
 from colonnade.protocols.sharing import lower, open_to, share
 from colonnade.runtime.party import Party
@@ -42,7 +44,7 @@ async def noisy_margin(party: Party, table: RowSource | None, plan: MarginPlan) 
     """The descent with the trained weights at the server, None elsewhere."""
     release = plan.release(party.name, run=party.run, reproducible=party.tainted)
     await charge_first(party, release)
-    rows = OwnRows.read(party, table, plan) if party.owns_columns else None
+    rows = OwnRows.read(party.name, table, plan, party.randomness) if party.owns_columns else None
     kept, opened = await _moments(party, rows, plan, release)
     descent = None if opened is None else MarginDescent(plan, opened)
     for step in range(plan.schedule.steps):
@@ -58,46 +60,6 @@ async def noisy_margin(party: Party, table: RowSource | None, plan: MarginPlan) 
             descent.step(found[0])
         party.progress("steps", step + 1, plan.schedule.steps)
     return descent
-
-
-@dataclass(frozen=True, eq=False)
-class OwnRows:
-    """One owner's integers, and its labels where it holds them, kept at home for all steps."""
-
-    features: NDArray[np.signedinteger]
-    positive: NDArray[np.bool_] | None
-    """For every head, whether a row is of its class."""
-
-    @classmethod
-    def read(cls, party: Party, table: RowSource | None, plan: MarginPlan) -> OwnRows:
-        """Encode, bound and round every row, once."""
-        quantizer, holds = plan.quantizers[party.name], party.name == plan.label_holder
-        kind = np.int16 if 2 * plan.gamma < 1 << 15 else np.int32
-        features = np.empty((plan.rows, plan.widths[party.name]), dtype=kind)
-        positive = np.zeros((plan.rows, plan.heads), dtype=bool) if holds else None
-        start = 0
-        for block in own_rows(party.name, table, plan.rows).blocks(1 << 14):
-            stop = start + block.rows
-            features[start:stop, : quantizer.width] = quantizer.quantize(block, party.randomness)
-            if positive is not None:
-                if block.label is None:
-                    raise LocalProtocolError(f"{party.name} holds the label but brought rows without it")
-                features[start:stop, -1] = plan.constant
-                classes = [1] if plan.heads == 1 else range(plan.heads)
-                positive[start:stop] = block.label.astype(np.int64)[:, None] == np.array(classes)
-            start = stop
-        return cls(features, positive)
-
-    def waves(self, rows: slice, weights: Array, plan: MarginPlan) -> Integers:
-        """What this owner deals for these rows at its part of the weights: 2M integers for every head."""
-        scores = self.features[rows] @ weights / plan.gamma
-        heads = []
-        for head in range(plan.heads):
-            if self.positive is None:
-                heads.append(plan.waves.deal_plain(scores[:, head]))
-            else:
-                heads.append(plan.waves.deal_labelled(scores[:, head], self.positive[rows, head]))
-        return heads[0] if len(heads) == 1 else np.concatenate(heads, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +88,9 @@ async def _moments(
         shape = {plan.label_holder: (count, plan.heads)}
         labels = await share(party, label, shape, scheme=plan.scheme, degree=t, step=f"labels {number}")
         if party.keeps_shares:
-            first, *rest = (_held(columns[owner]) for owner in party.group.owners)
+            first, *rest = (held(columns[owner]) for owner in party.group.owners)
             others = plan.wave_grid ** len(plan.others)
-            kept.append(Kept(first.stack_columns(rest), _held(labels[plan.label_holder]).times(others)))
+            kept.append(Kept(first.stack_columns(rest), held(labels[plan.label_holder]).times(others)))
         party.progress("columns", block.stop, plan.rows)
     noise = None
     if party.owns_columns:
@@ -148,7 +110,7 @@ async def _gradient(
 ) -> Shared:
     """Shares of Σ r̃x̃ over everybody, degree 2t, with no mask left."""
     width = 2 * plan.schedule.harmonics * plan.heads
-    mine = None if rows is None else weights[_part(plan, party.name)]
+    mine = None if rows is None else weights[part_of(plan, party.name)]
     found: FieldArray | None = None
     for number, block in enumerate(_blocks(plan)):
         label = f"{step}.{number}"
@@ -158,7 +120,7 @@ async def _gradient(
         waves = await share(
             party, dealt, shapes, scheme=plan.scheme, degree=party.group.threshold, step=f"waves {label}"
         )
-        slopes = await _slopes(party, waves, plan, label)
+        slopes = await shared_slopes(party, waves, plan, label)
         if slopes.share is not None:
             slope = slopes.share + kept[number].constants
             parts = [
@@ -168,64 +130,6 @@ async def _gradient(
             found = block_sum if found is None else found + block_sum
     shape = (1, plan.size * plan.heads)
     return Shared(None if found is None else found.reshape(shape), shape, 2 * party.group.threshold)
-
-
-async def _slopes(party: Party, waves: dict[str, Shared], plan: MarginPlan, label: str) -> Shared:
-    """Shares of the slopes without their constant, one for every head, at degree t."""
-    level = [waves[owner] for owner in plan.others]
-    depth = 0
-    while len(level) > 1:
-        pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
-        turned = [pair for pair in pairs if len(pair) == 2]
-        left, right = (_beside([pair[side] for pair in turned]) for side in (0, 1))
-        groups = plan.heads * len(turned)
-        product = _lifted(left, right, lambda x, y, groups=groups: complex_products(x, y, groups))
-        low = await lower(party, product, scheme=plan.scheme, step=f"turning {label}.{depth}")
-        width = waves[plan.label_holder].shape[1]
-        level = [
-            *(_taken(low, at * width, (at + 1) * width) for at in range(len(turned))),
-            *(pair[0] for pair in pairs if len(pair) == 1),
-        ]
-        depth += 1
-    product = _lifted(
-        waves[plan.label_holder], level[0], lambda x, y: inner_products(x, y, plan.heads), plan.heads
-    )
-    return await lower(party, product, scheme=plan.scheme, step=f"slopes {label}")
-
-
-def complex_products(left: FieldArray, right: FieldArray, groups: int) -> FieldArray:
-    """Products of complex numbers: every group of columns holds real parts, then as many imaginary parts.
-
-    >>> from colonnade.numbers.field import FIELD63
-    >>> i, turned = (FIELD63.encode(np.array([pair])) for pair in ([0, 1], [3, 4]))
-    >>> complex_products(i, turned, 1).decode().tolist()
-    [[-4, 3]]
-    """
-    half = left.shape[1] // (2 * groups)
-    parts = []
-    for start in range(0, left.shape[1], 2 * half):
-        a, c = (one.columns(start, start + half) for one in (left, right))
-        b, d = (one.columns(start + half, start + 2 * half) for one in (left, right))
-        parts += [a.multiply(c) - b.multiply(d), a.multiply(d) + b.multiply(c)]
-    return parts[0].stack_columns(parts[1:])
-
-
-def inner_products(left: FieldArray, right: FieldArray, heads: int) -> FieldArray:
-    """The inner product of every row's columns, head by head.
-
-    >>> from colonnade.numbers.field import FIELD63
-    >>> row = FIELD63.encode(np.array([[1, 2, 3, 4]]))
-    >>> inner_products(row, row, 2).decode().tolist()
-    [[5, 25]]
-    """
-    width = left.shape[1] // heads
-    if heads == 1:
-        return left.row_products(right)
-    starts = range(0, left.shape[1], width)
-    first, *rest = (
-        left.columns(at, at + width).row_products(right.columns(at, at + width)) for at in starts
-    )
-    return first.stack_columns(rest)
 
 
 async def published_weights(
@@ -269,39 +173,3 @@ async def _dealt_noise(
 def _blocks(plan: MarginPlan) -> list[slice]:
     starts = range(0, plan.rows, plan.block)
     return [slice(start, min(start + plan.block, plan.rows)) for start in starts]
-
-
-def _part(plan: MarginPlan, owner: str) -> slice:
-    """Where an owner's part of the weights stands."""
-    start = 0
-    for name, width in plan.widths.items():
-        if name == owner:
-            return slice(start, start + width)
-        start += width
-    raise LocalProtocolError(f"{owner} owns no columns of this plan")
-
-
-def _held(value: Shared) -> FieldArray:
-    if value.share is None:
-        raise LocalProtocolError("a keeper lacks a share of what was dealt")
-    return value.share
-
-
-def _lifted(left: Shared, right: Shared, product, heads: int | None = None) -> Shared:  # type: ignore[no-untyped-def]
-    shape = (left.shape[0], heads or left.shape[1])
-    degree = left.degree + right.degree
-    if left.share is None or right.share is None:
-        return Shared(None, shape, degree)
-    return Shared(product(left.share, right.share), shape, degree)
-
-
-def _beside(values: list[Shared]) -> Shared:
-    width = sum(value.shape[1] for value in values)
-    shares = [value.share for value in values if value.share is not None]
-    joined = shares[0].stack_columns(shares[1:]) if shares else None
-    return Shared(joined, (values[0].shape[0], width), values[0].degree)
-
-
-def _taken(value: Shared, start: int, stop: int) -> Shared:
-    share = None if value.share is None else value.share.columns(start, stop)
-    return Shared(share, (value.shape[0], stop - start), value.degree)

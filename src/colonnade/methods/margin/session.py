@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
+from colonnade.methods.margin.descent import MarginDescent
 from colonnade.methods.margin.plan import MarginPlan, Schedule, plan_margin
 from colonnade.methods.margin.protocol import noisy_margin
 from colonnade.protocols.alignment import Alignment
@@ -49,7 +50,7 @@ class MarginTrained:
     """The weights with everything that says what they are, and, at an owner, the rows that went into them.
 
     In the order of the plan's owners, each owner's features, one column for each head; the constant is the last of the
-    label holder's. Empty at a member that only kept shares.
+    label holder's. Empty at a member that only kept shares. `descent` is what the server opened and made of it.
     """
 
     weights: Array
@@ -57,6 +58,7 @@ class MarginTrained:
     run: str
     reproducible: bool
     aligned: AlignedTable | None
+    descent: MarginDescent | None = None
 
 
 async def margin_session(party: Party, table: Table | None, request: MarginRequest) -> MarginTrained:
@@ -72,4 +74,4 @@ async def margin_session(party: Party, table: Table | None, request: MarginReque
 
     trained = None if descent is None else descent.model
     weights = await publish(party, trained, "model", "weights", checked, np.zeros((0, plan.heads)))
-    return MarginTrained(weights, plan, party.run, party.tainted, aligned)
+    return MarginTrained(weights, plan, party.run, party.tainted, aligned, descent)
