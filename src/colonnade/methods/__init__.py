@@ -1,1 +1,1 @@
-"""Methods, each in a folder of its own."""
+"""Methods, a folder each, behind one contract and one table."""

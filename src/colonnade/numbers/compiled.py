@@ -171,7 +171,7 @@ def drop_top_bit(words: Words) -> None:
 
 @_compiled
 def row_products(left: Words, right: Words, primes: Triple, out: Words) -> None:
-    """Σ left·right over the columns of every row: products of 42 bits, of which 2^20 fit a word before it is reduced."""
+    """Σ left·right over the columns of every row; sums of 2^20 products of 42 bits fit a word."""
     p, q, r = primes
     for i in range(left.shape[0]):
         a = b = c = int64(0)

@@ -69,7 +69,7 @@ def drop_top_bit(words: Words) -> None:
 
 
 def row_products(left: Words, right: Words, primes: Triple, out: Words) -> None:
-    """Σ left·right over the columns of every row: products of 42 bits, of which 2^20 fit a word before it is reduced."""
+    """Σ left·right over the columns of every row; sums of 2^20 products of 42 bits fit a word."""
     pairs = zip(_digits(left), _digits(right), primes, strict=True)
     _pack([(x * y).sum(axis=1) % p for x, y, p in pairs], out)
 

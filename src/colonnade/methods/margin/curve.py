@@ -39,8 +39,42 @@ _COEFFICIENTS: Mapping[int, tuple[int, ...]] = {
     4: (182656, 186513, 17736, 15265, 47705, -162209, -98021, 4300, 2501),
     5: (167071, 197705, 33116, -6580, 32882, 40006, -144352, -116975, -10552, 20143, -4351),
     6: (164082, 196572, 38669, -769, 23050, 24889, 22680, -139483, -110579, -17854, 9540, 1089, 2833),
-    7: (186222, 192250, -699, 13127, 45586, 8547, 5843, 22770, -184320, -99090, 15272, -6972, -17313, 9727, 5431),
-    8: (174520, 202469, 15295, -7498, 42829, 26625, -4285, 7032, 20245, -165143, -115698, 6680, 15321, -21934, -7873, 12085, 3880),
+    7: (
+        186222,
+        192250,
+        -699,
+        13127,
+        45586,
+        8547,
+        5843,
+        22770,
+        -184320,
+        -99090,
+        15272,
+        -6972,
+        -17313,
+        9727,
+        5431,
+    ),
+    8: (
+        174520,
+        202469,
+        15295,
+        -7498,
+        42829,
+        26625,
+        -4285,
+        7032,
+        20245,
+        -165143,
+        -115698,
+        6680,
+        15321,
+        -21934,
+        -7873,
+        12085,
+        3880,
+    ),
 }
 HARMONICS = tuple(_COEFFICIENTS)
 
@@ -55,8 +89,11 @@ def circle() -> tuple[Integers, Integers]:
     """
     quarter = ANGLES // 4
     with working(96) as context:
-        first = [int(context.nint(context.ldexp(context.cospi(context.mpf(2 * k) / ANGLES), _BITS))) for k in range(quarter)]
-    rising = np.array(first + [0], dtype=np.int64)
+        first = [
+            int(context.nint(context.ldexp(context.cospi(context.mpf(2 * k) / ANGLES), _BITS)))
+            for k in range(quarter)
+        ]
+    rising = np.array([*first, 0], dtype=np.int64)
     cosines = np.concatenate([rising[:-1], -rising[:0:-1], -rising[:-1], rising[:0:-1]])
     return cosines, np.roll(cosines, quarter)
 
@@ -144,6 +181,9 @@ class Curve:
 @cache
 def _steepest(curve: Curve) -> float:
     # Derivatives are of the same form, with coefficients j·b_j and −j·a_j; the grid is fine enough for a step length.
-    turned = [j * b for j, b in enumerate(curve.sines, start=1)], [-j * a for j, a in enumerate(curve.cosines, start=1)]
+    turned = (
+        [j * b for j, b in enumerate(curve.sines, start=1)],
+        [-j * a for j, a in enumerate(curve.cosines, start=1)],
+    )
     derivative = Curve((0, *turned[0], *turned[1]))
     return float(np.abs(derivative.at_angles).max()) / (MILLION << _BITS) * (2 * np.pi / PERIOD)

@@ -1,9 +1,7 @@
 """The program that the coefficients of `curve` come from: a trigonometric polynomial fitted by a linear program.
 
-    python -m colonnade.methods.margin.fitting
-
-prints them for every number of harmonics. They are stored, not computed where a run is planned: two machines with
-different solvers would plan different runs. A test holds the stored ones to this program.
+They are stored, not computed where a run is planned: two machines with different solvers would plan different runs. A
+test holds the stored ones to this program.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
-from colonnade.methods.margin.curve import HARMONICS, MILLION, WINDOW
+from colonnade.methods.margin.curve import MILLION, PERIOD, WINDOW
 
 Array = NDArray[np.float64]
 _INSIDE, _AROUND = 300, 500
@@ -35,7 +33,7 @@ def fitted_coefficients(harmonics: int, cap: float = 0.5) -> tuple[int, ...]:
     184794
     """
     low, high = WINDOW
-    period = high - low + 4.0
+    period = float(PERIOD)
     inside = np.linspace(low, high, _INSIDE)
     around = np.linspace(high - period, high, _AROUND, endpoint=False)
     target = capped_logistic(inside, cap)
@@ -44,7 +42,9 @@ def fitted_coefficients(harmonics: int, cap: float = 0.5) -> tuple[int, ...]:
     error, none = np.ones((_INSIDE, 1)), np.zeros((_AROUND, 1))
     found = linprog(
         np.append(np.zeros(count), 1.0),
-        A_ub=np.vstack([np.hstack(pair) for pair in ((rows, -error), (-rows, -error), (bounded, none), (-bounded, none))]),
+        A_ub=np.vstack(
+            [np.hstack(pair) for pair in ((rows, -error), (-rows, -error), (bounded, none), (-bounded, none))]
+        ),
         b_ub=np.concatenate([target, -target, np.full(_AROUND, cap), np.zeros(_AROUND)]),
         bounds=[(None, None)] * count + [(0, None)],
         method="highs",
@@ -55,13 +55,3 @@ def fitted_coefficients(harmonics: int, cap: float = 0.5) -> tuple[int, ...]:
 def _waves(margins: Array, harmonics: int, period: float) -> Array:
     angles = np.outer(margins, np.arange(1, harmonics + 1)) * (2 * np.pi / period)
     return np.hstack([np.ones((len(margins), 1)), np.cos(angles), np.sin(angles)])
-
-
-def main() -> None:
-    """Print the coefficients."""
-    for harmonics in HARMONICS:
-        print(f"{harmonics}: {fitted_coefficients(harmonics)},")
-
-
-if __name__ == "__main__":
-    main()

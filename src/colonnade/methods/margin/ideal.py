@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.methods.margin.descent import MarginDescent
+from colonnade.methods.margin.optimiser import MarginDescent
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.rows import OwnRows, part_of
 from colonnade.protocols.session import RowSource
@@ -41,7 +41,9 @@ def ideal_margin(plan: MarginPlan, tables: Mapping[str, RowSource], randomness: 
 def ideal_slopes(plan: MarginPlan, rows: Mapping[str, OwnRows], weights: Array) -> Integers:
     """r̃ of every row and head, from what each owner would deal."""
     everything = slice(0, plan.rows)
-    dealt = {owner: part.waves(everything, weights[part_of(plan, owner)], plan) for owner, part in rows.items()}
+    dealt = {
+        owner: part.waves(everything, weights[part_of(plan, owner)], plan) for owner, part in rows.items()
+    }
     holder = rows[plan.label_holder]
     if holder.positive is None:
         raise ValueError("the label holder's rows have no labels")

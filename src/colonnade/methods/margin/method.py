@@ -17,14 +17,15 @@ from colonnade.data.table import Table
 from colonnade.errors import PlanError
 from colonnade.learn.forecasting.abridging import Axis, Pilot, kept, product
 from colonnade.learn.frame import Frame
-from colonnade.learn.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
 from colonnade.learn.privacy import Privacy
 from colonnade.methods.margin.curve import HARMONICS
 from colonnade.methods.margin.ideal import ideal_margin
 from colonnade.methods.margin.plan import MOST_STEPS, MarginPlan, Schedule
-from colonnade.methods.margin.session import MarginRequest, MarginTrained, margin_session
+from colonnade.methods.margin.request import MarginRequest
+from colonnade.methods.margin.session import MarginTrained, margin_session
+from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.methods.moments.plan import DEFAULT_GAMMA as JOB_GAMMA
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.moments_plan import DEFAULT_GAMMA as JOB_GAMMA
 from colonnade.randomness import SystemRandomness
 
 Array = NDArray[np.float64]

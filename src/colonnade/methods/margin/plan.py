@@ -8,22 +8,21 @@ and constant share a norm of γ. Gradients are charged for every weights there c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Mode
-from colonnade.data.quantizer import LEAST_GAMMA, MOST_GAMMA, Rounding
+from colonnade.data.quantizer import Rounding
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import PlanError, TooMuchMemory
+from colonnade.errors import PlanError
 from colonnade.methods.margin.curve import Curve
 from colonnade.methods.margin.waves import Waves
-from colonnade.noise.skellam import LARGEST_MU, MatrixSkellamNoise, SkellamNoise
+from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 from colonnade.numbers.field import Field, smallest_field
-from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Composed, Event, Gaussian, MatrixChange, Repeated
+from colonnade.privacy.events import Composed, Event, MatrixChange, Repeated
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
@@ -43,14 +42,11 @@ from colonnade.privacy.sensitivity.matrix import (
 )
 from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
 from colonnade.protocols.layout import Layout
-from colonnade.protocols.limits import check_memory, physical_memory
-from colonnade.protocols.plans import SharedPlan, check_keepers, check_parties, checked_delta
+from colonnade.protocols.plans import SharedPlan
 from colonnade.protocols.shared import block_rows
 from colonnade.runtime.group import Group
 
 MOST_STEPS = 1000
-# The finest grids of a gradient: past this nothing is gained. The coarsest: below it rounding is most of the bound.
-_FINEST, _COARSEST = 36, 16
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,9 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if not 1 <= self.steps <= MOST_STEPS:
-            raise PlanError(f"steps = {self.steps}: there are 1 to {MOST_STEPS} of them. Leave it out for 20.")
+            raise PlanError(
+                f"steps = {self.steps}: there are 1 to {MOST_STEPS} of them. Leave it out for 20."
+            )
         if not 0 < self.moments_share < 1:
             raise PlanError(
                 f"moments_share = {float(self.moments_share):g}: the moments take a share of the budget between 0 and "
@@ -210,7 +208,9 @@ class MarginPlan(SharedPlan, Layout):
     def gradient_mu(self) -> Fraction:
         """μ of every gradient."""
         square = self.gradient_zeroed.l2**2
-        return Fraction(math.ceil(self.unit * square * self.schedule.steps / (1 - self.schedule.moments_share)))
+        return Fraction(
+            math.ceil(self.unit * square * self.schedule.steps / (1 - self.schedule.moments_share))
+        )
 
     @cached_property
     def moments_noise(self) -> MatrixSkellamNoise:
@@ -302,9 +302,7 @@ class MarginPlan(SharedPlan, Layout):
         parts, of = len(self.group.owners), self.group.honest_owners
         known = self.group.threshold if known is None else known
         moments = self.moments_noise.event(matrix, known=known, parts=parts, of=of, size=self.size)
-        step = self.noise.event(
-            gradient, known=known, parts=parts, of=of, entries=self.size * self.heads
-        )
+        step = self.noise.event(gradient, known=known, parts=parts, of=of, entries=self.size * self.heads)
         return Composed((moments, Repeated(step, times=self.schedule.steps)))
 
     @property
@@ -326,78 +324,3 @@ class MarginPlan(SharedPlan, Layout):
             "primes": list(self.field.primes),
             "block": self.block,
         }
-
-
-def plan_margin(
-    group: Group,
-    schemas: tuple[PublicSchema, ...],
-    *,
-    rows: int,
-    epsilon: float,
-    delta: float | None = None,
-    accepted_delta: float | None = None,
-    schedule: Schedule | None = None,
-    gamma: int | None = None,
-) -> MarginPlan:
-    """The plan with the least noise that keeps ε for the server and for readers over moments and all steps."""
-    check_keepers(group)
-    check_parties(group, schemas, "classification")
-    delta = checked_delta(epsilon, delta, accepted_delta, rows)
-    schedule = schedule or Schedule()
-    asked = gamma
-    # Rows are rounded finely between two; with more owners the bits are needed by their waves.
-    gamma = gamma or (1 << 10 if len(group.owners) == 2 else 1 << 8)
-    if not LEAST_GAMMA["retry"] <= gamma <= MOST_GAMMA:
-        raise PlanError(
-            f"gamma = {gamma} is outside {LEAST_GAMMA['retry']} to {MOST_GAMMA}. Leave it out for a grid that fits."
-        )
-    blank = MarginPlan(group, rows, schemas, float(epsilon), delta, schedule, gamma, 1, 1, unit=Fraction(1))
-    _check_size(blank)
-    plan = _on_grids(blank, asked)
-
-    def event(unit: Fraction) -> Event:
-        return replace(plan, unit=unit).zeroed
-
-    plan = replace(plan, unit=calibrate(event, epsilon=epsilon, delta=delta, digits=4))
-    _ = plan.field  # refuses here, before any data is touched, what could wrap around
-    return plan
-
-
-def _on_grids(plan: MarginPlan, asked: int | None) -> MarginPlan:
-    """The finest grids for labels and waves whose noise can still be drawn.
-
-    The error of rounding is least where both grids add the same: γ_l is to γ_w as √½·M + ½ is to √½·Σ√(a_j² + b_j²).
-    """
-    sigma = calibrate(lambda noise: Gaussian(1, noise), epsilon=plan.epsilon, delta=plan.delta, digits=3)
-    share = plan.schedule.steps / (1 - float(plan.schedule.moments_share))
-    # Half again as much as normal noise: Skellam noise is charged a little more.
-    largest = math.sqrt(float(LARGEST_MU)) / (1.5 * float(sigma) * math.sqrt(share * plan.heads) * 0.6)
-    bits = min(_FINEST, math.floor(math.log2(largest))) - math.log2(plan.gamma)
-    if bits < _COARSEST:
-        what = f"gamma = {plan.gamma}" if asked else f"epsilon = {plan.epsilon:g} over {plan.schedule.steps} steps"
-        raise PlanError(
-            f"{what} leaves no grid for the curve: noise on a grid that fine cannot be drawn. "
-            + ("Leave gamma out, or take a smaller one." if asked else "Raise epsilon, or take fewer steps.")
-        )
-    curve = Curve.of(plan.schedule.harmonics)
-    ratio = (math.sqrt(0.5) * curve.harmonics + 0.5) / (math.sqrt(0.5) * float(sum(curve.amplitudes)))
-    owners = len(plan.group.owners)
-    wave = (2.0**bits / ratio) ** (1 / owners)
-    found = replace(plan, wave_grid=max(2, int(wave)), label_grid=max(2, int(wave * ratio)))
-    if found.slopes.most > found.scale:
-        raise PlanError(
-            f"{owners} owners multiply {owners} rounded factors, and on the grids that noise can be drawn for rounding "
-            "would cost more than half of the noise. Use the method 'moments', which takes any number of owners."
-        )
-    return found
-
-
-def _check_size(plan: MarginPlan) -> None:
-    check_memory(plan.size)
-    need, held = 16 * plan.rows * plan.size, physical_memory()
-    if held is not None and need > held:
-        raise TooMuchMemory(
-            f"{plan.rows} rows of {plan.size} columns: keepers hold shares of all rows between steps, which takes "
-            f"{need / 2**30:.0f} GiB; a machine that takes part has less. Declare fewer columns, or use the method "
-            "'moments', which holds no rows."
-        )

@@ -19,20 +19,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import LocalProtocolError
 from colonnade.ledger import Release
-from colonnade.methods.margin.descent import MarginDescent
+from colonnade.methods.margin.optimiser import MarginDescent
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.rows import OwnRows, part_of
 from colonnade.methods.margin.turning import held, shared_slopes
+from colonnade.methods.moments.protocol import symmetric
 from colonnade.numbers.field import FieldArray
 from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.noisy_moments import symmetric
 from colonnade.protocols.session import RowSource
 from colonnade.protocols.shared import MomentSum, Shared, total
-from colonnade.protocols.sharing import lower, open_to, share
+from colonnade.protocols.sharing import open_to, share
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 

@@ -25,9 +25,7 @@ class OwnRows:
     """For every head, whether a row is of its class."""
 
     @classmethod
-    def read(
-        cls, owner: str, table: RowSource | None, plan: MarginPlan, randomness: Randomness
-    ) -> OwnRows:
+    def read(cls, owner: str, table: RowSource | None, plan: MarginPlan, randomness: Randomness) -> OwnRows:
         """Encode, bound and round every row, once."""
         quantizer, holds = plan.quantizers[owner], owner == plan.label_holder
         kind = np.int16 if 2 * plan.gamma < 1 << 15 else np.int32

@@ -8,41 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.aligned import AlignedTable
-from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
-from colonnade.methods.margin.descent import MarginDescent
-from colonnade.methods.margin.plan import MarginPlan, Schedule, plan_margin
+from colonnade.methods.margin.optimiser import MarginDescent
+from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.protocol import noisy_margin
-from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.plans import Request
+from colonnade.methods.margin.request import MarginRequest
 from colonnade.protocols.session import prepare, publish
-from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class MarginRequest(Request[MarginPlan]):
-    """What the parties want, before anybody has said how many rows or which columns there are.
-
-    >>> MarginRequest(epsilon=1.0).to_data()["schedule"]["steps"]
-    20
-    """
-
-    epsilon: float
-    schedule: Schedule = Schedule()
-    delta: float | None = None
-    accepted_delta: float | None = None
-    gamma: int | None = None
-    alignment: Alignment = "auto"
-
-    method = "margin"
-
-    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> MarginPlan:
-        """With the least noise that keeps what is asked."""
-        return plan_margin(group, schemas, rows=rows, **self.terms)
 
 
 @dataclass(frozen=True, eq=False)

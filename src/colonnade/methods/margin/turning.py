@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from colonnade.errors import LocalProtocolError
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.numbers.field import FieldArray
@@ -70,9 +68,7 @@ def inner_products(left: FieldArray, right: FieldArray, heads: int) -> FieldArra
     if heads == 1:
         return left.row_products(right)
     starts = range(0, left.shape[1], width)
-    first, *rest = (
-        left.columns(at, at + width).row_products(right.columns(at, at + width)) for at in starts
-    )
+    first, *rest = (left.columns(at, at + width).row_products(right.columns(at, at + width)) for at in starts)
     return first.stack_columns(rest)
 
 

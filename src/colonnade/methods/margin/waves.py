@@ -59,7 +59,7 @@ class Waves:
         other owners' angle φ makes of it.
         """
         cosines, sines = self._turned
-        a, b = (np.array(part)[:, None] for part in (self.curve.cosines, self.curve.sines))
+        a, b = (np.array(part, dtype=np.int64)[:, None] for part in (self.curve.cosines, self.curve.sines))
         tables = []
         for sign in (-1, 1):
             p, q = sign * a * cosines + b * sines, b * cosines - sign * a * sines
