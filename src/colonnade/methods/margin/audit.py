@@ -56,7 +56,7 @@ def margin_experiments(plan: MarginPlan, request: MarginRequest, rest: People) -
                     _either(worlds),
                     _statistic(plan, *worlds),
                     lambda coins: request,
-                    "how much likelier moments and gradients are with one value of the others' part than with the other",
+                    "how much likelier moments and gradients are with one of two values of the others' part",
                 )
             )
     return found

@@ -23,7 +23,12 @@ Integers = NDArray[np.int64]
 def ideal_margin(plan: MarginPlan, tables: Mapping[str, RowSource], randomness: Randomness) -> MarginDescent:
     """The descent on everybody's rows in one place, with as much noise as the owners would deal."""
     rows = {owner: OwnRows.read(owner, tables[owner], plan, randomness) for owner in plan.group.owners}
-    joint = np.concatenate([part.features for part in rows.values()], axis=1).astype(np.float64)
+    return descended(plan, rows, randomness)
+
+
+def descended(plan: MarginPlan, rows: Mapping[str, OwnRows], randomness: Randomness) -> MarginDescent:
+    """The descent on rows that are integers already."""
+    joint = np.concatenate([rows[owner].features for owner in plan.group.owners], axis=1).astype(np.float64)
     dealers = range(len(plan.group.owners))
     parts = plan.group.honest_owners
     moments = (joint.T @ joint).astype(np.int64)

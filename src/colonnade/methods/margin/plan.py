@@ -266,7 +266,7 @@ class MarginPlan(SharedPlan, Layout):
         """The moments and all gradients, for a record zeroed out."""
         return self._event(matrix_change_zero_out(self.row), self.gradient_zeroed)
 
-    @property
+    @cached_property
     def replaced(self) -> Event:
         """The moments and all gradients, for a record replaced."""
         return self._replaced(self.group.threshold)
