@@ -161,9 +161,7 @@ SMALL = [Slopes(0, 3), Slopes(-1, 3), Slopes(-2, 2)]
 def records(slopes, rows):
     """Every r̃·x̃ there can be, by label."""
     return {
-        sign: [
-            (sign * r, row) for r in range(slopes.least, slopes.most + 1) for row in rows
-        ]
+        sign: [(sign * r, row) for r in range(slopes.least, slopes.most + 1) for row in rows]
         for sign in (-1, 1)
     }
 

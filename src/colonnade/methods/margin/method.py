@@ -121,8 +121,7 @@ def pilots(plan: MarginPlan) -> tuple[Pilot, ...]:
 
 def noise(plan: MarginPlan) -> Noise:
     """What every step carries."""
-    deviation = math.sqrt(2 * float(plan.gradient_mu) * plan.overhead) / (plan.scale * plan.gamma * plan.rows)
-    return Noise(deviation, "an entry of each step's mean gradient")
+    return Noise(plan.deviation / plan.rows, "an entry of each step's mean gradient")
 
 
 METHOD = Method(

@@ -68,6 +68,27 @@ class MarginDescent:
 
     @property
     def model(self) -> Array:
-        """The mean of the weights that the second half of the steps led to."""
-        later: Array = self._sum / max(1, len(self.path) - self._plan.schedule.steps // 2)
-        return later
+        """The mean of the weights that the second half of the steps led to, as log-odds."""
+        mean: Array = self._sum / max(1, len(self.path) - self._plan.schedule.steps // 2)
+        return mean * log_odds_slope(self._root_mean_square(mean))
+
+    def _root_mean_square(self, weights: Array) -> Array:
+        """How large scores are, by the moments: √(wᵀ Σx̃x̃ᵀ w / n), for every head."""
+        squares = np.einsum("ij,ik,kj->j", weights, self.moments / self._plan.gamma**2, weights)
+        found: Array = np.sqrt(np.maximum(squares, 0.0) / self._plan.rows)
+        return found
+
+
+def log_odds_slope(size: Array) -> Array:
+    """What a score of this size is multiplied by to be a log-odds.
+
+    Where p·h(s) = (1 − p)·h(−s) for h = min(1/(1 + e^m), ½), the loss is least: a score s stands for log-odds of
+    ±log((1 + e^|s|)/2), half as steep as s near 0 and as steep far out. One slope for all keeps the model linear, and
+    what is predicted does not depend on it: that of a score of typical size.
+
+    >>> log_odds_slope(np.array([0.0, 4.0])).round(3).tolist()
+    [0.5, 0.831]
+    """
+    least = np.maximum(size, 1e-6)
+    found: Array = (np.logaddexp(0.0, least) - math.log(2.0)) / least
+    return found

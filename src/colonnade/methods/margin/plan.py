@@ -227,6 +227,11 @@ class MarginPlan(SharedPlan, Layout):
         """How many times the variance that ε was computed for is in what is opened: K/(K − t)."""
         return len(self.group.owners) / self.group.honest_owners
 
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise on an entry of an opened gradient, in units of rows of norm 1."""
+        return math.sqrt(2 * float(self.gradient_mu) * self.overhead) / (self.scale * self.gamma)
+
     @cached_property
     def field(self) -> Field:
         """The field of the shares, in which nothing that is opened can wrap around, whatever rows and noise are."""
