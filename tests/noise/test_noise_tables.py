@@ -22,7 +22,6 @@ from colonnade.noise.table import (
     CAPACITY,
     COLUMNS,
     PRECISION,
-    SCALE_BITS,
     UNIFORM_BITS,
     alias_columns,
     table_of,
@@ -169,7 +168,7 @@ def test_fast_decisions_agree_with_the_exact_one_at_either_end_of_the_missing_bi
             offset = int(source.integers(1 << table.cells[cell].log_length))
             mass = table.mass(table.cells[cell], offset)
             middle = (table.scale * mass << (table.cells[cell].log_length + UNIFORM_BITS)) // (
-                table.weights[cell] << SCALE_BITS
+                table.weights[cell] << table.scale_bits
             )
             # Near the acceptance probability, where a mistake would be made.
             uniform = min(max(middle + int(source.integers(-300, 300)), 0), (1 << UNIFORM_BITS) - 1)

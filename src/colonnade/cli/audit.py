@@ -192,6 +192,7 @@ def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None
         server=job.server,
         threshold=job.threshold,
         keepers=job.keepers,
+        disclosed_noise=job.disclosed_noise,
     )
     return Wanted(job.method, job.asked, group, schemas, rest)
 
@@ -218,6 +219,7 @@ def _wanted_of_run(run: RunFolder) -> Wanted:
             keepers=tuple(asked["keepers"]),
             threshold=asked["threshold"],
             active=asked["active"],
+            disclosed_noise=asked.get("disclosed_noise"),
         )
         schemas = tuple(PublicSchema.from_data(plan["schemas"][party]) for party in group.owners)
         delta = run.facts["guarantees"][0]["delta"] if run.facts["guarantees"] else plan["delta"]

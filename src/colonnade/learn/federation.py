@@ -121,6 +121,7 @@ class Federation:
         server: str = "server",
         threshold: int | None = None,
         keepers: tuple[str, ...] | None = None,
+        disclosed_noise: int | None = None,
         alignment: Alignment = "auto",
         shown_ids: Mapping[str, int] | None = None,
         timeout: float = 600.0,
@@ -135,6 +136,7 @@ class Federation:
             server=server,
             threshold=threshold,
             keepers=keepers,
+            disclosed_noise=disclosed_noise,
         )
         self.datasets = {party: (datasets or {}).get(party, party) for party in self.tables}
         self.ledgers = self._ledgers(dict(ledgers or {}), budget)

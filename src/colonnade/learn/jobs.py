@@ -44,6 +44,7 @@ class _JobForm(Form):
     server: str = "server"
     keepers: list[str] | None = None
     threshold: int | None = None
+    disclosed_noise: int | None = None
     epsilon: float
     delta: float | None = None
     accepted_delta: float | None = None
@@ -74,6 +75,7 @@ class Job:
     server: str
     keepers: tuple[str, ...] | None
     threshold: int | None
+    disclosed_noise: int | None
     epsilon: float
     delta: float | None
     accepted_delta: float | None
@@ -121,6 +123,7 @@ class Job:
             server=form.server,
             keepers=None if form.keepers is None else tuple(form.keepers),
             threshold=form.threshold,
+            disclosed_noise=form.disclosed_noise,
             epsilon=form.epsilon,
             delta=form.delta,
             accepted_delta=form.accepted_delta,
@@ -149,12 +152,14 @@ class Job:
             server=self.server,
             threshold=self.threshold,
             keepers=self.keepers,
+            disclosed_noise=self.disclosed_noise,
         )
 
 
 def _amiss(job: Job) -> str:
     """The field without which the group would be one; the parties themselves if there is none."""
     for field, without in (
+        ("disclosed_noise", replace(job, disclosed_noise=None)),
         ("threshold", replace(job, threshold=None)),
         ("keepers", replace(job, keepers=None)),
         ("server", replace(job, server="server")),

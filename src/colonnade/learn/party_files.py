@@ -218,6 +218,7 @@ def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:
         server=job.server,
         threshold=job.threshold,
         keepers=job.keepers,
+        disclosed_noise=job.disclosed_noise,
         alignment=job.alignment,
         shown_ids={party: file.shown_ids for party, file in files.items() if file.shown_ids is not None},
         timeout=job.timeout,

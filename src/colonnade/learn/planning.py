@@ -50,6 +50,7 @@ def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Pla
             server=job.server,
             threshold=job.threshold,
             keepers=job.keepers,
+            disclosed_noise=job.disclosed_noise,
         )
         plan: Plan = request_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
     features = features_of(job.task, schemas)

@@ -19,9 +19,9 @@
 
 Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs that score people by a model that was
 trained; scores are shown to those whom `receivers` names and to this party. Everything that is not named is refused.
-Where `server`, `keepers`, `threshold`, `alignment` or an option is not named, a job may have its default and nothing
-else; where `rows` or `alignments` is not, there is no such limit. What is learnt, a job's `task`, is free: ε says what
-may be told whatever it is. Budgets, which hold over all jobs, stand in the party file.
+Where `server`, `keepers`, `threshold`, `disclosed_noise`, `alignment` or an option is not named, a job may have its
+default and nothing else; where `rows` or `alignments` is not, there is no such limit. What is learnt, a job's `task`,
+is free: ε says what may be told whatever it is. Budgets, which hold over all jobs, stand in the party file.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ class _PolicyForm(Form):
     server: str = "server"
     keepers: list[str] | None = None
     threshold: int | None = None
+    disclosed_noise: int | None = None
     alignment: list[Alignment] | None = None
     alignments: AlignmentsForm | None = None
     receivers: list[str] | None = None
@@ -98,6 +99,7 @@ class Policy:
     server: str = "server"
     keepers: tuple[str, ...] | None = None
     threshold: int | None = None
+    disclosed_noise: int | None = None
     alignment: tuple[Alignment, ...] = ("auto",)
     alignments: Alignments | None = None
     receivers: tuple[str, ...] = ()
@@ -121,9 +123,13 @@ class Policy:
             raise OutOfRange(
                 f"{document.where(('delta',))}: found {form.delta!r}; it must be between 0 and 1."
             )
-        for key, value in (("threshold", form.threshold), ("rows", form.rows)):
-            if value is not None and value < 1:
-                raise OutOfRange(f"{document.where((key,))}: found {value!r}; it must be at least 1.")
+        for key, value, least in (
+            ("threshold", form.threshold, 1),
+            ("rows", form.rows, 1),
+            ("disclosed_noise", form.disclosed_noise, 0),
+        ):
+            if value is not None and value < least:
+                raise OutOfRange(f"{document.where((key,))}: found {value!r}; it must be at least {least}.")
         for observer, epsilon in form.epsilon.items():
             where = document.where(("epsilon", observer))
             if not (math.isfinite(epsilon) and epsilon > 0):
@@ -154,6 +160,7 @@ class Policy:
             server=form.server,
             keepers=None if form.keepers is None else tuple(form.keepers),
             threshold=form.threshold,
+            disclosed_noise=form.disclosed_noise,
             alignment=("auto",) if form.alignment is None else tuple(form.alignment),
             alignments=alignments_of(form.alignments, document),
             receivers=tuple(form.receivers or ()),
@@ -227,6 +234,13 @@ class Policy:
                 f"{self.name}, threshold: in the job {group.threshold} keepers may pool what they have and learn "
                 f"nothing, and {said}. To accept it, write threshold = {group.threshold}."
             )
+        told = group.threshold if self.disclosed_noise is None else self.disclosed_noise
+        if group.tolerated < told:
+            raise PolicyRefused(
+                f"{self.name}, disclosed_noise: the job's ε holds while the noise of at most {group.tolerated} dealers "
+                f"becomes known, and the least accepted is {told}. To accept it, write disclosed_noise = "
+                f"{group.tolerated}."
+            )
         committee = Group.of(
             job.parties, active=job.active, server=job.server, threshold=group.threshold
         ).keepers
@@ -276,6 +290,7 @@ class Policy:
             f"server {self.server!r}",
             "the default committee" if self.keepers is None else f"keepers {', '.join(self.keepers)}",
             *([] if self.threshold is None else [f"threshold at least {self.threshold}"]),
+            *([] if self.disclosed_noise is None else [f"disclosed_noise at least {self.disclosed_noise}"]),
             f"ids by {', '.join(self.alignment)}"
             + ("" if self.alignments is None else f", compared {self.alignments}"),
             *([f"scores shown to {', '.join(self.receivers)}"] if self.receivers else []),

@@ -14,11 +14,11 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel, Label, RealLabel
 from colonnade.errors import PlanError
 from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.noise import discrete_gaussian, skellam
+from colonnade.noise import discrete_gaussian
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.poisson_binomial import SMALLEST_BETA, PoissonBinomialNoise
 from colonnade.privacy.calibrate import calibrate_poisson_binomial
-from colonnade.privacy.events import Approximated, Event, PerStep, PoissonBinomial, Repeated
+from colonnade.privacy.events import FINE_BITS, Approximated, Event, PerStep, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import REPLACE, ColumnsOf, OthersPart, PartOf, Unit
 from colonnade.privacy.observers import Observer, PartyView, Server
@@ -75,15 +75,15 @@ def moments(
             skellam_moments.client_epsilon_of_tables(released, noise, delta),
         )
 
-    parts = f"Every owner deals one part of 1/{group.honest_owners}; t = {group.threshold}."
+    parts = f"{', '.join(group.dealers)} each deal one part of 1/{group.whole}; t = {group.threshold}."
     grid = "Rows are rounded to nearest and their norms bounded in integers, upward."
     return Family(
-        f"Skellam noise on a {plan.size} × {plan.size} moment matrix",
+        f"discrete Gaussian noise of variance 2μ on a {plan.size} × {plan.size} moment matrix",
         "μ",
         views,
         (NEAR_ITS_LAW, grid, parts),
-        least=2 * group.honest_owners * skellam.SMALLEST_MU,
-        greatest=skellam.LARGEST_MU,
+        least=group.whole * discrete_gaussian.smallest_part(FINE_BITS),
+        greatest=discrete_gaussian.LARGEST_VARIANCE / 2,
         paper=paper,
     )
 

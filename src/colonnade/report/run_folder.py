@@ -167,4 +167,5 @@ def asked_facts(job: Job, group: Group) -> Facts:
         "server": group.server,
         "keepers": list(group.keepers),
         "threshold": group.threshold,
+        "disclosed_noise": group.disclosed_noise,
     }

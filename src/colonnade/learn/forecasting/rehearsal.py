@@ -63,6 +63,7 @@ class Stage(Federation):
             server=group.server,
             threshold=group.threshold,
             keepers=group.keepers,
+            disclosed_noise=group.disclosed_noise,
             alignment="equal",
             noise_seed=seed,
         )

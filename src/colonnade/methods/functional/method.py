@@ -54,7 +54,7 @@ class FunctionalOptions(Form):
     """What a job may choose. `epsilons` has one ε for each block, "bank" or "bank+shop", and only bottom-up."""
 
     domain: Literal["ball", "box"] = "ball"
-    noise: Literal["auto", "laplace", "skellam"] = "auto"
+    noise: Literal["auto", "laplace", "gaussian", "skellam"] = "auto"
     budget: Literal["top-down", "bottom-up"] = "top-down"
     epsilons: dict[str, Positive] = Field(default_factory=dict)
     calibration: Literal["sound", "paper"] = "sound"

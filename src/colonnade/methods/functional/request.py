@@ -18,7 +18,7 @@ from colonnade.protocols.limits import check_memory, gamma_advice
 from colonnade.protocols.plans import Task, check_keepers, check_parties, checked_delta
 from colonnade.runtime.group import Group
 
-NoiseChoice = Literal["auto", "laplace", "skellam"]
+NoiseChoice = Literal["auto", "laplace", "gaussian", "skellam"]
 _LEAST_GAMMA = {"ball": LEAST_GAMMA_NEAREST, "box": 2}
 
 
@@ -37,11 +37,11 @@ def plan_functional(
     epsilons: Mapping[str, float] | tuple[tuple[str, float], ...] | None = None,
     intercept: bool = True,
 ) -> FunctionalPlan:
-    """The plan with the least noise that keeps ε for the server and for readers, t owners' noise aside.
+    """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known.
 
     With `epsilons`, one for each block by its name ("bank", "bank+shop"), every block gets the noise that its own ε
     needs, and `epsilon` is the most that they may sum to. Discrete Laplace noise is calibrated to pure ε, and δ is then
-    what truncation costs, or 0; Skellam noise to (ε, δ), in which every block has an equal share of δ.
+    what truncation costs, or 0; the others to (ε, δ), in which every block has an equal share of δ.
     """
     check_keepers(group)
     if task not in ("classification", "regression"):
@@ -124,7 +124,7 @@ def _chosen(
 
 def _calibrated(blank: FunctionalPlan, laws: tuple[Law, ...]) -> FunctionalPlan:
     plan = replace(blank, noises=_noises(blank, laws))
-    if all(noise.law == "laplace" for noise in plan.noises):
+    if all(noise.is_laplace for noise in plan.noises):
         events = [view.event for view in plan.views]
         events += [plan.event([owner]) for owner in plan.group.owners]
         plan = replace(plan, delta=truncation_delta((*events, plan.event(plan.group.owners)), plan.delta))

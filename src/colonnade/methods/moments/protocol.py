@@ -5,7 +5,7 @@ Box of the protocol, after the Skellam moment release of SPCA (Skellam noise in 
 1. every owner charges its ledger for the whole release and tells its peers the ledger's head;
 2. block by block, owners deal their integer columns to the keepers at degree t;
 3. each keeper multiplies its own shares: degree 2t, nothing is sent;
-4. every owner deals its part of the noise at degree 2t;
+4. every dealer of noise, each owner and a server that keeps shares, deals its part at degree 2t;
 5. the sum is opened to the server, once.
 """
 
@@ -36,8 +36,8 @@ async def noisy_moments(party: Party, table: RowSource | None, plan: MomentsPlan
         columns = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"columns {number}")
         moments.add([columns[owner] for owner in group.owners])
         party.progress("columns", min((number + 1) * plan.block, plan.rows), plan.rows)
-    noise = _noise(party, plan) if party.owns_columns else None
-    noise_shapes = dict.fromkeys(group.owners, (1, plan.coefficients))
+    noise = _noise(party, plan) if party.name in group.dealers else None
+    noise_shapes = dict.fromkeys(group.dealers, (1, plan.coefficients))
     noises = await share(party, noise, noise_shapes, scheme=plan.scheme, degree=2 * t, step="noise")
     # Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
     noisy = moments.upper_triangle() + total(noises.values())
@@ -94,12 +94,12 @@ def _noise(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
 
 
 def noise_part(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
-    """This owner's part of the noise, in the order in which columns are dealt.
+    """This dealer's part of the noise, in the order in which columns are dealt.
 
     Two different entries of a one-hot label are never both there: their product is 0 in every row, is
     known to everybody, and gets no noise.
     """
-    noise = plan.noise.part(plan.group.honest_owners).draw_symmetric(plan.size, party.randomness)
+    noise = plan.noise.part(plan.group.whole).draw_symmetric(plan.size, party.randomness)
     if plan.label.one_hot:
         start = sum(width for _, width in _until_label(plan))
         block = slice(start, start + plan.label.width)

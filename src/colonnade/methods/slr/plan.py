@@ -20,27 +20,24 @@ from colonnade.data.quantizer import LEAST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, PlanError, PrivacyError
 from colonnade.methods.slr.optimiser import Optimiser
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.field import Field, smallest_field
 from colonnade.privacy.batches import as_draws, batch_capacity, binomial_tail, most_uses
-from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, Event, PoissonSampled, Repeated, Skellam
-from colonnade.privacy.guarantee import View
-from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
-from colonnade.privacy.observers import PartyView, Reader, Server
-from colonnade.privacy.sensitivity.gradient import GradientShape, VectorChange, fused_replace, fused_zero_out
-from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
+from colonnade.privacy.events import Approximated, Event, PoissonSampled, Repeated
+from colonnade.privacy.sensitivity.gradient import GradientShape, fused_replace, fused_zero_out
+from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import gamma_advice
-from colonnade.protocols.plans import SharedPlan, check_keepers, check_parties, checked_delta
+from colonnade.protocols.plans import check_keepers, check_parties, checked_delta
 from colonnade.protocols.shared import block_rows
+from colonnade.protocols.shared_plan import SharedPlan
 from colonnade.runtime.group import Group
 
 DEFAULT_GAMMA = 1 << 10
 """Coarser than for moments: noise on a cubic scale must stay inside the sampler's range."""
 RATE_BITS = 32
 MOST_STEPS = 10**6
-_SECRET = "no owner tells it who is in a batch"
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ def schedule(
 class GradientPlan(SharedPlan, Layout):
     """One training run: who, which columns, at what ε, on which schedule, with how much noise.
 
-    Made by `plan_gradient`, which chooses `mu`.
+    Made by `plan_gradient`, which chooses `law` and `mu`, half the variance of the whole noise of a step.
     """
 
     group: Group
@@ -120,10 +117,12 @@ class GradientPlan(SharedPlan, Layout):
     rounding: Rounding
     schedule: Schedule
     mu: Fraction
+    law: Law = "gaussian"
 
     protocol = "noisy gradient"
     charged_as = "gradients"
     constants = 1
+    besides = ", and no owner tells it who is in a batch"
 
     @property
     def mode(self) -> Mode:
@@ -202,19 +201,24 @@ class GradientPlan(SharedPlan, Layout):
         """Rows dealt at a time."""
         return min(self.capacity, block_rows(self.size))
 
+    @property
+    def dealt_noise(self) -> DealtNoise:
+        """The law and the whole variance of the noise of a step, and how fine it is drawn."""
+        return DealtNoise(self.law, 2 * self.mu, bits_for(self.epsilon))
+
     @cached_property
-    def noise(self) -> SkellamNoise:
-        """The whole noise of a step, of which each owner draws one part of 1/(K − t)."""
-        return SkellamNoise(self.mu)
+    def noise(self) -> DiscreteGaussianNoise | SkellamNoise:
+        """The whole noise of a step, of which each dealer draws one part."""
+        return self.dealt_noise.vector
 
     @cached_property
     def field(self) -> Field:
         """The field of the shares, in which nothing can wrap around, whatever the rows and the noise are."""
-        reach = self.noise.part(self.group.honest_owners).support
+        reach = self.noise.part(self.group.whole).support
         return smallest_field(
             rows=self.capacity,
             per_row=math.ceil(fused_zero_out(self.shape).l2),
-            noise=len(self.group.owners) * reach,
+            noise=len(self.group.dealers) * reach,
             what=f"a gradient at gamma = {self.gamma}",
         )
 
@@ -223,44 +227,29 @@ class GradientPlan(SharedPlan, Layout):
         """How shares are dealt and opened."""
         return make_scheme(len(self.group.keepers), self.field)
 
-    @cached_property
-    def views(self) -> tuple[View, ...]:
-        """What the run is to each observer: sampling hides records from the server and readers, not from parties."""
-        group, sampled = self.group, self.sampled(self.mu)
-        views = [
-            View(Server(), ZERO_OUT, sampled, f"{server_assumption(group)}, and {_SECRET}"),
-            View(Reader(), ZERO_OUT, sampled, f"{reader_assumption(group)}, and {_SECRET}"),
-        ]
-        views += [
-            View(PartyView(owner), OthersPart(owner), self.known_batches, party_assumption(group))
-            for owner in group.owners
-        ]
-        return (*views, *self.colluding(self._known_batches))
+    def zeroed(self, known: int) -> Event:
+        """All steps to somebody who knows no batch."""
+        return self.sampled(self.dealt_noise, known)
 
-    def sampled(self, mu: Fraction) -> Event:
-        """All steps to somebody who knows no batch, at this much noise."""
-        step = PoissonSampled(rate=self.schedule.rate, event=self._step(fused_zero_out(self.shape), mu))
-        return Approximated(Repeated(step, times=self.schedule.steps), draws=as_draws(self.limits_cost))
+    def others_replaced(self, owner: str, known: int) -> Event:
+        """All of a record replaced bounds a part of it."""
+        return self.all_replaced(known)
 
-    @property
-    def known_batches(self) -> Event:
-        """The steps in which one record can be, to somebody who knows which they are."""
-        return self._known_batches(self.group.threshold)
+    def all_replaced(self, known: int) -> Event:
+        """The steps in which one record can be, to somebody who knows which they are.
 
-    @property
-    def replaced(self) -> Event:
-        """Sampling is proved to hide a zeroed record only."""
-        return self.known_batches
+        Sampling is proved to hide a zeroed record only, and from the server and readers only.
+        """
+        step = self.dealt_noise.vector_event(
+            fused_replace(self.shape), self.group, entries=self.size, known=known
+        )
+        return Repeated(step, times=self.uses)
 
-    def _known_batches(self, known: int) -> Event:
-        # Of K parts of μ/(K − t) this observer knows so many.
-        unknown = Fraction(len(self.group.owners) - known, self.group.honest_owners)
-        return Repeated(self._step(fused_replace(self.shape), self.mu * unknown), times=self.uses)
-
-    def _step(self, change: VectorChange, mu: Fraction) -> Approximated:
-        # Of K parts of μ/(K − t) at least K − t are unknown: μ is left. Calibration also looks where no sampler goes.
-        leaf = Skellam(change.l1, change.l2, mu, coordinates=1 if self.size == 1 else None)
-        return Approximated(leaf, draws=self.group.honest_owners * self.size)
+    def sampled(self, noise: DealtNoise, known: int | None = None) -> Event:
+        """All steps under this noise to somebody who knows no batch."""
+        release = noise.vector_event(fused_zero_out(self.shape), self.group, entries=self.size, known=known)
+        steps = Repeated(PoissonSampled(rate=self.schedule.rate, event=release), times=self.schedule.steps)
+        return Approximated(steps, draws=as_draws(self.limits_cost, noise.bits), bits=noise.bits)
 
     @property
     def what(self) -> str:
@@ -273,6 +262,7 @@ class GradientPlan(SharedPlan, Layout):
             "task": "classification",
             "epsilon": self.epsilon,
             "mu": str(self.mu),
+            "noise": self.dealt_noise.to_data(),
             **self.layout_data(),
             "schedule": self.schedule.to_data(),
             "capacity": self.capacity,
@@ -328,7 +318,13 @@ def plan_gradient(
 
 def _calibrated(plan: GradientPlan) -> GradientPlan:
     """With the least noise that keeps ε; refuses, before any data is touched, what could wrap around."""
-    mu = calibrate(plan.sampled, epsilon=plan.epsilon, delta=plan.delta, digits=4)
-    plan = replace(plan, mu=mu)
+    noise = least_noise(
+        plan.sampled,
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        drawn=lambda noise: noise.vector.part(plan.group.whole),
+        digits=4,
+    )
+    plan = replace(plan, mu=noise.variance / 2, law=noise.law)
     _ = plan.field
     return plan

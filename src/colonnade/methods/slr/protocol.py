@@ -7,7 +7,8 @@ Box of the protocol, after SLR (Skellam noise in BGW):
 3. at every step the server names the weights w̃, and those it told compare what they heard; owners deal the batch
    afresh at degree t, padded with zero rows;
 4. each keeper computes its share of Σ x̃(2γ² + ⟨w̃, x̃⟩ − 4γỹ): degree 2t, nothing is sent;
-5. every owner deals its part of the noise at degree 2t, the sum is opened to the server, which moves the weights.
+5. every dealer of noise, each owner and a server that keeps shares, deals its part at degree 2t; the sum is opened to
+   the server, which moves the weights.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ async def noisy_gradient(
             columns = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=label)
             gradient.add(columns)
         noise = None
-        if party.owns_columns:
-            noise = plan.noise.part(group.honest_owners).draw((1, plan.size), party.randomness)
-        noise_shapes = dict.fromkeys(group.owners, (1, plan.size))
+        if party.name in group.dealers:
+            noise = plan.noise.part(group.whole).draw((1, plan.size), party.randomness)
+        noise_shapes = dict.fromkeys(group.dealers, (1, plan.size))
         noises = await share(
             party, noise, noise_shapes, scheme=plan.scheme, degree=2 * t, step=f"noise {step}"
         )
