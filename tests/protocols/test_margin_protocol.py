@@ -73,7 +73,7 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise(read):
             return self
 
         def draw(self, shape, randomness):
-            drawn.append(noise.part(plan.group.honest_owners).draw(shape, randomness))
+            drawn.append(noise.part(plan.group.whole).draw(shape, randomness))
             return drawn[-1]
 
     _ = plan.scheme, plan.views, plan.replaced

@@ -8,6 +8,7 @@ the moments together.
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from colonnade.methods.margin.curve import ANGLES, MILLION, PERIOD
 from colonnade.methods.margin.optimiser import MarginDescent
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.request import MarginRequest
+from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.privacy.neighbours import ZERO_OUT
 from colonnade.privacy.observers import PartyView, Reader
@@ -87,14 +89,15 @@ def likelihood(
     plan: MarginPlan, descent: MarginDescent, before: tuple[Array, Array], after: tuple[Array, Array]
 ) -> float:
     """How much likelier all that was opened is with the second people, up to a constant."""
+    overhead = Fraction(len(plan.group.dealers), plan.group.whole)
     change = after[0].T @ after[0] - before[0].T @ before[0]
     seen = descent.moments - (before[0].T @ before[0])
     # Every unordered entry was opened once, those off the diagonal with half the variance: together they count twice.
-    found = float(np.sum((seen - change / 2) * change)) / (2 * float(plan.moments_mu))
+    found = float(np.sum((seen - change / 2) * change)) / float(plan.moments_variance * overhead)
     for weights, opened in zip(descent.path, descent.opened, strict=True):
         known = expected(plan, *before, weights)
         moved = expected(plan, *after, weights) - known
-        found += float((opened - known - moved / 2) @ moved) / (2 * float(plan.gradient_mu))
+        found += float((opened - known - moved / 2) @ moved) / float(plan.variance * overhead)
     return found
 
 
@@ -133,23 +136,30 @@ def margin_draws(plan: MarginPlan) -> list[Drawn]:
 def _draws(plan: MarginPlan) -> Callable[[bool, int, Randomness], Array]:
     step = float(plan.gradient_zeroed.l2)
     row = float(plan.row.norm_squared)
-    owners, honest = len(plan.group.owners), plan.group.honest_owners
+    # Server and readers may know one part of the noise, and the server its own.
+    unknown = len(plan.group.dealers) - plan.group.tolerated
 
     def draw(neighbour: bool, count: int, coins: Randomness) -> Array:
         found = np.zeros(count)
-        for _ in range(owners):
+        for _ in range(unknown):
             # A record with one entry moves one entry of the moments and one of each gradient.
-            first = _diagonals(plan.moments_noise.part(honest), count, coins)
-            later = plan.noise.part(honest).draw((count, plan.schedule.steps), coins).astype(np.float64)
-            found += first * row / float(plan.moments_mu) + later.sum(axis=1) * step / float(plan.gradient_mu)
+            first = _diagonals(plan.moments_noise.part(plan.group.whole), count, coins)
+            later = (
+                plan.noise.part(plan.group.whole).draw((count, plan.schedule.steps), coins).astype(np.float64)
+            )
+            found += first * row / float(plan.moments_variance) + later.sum(axis=1) * step / float(
+                plan.variance
+            )
         if neighbour:
-            found += row**2 / float(plan.moments_mu) + plan.schedule.steps * step**2 / float(plan.gradient_mu)
+            found += row**2 / float(plan.moments_variance) + plan.schedule.steps * step**2 / float(
+                plan.variance
+            )
         return found
 
     return draw
 
 
-def _diagonals(noise: MatrixSkellamNoise, count: int, coins: Randomness) -> Array:
+def _diagonals(noise: MatrixGaussianNoise | MatrixSkellamNoise, count: int, coins: Randomness) -> Array:
     """So many draws of an entry on the diagonal."""
     side = 32
     drawn = [np.diag(noise.draw_symmetric(side, coins)) for _ in range(-(-count // side))]

@@ -21,7 +21,7 @@ Integers = NDArray[np.int64]
 
 
 def ideal_margin(plan: MarginPlan, tables: Mapping[str, RowSource], randomness: Randomness) -> MarginDescent:
-    """The descent on everybody's rows in one place, with as much noise as the owners would deal."""
+    """The descent on everybody's rows in one place, with as much noise as would be dealt."""
     rows = {owner: OwnRows.read(owner, tables[owner], plan, randomness) for owner in plan.group.owners}
     return descended(plan, rows, randomness)
 
@@ -29,8 +29,7 @@ def ideal_margin(plan: MarginPlan, tables: Mapping[str, RowSource], randomness: 
 def descended(plan: MarginPlan, rows: Mapping[str, OwnRows], randomness: Randomness) -> MarginDescent:
     """The descent on rows that are integers already."""
     joint = np.concatenate([rows[owner].features for owner in plan.group.owners], axis=1).astype(np.float64)
-    dealers = range(len(plan.group.owners))
-    parts = plan.group.honest_owners
+    dealers, parts = range(len(plan.group.dealers)), plan.group.whole
     moments = (joint.T @ joint).astype(np.int64)
     for _ in dealers:
         moments += plan.moments_noise.part(parts).draw_symmetric(plan.size, randomness)

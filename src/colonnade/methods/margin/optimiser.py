@@ -46,7 +46,7 @@ class MarginDescent:
     def _precondition(self) -> Array:
         plan = self._plan
         # σ at sensitivity 1 for all of the budget, as what is opened carries it: the moments have it over √f.
-        of_moments = math.sqrt(2 * float(plan.moments_mu) * plan.overhead) / plan.gamma**2
+        of_moments = math.sqrt(float(plan.moments_variance) * plan.overhead) / plan.gamma**2
         whole = of_moments * math.sqrt(plan.schedule.moments_share)
         least = floor_factor(whole, plan.size, plan.rows) * math.sqrt(plan.size / 2) * of_moments
         values, vectors = np.linalg.eigh(self.moments / plan.gamma**2)

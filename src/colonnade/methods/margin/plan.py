@@ -8,7 +8,7 @@ and constant share a norm of γ. Gradients are charged for every weights there c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -20,12 +20,10 @@ from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
 from colonnade.methods.margin.curve import Curve
 from colonnade.methods.margin.waves import Waves
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise, MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 from colonnade.numbers.field import Field, smallest_field
 from colonnade.privacy.events import Composed, Event, MatrixChange, Repeated
-from colonnade.privacy.guarantee import View
-from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
-from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.gradient import VectorChange
 from colonnade.privacy.sensitivity.margin import (
     Slopes,
@@ -40,10 +38,10 @@ from colonnade.privacy.sensitivity.matrix import (
     matrix_change_replace,
     matrix_change_zero_out,
 )
-from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
+from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for
 from colonnade.protocols.layout import Layout
-from colonnade.protocols.plans import SharedPlan
 from colonnade.protocols.shared import block_rows
+from colonnade.protocols.shared_plan import SharedPlan
 from colonnade.runtime.group import Group
 
 MOST_STEPS = 1000
@@ -99,8 +97,9 @@ class MarginPlan(SharedPlan, Layout):
     gamma: int
     label_grid: int
     wave_grid: int
-    unit: Fraction
-    """Noise in units of squared sensitivities: what is calibrated."""
+    variance: Fraction
+    """Of the whole noise on an entry of a gradient: what is calibrated."""
+    law: Law = "gaussian"
 
     protocol = "noisy margin descent"
     charged_as = "margin"
@@ -198,50 +197,55 @@ class MarginPlan(SharedPlan, Layout):
 
     # --- noise
 
-    @property
-    def moments_mu(self) -> Fraction:
-        """μ of the moments."""
-        square = matrix_change_zero_out(self.row).frobenius ** 2
-        return Fraction(math.ceil(self.unit * square / self.schedule.moments_share))
+    def noises(self, noise: DealtNoise) -> tuple[DealtNoise, DealtNoise]:
+        """The noise of the moments and of every gradient, where the latter is this.
+
+        Variances are to squared sensitivities as the budget is shared out: f to the moments, (1 − f)/T to a gradient.
+        """
+        share, steps = self.schedule.moments_share, self.schedule.steps
+        of_moments = Fraction(matrix_change_zero_out(self.row).frobenius) ** 2 / share
+        of_gradients = self.gradient_zeroed.l2**2 * steps / (1 - share)
+        return replace(noise, variance=noise.variance * of_moments / of_gradients), noise
 
     @property
-    def gradient_mu(self) -> Fraction:
-        """μ of every gradient."""
-        square = self.gradient_zeroed.l2**2
-        return Fraction(
-            math.ceil(self.unit * square * self.schedule.steps / (1 - self.schedule.moments_share))
-        )
+    def _dealt(self) -> tuple[DealtNoise, DealtNoise]:
+        return self.noises(DealtNoise(self.law, self.variance, bits_for(self.epsilon)))
+
+    @property
+    def moments_variance(self) -> Fraction:
+        """Of the whole noise on a diagonal entry of the moments."""
+        return self._dealt[0].variance
 
     @cached_property
-    def moments_noise(self) -> MatrixSkellamNoise:
-        """The whole noise of the moments, of which each owner draws one part of 1/(K − t)."""
-        return MatrixSkellamNoise(self.moments_mu)
+    def moments_noise(self) -> MatrixGaussianNoise | MatrixSkellamNoise:
+        """The whole noise of the moments, of which each dealer draws one part."""
+        return self._dealt[0].matrix
 
     @cached_property
-    def noise(self) -> SkellamNoise:
-        """The whole noise of a gradient, of which each owner draws one part of 1/(K − t)."""
-        return SkellamNoise(self.gradient_mu)
+    def noise(self) -> DiscreteGaussianNoise | SkellamNoise:
+        """The whole noise of a gradient, of which each dealer draws one part."""
+        return self._dealt[1].vector
 
     @property
     def overhead(self) -> float:
-        """How many times the variance that ε was computed for is in what is opened: K/(K − t)."""
-        return len(self.group.owners) / self.group.honest_owners
+        """How many times the variance that ε was computed for is in what is opened."""
+        return len(self.group.dealers) / self.group.whole
 
     @property
     def deviation(self) -> float:
         """The standard deviation of the noise on an entry of an opened gradient, in units of rows of norm 1."""
-        return math.sqrt(2 * float(self.gradient_mu) * self.overhead) / (self.scale * self.gamma)
+        return math.sqrt(float(self.variance) * self.overhead) / (self.scale * self.gamma)
 
     @cached_property
     def field(self) -> Field:
         """The field of the shares, in which nothing that is opened can wrap around, whatever rows and noise are."""
-        parts, honest = len(self.group.owners), self.group.honest_owners
+        parts, whole = len(self.group.dealers), self.group.whole
         most = max(abs(self.slopes.least), self.slopes.most)
         of_gradients = math.isqrt(most**2 * self.row.norm_squared) + 1
         return smallest_field(
             rows=self.rows,
             per_row=max(of_gradients, self.row.norm_squared),
-            noise=parts * max(self.noise.part(honest).support, self.moments_noise.part(honest).support),
+            noise=parts * max(self.noise.part(whole).support, self.moments_noise.part(whole).support),
             what=f"a gradient at gamma = {self.gamma}",
         )
 
@@ -252,62 +256,52 @@ class MarginPlan(SharedPlan, Layout):
 
     # --- what it is to whom
 
-    @cached_property
-    def views(self) -> tuple[View, ...]:
-        """What the run is to each observer; w is public, and every gradient may depend on those before it."""
-        group, zeroed = self.group, self.zeroed
-        views = [
-            View(Server(), ZERO_OUT, zeroed, server_assumption(group)),
-            View(Reader(), ZERO_OUT, zeroed, reader_assumption(group)),
-        ]
-        views += [
-            View(PartyView(owner), OthersPart(owner), self._to_party(owner), party_assumption(group))
-            for owner in group.owners
-        ]
-        return (*views, *self.colluding(self._replaced))
-
-    @property
-    def zeroed(self) -> Event:
+    def zeroed(self, known: int) -> Event:
         """The moments and all gradients, for a record zeroed out."""
-        return self._event(matrix_change_zero_out(self.row), self.gradient_zeroed)
+        return self.released(self._dealt, known)
 
-    @cached_property
-    def replaced(self) -> Event:
+    def released(self, dealt: tuple[DealtNoise, DealtNoise], known: int | None = None) -> Event:
+        """The same under other noise: w is public, and every gradient may depend on those before it."""
+        return self._event(matrix_change_zero_out(self.row), self.gradient_zeroed, dealt, known)
+
+    def all_replaced(self, known: int) -> Event:
         """The moments and all gradients, for a record replaced."""
-        return self._replaced(self.group.threshold)
+        return self._event(matrix_change_replace(self.row), self._gradient_replaced, self._dealt, known)
 
-    def _replaced(self, known: int) -> Event:
-        change = margin_replace(
-            self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
-        )
-        return self._event(matrix_change_replace(self.row), change, known)
-
-    def _to_party(self, owner: str) -> Event:
+    def others_replaced(self, owner: str, known: int) -> Event:
+        """The moments and all gradients, for the others' part of a record replaced."""
         if self.group.threshold > 1:
             # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
-            return self.replaced
+            return self.all_replaced(known)
         own, rest = self.shape_of(owner), self.shape_of_all_but(owner)
         matrix = matrix_change_part_replaced(rest, own)
         if owner != self.label_holder:
             # The label is among what is replaced, so the slope may change its sign.
-            change = margin_replace(
-                self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
-            )
-        else:
-            change = margin_others_replaced(
-                self.slopes,
-                own_norm_squared=own.norm_squared,
-                others_norm_squared=rest.norm_squared,
-                columns=self.size,
-                heads=self.heads,
-            )
-        return self._event(matrix, change)
+            return self._event(matrix, self._gradient_replaced, self._dealt, known)
+        change = margin_others_replaced(
+            self.slopes,
+            own_norm_squared=own.norm_squared,
+            others_norm_squared=rest.norm_squared,
+            columns=self.size,
+            heads=self.heads,
+        )
+        return self._event(matrix, change, self._dealt, known)
 
-    def _event(self, matrix: MatrixChange, gradient: VectorChange, known: int | None = None) -> Event:
-        parts, of = len(self.group.owners), self.group.honest_owners
-        known = self.group.threshold if known is None else known
-        moments = self.moments_noise.event(matrix, known=known, parts=parts, of=of, size=self.size)
-        step = self.noise.event(gradient, known=known, parts=parts, of=of, entries=self.size * self.heads)
+    @property
+    def _gradient_replaced(self) -> VectorChange:
+        return margin_replace(
+            self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
+        )
+
+    def _event(
+        self,
+        matrix: MatrixChange,
+        gradient: VectorChange,
+        dealt: tuple[DealtNoise, DealtNoise],
+        known: int | None,
+    ) -> Event:
+        moments = dealt[0].matrix_event(matrix, self.group, size=self.size, known=known)
+        step = dealt[1].vector_event(gradient, self.group, entries=self.size * self.heads, known=known)
         return Composed((moments, Repeated(step, times=self.schedule.steps)))
 
     @property
@@ -324,8 +318,7 @@ class MarginPlan(SharedPlan, Layout):
             "schedule": self.schedule.to_data(),
             "grids": [self.label_grid, self.wave_grid],
             "slopes": [self.slopes.least, self.slopes.most],
-            "moments_mu": str(self.moments_mu),
-            "gradient_mu": str(self.gradient_mu),
+            "noise": [dealt.to_data() for dealt in self._dealt],
             "primes": list(self.field.primes),
             "block": self.block,
         }

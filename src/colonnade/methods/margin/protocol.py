@@ -9,7 +9,7 @@ Box of the protocol:
    score into an angle and deals the integers that its table has for it;
 4. keepers multiply: owners without the label in a tree, at last with the label holder's part, lowering the degree by
    resharing after each product; then the slopes by the rows, degree 2t;
-5. every owner deals its part of the noise at degree 2t, and the sum is opened to the server, which moves the weights.
+5. every dealer deals its part of the noise at degree 2t, and the sum is opened to the server, which moves the weights.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ async def _moments(
             kept.append(Kept(first.stack_columns(rest), held(labels[plan.label_holder]).times(others)))
         party.progress("columns", block.stop, plan.rows)
     noise = None
-    if party.owns_columns:
-        whole = plan.moments_noise.part(party.group.honest_owners).draw_symmetric(plan.size, party.randomness)
+    if party.name in party.group.dealers:
+        whole = plan.moments_noise.part(party.group.whole).draw_symmetric(plan.size, party.randomness)
         noise = whole[np.triu_indices(plan.size)][None, :]
     noises = await _dealt_noise(party, noise, plan, plan.size * (plan.size + 1) // 2, "noise of moments")
     # Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
@@ -156,16 +156,16 @@ async def published_weights(
 
 
 def _noise(party: Party, plan: MarginPlan) -> Integers | None:
-    if not party.owns_columns:
+    if party.name not in party.group.dealers:
         return None
     shape = (1, plan.size * plan.heads)
-    return plan.noise.part(party.group.honest_owners).draw(shape, party.randomness)
+    return plan.noise.part(party.group.whole).draw(shape, party.randomness)
 
 
 async def _dealt_noise(
     party: Party, noise: Integers | None, plan: MarginPlan, entries: int, step: str
 ) -> dict[str, Shared]:
-    shapes = dict.fromkeys(party.group.owners, (1, entries))
+    shapes = dict.fromkeys(party.group.dealers, (1, entries))
     return await share(party, noise, shapes, scheme=plan.scheme, degree=2 * party.group.threshold, step=step)
 
 

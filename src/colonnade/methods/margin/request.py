@@ -11,16 +11,19 @@ from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError, TooMuchMemory
 from colonnade.methods.margin.curve import Curve
 from colonnade.methods.margin.plan import MarginPlan, Schedule
-from colonnade.noise.skellam import LARGEST_MU
+from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE
 from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Event, Gaussian
+from colonnade.privacy.events import Gaussian
 from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.dealt_noise import DealtNoise, least_noise
 from colonnade.protocols.limits import check_memory, physical_memory
 from colonnade.protocols.plans import Request, check_keepers, check_parties, checked_delta
 from colonnade.runtime.group import Group
 
 # The finest grids of a gradient: past this nothing is gained. The coarsest: below it rounding is most of the bound.
-_FINEST, _COARSEST = 36, 16
+_FINEST, _COARSEST = 39, 16
+# Tables are within 2⁻²⁰ of what they stand for up to this grid.
+_LARGEST_GRID = 1 << 18
 
 
 _USUAL = Schedule()
@@ -71,14 +74,20 @@ def plan_margin(
         raise PlanError(
             f"gamma = {gamma} is outside {LEAST_GAMMA['retry']} to {MOST_GAMMA}. Leave it out for a grid that fits."
         )
-    blank = MarginPlan(group, rows, schemas, float(epsilon), delta, schedule, gamma, 1, 1, unit=Fraction(1))
+    blank = MarginPlan(
+        group, rows, schemas, float(epsilon), delta, schedule, gamma, 1, 1, variance=Fraction(1)
+    )
     _check_size(blank)
     plan = _on_grids(blank, asked)
 
-    def event(unit: Fraction) -> Event:
-        return replace(plan, unit=unit).zeroed
+    def drawn(noise: DealtNoise) -> object:
+        moments, gradient = plan.noises(noise)
+        return moments.matrix.part(group.whole), gradient.vector.part(group.whole)
 
-    plan = replace(plan, unit=calibrate(event, epsilon=epsilon, delta=delta, digits=4))
+    found = least_noise(
+        lambda noise: plan.released(plan.noises(noise)), epsilon=epsilon, delta=delta, drawn=drawn, digits=4
+    )
+    plan = replace(plan, variance=found.variance, law=found.law)
     _ = plan.field  # refuses here, before any data is touched, what could wrap around
     return plan
 
@@ -90,8 +99,8 @@ def _on_grids(plan: MarginPlan, asked: int | None) -> MarginPlan:
     """
     sigma = calibrate(lambda noise: Gaussian(1, noise), epsilon=plan.epsilon, delta=plan.delta, digits=3)
     share = plan.schedule.steps / (1 - float(plan.schedule.moments_share))
-    # Half again as much as normal noise: Skellam noise is charged a little more.
-    largest = math.sqrt(float(LARGEST_MU)) / (1.5 * float(sigma) * math.sqrt(share * plan.heads) * 0.6)
+    # A little more than at sensitivity ½, for what rounding adds.
+    largest = math.sqrt(float(LARGEST_VARIANCE)) / (0.7 * float(sigma) * math.sqrt(share * plan.heads))
     bits = min(_FINEST, math.floor(math.log2(largest))) - math.log2(plan.gamma)
     if bits < _COARSEST:
         what = (
@@ -107,7 +116,8 @@ def _on_grids(plan: MarginPlan, asked: int | None) -> MarginPlan:
     ratio = (math.sqrt(0.5) * curve.harmonics + 0.5) / (math.sqrt(0.5) * float(sum(curve.amplitudes)))
     owners = len(plan.group.owners)
     wave = (2.0**bits / ratio) ** (1 / owners)
-    found = replace(plan, wave_grid=max(2, int(wave)), label_grid=max(2, int(wave * ratio)))
+    wave_grid, label_grid = (min(max(2, int(grid)), _LARGEST_GRID) for grid in (wave, wave * ratio))
+    found = replace(plan, wave_grid=wave_grid, label_grid=label_grid)
     if found.slopes.most > found.scale:
         raise PlanError(
             f"{owners} owners multiply {owners} rounded factors, and on the grids that noise can be drawn for rounding "
