@@ -303,7 +303,7 @@ def test_more_classes_share_the_moments_and_have_a_head_each():
     model = LogisticRegression(epsilon=4.0, method="margin", options={"steps": 10}).fit(source)
     plan = source.runs[-1].plan
     assert plan.heads == 3 and model.coef_.shape == (3, 4)
-    assert source.runs[-1].outcome.bytes_by_step["moments"] < 5000, "one matrix for all heads"
+    assert source.runs[-1].outcome.bytes_by_step["matrix"] < 5000, "one matrix for all heads"
     rows = {"bank0": bank["bank0"], "shop0": shop["shop0"]}
     assert model.score(rows, labels) > 0.85
     np.testing.assert_allclose(model.predict_proba(rows).sum(axis=1), 1.0)

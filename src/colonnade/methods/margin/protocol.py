@@ -95,11 +95,11 @@ async def _moments(
     if party.name in party.group.dealers:
         whole = plan.moments_noise.part(party.group.whole).draw_symmetric(plan.size, party.randomness)
         noise = whole[np.triu_indices(plan.size)][None, :]
-    noises = await _dealt_noise(party, noise, plan, plan.size * (plan.size + 1) // 2, "noise of moments")
+    noises = await _dealt_noise(party, noise, plan, plan.size * (plan.size + 1) // 2, "noise of matrix")
     # Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
     noisy = moments.upper_triangle() + total(noises.values())
     opened = await open_to(
-        party, party.group.server, noisy, scheme=plan.scheme, release=release, step="moments"
+        party, party.group.server, noisy, scheme=plan.scheme, release=release, step="matrix"
     )
     return kept, None if opened is None else symmetric(opened[0], plan.size)
 
