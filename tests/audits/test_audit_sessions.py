@@ -29,6 +29,7 @@ QUICK = [
     ("intermediate", {"epochs": 2, "batch": 30}),
     ("intermediate", {"epochs": 2, "parties": 3, "task": "regression"}),
     ("slr", {"epochs": 1, "rate": 0.5}),
+    ("margin", {"steps": 2}),
     ("network", {"embedding": 4}),
     ("network", {"embedding": 4, "regime": "private-local", "epochs": 2, "held_out": 0.25}),
 ]

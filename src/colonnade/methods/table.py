@@ -13,6 +13,7 @@ from colonnade.methods.baselines.method import BASELINES
 from colonnade.methods.encrypted import method as method_encrypted
 from colonnade.methods.functional import method as method_functional
 from colonnade.methods.local import method as method_local
+from colonnade.methods.margin import method as method_margin
 from colonnade.methods.messages import method as method_intermediate
 from colonnade.methods.method import AnyMethod, Asked, Found, Method
 from colonnade.methods.moments import method as method_moments
@@ -29,6 +30,7 @@ METHODS: Mapping[str, AnyMethod] = {
     method.name: method
     for method in (
         method_moments.METHOD,
+        method_margin.METHOD,
         method_functional.METHOD,
         method_encrypted.METHOD,
         method_slr.METHOD,

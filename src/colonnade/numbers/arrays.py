@@ -108,19 +108,18 @@ class FieldArray:
         return FieldArray(self.field, out)
 
     def row_products(self, other: FieldArray) -> FieldArray:
-        """Σ_k a_ik b_ik for each row of two matrices, as one column.
+        """The inner product of every row with the same row of another matrix, as a column.
 
         >>> from colonnade.numbers.field import FIELD63
-        >>> one = FIELD63.encode(np.array([[1, 2], [3, 4]]))
-        >>> one.row_products(one).decode()
-        array([[ 5],
-               [25]])
+        >>> FIELD63.encode(np.array([[1, 2], [3, 4]])).row_products(FIELD63.encode(np.array([[5, 6], [7, 8]]))).decode()
+        array([[17],
+               [53]])
         """
-        products = self.multiply(other)
-        total = FieldArray(self.field, np.ascontiguousarray(products.words[:, :, :1]))
-        for column in range(1, self._columns()):
-            total += FieldArray(self.field, np.ascontiguousarray(products.words[:, :, column : column + 1]))
-        return total
+        self._match(other)
+        self._columns()
+        out = np.empty(self.words.shape[:2], dtype=np.uint64)
+        self.field.words.row_products(self.words, other.words, out)
+        return FieldArray(self.field, out[:, :, None])
 
     def gram(self) -> FieldArray:
         """AᵀA of a matrix A, exactly."""
@@ -132,6 +131,10 @@ class FieldArray:
         """AᵀB of matrices with the same rows, exactly."""
         if other.field != self.field or self.shape[:1] != other.shape[:1]:
             raise ValueError(f"{self!r} and {other!r} have no rows in common")
+        if other._columns() == 1:
+            out = np.empty((self.words.shape[0], self._columns()), dtype=np.uint64)
+            self.field.words.weighted_rows(self.words, np.ascontiguousarray(other.words[:, :, 0]), out)
+            return FieldArray(self.field, out[:, :, None])
         product = TransposedProduct(self.field.words, self._columns(), other._columns())
         product.add([self.words], [other.words])
         return FieldArray(self.field, product.words())
@@ -166,6 +169,15 @@ class FieldArray:
         array([[2, 3]])
         """
         return FieldArray(self.field, np.ascontiguousarray(self.words[:, start:stop]))
+
+    def columns(self, start: int, stop: int) -> FieldArray:
+        """A block of columns, in words of its own.
+
+        >>> from colonnade.numbers.field import FIELD63
+        >>> FIELD63.encode(np.arange(6).reshape(3, 2)).columns(1, 2).decode().tolist()
+        [[1], [3], [5]]
+        """
+        return FieldArray(self.field, np.ascontiguousarray(self.words[:, :, start:stop]))
 
     def reshape(self, shape: tuple[int, ...]) -> FieldArray:
         """The same elements, in row order, in another shape."""

@@ -7,12 +7,13 @@ them, as in `compiled`. `check_loops_plain` has the same functions in plain nump
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
-from numba import float64, int32, int64, njit
+from numba import float64, int32, int64
 from numpy.typing import NDArray
+
+from colonnade.numbers.compiling import machine_code
 
 Words = NDArray[np.uint64]
 Floats = NDArray[np.float64]
@@ -24,14 +25,8 @@ _TILE = 256
 # So many residues of 21 bits add up to 32 bits.
 _ROWS = 512
 
-_F = TypeVar("_F", bound=Callable[..., object])
 
-
-def _compiled(function: _F) -> _F:
-    return cast(_F, njit(nogil=True, cache=True)(function))
-
-
-@_compiled
+@machine_code
 def reduce(values: Floats, prime: int) -> None:
     """Every integer of a flat array modulo the prime, in place; integers below 2^52 in absolute value."""
     p = float64(prime)
@@ -45,7 +40,7 @@ def reduce(values: Floats, prime: int) -> None:
         values[i] = rest
 
 
-@_compiled
+@machine_code
 def multiply(left: Floats, right: Floats, prime: int, one: int, zero: int, out: Floats) -> None:
     """Products modulo X⁴ − one·X − zero, element by element: residues of shape (4, n), or (4, 1) on the right."""
     p, c1, c0 = float64(prime), float64(one), float64(zero)
@@ -76,7 +71,7 @@ def multiply(left: Floats, right: Floats, prime: int, one: int, zero: int, out: 
             row[i] = rest
 
 
-@_compiled
+@machine_code
 def add_ring_squares(values: Floats, scale: float, prime: int, one: int, zero: int, total: Floats) -> None:
     """total[:, u] += scale · Σ_j values[:, u, j]² modulo X⁴ − one·X − zero; total stays reduced."""
     p, c1, c0 = float64(prime), float64(one), float64(zero)
@@ -113,7 +108,7 @@ def add_ring_squares(values: Floats, scale: float, prime: int, one: int, zero: i
         reduce(total[k], prime)
 
 
-@_compiled
+@machine_code
 def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus: Floats) -> None:
     """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each the residue nearest to zero before squaring.
 
@@ -133,7 +128,7 @@ def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus:
                 y[u] += w * w
 
 
-@_compiled
+@machine_code
 def add_pair_products(
     even: Floats,
     odd: Floats,
@@ -162,7 +157,7 @@ def add_pair_products(
                 y[u] += w * s
 
 
-@_compiled
+@machine_code
 def arrange(rows: Integers, count: int, plus: Floats, minus: Floats) -> None:
     """Sums and differences of rows in opposite groups of `count`, by column: arrays of shape (columns, half, count).
 
@@ -180,7 +175,7 @@ def arrange(rows: Integers, count: int, plus: Floats, minus: Floats) -> None:
                 minus[j, k, u] = x - y
 
 
-@_compiled
+@machine_code
 def combine(words: Words, width: int, factors: Integers, primes: Integers, out: Floats) -> None:
     """out[q, c, l] = Σ_g factors[q, g, c] · residue q of words[g·width + l] modulo primes[q]; words end early."""
     groups = factors.shape[1]
@@ -219,7 +214,7 @@ def combine(words: Words, width: int, factors: Integers, primes: Integers, out: 
                 target[start + i] = v
 
 
-@_compiled
+@machine_code
 def _add_subsets(rows: Any, subsets: Any, table: Any, total: Any) -> None:
     """total[k] += the sum of those rows i for which bit i mod 8 of subsets[i // 8, k] is set, by sums of four rows."""
     width = rows.shape[1]
@@ -237,7 +232,7 @@ def _add_subsets(rows: Any, subsets: Any, table: Any, total: Any) -> None:
                 total[k, j] += table[0, low, j] + table[1, high, j]
 
 
-@_compiled
+@machine_code
 def project_words(first: Words, second: Words, signs: Bytes, subsets: Bytes, total: Integers) -> None:
     """total[k, q] += the chosen rows' residues modulo prime q, signed, of both arrays beside each other."""
     count, wide, narrow = signs.size, first.shape[1], second.shape[1]
@@ -271,7 +266,7 @@ def project_words(first: Words, second: Words, signs: Bytes, subsets: Bytes, tot
                     total[k, q, j] += here[k, q * width + j]
 
 
-@_compiled
+@machine_code
 def project_integers(
     first: Integers, second: Integers, signs: Bytes, subsets: Bytes, total: Integers
 ) -> None:
@@ -297,7 +292,7 @@ def project_integers(
                 total[k, j] += here[k, j]
 
 
-@_compiled
+@machine_code
 def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) -> Integers:
     """Numbers ≡ 1 (mod 4) as sums of three squares, by a table; returns the places where the table was too short.
 
@@ -336,7 +331,7 @@ def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) ->
     return missed[:misses]
 
 
-@_compiled
+@machine_code
 def two_squares_table(size: int) -> NDArray[np.int16]:
     """For each m below `size` some a ≤ b with a² + b² = m, or −1."""
     table = np.full(size, np.int16(-1), np.int16)

@@ -163,6 +163,34 @@ def drop_top_bit(words: Words) -> None:
 
 
 @machine_code
+def row_products(left: Words, right: Words, primes: Triple, out: Words) -> None:
+    """Σ left·right over the columns of every row; sums of 2^20 products of 42 bits fit a word."""
+    p, q, r = primes
+    for i in range(left.shape[0]):
+        a = b = c = int64(0)
+        for j in range(left.shape[1]):
+            x, y = int64(left[i, j]), int64(right[i, j])
+            a += (x & _MASK) * (y & _MASK)
+            b += ((x >> 21) & _MASK) * ((y >> 21) & _MASK)
+            c += (x >> 42) * (y >> 42)
+        out[i] = uint64((a % p) | ((b % q) << 21) | ((c % r) << 42))
+
+
+@machine_code
+def weighted_rows(words: Words, factors: Words, total: NDArray[np.int64]) -> None:
+    """Add Σ factor·row to three running sums of digits; 2^20 rows at most before they are reduced."""
+    for i in range(words.shape[0]):
+        y = int64(factors[i])
+        u, v, w = int64(int32(y & _MASK)), int64(int32((y >> 21) & _MASK)), int64(int32(y >> 42))
+        row, low, middle, high = words[i], total[0], total[1], total[2]
+        for j in range(row.size):
+            x = int64(row[j])
+            low[j] += int64(int32(x & _MASK)) * u
+            middle[j] += int64(int32((x >> 21) & _MASK)) * v
+            high[j] += int64(int32(x >> 42)) * w
+
+
+@machine_code
 def unpack(words: Words, out: Floats, at: int) -> None:
     """Write the three 21-bit digits of a (rows, columns) block to columns `at`… of three float blocks."""
     rows, columns = words.shape

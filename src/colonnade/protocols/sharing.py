@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.shares import Dealt, InconsistentShares, Scheme, Seed
+from colonnade.crypto.shares import Dealt, InconsistentShares, Scheme, Seed, reshare
+from colonnade.crypto.shares import total as summed
 from colonnade.errors import LocalProtocolError, NotMasked, RemoteProtocolError
 from colonnade.ledger import Release
 from colonnade.numbers.field import FieldArray
@@ -71,6 +72,35 @@ async def share_elements(
         dealer: Shared(kept.get(dealer), shape, degree, frozenset({f"{dealer}/{step}"}))
         for dealer, shape in shapes.items()
     }
+
+
+async def lower(party: Party, value: Shared, *, scheme: Scheme, step: str) -> Shared:
+    """The same secret at degree t, from one of degree 2t: keepers deal their weighted shares to each other.
+
+    Every keeper must run it; a node that keeps no shares sends and receives nothing. Nobody learns anything, because
+    each piece comes from a fresh sharing of degree t (docs/proofs/sharing.md).
+    """
+    if value.degree != 2 * scheme.threshold:
+        raise LocalProtocolError(
+            f"{party.name} at step {step!r}: a value of degree {value.degree} was to be lowered"
+        )
+    if not party.keeps_shares:
+        return Shared(None, value.shape, scheme.threshold)
+    if value.share is None:
+        raise LocalProtocolError(f"{party.name} keeps shares but has none of {step!r}")
+    keepers = party.group.keepers
+    pieces = reshare(scheme, keepers.index(party.name), value.share, party.randomness)
+    received: list[Dealt] = []
+    for keeper, piece in zip(keepers, pieces, strict=True):
+        if keeper == party.name:
+            received.append(piece)
+        else:
+            await tell(party, keeper, step, _pack(piece))
+    for keeper in keepers:
+        if keeper != party.name:
+            said = await hear(party, keeper, step)
+            received.append(_unpack(scheme, said, value.shape, f"{keeper} at step {step!r}"))
+    return Shared(summed(scheme, received), value.shape, scheme.threshold)
 
 
 async def open_to(
