@@ -2,9 +2,10 @@
 
 Two modes. "circle" serves classification: a number v in its bounds becomes (sin πu/2, cos πu/2), which lets
 a linear rule bend once along each attribute at no cost in norm. "linear" serves regression and principal
-components, where the features must stay the columns themselves. In both, a binary column is ±1, a k-ary one a vertex
-of the regular simplex in k − 1 dimensions, and ordered bins have ±1/√(k − 1) for each edge. Columns may go through a public map instead, as one block
-(`colonnade.data.feature_maps`). Proof of the norms: docs/proofs/encoding-norm.md.
+components, where the features must stay the columns themselves. In both, a binary column is ±1, a k-ary one a
+vertex of the regular simplex in k − 1 dimensions, and ordered bins have ±1/√(k − 1) for each edge. Columns may go
+through a public map instead, as one block (`colonnade.data.feature_maps`). Proof of the norms:
+docs/proofs/encoding-norm.md.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ _BATCH = 1 << 16
 def with_public_edges(data: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
     """A schema file's content with the edges that it takes from public sets, found from this folder.
 
-    `quantiles = "census.csv"` names a file that has the column, `{file = "census.csv", column = "AGE"}` one that calls it
-    otherwise. The edges are part of the schema like any others; the set must be one that everybody may read.
+    `quantiles = "census.csv"` names a file that has the column, `{file = "census.csv", column = "AGE"}` one that calls
+    it otherwise. The edges are part of the schema like any others; the set must be one that everybody may read.
 
     >>> with_public_edges({"id": "customer"}, Path())
     {'id': 'customer'}

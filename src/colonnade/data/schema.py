@@ -29,10 +29,11 @@
     kind = "classes"
     classes = ["<=50K", ">50K"]
 
-Also: `kind = "date"` with dates as bounds; `kind = "bins"` with `edges`, or a number of `bins` between `low` and `high` or
-by `quantiles` of a public file, and `ordered = true`; `missing = {value = …}` or "category", and for text `trim`, `case`
-and `unicode`, in columns and in ids (`id = {column = "customer", case = "lower"}`). A name with a range in it, such as
-`"pixel{0..195}"`, declares that many columns alike. `[map]` sends columns through a public map (docs/feature-maps.md).
+Also: `kind = "date"` with dates as bounds; `kind = "bins"` with `edges`, or a number of `bins` between `low` and `high`
+or by `quantiles` of a public file, and `ordered = true`; `missing = {value = …}` or "category", and for text `trim`,
+`case` and `unicode`, in columns and in ids (`id = {column = "customer", case = "lower"}`). A name with a range in it,
+such as `"pixel{0..195}"`, declares that many columns alike. `[map]` sends columns through a public map
+(docs/feature-maps.md).
 
 The order of the columns is the order of declaration. A party without the label must declare at least one
 column; a party with the label may declare none.

@@ -27,6 +27,9 @@ from colonnade.learn.privacy import Privacy
 from colonnade.learn.release_file import read_release, write_release
 from colonnade.learn.selection import selected
 from colonnade.learn.statements import guarantees_from_data, guarantees_to_data
+from colonnade.learn.tables.margins import Margins, level_columns
+from colonnade.learn.tables.mixture import Progress
+from colonnade.learn.tables.synthetic import SyntheticTable, TableModel, checked_rows, table_model
 from colonnade.privacy.guarantee import Guarantee
 
 Array = NDArray[np.float64]
@@ -205,6 +208,61 @@ class MomentRelease:
             noise=self.noise,
             border=self.border,
         )
+
+    def margins(self) -> Margins:
+        """Counts and moments of columns one and two at a time, where the coding tells their levels apart."""
+        if self.label.kind in ("real", "count"):
+            raise DataError(
+                f"this release has {_described(self.label)}, of which it knows averages only. Tables are made of "
+                "releases with classes or without a label."
+            )
+        columns = level_columns(self.encoders)
+        scale = float(self.attributes)
+        if self.label.kind == "classes":
+            known = self.class_moments()
+            sums, counts = known.sums, known.counts
+        else:
+            plain = self.plain_moments()
+            sums, counts = plain.total[None, :], np.array([plain.count])
+        return Margins(
+            columns,
+            self.label,
+            self.gram[None] * scale,
+            sums * math.sqrt(scale),
+            counts,
+            noise=self.noise * scale,
+            sum_noise=self.noise / self.border * math.sqrt(scale),
+            count_noise=math.sqrt(2.0) * self.noise / self.border**2,
+        )
+
+    def table_model(self, *, progress: Progress | None = None) -> TableModel:
+        """A model of invented people fitted to this release, from which any number of tables is drawn."""
+        return table_model(self.margins(), self._origin(), progress=progress)
+
+    def synthesize(
+        self, rows: int, *, seed: int | None = None, progress: Progress | None = None
+    ) -> SyntheticTable:
+        """A table of so many invented people that agrees with this release: at no cost.
+
+        It has the columns that the parties declared, in their units and spellings, and a manifest that says where it
+        comes from, how well it fits and what not to do with it. `select` takes some of the columns first.
+        """
+        checked_rows(rows)
+        return self.table_model(progress=progress).draw(rows, seed=seed, progress=progress)
+
+    def _origin(self) -> dict[str, object]:
+        """What a table's manifest says of the release that it comes from."""
+        return {
+            "release": {
+                "run": self.run,
+                "plan": self.plan,
+                "people": self.rows,
+                "columns": list(self.column_names),
+                "reproducible": self.reproducible,
+            },
+            "privacy": str(self.privacy).splitlines(),
+            "guarantees": guarantees_to_data(self.guarantees),
+        }
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the release to one file; see `colonnade.learn.release_file`."""
