@@ -55,7 +55,7 @@ def values_of_levels(column: Levelled, codes: Codes, coins: Randomness) -> NDArr
     ['M', 'F']
     >>> age = BinnedColumn("age", edges=(18, 65), low=0, high=100, whole=True)
     >>> values_of_levels(age, np.array([1, 1], dtype=np.int32), SeededRandomness(1)).tolist()
-    [58, 60]
+    [39, 63]
     """
     if isinstance(column, BinnedColumn):
         return _numbers(column, codes, coins)
@@ -66,7 +66,7 @@ def values_of_levels(column: Levelled, codes: Codes, coins: Randomness) -> NDArr
 
 
 def bin_ends(column: BinnedColumn) -> tuple[float, ...]:
-    """Where the bins begin, and where the last one ends; an end that is not declared is as far as its neighbour's width.
+    """Where the bins begin, and where the last one ends; an outer bin without a declared end is as wide as its neighbour.
 
     >>> bin_ends(BinnedColumn("age", edges=(18, 65), low=0))
     (0.0, 18.0, 65.0, 112.0)
@@ -83,7 +83,7 @@ def bin_ends(column: BinnedColumn) -> tuple[float, ...]:
 def _numbers(column: BinnedColumn, codes: Codes, coins: Randomness) -> NDArray[Any]:
     """Even within each bin on the declared scale; each number lies in the bin that it was drawn for."""
     ends = np.array(bin_ends(column))
-    scale, back = _scales(column)
+    scale, _ = _scales(column)
     scaled = np.array([scale(end) for end in ends])
     known = np.minimum(codes, len(ends) - 2)
     places = _uniform(coins, len(codes))
@@ -99,10 +99,10 @@ def _numbers(column: BinnedColumn, codes: Codes, coins: Randomness) -> NDArray[A
         last[-1] = max(math.floor(ends[-1]), first[-1])
         values = np.clip(np.floor(values), first[known], last[known])
         if not missing.any():
-            return values.astype(np.int64)
+            return np.asarray(values, dtype=np.int64)
     if missing.any():
         values[missing] = np.nan
-    return values
+    return np.asarray(values)
 
 
 def _scales(column: BinnedColumn) -> tuple[Any, Any]:

@@ -1,8 +1,8 @@
 """What a release says of columns one and two at a time, where their coding tells every level apart.
 
-A column of k levels has k codes E, affinely independent, so the counts of its levels follow from the sum of its features
-and the number of people, and the counts of two columns' levels together from a block of the Gram matrix, two sums and
-that number: all of it is linear in what was released, and so is its noise.
+A column of k levels has k codes E, affinely independent, so the counts of its levels follow from the sum of its
+features and the number of people, and the counts of two columns' levels together from a block of the Gram matrix, two
+sums and that number: all of it is linear in what was released, and so is its noise.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class Margins:
 
 
 def level_columns(encoders: Encoders) -> tuple[LevelColumn, ...]:
-    """The columns of a release, if its coding tells all their levels apart; else a `DataError` that names the others."""
+    """The columns of a release, if its coding tells their levels apart; else a `DataError` that names the others."""
     found = units(encoders)
     poor = [unit.name for unit in found if not is_levelled(unit)]
     if poor:

@@ -46,8 +46,8 @@ def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0, people: int 
     count = float(margins.counts[1])
     if not 0.0 < count < margins.people:
         raise DrownedByNoise(
-            f"the second class has a noisy count of {count:.1f} of {margins.people:.1f} people, which leaves nothing to "
-            "tell apart. Use more people, or a release with less noise (a larger ε)."
+            f"the second class has a noisy count of {count:.1f} of {margins.people:.1f} people, which leaves nothing "
+            "to tell apart. Use more people, or a release with less noise (a larger ε)."
         )
     levels, _ = draw_levels(fit, people, SeededRandomness("matched logistic"))
     parts = [column.codes[codes] for column, codes in zip(margins.columns, levels, strict=True)]

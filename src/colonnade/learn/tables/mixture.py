@@ -37,8 +37,8 @@ _LEAST_NOISE = 1e-4
 class Fit:
     """The fitted mixture: for each component, the probabilities of the levels of every column and of the classes.
 
-    `residual` is the mean square distance of Gram matrices to the release in units of its noise, `label_residual` that of
-    sums by class, and `start` what `residual` was for columns that have nothing to do with each other.
+    `residual` is the mean square distance of Gram matrices to the release in units of its noise, `label_residual` that
+    of sums by class, and `start` what `residual` was for columns that have nothing to do with each other.
     """
 
     levels: tuple[Array, ...]
@@ -111,7 +111,9 @@ class _State:
         # Without noise there is nothing to stop at; a share of 1e-4 is below what anybody asks of a table.
         noise = max(margins.noise / people, _LEAST_NOISE)
         ratio = margins.sum_noise / margins.noise if margins.noise else 1.0
-        self._gram_noise = float(self._between.sum()) * len(margins.grams) * noise**2
+        # One column has nothing beside it, and no distance.
+        pairs = max(float(self._between.sum()), 1.0)
+        self._gram_noise = pairs * len(margins.grams) * noise**2
         self._label_noise = self._sums.size * (ratio * noise) ** 2
         # Each unordered pair stands twice in a Gram matrix, so a sum counts twice to count as much.
         self._label_weight = 2.0 * LABEL_WEIGHT / ratio**2
@@ -183,9 +185,7 @@ class _State:
 
     def _back(self, probable: Floats, slopes: Floats) -> Floats:
         weighted = probable * slopes
-        return np.asarray(
-            weighted - probable * self._spread(np.add.reduceat(weighted, self._starts, axis=1))
-        )
+        return np.asarray(weighted - probable * self._spread(np.add.reduceat(weighted, self._starts, axis=1)))
 
     def _spread(self, by_block: Floats) -> Floats:
         widths = np.diff(np.append(self._starts, self.logits_width))
@@ -210,4 +210,4 @@ def _block_diagonal(blocks: list[Array]) -> Floats:
 def _between(widths: list[int]) -> Floats:
     """1 between two columns, 0 within one: what a column is with itself, its own shares say."""
     owner = np.repeat(np.arange(len(widths)), widths)
-    return (owner[:, None] != owner[None, :]).astype(np.float32)
+    return np.asarray(owner[:, None] != owner[None, :], dtype=np.float32)
