@@ -10,17 +10,17 @@ import numpy as np
 from colonnade.errors import ColonnadeError, InputError
 from colonnade.learn.discriminant import Discriminant
 from colonnade.learn.release import MomentRelease
+from colonnade.learn.selection import units
 from colonnade.learn.tables.margins import Margins, is_levelled
 from colonnade.learn.tables.matched import matched_rule
-from colonnade.learn.selection import units
 
 Name = Literal["least-squares", "matched"]
 RULES = ("auto", "least-squares", "matched")
 PAYS_FROM = 130.0
 """How many times stronger than its noise the difference of two classes must be.
 
-Measured with splits of four public sets (docs/tables-study.md): at 180 times and more the matched rule gained, at 88 and
-less it lost.
+Measured with splits of four public sets (docs/tables-study.md): at 180 times and more the matched rule gained, at 88
+and less it lost.
 """
 
 
@@ -62,7 +62,9 @@ def choose_rule(release: MomentRelease, asked: str = "auto", *, plain: bool = Tr
             "least-squares",
             f"Least squares: {told}, and moment matching is expected to pay from {PAYS_FROM:g} times on.",
         )
-    return Choice("matched", f"Moment-matched logistic regression: {told}, and it pays from {PAYS_FROM:g} times on.")
+    return Choice(
+        "matched", f"Moment-matched logistic regression: {told}, and it pays from {PAYS_FROM:g} times on."
+    )
 
 
 def _obstacle(release: MomentRelease) -> str:

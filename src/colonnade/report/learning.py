@@ -49,7 +49,9 @@ def learning_facts(
     """
     if not learnt or "intercept" not in learnt:
         return {}
-    found = noise_uncertainty(release, watch=watch)
+    # A fit of the matched rule takes seconds, and intervals would take a hundred.
+    matched = learnt.get("rule", {}).get("name") == "matched"
+    found = None if matched else noise_uncertainty(release, watch=watch)
     given = np.array(learnt["coefficients"], dtype=np.float64)
     if len(given) > 1:
         given = given - given[

@@ -66,7 +66,7 @@ def values_of_levels(column: Levelled, codes: Codes, coins: Randomness) -> NDArr
 
 
 def bin_ends(column: BinnedColumn) -> tuple[float, ...]:
-    """Where the bins begin, and where the last one ends; an outer bin without a declared end is as wide as its neighbour.
+    """Where bins begin, and where the last one ends; an outer bin without a declared end is as wide as its neighbour.
 
     >>> bin_ends(BinnedColumn("age", edges=(18, 65), low=0))
     (0.0, 18.0, 65.0, 112.0)
