@@ -173,10 +173,16 @@ class Federation:
         delta: float | None = None,
         accepted_delta: float | None = None,
         gamma: int = DEFAULT_GAMMA,
+        conditional: bool = False,
         record: bool = False,
     ) -> MomentRelease:
-        """Release one noisy moment matrix at this ε, charged to every party's ledger first."""
-        request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma, self.alignment)
+        """Release one noisy moment matrix at this ε, charged to every party's ledger first.
+
+        `conditional` releases one for each class instead, at the same noise.
+        """
+        request = MomentsRequest(
+            task, epsilon, delta, accepted_delta, gamma, self.alignment, conditional=conditional
+        )
         return released(self.run(moments_session, request, record=record).result())
 
     def run(
@@ -303,4 +309,5 @@ def released(opened: OpenedMoments) -> MomentRelease:
         plan=plan.hash,
         run=opened.run,
         reproducible=opened.reproducible,
+        conditional=plan.conditional,
     )

@@ -18,7 +18,7 @@ from colonnade.data.encoding import Mode
 from colonnade.data.label import LabelBlock
 from colonnade.data.quantizer import LEAST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import PlanError
+from colonnade.errors import LabelMismatch, PlanError
 from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.calibrate import calibrate
@@ -26,6 +26,11 @@ from colonnade.privacy.events import Approximated, Event, MatrixChange, MatrixSk
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
+from colonnade.privacy.sensitivity.conditional import (
+    conditional_change_part_replaced,
+    conditional_change_replace,
+    conditional_change_zero_out,
+)
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
     matrix_change_part_replaced,
@@ -59,6 +64,7 @@ class MomentsPlan(SharedPlan, Layout):
     gamma: int
     mu: Fraction
     rounding: Rounding = "nearest"
+    conditional: bool = False
 
     protocol = "noisy moments"
     charged_as = "moments"
@@ -114,11 +120,24 @@ class MomentsPlan(SharedPlan, Layout):
     @property
     def size(self) -> int:
         """How many columns the moment matrix has."""
+        if self.conditional:
+            return self.label.width * self.class_size
         return sum(self.widths.values()) + self.label.width
 
     @property
+    def class_size(self) -> int:
+        """How many columns the matrix of one class has: all features and the constant."""
+        return sum(self.widths.values()) + 1
+
+    def class_span(self, kind: int) -> slice:
+        """Where the matrix of a class lies along the diagonal, if moments are told apart by class."""
+        return slice(kind * self.class_size, (kind + 1) * self.class_size)
+
+    @property
     def coefficients(self) -> int:
-        """How many numbers are opened: each unordered pair once."""
+        """How many numbers are opened: each unordered pair once, of classes that are told apart in each alone."""
+        if self.conditional:
+            return self.label.width * self.class_size * (self.class_size + 1) // 2
         return self.size * (self.size + 1) // 2
 
     @property
@@ -165,7 +184,12 @@ class MomentsPlan(SharedPlan, Layout):
         ]
         for owner in group.owners:
             if group.threshold == 1:
-                change = matrix_change_part_replaced(self.shape_of_all_but(owner), self.shape_of(owner))
+                parts = self.shape_of_all_but(owner), self.shape_of(owner)
+                change = (
+                    conditional_change_part_replaced(*parts)
+                    if self.conditional
+                    else matrix_change_part_replaced(*parts)
+                )
             else:
                 # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
                 change = self._replaced_change
@@ -181,12 +205,16 @@ class MomentsPlan(SharedPlan, Layout):
 
     @cached_property
     def _replaced_change(self) -> MatrixChange:
-        return matrix_change_replace(self.shape_of_all_but(None))
+        whole = self.shape_of_all_but(None)
+        return conditional_change_replace(whole) if self.conditional else matrix_change_replace(whole)
 
     @property
     def zeroed(self) -> Event:
         """What the opened matrix is for a record zeroed out."""
-        return self._event(matrix_change_zero_out(self.shape_of_all_but(None)))
+        whole = self.shape_of_all_but(None)
+        return self._event(
+            conditional_change_zero_out(whole) if self.conditional else matrix_change_zero_out(whole)
+        )
 
     @property
     def replaced(self) -> Event:
@@ -196,6 +224,8 @@ class MomentsPlan(SharedPlan, Layout):
     @property
     def what(self) -> str:
         """What is opened."""
+        if self.conditional:
+            return f"second moments of {self.class_size} columns for each of {self.label.width} classes"
         return f"second moments of {self.size} columns"
 
     def own_data(self) -> dict[str, Any]:
@@ -208,6 +238,7 @@ class MomentsPlan(SharedPlan, Layout):
             "caps": {party: str(quantizer.cap_squared) for party, quantizer in self.quantizers.items()},
             "primes": list(self.field.primes),
             "block": self.block,
+            **({"conditional": True} if self.conditional else {}),
         }
 
 
@@ -222,14 +253,20 @@ def plan_moments(
     accepted_delta: float | None = None,
     gamma: int = DEFAULT_GAMMA,
     rounding: Rounding = "nearest",
+    conditional: bool = False,
 ) -> MomentsPlan:
     """The plan with the least noise that keeps ε for the server and for readers, t owners' noise aside."""
     check_keepers(group)
     check_parties(group, schemas, task)
+    if conditional and task != "classification":
+        raise LabelMismatch(
+            f"conditional = true tells moments apart by class, and {task} has no classes. Leave it out, or write "
+            'task = "classification".'
+        )
     delta = checked_delta(epsilon, delta, accepted_delta, rows)
 
     def plan_with(mu: Fraction, grid: int) -> MomentsPlan:
-        return MomentsPlan(task, group, rows, schemas, float(epsilon), delta, grid, mu, rounding)
+        return MomentsPlan(task, group, rows, schemas, float(epsilon), delta, grid, mu, rounding, conditional)
 
     blank = plan_with(Fraction(1), gamma)
     check_memory(blank.size)
