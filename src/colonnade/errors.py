@@ -15,7 +15,8 @@
     │   │   ├── BadValues         E315  values are not as declared
     │   │   ├── PeopleDiffer      E316  the parties do not hold the same people
     │   │   ├── DrownedByNoise    E317  a release is too noisy to learn from
-    │   │   └── QueryRefused      E318  a query is no plain SELECT, takes rows together, or gives others each time
+    │   │   ├── QueryRefused      E318  a query is no plain SELECT, takes rows together, or gives others each time
+    │   │   └── NotConverged      E319  a fit came to nothing
     │   ├── ModelError            E320  a file that a run left is not what was asked for  (a DataError too)
     │   │   ├── ModelDamaged      E321  it is cut off or altered
     │   │   └── ModelNewer        E322  a newer Colonnade wrote it
@@ -147,6 +148,10 @@ class DrownedByNoise(DataError, number="E317"):
 
 class QueryRefused(DataError, number="E318"):
     """A query is not one SELECT, takes several rows together unacknowledged, or gives other rows at each reading."""
+
+
+class NotConverged(DataError, number="E319"):
+    """A fit to a release came no nearer to it than nothing would."""
 
 
 class ModelError(DataError, number="E320"):

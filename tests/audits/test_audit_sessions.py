@@ -19,6 +19,7 @@ from colonnade.methods.table import METHODS
 
 QUICK = [
     ("moments", {}),
+    ("moments", {"conditional": True}),
     ("moments", {"task": "regression", "parties": 3}),
     ("spca", {"task": "pca"}),
     ("functional", {}),
@@ -64,10 +65,13 @@ def test_every_method_with_a_protocol_is_audited():
     assert planned == set(AUDITED)
 
 
-@pytest.mark.parametrize(("method", "task"), [("moments", "classification"), ("functional", "regression")])
-def test_what_was_opened_is_the_rows_and_the_noise_that_each_party_can_draw_again(method, task):
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [("moments", {}), ("moments", {"conditional": True}), ("functional", {"task": "regression"})],
+)
+def test_what_was_opened_is_the_rows_and_the_noise_that_each_party_can_draw_again(method, options):
     """With everybody's own noise taken off nothing is left but the people's products, exactly."""
-    target = target_of(wanted(method, task=task))
+    target = target_of(wanted(method, **options))
     experiment = target.experiments[0]
     session = sessions_of(target).run(
         experiment.request(np.array([True])), experiment.people(np.array([True]))

@@ -39,6 +39,7 @@ from colonnade.cli import (
     runs,
     schema,
     show,
+    synthesize,
     train,
 )
 from colonnade.cli.folders import terminated_as_interrupted
@@ -79,6 +80,7 @@ app.command("attack")(attack.attack)
 app.command("audit")(audit.audit)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
+app.command("synthesize")(synthesize.synthesize)
 app.command("runs")(runs.runs)
 app.command("recover")(recover.recover)
 app.command("show")(show.show)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from colonnade.cli.failures import FAILED
 from colonnade.cli.folders import holds_paid, left_behind
@@ -15,6 +15,9 @@ from colonnade.cli.screen import note
 from colonnade.errors import InputError, ModelDamaged, ModelError
 from colonnade.learn.records import is_sealed
 from colonnade.report.plain import lines_text
+
+if TYPE_CHECKING:
+    from colonnade.learn.release import MomentRelease
 
 FACTS, OUTCOME = "facts.json", "outcome.json"
 RUNS = Path("runs")
@@ -76,6 +79,22 @@ def find_run(given: Path) -> RunFolder:
     if path.exists():
         raise ModelError(f"{path} is no run: it holds neither {FACTS} nor {FAILED} nor {OUTCOME}.{meant}")
     raise ModelError(f"there is no run {path}.{meant}")
+
+
+def release_of(given: Path) -> MomentRelease:
+    """The release of the run that a person means, or of a file; a `ModelError` where a run left none."""
+    from colonnade.learn.release import MomentRelease
+    from colonnade.learn.training import RELEASE
+
+    if given.is_file() and given.suffix == ".npz":
+        return MomentRelease.load(given)
+    run = find_run(given)
+    if not (run.path / RELEASE).is_file():
+        raise ModelError(
+            f"{run.path} has no {RELEASE}: {'the run failed' if run.failed else 'its method releases no moments'}. "
+            'Train with method = "moments".'
+        )
+    return MomentRelease.load(run.path / RELEASE)
 
 
 def is_run(folder: Path) -> bool:

@@ -7,12 +7,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
 from colonnade.errors import Misdeclared
 
+Transform = Literal["none", "log1p"]
 LONGEST_NAME = 200
 """Letters of the name of a job, or of a data set."""
 # Control characters, halves of characters, separators of lines.
@@ -75,6 +76,21 @@ def check_bounds(where: tuple[str, ...], what: str, low: float, high: float) -> 
         raise Misdeclared(
             (*where, "low"), f"{what}: the range from {low:g} to {high:g} is too wide or too narrow to scale."
         )
+
+
+def check_transform(where: tuple[str, ...], what: str, transform: str, low: float) -> None:
+    """Raise unless the transform is known and takes numbers from `low` up.
+
+    >>> check_transform(("columns", "gain"), "column 'gain'", "log1p", 0.0)
+    """
+    if transform not in ("none", "log1p"):
+        raise Misdeclared(
+            (*where, "transform"),
+            f"{what}: transform = {transform!r} is not one of 'none', 'log1p'."
+            + nearest(str(transform), ("none", "log1p")),
+        )
+    if transform == "log1p" and low <= -1:
+        raise Misdeclared((*where, "low"), f"{what}: log1p needs low above -1, not {low:g}.")
 
 
 def check_values(where: tuple[str, ...], what: str, values: tuple[str, ...], *, least: int) -> None:

@@ -179,13 +179,24 @@ class Federation:
         accepted_delta: float | None = None,
         gamma: int = DEFAULT_GAMMA,
         verify: Verify | None = None,
+        conditional: bool = False,
         record: bool = False,
     ) -> MomentRelease:
         """Release one noisy moment matrix at this ε, charged to every party's ledger first.
 
-        `verify` is what is checked of what owners deal; None: their rows, wherever two keepers can.
+        `verify` is what is checked of what owners deal; None: their rows, wherever two keepers can. `conditional`
+        releases one matrix for each class instead, at the same noise.
         """
-        request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma, self.alignment, verify=verify)
+        request = MomentsRequest(
+            task,
+            epsilon,
+            delta,
+            accepted_delta,
+            gamma,
+            self.alignment,
+            verify=verify,
+            conditional=conditional,
+        )
         return released(self.run(moments_session, request, record=record).result())
 
     def run(
@@ -337,6 +348,7 @@ def released(opened: OpenedMoments) -> MomentRelease:
         plan=plan.hash,
         run=opened.run,
         reproducible=opened.reproducible,
+        conditional=plan.conditional,
     )
 
 

@@ -21,6 +21,7 @@ from colonnade.learn.fitting import NoiseWarning, ReleaseSource, begin, fitted, 
 from colonnade.learn.frame import Frame
 from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
+from colonnade.learn.rules import RULES, choose_rule, matched_discriminant
 from colonnade.methods.method import Learnt
 
 Array = NDArray[np.float64]
@@ -52,6 +53,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     multiclass
         More than two classes only: "discriminant", or "one-vs-rest" for least squares on the indicator of each
         class, which does not assume one covariance but cannot find a class that lies between others.
+    rule
+        Two classes, from a release: "least-squares" as above; "matched" for logistic regression whose gradient vanishes
+        on the released sums by class, with the curvature of invented people (`colonnade.learn.tables.matched`), which
+        needs bins or categories; "auto" for whichever is expected to be better. `rule_` says which and why.
     method, options
         How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. `floor`,
         `ridge` and `unbias` are for methods that release moments.
@@ -85,6 +90,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         threshold: float = 0.5,
         unbias: bool = True,
         multiclass: str = "discriminant",
+        rule: str = "auto",
         method: str = "moments",
         options: Mapping[str, Any] | None = None,
     ) -> None:
@@ -95,6 +101,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.threshold = threshold
         self.unbias = unbias
         self.multiclass = multiclass
+        self.rule = rule
         self.method = method
         self.options = options
 
@@ -126,6 +133,12 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         return self
 
     def _solve(self, release: MomentRelease, names: tuple[str, ...]) -> None:
+        plain = self.floor is None and self.ridge == 0.0 and self.unbias
+        self.rule_ = choose_rule(release, self.rule, plain=plain)
+        if self.rule_.name == "matched":
+            found = matched_discriminant(release, ridge=self.ridge)
+            self.coef_, self.intercept_ = found.coefficients, found.intercepts
+            return
         moments = release.class_moments()
         several = one_vs_rest_rule if self.multiclass == "one-vs-rest" else multiclass_rule
         rule = (binary_rule if len(names) == 2 else several)(
@@ -183,6 +196,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             raise InputError(
                 f"multiclass = {self.multiclass!r} is not one of {', '.join(MULTICLASS)}."
                 + nearest(str(self.multiclass), MULTICLASS)
+            )
+        if self.rule not in RULES:
+            raise InputError(
+                f"rule = {self.rule!r} is not one of {', '.join(RULES)}." + nearest(str(self.rule), RULES)
             )
         if self.floor is not None:
             at_least("floor", self.floor, 0.0)

@@ -179,6 +179,15 @@ class FieldArray:
         """
         return FieldArray(self.field, np.ascontiguousarray(self.words[:, :, start:stop]))
 
+    def picked(self, places: Sequence[int]) -> FieldArray:
+        """Some columns in this order, any of them more than once.
+
+        >>> from colonnade.numbers.field import FIELD63
+        >>> FIELD63.encode(np.arange(6).reshape(3, 2)).picked([1, 1]).decode()[0]
+        array([1, 1])
+        """
+        return FieldArray(self.field, np.ascontiguousarray(self.words[:, :, list(places)]))
+
     def reshape(self, shape: tuple[int, ...]) -> FieldArray:
         """The same elements, in row order, in another shape."""
         return FieldArray(self.field, self.words.reshape(self.words.shape[0], *shape))

@@ -61,11 +61,11 @@ async def share_elements(
             if keeper == party.name:
                 kept[party.name] = scheme.expand(piece)
             else:
-                await tell(party, keeper, step, _pack(piece))
+                await tell(party, keeper, step, pack(piece))
     if party.keeps_shares:
         for dealer, shape in shapes.items():
             if dealer != party.name:
-                kept[dealer] = _unpack(
+                kept[dealer] = unpack(
                     scheme, await hear(party, dealer, step), shape, f"{dealer} at step {step!r}"
                 )
     return {
@@ -95,11 +95,11 @@ async def lower(party: Party, value: Shared, *, scheme: Scheme, step: str) -> Sh
         if keeper == party.name:
             received.append(piece)
         else:
-            await tell(party, keeper, step, _pack(piece))
+            await tell(party, keeper, step, pack(piece))
     for keeper in keepers:
         if keeper != party.name:
             said = await hear(party, keeper, step)
-            received.append(_unpack(scheme, said, value.shape, f"{keeper} at step {step!r}"))
+            received.append(unpack(scheme, said, value.shape, f"{keeper} at step {step!r}"))
     return Shared(summed(scheme, received), value.shape, scheme.threshold)
 
 
@@ -129,12 +129,12 @@ async def open_to(
         raise LocalProtocolError(f"{party.name} keeps shares but has none of {step!r}")
     if party.name != receiver:
         if value.share is not None:
-            await tell(party, receiver, step, _pack(value.share))
+            await tell(party, receiver, step, pack(value.share))
         return None
     shares = [
         value.share
         if keeper == party.name and value.share is not None
-        else _unpack(scheme, await hear(party, keeper, step), value.shape, f"{keeper} at step {step!r}")
+        else unpack(scheme, await hear(party, keeper, step), value.shape, f"{keeper} at step {step!r}")
         for keeper in party.group.keepers
     ]
     try:
@@ -146,13 +146,15 @@ async def open_to(
         ) from None
 
 
-def _pack(piece: Dealt) -> Message:
+def pack(piece: Dealt) -> Message:
+    """What one keeper was dealt, as a message."""
     if isinstance(piece, Seed):
         return Message({"key": piece.key})
     return Message(arrays={"share": piece.as_bytes()})
 
 
-def _unpack(scheme: Scheme, message: Message, shape: Shape, source: str) -> FieldArray:
+def unpack(scheme: Scheme, message: Message, shape: Shape, source: str) -> FieldArray:
+    """What a dealer sent, if it is a share of this shape or a seed of one."""
     key = message.fields.get("key")
     packed = message.arrays.get("share")
     try:

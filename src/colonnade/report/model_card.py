@@ -238,7 +238,7 @@ def _declared(column: Column) -> str:
         case BinaryColumn() | CategoricalColumn():
             return f"one of {', '.join(column.levels)}"
         case BinnedColumn():
-            return f"number in bins: {', '.join(column.levels)}"
+            return f"number in {'ordered ' if column.ordered else ''}bins: {', '.join(column.levels)}"
         case _:
             return f"date from {column.low.isoformat()} to {column.high.isoformat()}"
 

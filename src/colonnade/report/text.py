@@ -109,6 +109,8 @@ def learnt_lines(facts: Facts, width: int | None) -> list[str]:
             lines += wrapped([learnt["intervals"]["covers"]], width)
         if none_stands_out(learnt):
             lines += wrapped([NONE_STANDS_OUT], width)
+    if learnt.get("rule"):
+        lines += wrapped([learnt["rule"]["reason"]], width)
     if learnt.get("classes"):
         noise = learnt.get("count_noise")
         counts = ", ".join(f"{name} {count:.0f}" for name, count in learnt["classes"].items())

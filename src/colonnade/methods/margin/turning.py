@@ -11,7 +11,7 @@ from collections.abc import Callable
 from colonnade.errors import LocalProtocolError
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.numbers.field import FieldArray
-from colonnade.protocols.shared import Shared
+from colonnade.protocols.shared import Shared, beside
 from colonnade.protocols.sharing import lower
 from colonnade.runtime.party import Party
 
@@ -25,7 +25,7 @@ async def shared_slopes(party: Party, waves: dict[str, Shared], plan: MarginPlan
     while len(level) > 1:
         pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
         turned = [pair for pair in pairs if len(pair) == 2]
-        left, right = (_beside([pair[side] for pair in turned]) for side in (0, 1))
+        left, right = (beside([pair[side] for pair in turned]) for side in (0, 1))
         groups = plan.heads * len(turned)
         product = _product(left, right, complex_products, groups, width=left.shape[1])
         low = await lower(party, product, scheme=plan.scheme, step=f"turning {label}.{depth}")
@@ -85,13 +85,6 @@ def _product(left: Shared, right: Shared, product: Products, groups: int, *, wid
     if left.share is not None and right.share is not None:
         share = product(left.share, right.share, groups)
     return Shared(share, (left.shape[0], width), degree)
-
-
-def _beside(values: list[Shared]) -> Shared:
-    width = sum(value.shape[1] for value in values)
-    shares = [value.share for value in values if value.share is not None]
-    joined = shares[0].stack_columns(shares[1:]) if shares else None
-    return Shared(joined, (values[0].shape[0], width), values[0].degree)
 
 
 def _taken(value: Shared, start: int, stop: int) -> Shared:

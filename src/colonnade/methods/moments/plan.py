@@ -19,11 +19,16 @@ from colonnade.data.encoding import Mode
 from colonnade.data.label import LabelBlock
 from colonnade.data.quantizer import LEAST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import PlanError
+from colonnade.errors import LabelMismatch, PlanError
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.events import Event, MatrixChange
+from colonnade.privacy.sensitivity.conditional import (
+    conditional_change_part_replaced,
+    conditional_change_replace,
+    conditional_change_zero_out,
+)
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
     matrix_change_part_replaced,
@@ -62,6 +67,7 @@ class MomentsPlan(SharedPlan, Layout):
     rounding: Rounding = "nearest"
     law: Law = "gaussian"
     verify: Verify = "none"
+    conditional: bool = False
 
     protocol = "noisy moments"
     charged_as = "moments"
@@ -135,11 +141,24 @@ class MomentsPlan(SharedPlan, Layout):
     @property
     def size(self) -> int:
         """How many columns the moment matrix has."""
+        if self.conditional:
+            return self.label.width * self.class_size
         return sum(self.widths.values()) + self.label.width
 
     @property
+    def class_size(self) -> int:
+        """How many columns the matrix of one class has: all features and the constant."""
+        return sum(self.widths.values()) + 1
+
+    def class_span(self, kind: int) -> slice:
+        """Where the matrix of a class lies along the diagonal, if moments are told apart by class."""
+        return slice(kind * self.class_size, (kind + 1) * self.class_size)
+
+    @property
     def coefficients(self) -> int:
-        """How many numbers are opened: each unordered pair once."""
+        """How many numbers are opened: each unordered pair once, of classes that are told apart in each alone."""
+        if self.conditional:
+            return self.label.width * self.class_size * (self.class_size + 1) // 2
         return self.size * (self.size + 1) // 2
 
     @property
@@ -189,18 +208,25 @@ class MomentsPlan(SharedPlan, Layout):
         if self.group.threshold > 1:
             # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
             return self.all_replaced(known)
-        return self._event(
-            matrix_change_part_replaced(self.shape_of_all_but(owner), self.shape_of(owner)), known
+        parts = self.shape_of_all_but(owner), self.shape_of(owner)
+        change = (
+            conditional_change_part_replaced(*parts)
+            if self.conditional
+            else matrix_change_part_replaced(*parts)
         )
+        return self._event(change, known)
 
     def all_replaced(self, known: int) -> Event:
         """What it is for a record replaced."""
-        return self._event(matrix_change_replace(self.shape_of_all_but(None)), known)
+        whole = self.shape_of_all_but(None)
+        change = conditional_change_replace(whole) if self.conditional else matrix_change_replace(whole)
+        return self._event(change, known)
 
     @cached_property
     def zeroed_change(self) -> MatrixChange:
         """How far a record zeroed out moves the matrix."""
-        return matrix_change_zero_out(self.shape_of_all_but(None))
+        whole = self.shape_of_all_but(None)
+        return conditional_change_zero_out(whole) if self.conditional else matrix_change_zero_out(whole)
 
     def _event(self, change: MatrixChange, known: int) -> Event:
         return self.dealt_noise.matrix_event(change, self.group, size=self.size, known=known)
@@ -208,6 +234,8 @@ class MomentsPlan(SharedPlan, Layout):
     @property
     def what(self) -> str:
         """What is opened."""
+        if self.conditional:
+            return f"second moments of {self.class_size} columns for each of {self.label.width} classes"
         return f"second moments of {self.size} columns"
 
     def own_data(self) -> dict[str, Any]:
@@ -222,6 +250,7 @@ class MomentsPlan(SharedPlan, Layout):
             "primes": list(self.field.primes),
             "block": self.block,
             "verify": self.verify,
+            **({"conditional": True} if self.conditional else {}),
         }
 
 
@@ -237,14 +266,40 @@ def plan_moments(
     gamma: int = DEFAULT_GAMMA,
     rounding: Rounding = "nearest",
     verify: Verify | None = None,
+    conditional: bool = False,
 ) -> MomentsPlan:
     """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known."""
     check_keepers(group)
     check_parties(group, schemas, task)
+    if conditional and task != "classification":
+        raise LabelMismatch(
+            f"conditional = true tells moments apart by class, and {task} has no classes. Leave it out, or write "
+            'task = "classification".'
+        )
     delta = checked_delta(epsilon, delta, accepted_delta, rows)
 
     def plan_with(mu: Fraction, grid: int, law: Law) -> MomentsPlan:
-        plan = MomentsPlan(task, group, rows, schemas, float(epsilon), delta, grid, mu, rounding, law)
+        plan = MomentsPlan(
+            task,
+            group,
+            rows,
+            schemas,
+            float(epsilon),
+            delta,
+            grid,
+            mu,
+            rounding,
+            law,
+            conditional=conditional,
+        )
+        if conditional:
+            # Nothing proves that a label is one-hot, and what is told apart by class rests on it.
+            if verify not in (None, "none"):
+                raise PlanError(
+                    f"verify = {verify!r}: of moments by class nothing is checked. Write verify = 'none', or leave "
+                    "conditional out."
+                )
+            return plan
         return replace(plan, verify=chosen_verify(verify, group, plan.claims, rows=min(rows, plan.block)))
 
     blank = plan_with(Fraction(1), gamma, "gaussian")
