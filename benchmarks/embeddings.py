@@ -22,7 +22,7 @@ import torch
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.learn.federation import Federation
-from colonnade.learn.networks.estimators import NeuralClassifier
+from colonnade.methods.network.estimators import NeuralClassifier
 
 PARTIES, COLUMNS, ROWS, BATCH, EMBEDDING, TRIALS = 5, 6, 2000, 100, 16, 16
 LABEL = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["0", "1"]\n'

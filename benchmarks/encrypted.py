@@ -21,8 +21,8 @@ import numpy as np
 from opponents import measured_against
 
 from colonnade import Federation, Schema, Table
-from colonnade.protocols.encrypted_gradient import encrypted_session
-from colonnade.protocols.encrypted_planning import EncryptedRequest
+from colonnade.methods.encrypted.protocol import encrypted_session
+from colonnade.methods.encrypted.request import EncryptedRequest
 
 ROWS, FIRST, SECOND, BATCH, BITS = 30_000, 13, 10, 256, 2048
 

@@ -41,10 +41,10 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
-from colonnade.learn.functional import minimise, opened_objective
 from colonnade.ledger import Ledger
-from colonnade.protocols import functional_mechanism
-from colonnade.protocols.functional_mechanism import FunctionalRequest, integer_rows, open_objective
+from colonnade.methods.functional import protocol as functional_mechanism
+from colonnade.methods.functional.minimise import minimise, opened_objective
+from colonnade.methods.functional.protocol import FunctionalRequest, integer_rows, open_objective
 from colonnade.protocols.session import prepare
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party

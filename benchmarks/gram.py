@@ -36,9 +36,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from colonnade.crypto.shares import make_scheme
 from colonnade.ledger import Release
+from colonnade.methods.moments.protocol import symmetric
 from colonnade.numbers.field import FIELD63, FIELD126
 from colonnade.protocols.agreement import meet
-from colonnade.protocols.noisy_moments import symmetric
 from colonnade.protocols.shared import MomentSum, block_rows, total
 from colonnade.protocols.sharing import open_to, share
 from colonnade.runtime.group import Group

@@ -25,14 +25,14 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
-from colonnade.learn.losses import Logistic
-from colonnade.learn.penalties import Penalty
 from colonnade.ledger import Ledger
+from colonnade.methods.glm.losses import Logistic
+from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.messages.plan import IntermediatePlan
+from colonnade.methods.messages.protocol import batch_order, descend
+from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.intermediate_plan import IntermediatePlan
-from colonnade.protocols.intermediate_request import IntermediateRequest
-from colonnade.protocols.intermediate_results import batch_order, descend
 from colonnade.protocols.messages import exchange
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party

@@ -30,10 +30,10 @@ import numpy as np
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
+from colonnade.methods.moments.plan import plan_moments
+from colonnade.methods.moments.protocol import noisy_moments
+from colonnade.methods.moments.session import MomentsRequest, moments_session
 from colonnade.protocols.agreement import meet
-from colonnade.protocols.moments_plan import plan_moments
-from colonnade.protocols.moments_session import MomentsRequest, moments_session
-from colonnade.protocols.noisy_moments import noisy_moments
 from colonnade.runtime.group import Group
 from colonnade.runtime.run import Desk, run_here
 

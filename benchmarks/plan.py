@@ -34,8 +34,8 @@ from colonnade.learn.forecasting.clock import Clock
 from colonnade.learn.forecasting.forecast import forecast
 from colonnade.learn.forecasting.matching import matching_cost
 from colonnade.learn.forecasting.rehearsal import Rehearsals
-from colonnade.learn.method import Asked
-from colonnade.learn.methods import METHODS, checked_options
+from colonnade.methods.method import Asked
+from colonnade.methods.table import METHODS, checked_options
 from colonnade.protocols.alignment import Alignment
 
 

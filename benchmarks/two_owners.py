@@ -22,7 +22,7 @@ import numpy as np
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.protocols.moments_session import MomentsRequest, moments_session
+from colonnade.methods.moments.session import MomentsRequest, moments_session
 from colonnade.protocols.paillier_moments import paillier_moments_session
 from colonnade.protocols.paillier_plan import PaillierKeys, plan_paillier_moments
 from colonnade.runtime.group import Group

@@ -17,7 +17,7 @@ from colonnade import Schema, Table
 from colonnade.attacks.labels import recover_labels
 from colonnade.attacks.transcripts import recorded
 from colonnade.data import ClassLabel, NumericColumn
-from colonnade.protocols.encrypted_planning import EncryptedRequest
+from colonnade.methods.encrypted.request import EncryptedRequest
 
 PEOPLE = 60
 

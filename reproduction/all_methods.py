@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmarks.public_data import adult
 from colonnade.learn.comparing import compare
 from colonnade.learn.contenders import Field, field_of
-from colonnade.learn.methods import METHODS
+from colonnade.methods.table import METHODS
 from colonnade.report.comparison import (
     comparison_facts,
     comparison_picture,

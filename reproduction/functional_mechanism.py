@@ -15,15 +15,15 @@ from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
 from colonnade.data.table import Table as DataTable
 from colonnade.data.targets import ClassLabel, RealLabel
-from colonnade.learn.baselines.gathering import encoded_rows, label_values
 from colonnade.learn.comparing import TEST_SHARE, Comparison, Row, compare
 from colonnade.learn.contenders import PAPER, Contender, Field
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
 from colonnade.learn.held_out import split
-from colonnade.learn.method import Asked, NoOptions
-from colonnade.learn.method_functional import FunctionalOptions
-from colonnade.learn.methods import METHODS
+from colonnade.methods.baselines.gathering import encoded_rows, label_values
+from colonnade.methods.functional.method import FunctionalOptions
+from colonnade.methods.method import Asked, NoOptions
+from colonnade.methods.table import METHODS
 from colonnade.privacy.paper.functional_mechanism import logistic_sensitivity
 from colonnade.privacy.sensitivity.functional import logistic_zero_out
 from colonnade.protocols.plans import Task

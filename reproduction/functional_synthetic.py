@@ -12,14 +12,14 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import RealLabel
-from colonnade.learn.baselines.frank_wolfe import GRID, walk
 from colonnade.learn.contenders import PAPER
-from colonnade.learn.functional import Objective, minimise
 from colonnade.learn.least_squares import least_squares
 from colonnade.learn.release import MomentRelease
+from colonnade.methods.baselines.frank_wolfe import GRID, walk
+from colonnade.methods.functional.minimise import Objective, minimise
+from colonnade.methods.moments.plan import plan_moments
 from colonnade.noise import DiscreteLaplaceNoise, MatrixSkellamNoise
 from colonnade.privacy.paper.functional_mechanism import linear_sensitivity
-from colonnade.protocols.moments_plan import plan_moments
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
 from reproduction.sections import Section, Table, spread_text, timed
@@ -111,7 +111,7 @@ def _drawn(rows: int, features: int, sparsity: float, *, seed: int) -> Sums:
 
 
 def _frank_wolfe(sums: Sums) -> np.ndarray:
-    """The walk of `colonnade.learn.baselines.frank_wolfe`, with its gradient from exact second moments."""
+    """The walk of `colonnade.methods.baselines.frank_wolfe`, with its gradient from exact second moments."""
     plan = walk(_STEPS, radius=_RADIUS, epsilon=1.0, delta=DELTA)
     gram, cross = sums.train[:-1, :-1], sums.train[:-1, -1]
     weights, noise, coins = np.zeros(len(cross)), DiscreteLaplaceNoise(plan.scale), SystemRandomness()

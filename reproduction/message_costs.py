@@ -13,12 +13,12 @@ from sklearn.metrics import mean_poisson_deviance
 
 from colonnade.data.table import Table as Columns
 from colonnade.learn.federation import Federation
-from colonnade.learn.glm_options import GlmOptions
-from colonnade.learn.losses import LOSSES
-from colonnade.learn.method import Asked, Learnt
-from colonnade.learn.method_intermediate import METHOD, IntermediateOptions
-from colonnade.learn.method_vfl_baselines import IdealOptions, exactly, ideal_messages
-from colonnade.learn.methods import METHODS
+from colonnade.methods.baselines.vertical import IdealOptions, exactly, ideal_messages
+from colonnade.methods.glm.losses import LOSSES
+from colonnade.methods.glm.options import GlmOptions
+from colonnade.methods.messages.method import METHOD, IntermediateOptions
+from colonnade.methods.method import Asked, Learnt
+from colonnade.methods.table import METHODS
 from reproduction.message_data import made_up
 from reproduction.sections import Section, Table, spread_text, timed
 

@@ -13,7 +13,7 @@ import torch
 from colonnade.errors import PlanError
 from colonnade.learn.federation import Federation
 from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.networks.estimators import NeuralClassifier
+from colonnade.methods.network.estimators import NeuralClassifier
 from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.paper.pbm_vfl import feature_epsilon

@@ -10,9 +10,9 @@ from benchmarks.public_data import adult
 from colonnade.data.table import Table as Columns
 from colonnade.learn.comparing import Comparison, compare
 from colonnade.learn.contenders import PAPER, Contender, Field, paper_choice
-from colonnade.learn.method_intermediate import IntermediateOptions
-from colonnade.learn.method_vfl_baselines import IdealOptions
-from colonnade.learn.methods import METHODS
+from colonnade.methods.baselines.vertical import IdealOptions
+from colonnade.methods.messages.method import IntermediateOptions
+from colonnade.methods.table import METHODS
 from colonnade.report.comparison import comparison_facts, comparison_picture
 from reproduction.message_costs import BATCH, poisson_regression, running_time
 from reproduction.message_data import hetero, made_up, made_up_counts, visits

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from colonnade.data.table import Table as DataTable
 from colonnade.learn.federation import Federation
-from colonnade.learn.method import Asked
-from colonnade.learn.methods import METHODS, checked_options, train_with
 from colonnade.learn.pca import PCA
 from colonnade.learn.release import MomentRelease
+from colonnade.methods.method import Asked
+from colonnade.methods.table import METHODS, checked_options, train_with
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.randomness import SystemRandomness

@@ -1,4 +1,4 @@
-"""PBM-VFL's algorithm in one place: the arithmetic of `colonnade.protocols.embeddings` without channels and masks.
+"""PBM-VFL's algorithm in one place: the arithmetic of `colonnade.methods.network.protocol` without channels and masks.
 
 For grids of settings on public data: a secure sum shows exactly the sum, so that leaving its masks out changes no
 number. All parties' networks have one shape and are evaluated together.
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 from torch import nn
 
-from colonnade.learn.networks.fusion import targets_of
-from colonnade.learn.networks.parts import loss_of
+from colonnade.methods.network.fusion import targets_of
+from colonnade.methods.network.parts import loss_of
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.paper.pbm_vfl import local_variance
 from colonnade.randomness import SystemRandomness, public_permutation

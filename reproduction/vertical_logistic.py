@@ -21,9 +21,9 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table as Columns
 from colonnade.data.targets import ClassLabel
+from colonnade.methods.encrypted.ideal import IdealDescent
+from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.encrypted_ideal import IdealDescent
-from colonnade.protocols.encrypted_planning import EncryptedRequest
 from colonnade.protocols.paillier_plan import PaillierKeys, PaillierKeysForTests
 from colonnade.randomness import public_permutation
 from colonnade.report.charts import Axes, Line

@@ -25,15 +25,15 @@ from scipy.special import ndtr
 
 from colonnade import LogisticRegression
 from colonnade.learn.fitting import NoiseWarning
-from colonnade.learn.losses import LOSSES
-from colonnade.learn.penalties import Penalty
+from colonnade.methods.glm.losses import LOSSES
+from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.messages.plan import GRID
+from colonnade.methods.messages.protocol import Descent, step_weights
+from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.privacy.gdp import gaussian_epsilon, gaussian_mu
 from colonnade.privacy.guarantee import epsilon_text
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.privacy.paper.hdp_vfl import classical_sigma
-from colonnade.protocols.intermediate_plan import GRID
-from colonnade.protocols.intermediate_request import IntermediateRequest
-from colonnade.protocols.intermediate_results import Descent, step_weights
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
 from real_data import two_parties

@@ -23,7 +23,7 @@ import torch
 
 from colonnade import LogisticRegression, NeuralClassifier, Schema, Table
 from colonnade.crypto.masks import MaskStreams, SumRing
-from colonnade.learn.networks.training import features_of
+from colonnade.methods.network.training import features_of
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account, epsilon_text

@@ -25,9 +25,9 @@ from colonnade.attacks.averaging import average_signs
 from colonnade.attacks.features import foreign_scores, recover_inner_products
 from colonnade.attacks.labels import recover_labels
 from colonnade.attacks.transcripts import arbiters, messages_by_epoch, recorded
+from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.privacy.paper.vertical_logistic import label_attack_steps
-from colonnade.protocols.encrypted_planning import EncryptedRequest
 from colonnade.randomness import public_permutation
 from real_data import two_parties_with_numbers
 from watching import Watched, draw_flow, seen

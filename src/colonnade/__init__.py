@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from colonnade.learn.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
     from colonnade.learn.linear import LinearRegression
     from colonnade.learn.logistic import LogisticRegression
-    from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
     from colonnade.learn.offers import available_models
     from colonnade.learn.paths import ridge_path
     from colonnade.learn.pca import PCA
     from colonnade.learn.ranking import rank_columns
     from colonnade.learn.release import MomentRelease
     from colonnade.ledger import Ledger
+    from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
     from colonnade.privacy.guarantee import Guarantee
 
 __version__ = "0.1.0"
@@ -74,13 +74,13 @@ def __getattr__(name: str) -> object:
     from colonnade.learn.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
     from colonnade.learn.linear import LinearRegression
     from colonnade.learn.logistic import LogisticRegression
-    from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
     from colonnade.learn.offers import available_models
     from colonnade.learn.paths import ridge_path
     from colonnade.learn.pca import PCA
     from colonnade.learn.ranking import rank_columns
     from colonnade.learn.release import MomentRelease
     from colonnade.ledger import Ledger
+    from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
     from colonnade.privacy.guarantee import Guarantee
 
     return globals()[name]

@@ -25,11 +25,29 @@ LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 MODULES = sorted(ROOT.rglob("*.py"))
 # Where a process of a job begins, as the command line is where others do. Kits name it, so it stays where it is.
 ENTRIES = {"learn/remote.py": "cli"}
+# A method is one folder, and a file's name says on which level it is: what is agreed, sent and computed between
+# parties with the protocols, audits with the audits, the rest with the learners.
+BETWEEN_PARTIES = {
+    *("plan", "request", "views", "terms", "noise", "interfaces", "session", "protocol", "steps", "exchange"),
+    *("owner", "ideal", "batches", "blocks", "rows", "optimiser", "sigmoid"),
+}
+METHOD_FOLDERS = sorted(path.parent for path in (ROOT / "methods").glob("*/__init__.py"))
+SHARED_BY_METHODS = {"glm"}
 
 
 def room_of(path: Path) -> str:
     within = path.relative_to(ROOT)
-    return ENTRIES.get(within.as_posix(), within.parts[0].removesuffix(".py"))
+    if within.as_posix() in ENTRIES:
+        return ENTRIES[within.as_posix()]
+    if within.parts[0] == "methods" and len(within.parts) == 3:
+        return {"audit": "audits"}.get(path.stem, "protocols" if path.stem in BETWEEN_PARTIES else "learn")
+    return "learn" if within.parts[0] == "methods" else within.parts[0].removesuffix(".py")
+
+
+def module_file(name: str) -> Path | None:
+    """The file of a module of ours, by its dotted name."""
+    place = ROOT.parent.joinpath(*name.split("."))
+    return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.exists()), None)
 
 
 def imported_rooms(tree: ast.AST) -> set[str]:
@@ -39,10 +57,11 @@ def imported_rooms(tree: ast.AST) -> set[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
-            names.add(node.module or "")
-            if node.module == "colonnade":
-                names |= {f"colonnade.{alias.name}" for alias in node.names}
-    return {name.split(".")[1] for name in names if name.startswith("colonnade.")}
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                names.add(whole if module_file(whole) else node.module or "")
+    ours = {name: module_file(name) for name in names if name.startswith("colonnade.")}
+    return {room_of(path) for path in ours.values() if path}
 
 
 def breaches(room: str, imported: set[str]) -> list[str]:
@@ -64,6 +83,13 @@ def test_the_layer_test_would_notice_an_upward_import() -> None:
     tree = ast.parse("from colonnade.learn.linear import LinearRegression\nimport colonnade.noise.skellam")
     assert breaches("privacy", imported_rooms(tree)) != []
     assert breaches("data", {"ledger"}) == ["ledger"], "rooms of one level do not know each other"
+    tree = ast.parse("from colonnade.methods.slr import audit, method")
+    assert sorted(breaches("protocols", imported_rooms(tree))) == ["audits", "learn"]
+
+
+@pytest.mark.parametrize("folder", METHOD_FOLDERS, ids=lambda folder: folder.name)
+def test_a_method_is_a_folder_with_a_method_in_it(folder: Path) -> None:
+    assert (folder / "method.py").exists() != (folder.name in SHARED_BY_METHODS)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))

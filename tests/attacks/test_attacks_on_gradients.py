@@ -18,9 +18,9 @@ from colonnade.attacks.success import Success, label_success, value_success
 from colonnade.attacks.transcripts import arbiters
 from colonnade.attacks.views import PartyView
 from colonnade.errors import RemoteProtocolError
-from colonnade.protocols.encrypted_gradient import encrypted_session
-from colonnade.protocols.encrypted_holding import Holding
-from colonnade.protocols.encrypted_ideal import ideal_descent
+from colonnade.methods.encrypted.ideal import ideal_descent
+from colonnade.methods.encrypted.owner import Holding
+from colonnade.methods.encrypted.protocol import encrypted_session
 from colonnade.randomness import SeededRandomness, SystemRandomness
 
 APPROXIMATIONS = ("taylor", "minimax", "piecewise")

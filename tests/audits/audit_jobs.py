@@ -2,8 +2,8 @@
 
 from colonnade.audits.targets import Wanted
 from colonnade.data.schema import Schema
-from colonnade.learn.method import Asked
-from colonnade.learn.methods import METHODS, checked_options
+from colonnade.methods.method import Asked
+from colonnade.methods.table import METHODS, checked_options
 from colonnade.runtime.group import Group
 
 BANK = """id = "n"

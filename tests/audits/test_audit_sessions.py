@@ -7,15 +7,15 @@ import pytest
 from audit_jobs import wanted
 
 from colonnade.audits.auditing import audit, carry_out
-from colonnade.audits.messages import expected, messages_of
 from colonnade.audits.opened import noise_of, opened_vector, row_of
 from colonnade.audits.people import chosen, corner, together
 from colonnade.audits.sessions import Sessions
 from colonnade.audits.targets import AUDITED, target_of
 from colonnade.data.block import Block
 from colonnade.errors import PlanError
-from colonnade.learn.method import Method
-from colonnade.learn.methods import METHODS
+from colonnade.methods.messages.audit import expected, messages_of
+from colonnade.methods.method import Method
+from colonnade.methods.table import METHODS
 
 QUICK = [
     ("moments", {}),

@@ -11,7 +11,7 @@ import pytest
 
 from colonnade.cli import completing
 from colonnade.learn.jobs import _JobForm
-from colonnade.learn.methods import METHODS
+from colonnade.methods.table import METHODS
 
 PROGRAM = "import sys; from colonnade.cli import main; sys.argv[0] = 'colonnade'; main()"
 

@@ -17,10 +17,10 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import PlanError
+from colonnade.methods.moments.plan import plan_moments
 from colonnade.privacy.events import event_from_data
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper import skellam_moments
-from colonnade.protocols.moments_plan import plan_moments
 from colonnade.protocols.noise_families import AnyOwners, Dealing, unit_asked
 from colonnade.report.charts import Axes, Line
 from colonnade.report.curves import draw

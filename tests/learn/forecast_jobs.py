@@ -13,8 +13,8 @@ from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.learn.federation import Federation
 from colonnade.learn.forecasting.cost import Cost
 from colonnade.learn.forecasting.rehearsal import Rehearsals
-from colonnade.learn.method import Asked, Method
-from colonnade.learn.methods import METHODS, checked_options
+from colonnade.methods.method import Asked, Method
+from colonnade.methods.table import METHODS, checked_options
 from colonnade.protocols.plans import Plan, Task
 from colonnade.runtime.run import Outcome
 

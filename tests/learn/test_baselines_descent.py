@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from colonnade.errors import PlanError
-from colonnade.learn.baselines import descent
-from colonnade.learn.baselines.descent import GRID, Law, Schedule, clipped_sum, descend, schedule
-from colonnade.learn.baselines.losses import Loss
+from colonnade.methods.baselines import descent
+from colonnade.methods.baselines.descent import GRID, Law, Schedule, clipped_sum, descend, schedule
+from colonnade.methods.baselines.losses import Loss
 from colonnade.privacy.events import Approximated
 from colonnade.privacy.guarantee import account
 from colonnade.randomness import SeededRandomness

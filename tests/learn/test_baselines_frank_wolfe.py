@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.errors import PlanError
-from colonnade.learn.baselines import frank_wolfe
-from colonnade.learn.baselines.frank_wolfe import (
+from colonnade.methods.baselines import frank_wolfe
+from colonnade.methods.baselines.frank_wolfe import (
     GRID,
     Walk,
     choice_epsilon,
@@ -19,7 +19,7 @@ from colonnade.learn.baselines.frank_wolfe import (
     walk,
     wander,
 )
-from colonnade.learn.baselines.losses import Loss
+from colonnade.methods.baselines.losses import Loss
 from colonnade.privacy.guarantee import account
 from colonnade.randomness import SeededRandomness
 

@@ -14,7 +14,7 @@ from colonnade.errors import InputError, PlanError
 from colonnade.learn.comparing import Comparison, checked_epsilons, compare, compare_charged, planned_sums
 from colonnade.learn.contenders import PAPER, field_of
 from colonnade.learn.held_out import HeldOut, split
-from colonnade.learn.methods import METHODS
+from colonnade.methods.table import METHODS
 from colonnade.report.comparison import (
     comparison_chart,
     comparison_facts,

@@ -20,8 +20,8 @@ from colonnade.learn.forecasting.forecast import Expected, Forecast, forecast
 from colonnade.learn.forecasting.invented import Invented
 from colonnade.learn.forecasting.machine import Line, Machine
 from colonnade.learn.forecasting.rehearsal import Rehearsals
-from colonnade.learn.methods import METHODS
 from colonnade.learn.planning import Answer
+from colonnade.methods.table import METHODS
 
 NAMES = ("moments", "functional", "slr", "local", "intermediate", "one-shot")
 EVERY_KIND = """id = "customer"

@@ -16,7 +16,7 @@ from colonnade.learn.forecasting.abridging import Axis, product
 from colonnade.learn.forecasting.cost import Cost, weighted
 from colonnade.learn.forecasting.matching import matching_cost
 from colonnade.learn.jobs import Job
-from colonnade.learn.methods import METHODS
+from colonnade.methods.table import METHODS
 
 DIGITS = 0.01
 

@@ -16,14 +16,14 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, InputError, PlanError
 from colonnade.learn.frame import Frame
-from colonnade.learn.functional import Objective, minimise, opened_objective, paper_objective
-from colonnade.learn.method import Asked, NoOptions
-from colonnade.learn.method_functional import METHOD, FunctionalOptions, notes_on, paper_figures
-from colonnade.learn.methods import METHODS, train_with
 from colonnade.learn.spectral import floor_of
+from colonnade.methods.functional.method import METHOD, FunctionalOptions, notes_on, paper_figures
+from colonnade.methods.functional.minimise import Objective, minimise, opened_objective, paper_objective
+from colonnade.methods.functional.noise import BlockNoise
+from colonnade.methods.functional.protocol import FunctionalRequest, functional_session
+from colonnade.methods.method import Asked, NoOptions
+from colonnade.methods.table import METHODS, train_with
 from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.functional_mechanism import FunctionalRequest, functional_session
-from colonnade.protocols.functional_noise import BlockNoise
 from colonnade.randomness import SeededRandomness
 
 

@@ -20,15 +20,15 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import Schema
 from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import BudgetExceeded, DataError, InputError, PlanError
-from colonnade.learn.glm_options import GlmOptions, chosen_loss
-from colonnade.learn.losses import LOSSES
-from colonnade.learn.method import Asked, NoOptions
-from colonnade.learn.method_intermediate import METHOD as MESSAGES
-from colonnade.learn.method_intermediate import PAPER, SPLIT
-from colonnade.learn.method_one_shot import METHOD as ONE_SHOT
-from colonnade.learn.method_one_shot import calibrated
-from colonnade.learn.method_vfl_baselines import IDEAL, SINGLE, IdealOptions, exactly, ideal_messages
-from colonnade.protocols.clipped_rows import CONSTANT, GAMMA, ClippedRows
+from colonnade.methods.baselines.vertical import IDEAL, SINGLE, IdealOptions, exactly, ideal_messages
+from colonnade.methods.glm.losses import LOSSES
+from colonnade.methods.glm.options import GlmOptions, chosen_loss
+from colonnade.methods.glm.rows import CONSTANT, GAMMA, ClippedRows
+from colonnade.methods.messages.method import METHOD as MESSAGES
+from colonnade.methods.messages.method import PAPER, SPLIT
+from colonnade.methods.method import Asked, NoOptions
+from colonnade.methods.one_shot.method import METHOD as ONE_SHOT
+from colonnade.methods.one_shot.method import calibrated
 
 ROWS = 3000
 generator = np.random.default_rng(5)

@@ -12,9 +12,9 @@ from sklearn.svm import LinearSVC
 
 from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import PlanError
-from colonnade.learn.glm_solver import solve
-from colonnade.learn.losses import LOSSES
-from colonnade.learn.penalties import Penalty
+from colonnade.methods.glm.losses import LOSSES
+from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.glm.solver import solve
 
 LABELS = {
     "logistic": ClassLabel("y", ("no", "yes")),

@@ -7,14 +7,14 @@ import pytest
 from encrypted_runs import SMALL, WIDER, tables_of
 
 from colonnade.errors import InputError, PlanError
-from colonnade.learn import method_encrypted
 from colonnade.learn.federation import Federation
-from colonnade.learn.method import Asked, NoOptions
-from colonnade.learn.method_encrypted import METHOD, EncryptedOptions
-from colonnade.learn.methods import METHODS, checked_options
+from colonnade.methods.encrypted import method as method_encrypted
+from colonnade.methods.encrypted.method import METHOD, EncryptedOptions
+from colonnade.methods.encrypted.owner import Holding
+from colonnade.methods.encrypted.protocol import encrypted_session
+from colonnade.methods.method import Asked, NoOptions
+from colonnade.methods.table import METHODS, checked_options
 from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.encrypted_gradient import encrypted_session
-from colonnade.protocols.encrypted_holding import Holding
 from colonnade.randomness import SystemRandomness
 
 WIDTHS = {"a": 2, "b": 3}

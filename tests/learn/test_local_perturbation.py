@@ -10,11 +10,12 @@ import pytest
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
 from colonnade.errors import PlanError, RemoteProtocolError
-from colonnade.learn.method_local import perturbed_release
+from colonnade.methods.local import protocol as local_perturbation
+from colonnade.methods.local.method import perturbed_release
+from colonnade.methods.local.plan import LocalPlan, plan_local
+from colonnade.methods.local.protocol import LocalRequest, local_session
 from colonnade.privacy.guarantee import account
-from colonnade.protocols import local_perturbation, session
-from colonnade.protocols.local_perturbation import LocalRequest, local_session
-from colonnade.protocols.local_plan import LocalPlan, plan_local
+from colonnade.protocols import session
 from colonnade.runtime.group import Group
 
 LABELS = {

@@ -12,8 +12,8 @@ from colonnade.conformance import ConformanceError, check_method
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.learn.federation import Federation
-from colonnade.learn.method import LearntLinear, Method, Noise
-from colonnade.learn.methods import METHODS
+from colonnade.methods.method import LearntLinear, Method, Noise
+from colonnade.methods.table import METHODS
 
 PROTOCOLS = {name: method for name, method in METHODS.items() if isinstance(method, Method)}
 OPTIONS: dict[str, dict[str, Any]] = {

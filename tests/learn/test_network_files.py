@@ -17,12 +17,12 @@ from torch import nn
 
 from colonnade.errors import DataMissing, InputError, ModelDamaged, ModelError, ModelNewer
 from colonnade.learn.model_document import read_document, write_document
-from colonnade.learn.networks.design import Design
-from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
-from colonnade.learn.networks.network import Network
-from colonnade.learn.networks.network_file import NetworkFile, weights_path
 from colonnade.learn.people import People
 from colonnade.learn.scoring import Stored
+from colonnade.methods.network.design import Design
+from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
+from colonnade.methods.network.network import Network
+from colonnade.methods.network.network_file import NetworkFile, weights_path
 
 PLAIN = {"regime": "paper", "mechanism": "none", "embedding": 4, "batch": 20, "delta": 1e-5, "epochs": 1}
 torch.set_num_threads(1)

@@ -17,12 +17,12 @@ from colonnade.learn.comparing import compare
 from colonnade.learn.contenders import field_of
 from colonnade.learn.held_out import HeldOut
 from colonnade.learn.jobs import Job
-from colonnade.learn.method import Asked, LearntLinear, NoOptions
-from colonnade.learn.method_network import METHOD, NetworkOptions
-from colonnade.learn.methods import METHODS, method_named, train_with
-from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
-from colonnade.learn.networks.learnt import LearntNetwork
 from colonnade.learn.training import request_of
+from colonnade.methods.method import Asked, LearntLinear, NoOptions
+from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
+from colonnade.methods.network.learnt import LearntNetwork
+from colonnade.methods.network.method import METHOD, NetworkOptions
+from colonnade.methods.table import METHODS, method_named, train_with
 
 torch.set_num_threads(1)
 SMALL = {"embedding": 2, "trials": 2, "batch": 50}

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from colonnade.errors import DataError, InputError
-from colonnade.learn.networks.checkpoints import read_weights, write_weights
-from colonnade.learn.networks.fusion import FusionModel, solve_on_sums, targets_of
-from colonnade.learn.networks.modules import ConvolutionalNet, DenseNet, ResNet18, from_seed, local_network
-from colonnade.learn.networks.parts import LocalNetwork, loss_of
+from colonnade.methods.network.checkpoints import read_weights, write_weights
+from colonnade.methods.network.fusion import FusionModel, solve_on_sums, targets_of
+from colonnade.methods.network.modules import ConvolutionalNet, DenseNet, ResNet18, from_seed, local_network
+from colonnade.methods.network.parts import LocalNetwork, loss_of
 
 GRID = 1 << 16
 # Networks this small are slower on two threads.

@@ -14,10 +14,10 @@ from sklearn.exceptions import NotFittedError
 from torch import nn
 
 from colonnade.errors import BudgetExceeded, InputError, PlanError, PrivacyError
-from colonnade.learn.networks import estimators
-from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
-from colonnade.learn.networks.modules import DenseNet, from_seed
-from colonnade.learn.networks.parts import LocalNetwork
+from colonnade.methods.network import estimators
+from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
+from colonnade.methods.network.modules import DenseNet, from_seed
+from colonnade.methods.network.parts import LocalNetwork
 
 PLAIN = {"regime": "paper", "mechanism": "none", "embedding": 4, "batch": 20, "delta": 1e-5}
 # Networks this small are slower on two threads.

@@ -15,8 +15,8 @@ from colonnade import Federation, LogisticRegression, MomentRelease, Schema, Tab
 from colonnade.data.own_maps import OwnMap
 from colonnade.errors import FieldTooSmall, PlanError
 from colonnade.learn.planning import map_warnings
+from colonnade.methods.moments.plan import MomentsPlan, plan_moments
 from colonnade.protocols import limits
-from colonnade.protocols.moments_plan import MomentsPlan, plan_moments
 from colonnade.runtime.group import Group
 
 ROWS = 2000

@@ -8,9 +8,9 @@ from gradient_tables import tables_of
 
 from colonnade import Federation, LogisticRegression
 from colonnade.errors import InputError, PlanError
-from colonnade.learn.method import Asked
-from colonnade.learn.method_slr import SlrOptions, as_log_odds, request
-from colonnade.learn.methods import train_with
+from colonnade.methods.method import Asked
+from colonnade.methods.slr.method import SlrOptions, as_log_odds, request
+from colonnade.methods.table import train_with
 
 ROWS = 4000
 SHORT = {"epochs": 4.0, "rate": 0.25, "weight_cap": 4.0}

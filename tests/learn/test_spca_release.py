@@ -10,11 +10,11 @@ from sklearn.decomposition import PCA as Exact
 
 from colonnade import PCA, Federation, Schema, Table
 from colonnade.errors import InputError, JobError, PlanError
-from colonnade.learn.baselines.gathering import gather
-from colonnade.learn.method import Asked
-from colonnade.learn.method_spca import SpcaOptions, request
-from colonnade.learn.paper_spca import paper_gram, paper_noise
-from colonnade.protocols.moments_session import MomentsRequest, moments_session
+from colonnade.methods.baselines.gathering import gather
+from colonnade.methods.method import Asked
+from colonnade.methods.moments.session import MomentsRequest, moments_session
+from colonnade.methods.spca.method import SpcaOptions, request
+from colonnade.methods.spca.paper import paper_gram, paper_noise
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM_SIGMAS = 6.2

@@ -18,22 +18,22 @@ from ledger_samples import DELTA
 
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.errors import BudgetExceeded, InputError
-from colonnade.learn.losses import LOSSES
-from colonnade.learn.penalties import Penalty
 from colonnade.ledger import CoalitionBound, Ledger, Line, Release
 from colonnade.ledger.book import Book
 from colonnade.ledger.bounds import Bound, bound
 from colonnade.ledger.budget import Account
+from colonnade.methods.glm.losses import LOSSES
+from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.messages.request import IntermediateRequest
+from colonnade.methods.moments.plan import MomentsPlan, plan_moments
+from colonnade.methods.network.request import EmbeddingsRequest
+from colonnade.methods.one_shot.protocol import NoisyColumnsRequest
 from colonnade.privacy.events import (
     Event,
     Gaussian,
 )
 from colonnade.privacy.guarantee import account as account_for
-from colonnade.protocols.embeddings_request import EmbeddingsRequest
-from colonnade.protocols.intermediate_request import IntermediateRequest
 from colonnade.protocols.joint_scores import ScoresRequest
-from colonnade.protocols.moments_plan import MomentsPlan, plan_moments
-from colonnade.protocols.noisy_columns import NoisyColumnsRequest
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.group import Group
 

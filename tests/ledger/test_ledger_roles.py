@@ -14,10 +14,10 @@ from ledger_samples import DELTA, STEP
 from colonnade import Federation, Schema, Table
 from colonnade.errors import BudgetExceeded
 from colonnade.ledger import Ledger, Line, Release
+from colonnade.methods.moments.plan import MomentsPlan, plan_moments
+from colonnade.methods.moments.session import MomentsRequest
 from colonnade.privacy.events import Composed, Event, Gaussian
 from colonnade.privacy.guarantee import account
-from colonnade.protocols.moments_plan import MomentsPlan, plan_moments
-from colonnade.protocols.moments_session import MomentsRequest
 from colonnade.protocols.paillier_plan import PaillierKeys, plan_paillier_moments
 from colonnade.runtime.group import Group
 

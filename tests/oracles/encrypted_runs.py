@@ -7,8 +7,8 @@ import numpy as np
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.learn.federation import Federation
-from colonnade.protocols.encrypted_gradient import encrypted_session
-from colonnade.protocols.encrypted_planning import EncryptedRequest
+from colonnade.methods.encrypted.protocol import encrypted_session
+from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.protocols.paillier_plan import PaillierKeysForTests
 
 SMALL = PaillierKeysForTests(256)

@@ -9,10 +9,10 @@ import numpy as np
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
+from colonnade.methods.functional.protocol import functional_mechanism
+from colonnade.methods.functional.request import plan_functional
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.functional_mechanism import functional_mechanism
-from colonnade.protocols.functional_planning import plan_functional
 from colonnade.runtime.group import Group
 from colonnade.runtime.run import Desk, run_here
 

@@ -7,10 +7,10 @@ import numpy as np
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
+from colonnade.methods.slr.plan import plan_gradient, schedule
+from colonnade.methods.slr.protocol import noisy_gradient
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.noisy_gradient import noisy_gradient
-from colonnade.protocols.noisy_gradient_plan import plan_gradient, schedule
 from colonnade.runtime.group import Group
 from colonnade.runtime.run import Desk, run_here
 

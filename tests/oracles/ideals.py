@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.aligned import AlignedTable
-from colonnade.protocols.functional_mechanism import integer_rows
-from colonnade.protocols.functional_plan import FunctionalPlan
-from colonnade.protocols.intermediate_plan import IntermediatePlan
-from colonnade.protocols.intermediate_results import batch_order
-from colonnade.protocols.moments_plan import MomentsPlan
+from colonnade.methods.functional.plan import FunctionalPlan
+from colonnade.methods.functional.protocol import integer_rows
+from colonnade.methods.messages.plan import IntermediatePlan
+from colonnade.methods.messages.protocol import batch_order
+from colonnade.methods.moments.plan import MomentsPlan
 
 
 def ideal_moments(tables: Mapping[str, AlignedTable], plan: MomentsPlan) -> NDArray[np.object_]:

@@ -12,8 +12,8 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.learn.federation import Federation
 from colonnade.learn.jobs import Job
-from colonnade.learn.methods import train_with
 from colonnade.ledger import Ledger
+from colonnade.methods.table import train_with
 
 PARTIES = ("bank", "shop")
 MEMBERS = (*PARTIES, "server")

@@ -9,8 +9,8 @@ import numpy as np
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.protocols.embeddings import embeddings_session
-from colonnade.protocols.embeddings_parts import Brought
+from colonnade.methods.network.interfaces import Brought
+from colonnade.methods.network.protocol import embeddings_session
 from colonnade.runtime.group import Group
 from colonnade.runtime.run import Desk, run_here
 

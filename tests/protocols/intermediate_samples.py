@@ -8,14 +8,14 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
-from colonnade.learn.losses import LOSSES
-from colonnade.learn.penalties import Penalty
 from colonnade.ledger import Ledger
+from colonnade.methods.glm.losses import LOSSES
+from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.messages.protocol import intermediate_results
+from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.protocols.charging import charge_first
-from colonnade.protocols.intermediate_request import IntermediateRequest
-from colonnade.protocols.intermediate_results import intermediate_results
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import agreed_rows
 from colonnade.randomness import SeededRandomness

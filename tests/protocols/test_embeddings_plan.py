@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import PlanError
+from colonnade.methods.network.protocol import formula_bytes
+from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.privacy.events import Composed, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.neighbours import ColumnsOf, OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, PartyView, Server
-from colonnade.protocols.embeddings import formula_bytes
-from colonnade.protocols.embeddings_request import EmbeddingsRequest
 
 PAPER = EmbeddingsRequest(
     task="classification", epsilon=None, regime="paper", beta=0.1, trials=4, embedding=16, delta=1e-5

@@ -14,8 +14,8 @@ from scipy.stats import norm
 from colonnade.crypto.bit_packing import packed_size
 from colonnade.errors import BudgetExceeded, DataError, InputError, PlanError, RemoteProtocolError
 from colonnade.ledger import Ledger
-from colonnade.protocols.embeddings_parts import Brought
-from colonnade.protocols.embeddings_request import EmbeddingsRequest
+from colonnade.methods.network.interfaces import Brought
+from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.protocols.run_log import Begun, RunCoins, RunLog, claimed
 from colonnade.runtime.wire import decode
 

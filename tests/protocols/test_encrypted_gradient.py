@@ -13,10 +13,12 @@ from colonnade.crypto.paillier_keys import PrivateKey
 from colonnade.errors import BudgetExceeded, LocalProtocolError, PlansDiffer, RemoteProtocolError
 from colonnade.learn.federation import Federation
 from colonnade.ledger import Ledger
-from colonnade.protocols import encrypted_exchange, encrypted_holding, paillier_messages
-from colonnade.protocols.encrypted_gradient import encrypted_session
-from colonnade.protocols.encrypted_holding import Holding, initial_weights
-from colonnade.protocols.encrypted_ideal import ideal_descent
+from colonnade.methods.encrypted import exchange as encrypted_exchange
+from colonnade.methods.encrypted import owner as encrypted_holding
+from colonnade.methods.encrypted.ideal import ideal_descent
+from colonnade.methods.encrypted.owner import Holding, initial_weights
+from colonnade.methods.encrypted.protocol import encrypted_session
+from colonnade.protocols import paillier_messages
 from colonnade.protocols.paillier_plan import PaillierKeys
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.run import Desk, run_here
@@ -162,7 +164,7 @@ def test_parties_that_want_different_things_are_told_which(field, value):
 
 def test_a_ledger_that_says_no_stops_the_run_before_any_key_is_made(monkeypatch):
     monkeypatch.setattr(
-        "colonnade.protocols.encrypted_exchange.make_key", lambda *_: pytest.fail("a key was made")
+        "colonnade.methods.encrypted.exchange.make_key", lambda *_: pytest.fail("a key was made")
     )
     widths = {"a": 2, "b": 2}
     with pytest.raises(BudgetExceeded):

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from colonnade.crypto.packing import Fields
 from colonnade.errors import PlanError
+from colonnade.methods.encrypted.owner import Holding
+from colonnade.methods.encrypted.sigmoid import HARMLESS_SCORES, SLOPES, coefficients
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.encrypted_holding import Holding
 from colonnade.protocols.paillier_plan import PaillierKeys, PaillierKeysForTests
-from colonnade.protocols.sigmoid import HARMLESS_SCORES, SLOPES, coefficients
 from colonnade.randomness import SystemRandomness
 
 TWO = {"a": 2, "b": 3}

@@ -15,13 +15,13 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.feature_maps import Ball, FeatureMap
 from colonnade.data.schema import Schema
 from colonnade.errors import FieldTooSmall, PlanError
+from colonnade.methods.functional.noise import BlockNoise, least_noise
+from colonnade.methods.functional.protocol import FunctionalRequest
+from colonnade.methods.functional.request import plan_functional
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
 from colonnade.noise.polya import PolyaNoise
 from colonnade.privacy.composition import itemise
 from colonnade.privacy.guarantee import account
-from colonnade.protocols.functional_mechanism import FunctionalRequest
-from colonnade.protocols.functional_noise import BlockNoise, least_noise
-from colonnade.protocols.functional_planning import plan_functional
 from colonnade.runtime.group import Group
 
 
@@ -323,7 +323,7 @@ def test_the_sensitivity_in_the_bill_is_what_rows_of_this_plan_attain():
             name: np.ones(4) if values.dtype == float else values for name, values in block.columns.items()
         }
         extreme.append(replace(block, columns=columns))
-    from colonnade.protocols.functional_mechanism import integer_rows
+    from colonnade.methods.functional.protocol import integer_rows
 
     plan = plan_for(tables, domain="box", gamma=100)
     dealt = np.concatenate(

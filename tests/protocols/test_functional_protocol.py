@@ -30,14 +30,14 @@ from colonnade.errors import (
     RemoteProtocolError,
 )
 from colonnade.learn.federation import Federation
-from colonnade.protocols.agreement import meet
-from colonnade.protocols.alignment import align
-from colonnade.protocols.functional_mechanism import (
+from colonnade.methods.functional.protocol import (
     FunctionalRequest,
     functional_mechanism,
     functional_session,
     integer_rows,
 )
+from colonnade.protocols.agreement import meet
+from colonnade.protocols.alignment import align
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.run import Desk, run_here
 
@@ -295,7 +295,7 @@ def test_a_server_that_publishes_what_no_objective_is_stops_the_run():
     tables = tables_of(("bank", "insurer"), 30, task="regression")
     by_name = {table.party: table for table in tables}
     group = group_of(tables)
-    from colonnade.protocols import functional_mechanism as module
+    from colonnade.methods.functional import protocol as module
 
     real = module.functional_mechanism
 

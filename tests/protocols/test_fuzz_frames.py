@@ -28,13 +28,13 @@ from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, InputError, LedgerAltered, PlanError, RemoteProtocolError
 from colonnade.ledger import Ledger, Opening, Receipt, Release
+from colonnade.methods.moments.session import MomentsRequest, checked_release
 from colonnade.numbers.field import FIELD63
 from colonnade.protocols.agreement import agree, meet
 from colonnade.protocols.alignment import align
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.intersection import MOST_IDS, intersect
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.moments_session import MomentsRequest, checked_release
 from colonnade.protocols.paillier_moments import paillier_moments
 from colonnade.protocols.paillier_plan import PaillierKeysForTests, plan_paillier_moments
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys

@@ -23,9 +23,9 @@ from colonnade.data.encoding import Encoder
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import DataError, PlanError, RemoteProtocolError
 from colonnade.ledger import Ledger, Release
+from colonnade.methods.moments.session import MomentsRequest, moments_session
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.messages import tell
-from colonnade.protocols.moments_session import MomentsRequest, moments_session
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.memory import memory_network

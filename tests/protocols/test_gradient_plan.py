@@ -9,13 +9,13 @@ import pytest
 from gradient_tables import NAMES, plan_for, tables_of
 
 from colonnade.errors import PlanError
+from colonnade.methods.slr.optimiser import Optimiser
+from colonnade.methods.slr.plan import schedule
 from colonnade.privacy.batches import as_draws
 from colonnade.privacy.composition import contains_sampling, itemise
 from colonnade.privacy.events import Approximated, Repeated, Skellam
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.neighbours import REPLACE
-from colonnade.protocols.descent import Optimiser
-from colonnade.protocols.noisy_gradient_plan import schedule
 from colonnade.runtime.group import Group
 
 

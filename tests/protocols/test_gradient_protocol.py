@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from ideals import ideal_gradient
 
 from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolError
-from colonnade.protocols import noisy_gradient as protocol
-from colonnade.protocols.descent import Descent, Optimiser
-from colonnade.protocols.noisy_gradient import batch_rows, integer_rows, noisy_gradient
-from colonnade.protocols.secret_batches import Batches
+from colonnade.methods.slr import protocol
+from colonnade.methods.slr.batches import Batches
+from colonnade.methods.slr.optimiser import Descent, Optimiser
+from colonnade.methods.slr.protocol import batch_rows, integer_rows, noisy_gradient
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
 

@@ -13,15 +13,15 @@ from intermediate_samples import LABELS, request, tables
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import PlanError, SchemaError
-from colonnade.learn.losses import LOSSES
-from colonnade.learn.penalties import Penalty
+from colonnade.methods.glm.losses import LOSSES
+from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.messages.request import MOST_STEPS
+from colonnade.methods.one_shot.protocol import NoisyColumnsRequest
 from colonnade.privacy.events import Composed
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.paper import hdp_vfl
 from colonnade.privacy.sensitivity.messages import Schedule
-from colonnade.protocols.intermediate_request import MOST_STEPS
-from colonnade.protocols.noisy_columns import NoisyColumnsRequest
 from colonnade.runtime.group import Group
 
 

@@ -16,11 +16,11 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolError
 from colonnade.learn.federation import Federation
-from colonnade.learn.penalties import Penalty
 from colonnade.ledger import Ledger
-from colonnade.protocols.intermediate_plan import GRID_BITS
-from colonnade.protocols.intermediate_results import batch_order, intermediate_session
-from colonnade.protocols.noisy_columns import NoisyColumnsRequest, noisy_columns_session
+from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.messages.plan import GRID_BITS
+from colonnade.methods.messages.protocol import batch_order, intermediate_session
+from colonnade.methods.one_shot.protocol import NoisyColumnsRequest, noisy_columns_session
 from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group
 from colonnade.runtime.run import Desk, run_here

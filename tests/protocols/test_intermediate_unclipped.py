@@ -10,9 +10,9 @@ import pytest
 from intermediate_samples import request, tables
 from scipy.special import ndtr
 
-from colonnade.learn.penalties import Penalty
-from colonnade.protocols.intermediate_plan import GRID
-from colonnade.protocols.intermediate_results import Descent, step_weights
+from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.messages.plan import GRID
+from colonnade.methods.messages.protocol import Descent, step_weights
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
 

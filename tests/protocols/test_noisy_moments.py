@@ -30,13 +30,13 @@ from colonnade.errors import (
 )
 from colonnade.learn.federation import Federation
 from colonnade.ledger import Ledger, Release
+from colonnade.methods.moments.plan import plan_moments
+from colonnade.methods.moments.protocol import noisy_moments
+from colonnade.methods.moments.session import MomentsRequest, moments_session
 from colonnade.numbers.field import FIELD63
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.moments_plan import plan_moments
-from colonnade.protocols.moments_session import MomentsRequest, moments_session
-from colonnade.protocols.noisy_moments import noisy_moments
 from colonnade.protocols.plans import default_delta
 from colonnade.protocols.shared import MomentSum, Shared, total
 from colonnade.protocols.sharing import open_to, share

@@ -16,6 +16,7 @@ from colonnade.crypto.paillier import Encryptor
 from colonnade.errors import BudgetExceeded, PlanError, PlansDiffer, RemoteProtocolError
 from colonnade.learn.federation import released
 from colonnade.learn.linear import LinearRegression
+from colonnade.methods.moments.session import MomentsRequest, moments_session
 from colonnade.privacy.events import MatrixSkellam
 from colonnade.privacy.guarantee import account
 from colonnade.protocols import paillier_messages
@@ -23,7 +24,6 @@ from colonnade.protocols import paillier_moments as protocol
 from colonnade.protocols import paillier_plan as pair_plan
 from colonnade.protocols.agreement import agree, meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.moments_session import MomentsRequest, moments_session
 from colonnade.protocols.paillier_moments import paillier_moments, paillier_moments_session
 from colonnade.protocols.paillier_plan import PaillierKeys, PaillierKeysForTests, plan_paillier_moments
 from colonnade.protocols.plans import _planned as plan_of_request

@@ -17,16 +17,16 @@ from intermediate_samples import tables as messages_tables
 from colonnade.errors import RemoteProtocolError
 from colonnade.learn.federation import Federation
 from colonnade.ledger import Ledger
-from colonnade.protocols import encrypted_exchange
-from colonnade.protocols import noisy_gradient as gradient
+from colonnade.methods.encrypted import exchange as encrypted_exchange
+from colonnade.methods.encrypted.protocol import encrypted_session
+from colonnade.methods.messages.protocol import intermediate_session
+from colonnade.methods.network.protocol import embeddings_session
+from colonnade.methods.network.request import EmbeddingsRequest
+from colonnade.methods.slr import protocol as gradient
+from colonnade.methods.slr.plan import schedule
+from colonnade.methods.slr.session import GradientRequest, gradient_session
 from colonnade.protocols.agreement import agree_on_public, meet
-from colonnade.protocols.embeddings import embeddings_session
-from colonnade.protocols.embeddings_request import EmbeddingsRequest
-from colonnade.protocols.encrypted_gradient import encrypted_session
-from colonnade.protocols.gradient_session import GradientRequest, gradient_session
-from colonnade.protocols.intermediate_results import intermediate_session
 from colonnade.protocols.messages import tell
-from colonnade.protocols.noisy_gradient_plan import schedule
 from colonnade.protocols.shared import Shared, total
 from colonnade.protocols.sharing import _unpack
 from colonnade.runtime.group import Group

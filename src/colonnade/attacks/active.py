@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from colonnade.crypto.ciphertext_matrix import packed
 from colonnade.crypto.packing import Fields
 from colonnade.crypto.paillier import Ciphertexts
-from colonnade.protocols.encrypted_plan import EncryptedPlan
+from colonnade.methods.encrypted.plan import EncryptedPlan
 
 Integers = NDArray[np.int64]
 

@@ -24,7 +24,7 @@ from colonnade.attacks.transcripts import (
 )
 from colonnade.data.table import Table
 from colonnade.errors import RemoteProtocolError
-from colonnade.protocols.encrypted_planning import EncryptedRequest
+from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import silent
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from colonnade.attacks.views import PartyView
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.protocols.encrypted_exchange import Question
-from colonnade.protocols.encrypted_gradient import Descended, encrypted_session
-from colonnade.protocols.encrypted_holding import Diary, Holding
-from colonnade.protocols.encrypted_ideal import IdealDescent, ideal_descent
-from colonnade.protocols.encrypted_plan import EncryptedPlan
-from colonnade.protocols.encrypted_planning import EncryptedRequest
+from colonnade.methods.encrypted.exchange import Question
+from colonnade.methods.encrypted.ideal import IdealDescent, ideal_descent
+from colonnade.methods.encrypted.owner import Diary, Holding
+from colonnade.methods.encrypted.plan import EncryptedPlan
+from colonnade.methods.encrypted.protocol import Descended, encrypted_session
+from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party, silent

@@ -14,9 +14,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.protocols.encrypted_holding import Diary
-from colonnade.protocols.encrypted_plan import EncryptedPlan
-from colonnade.protocols.sigmoid import coefficients
+from colonnade.methods.encrypted.owner import Diary
+from colonnade.methods.encrypted.plan import EncryptedPlan
+from colonnade.methods.encrypted.sigmoid import coefficients
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -15,11 +15,11 @@ import numpy as np
 from colonnade.audits.experiments import Array, Bits, Claim, Experiment
 from colonnade.audits.people import People, as_far_as, chosen, corner, mixed
 from colonnade.audits.sessions import Session
+from colonnade.methods.glm.rows import GAMMA
+from colonnade.methods.local.plan import LocalPlan
+from colonnade.methods.moments.protocol import arranged
+from colonnade.methods.one_shot.protocol import NoisyColumnsPlan
 from colonnade.privacy.observers import PartyView, Server
-from colonnade.protocols.clipped_rows import GAMMA
-from colonnade.protocols.local_plan import LocalPlan
-from colonnade.protocols.noisy_columns import NoisyColumnsPlan
-from colonnade.protocols.noisy_moments import arranged
 from colonnade.protocols.plans import Request
 
 MANY = 1000

@@ -15,13 +15,13 @@ import numpy as np
 from colonnade.audits.experiments import Array, Bits, Claim, Experiment
 from colonnade.audits.people import People, anybody, corner, mixed, together
 from colonnade.audits.sessions import Session
+from colonnade.methods.functional.plan import FunctionalPlan
+from colonnade.methods.functional.protocol import integer_rows
+from colonnade.methods.functional.protocol import noise_part as functional_noise
+from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.methods.moments.protocol import arranged
+from colonnade.methods.moments.protocol import noise_part as matrix_noise
 from colonnade.privacy.observers import PartyView, Reader, Server
-from colonnade.protocols.functional_mechanism import integer_rows
-from colonnade.protocols.functional_mechanism import noise_part as functional_noise
-from colonnade.protocols.functional_plan import FunctionalPlan
-from colonnade.protocols.moments_plan import MomentsPlan
-from colonnade.protocols.noisy_moments import arranged
-from colonnade.protocols.noisy_moments import noise_part as matrix_noise
 from colonnade.protocols.plans import Request
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Party

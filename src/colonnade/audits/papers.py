@@ -19,7 +19,11 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
-from colonnade.learn.paper_spca import paper_noise
+from colonnade.methods.encrypted.ideal import ideal_descent
+from colonnade.methods.encrypted.owner import Holding
+from colonnade.methods.encrypted.plan import EncryptedPlan
+from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.methods.spca.paper import paper_noise
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
@@ -33,10 +37,6 @@ from colonnade.privacy.paper.functional_mechanism import (
 from colonnade.privacy.paper.hdp_vfl import classical_sigma, passive_sensitivity
 from colonnade.privacy.paper.pbm_vfl import feature_epsilon
 from colonnade.privacy.paper.skellam_moments import gram_moments, server_mu
-from colonnade.protocols.encrypted_holding import Holding
-from colonnade.protocols.encrypted_ideal import ideal_descent
-from colonnade.protocols.encrypted_plan import EncryptedPlan
-from colonnade.protocols.encrypted_planning import EncryptedRequest
 from colonnade.randomness import Randomness, below
 from colonnade.runtime.group import Group
 
@@ -224,7 +224,7 @@ def _functional_part() -> Drawn:
     """d = 4 features, one of them a party's own: it goes from −1 to 1, all else of the record is 1.
 
     The party's feature is in a product with each of the three others, which changes by 2, and in one with the label,
-    which changes by 4. Noise is as `colonnade.learn.functional.paper_objective` draws it.
+    which changes by 4. Noise is as `colonnade.methods.functional.minimise.paper_objective` draws it.
     """
     features, claimed = 4, 4.0
     whole = linear_sensitivity(features)

@@ -8,28 +8,28 @@ from typing import Any
 
 from colonnade.audits.columns import MANY, local_experiments, one_shot_experiments
 from colonnade.audits.drawn import Drawn, opened_draws
-from colonnade.audits.encrypted import ROWS as ENCRYPTED_ROWS
-from colonnade.audits.encrypted import encrypted_experiments
 from colonnade.audits.experiments import Claim, Experiment
-from colonnade.audits.gradients import ROWS as GRADIENT_ROWS
-from colonnade.audits.gradients import gradient_experiments
-from colonnade.audits.messages import MANY as MANY_MESSAGES
-from colonnade.audits.messages import ROWS as MESSAGE_ROWS
-from colonnade.audits.messages import canary_message_experiments, message_experiments
-from colonnade.audits.networks import HOLDER_ONLY, WORST, network_experiments, worst_session
-from colonnade.audits.networks import MANY as MANY_EMBEDDED
 from colonnade.audits.opened import opened_experiments
 from colonnade.audits.people import People, corner, several
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
-from colonnade.learn.method import Asked
-from colonnade.learn.methods import protocol_named
+from colonnade.methods.encrypted.audit import ROWS as ENCRYPTED_ROWS
+from colonnade.methods.encrypted.audit import encrypted_experiments
+from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.methods.messages.audit import MANY as MANY_MESSAGES
+from colonnade.methods.messages.audit import ROWS as MESSAGE_ROWS
+from colonnade.methods.messages.audit import canary_message_experiments, message_experiments
+from colonnade.methods.messages.request import IntermediateRequest
+from colonnade.methods.method import Asked
+from colonnade.methods.network.audit import HOLDER_ONLY, WORST, network_experiments, worst_session
+from colonnade.methods.network.audit import MANY as MANY_EMBEDDED
+from colonnade.methods.slr.audit import ROWS as GRADIENT_ROWS
+from colonnade.methods.slr.audit import gradient_experiments
+from colonnade.methods.slr.session import GradientRequest
+from colonnade.methods.table import protocol_named
 from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.observers import PartyView
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.encrypted_planning import EncryptedRequest
-from colonnade.protocols.gradient_session import GradientRequest
-from colonnade.protocols.intermediate_request import IntermediateRequest
 from colonnade.protocols.plans import Plan, Request, default_delta
 from colonnade.runtime.group import Group
 from colonnade.runtime.run import Program

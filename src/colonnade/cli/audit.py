@@ -199,8 +199,8 @@ def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None
 def _wanted_of_run(run: RunFolder) -> Wanted:
     from colonnade.audits.targets import Wanted
     from colonnade.data.schema import PublicSchema
-    from colonnade.learn.method import Asked
-    from colonnade.learn.methods import METHODS, checked_options
+    from colonnade.methods.method import Asked
+    from colonnade.methods.table import METHODS, checked_options
     from colonnade.runtime.group import Group
 
     if run.failed:

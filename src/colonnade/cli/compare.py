@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from colonnade.learn.comparing import Comparison
     from colonnade.learn.contenders import Field
     from colonnade.learn.jobs import Job
-    from colonnade.learn.method import Learnt
     from colonnade.learn.party_files import PartyFile
     from colonnade.learn.release import MomentRelease
+    from colonnade.methods.method import Learnt
 
 EXAMPLE = """
 Where every party's file says public = true, the people are split by a public seed, each method trains on four fifths
@@ -71,9 +71,9 @@ def compare(
     from colonnade.learn.comparing import checked_epsilons
     from colonnade.learn.contenders import field_of
     from colonnade.learn.jobs import Job
-    from colonnade.learn.methods import METHODS
     from colonnade.learn.party_files import party_files
     from colonnade.learn.training import told_of
+    from colonnade.methods.table import METHODS
 
     wanted = checked_epsilons(_numbers(epsilons))
     if seeds < 1:
@@ -216,8 +216,8 @@ def _on_private(
 
 def _keep(folder: Path, name: str, found: Learnt | MomentRelease) -> None:
     """What was paid for: a release as it is, or weights by feature; those that stay with parties are not written."""
-    from colonnade.learn.method import LearntLinear
     from colonnade.learn.release import MomentRelease
+    from colonnade.methods.method import LearntLinear
 
     folder.mkdir(exist_ok=True)
     if isinstance(found, MomentRelease):

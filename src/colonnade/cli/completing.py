@@ -12,17 +12,17 @@ from pathlib import Path
 import colonnade
 
 TASKS = ("classification", "regression", "pca")
-_LEARN = Path(colonnade.__file__).parent / "learn"
+_METHODS = Path(colonnade.__file__).parent / "methods"
 _NAME = re.compile(r'^ +name="([a-z-]+)",$', re.MULTILINE)
 
 
 def method_names() -> tuple[str, ...]:
-    """What methods call themselves, in the order of their modules.
+    """What methods call themselves, in the order of their folders.
 
     >>> "moments" in method_names()
     True
     """
-    texts = (path.read_text(encoding="utf-8") for path in sorted(_LEARN.glob("method_*.py")))
+    texts = (path.read_text(encoding="utf-8") for path in sorted(_METHODS.glob("*/*.py")))
     return tuple(name for text in texts for name in _NAME.findall(text))
 
 

@@ -84,9 +84,9 @@ def _non_private(release: Any, files: Any) -> float:
     from sklearn.linear_model import LogisticRegression as Central
 
     from colonnade.learn.jobs import Job
-    from colonnade.learn.method import frame_of
     from colonnade.learn.party_files import federation_of, party_files
     from colonnade.learn.training import joined_rows
+    from colonnade.methods.method import frame_of
 
     job = Job.load(files.job)
     rows, labels = joined_rows(federation_of(job, party_files(job)).tables, frame_of(release))

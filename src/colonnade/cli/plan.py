@@ -182,7 +182,7 @@ def _held(job: Job, given: list[str], common: int) -> dict[str, int]:
 
 def _named(job: Job, listed: str | None) -> frozenset[str] | None:
     """The methods that were asked for beside the job's own; None for all."""
-    from colonnade.learn.methods import method_named
+    from colonnade.methods.table import method_named
 
     if listed is None:
         return None
@@ -239,7 +239,7 @@ def _facts(
 ) -> dict[str, Any]:
     from colonnade.learn.forecasting.forecast import ERRORS
     from colonnade.learn.planning import features_of, warnings_for
-    from colonnade.protocols.functional_plan import FunctionalPlan
+    from colonnade.methods.functional.plan import FunctionalPlan
     from colonnade.report.facts import guarantee_facts
 
     features = features_of(job.task, schemas)
@@ -302,8 +302,8 @@ def _method_facts(item: Candidate, *, line: Line, here: Machine, there: Machine 
 
 def _noise_facts(plan: Plan, own: Candidate) -> dict[str, Any]:
     """The noise of the job's own method; of one release, also how many people could move it as far."""
-    from colonnade.protocols.functional_plan import FunctionalPlan
-    from colonnade.protocols.moments_plan import MomentsPlan
+    from colonnade.methods.functional.plan import FunctionalPlan
+    from colonnade.methods.moments.plan import MomentsPlan
 
     noise = None if own.forecast is None else own.forecast.noise
     if noise is None:
@@ -317,6 +317,6 @@ def _noise_facts(plan: Plan, own: Candidate) -> dict[str, Any]:
 
 
 def _block_lines(plan: Any) -> list[str]:
-    from colonnade.learn.method_functional import notes_on
+    from colonnade.methods.functional.method import notes_on
 
     return list(notes_on(plan))

@@ -16,10 +16,10 @@ import numpy as np
 from colonnade.conformance.verdict import expect, expect_refusal, judging
 from colonnade.errors import BudgetExceeded
 from colonnade.learn.federation import Federation, Run
-from colonnade.learn.method import Asked, Found, Kernel, Learnt, LearntLinear, Method
-from colonnade.learn.methods import checked_options
-from colonnade.learn.networks.learnt import LearntNetwork
 from colonnade.learn.release import MomentRelease
+from colonnade.methods.method import Asked, Found, Kernel, Learnt, LearntLinear, Method
+from colonnade.methods.network.learnt import LearntNetwork
+from colonnade.methods.table import checked_options
 from colonnade.protocols.plans import Task
 
 Law: TypeAlias = Callable[["_Case"], None]
@@ -69,7 +69,7 @@ def check_method(
     the task; nothing of it is run but what the laws run.
 
     >>> from colonnade import Federation, Schema, Table
-    >>> from colonnade.learn.methods import METHODS
+    >>> from colonnade.methods.table import METHODS
     >>> def source(budget):
     ...     def table(party):
     ...         declared = f'id = "n"\\ncolumns.{party} = {{kind = "numeric", low = 0, high = 9}}'

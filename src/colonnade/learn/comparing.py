@@ -20,17 +20,17 @@ from typing import Any
 
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, InputError
-from colonnade.learn.baselines.gathering import TRUST
 from colonnade.learn.contenders import Contender, Field, field_of
 from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import NoiseWarning
 from colonnade.learn.held_out import HeldOut, split
-from colonnade.learn.method import Asked, Learnt, Method
-from colonnade.learn.methods import METHODS
 from colonnade.learn.readiness import check_plan
 from colonnade.learn.release import MomentRelease
+from colonnade.methods.baselines.gathering import TRUST
+from colonnade.methods.method import Asked, Learnt, Method
+from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.methods.table import METHODS
 from colonnade.privacy.guarantee import Guarantee
-from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.plans import Task, check_parties
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import silent

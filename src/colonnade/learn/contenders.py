@@ -9,7 +9,7 @@ from typing import Any
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Form, check
 from colonnade.errors import InputError
-from colonnade.learn.method import AnyMethod
+from colonnade.methods.method import AnyMethod
 from colonnade.protocols.plans import Task
 
 PAPER = "paper formula, not a guarantee"
@@ -105,7 +105,7 @@ def field_of(
 def paper_choice(method: AnyMethod) -> str | None:
     """The option that asks for a paper's own formula by the value "paper"; None if the method has none.
 
-    >>> from colonnade.learn.methods import METHODS
+    >>> from colonnade.methods.table import METHODS
     >>> paper_choice(METHODS["intermediate"]), paper_choice(METHODS["encrypted"]), paper_choice(METHODS["moments"])
     ('calibration', 'defence', None)
     """

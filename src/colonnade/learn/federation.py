@@ -17,9 +17,9 @@ from colonnade.learn.readiness import check_budgets, check_plan
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.stopping import Journey, Stopped
 from colonnade.ledger import Ledger
+from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.methods.moments.session import MomentsRequest, OpenedMoments, moments_session
 from colonnade.protocols.alignment import Alignment, alignment_session
-from colonnade.protocols.moments_plan import DEFAULT_GAMMA
-from colonnade.protocols.moments_session import MomentsRequest, OpenedMoments, moments_session
 from colonnade.protocols.plans import Plan, Request, Task
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group

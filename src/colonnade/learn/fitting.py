@@ -11,11 +11,11 @@ from sklearn.exceptions import NotFittedError
 from colonnade.errors import InputError
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
-from colonnade.learn.losses import DEFAULT_LOSS
-from colonnade.learn.method import Asked, Learnt, LearntLinear, frame_of
-from colonnade.learn.methods import checked_options, method_named, train_with
 from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
+from colonnade.methods.glm.losses import DEFAULT_LOSS
+from colonnade.methods.method import Asked, Learnt, LearntLinear, frame_of
+from colonnade.methods.table import checked_options, method_named, train_with
 from colonnade.protocols.plans import Task
 
 ESTIMATORS = {

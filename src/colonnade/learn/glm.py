@@ -15,10 +15,10 @@ from colonnade.learn.columns import Rows
 from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import begin, fitted, linear_of
 from colonnade.learn.logistic import accuracy
-from colonnade.learn.losses import LOSSES
-from colonnade.learn.method import Asked, Learnt
-from colonnade.learn.method_intermediate import METHOD, IntermediateOptions
 from colonnade.learn.parameters import at_least
+from colonnade.methods.glm.losses import LOSSES
+from colonnade.methods.messages.method import METHOD, IntermediateOptions
+from colonnade.methods.method import Asked, Learnt
 
 Array = NDArray[np.float64]
 
@@ -88,7 +88,7 @@ class PoissonRegression(_LogLink):
     epsilon, delta
         The price of the run for each party's part of a record, against the others; None: a δ for the number of rows.
     options
-        How the descent goes (`colonnade.learn.method_intermediate.IntermediateOptions`).
+        How the descent goes (`colonnade.methods.messages.method.IntermediateOptions`).
 
     >>> from colonnade import Federation, PoissonRegression, Schema, Table
     >>> ages = Schema.parse('''id = "no"

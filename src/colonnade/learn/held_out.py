@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from colonnade.data.label import LabelBlock
 from colonnade.data.table import Table
 from colonnade.errors import InputError
-from colonnade.learn.baselines.gathering import encoded_rows, label_values
 from colonnade.learn.frame import Frame
 from colonnade.learn.linear import LinearRegression
 from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.method import Learnt, frame_of
 from colonnade.learn.pca import PCA
 from colonnade.learn.release import MomentRelease
+from colonnade.methods.baselines.gathering import encoded_rows, label_values
+from colonnade.methods.method import Learnt, frame_of
 from colonnade.protocols.plans import Task
 from colonnade.randomness import public_permutation
 

@@ -26,10 +26,10 @@ from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError
-from colonnade.learn.method import Asked
-from colonnade.learn.methods import checked_options, method_named
+from colonnade.methods.method import Asked
+from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.methods.table import checked_options, method_named
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.moments_plan import DEFAULT_GAMMA
 from colonnade.protocols.plans import Task
 from colonnade.runtime.group import Group
 

@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from colonnade.learn.columns import Rows
 from colonnade.learn.fitting import ReleaseSource, begin, fitted, obtain
 from colonnade.learn.least_squares import least_squares
-from colonnade.learn.method import Learnt
 from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
+from colonnade.methods.method import Learnt
 
 Array = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class LinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     unbias
         Whether the shift of the predictions that noise causes on average is taken out.
     method, options
-        How to train on a federation (`colonnade.learn.methods`), and what that method lets one choose. `floor`,
+        How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. `floor`,
         `ridge` and `unbias` are for methods that release moments.
 
     >>> from fractions import Fraction

@@ -19,9 +19,9 @@ from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import binary_rule, multiclass_rule, one_vs_rest_rule, probabilities
 from colonnade.learn.fitting import NoiseWarning, ReleaseSource, begin, fitted, obtain
 from colonnade.learn.frame import Frame
-from colonnade.learn.method import Learnt
 from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
+from colonnade.methods.method import Learnt
 
 Array = NDArray[np.float64]
 MULTICLASS = ("discriminant", "one-vs-rest")
@@ -55,7 +55,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         More than two classes only: "discriminant", or "one-vs-rest" for least squares on the indicator of each
         class, which does not assume one covariance but cannot find a class that lies between others.
     method, options
-        How to train on a federation (`colonnade.learn.methods`), and what that method lets one choose. `floor`,
+        How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. `floor`,
         `ridge` and `unbias` are for methods that release moments.
 
     >>> from fractions import Fraction

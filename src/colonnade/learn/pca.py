@@ -14,10 +14,10 @@ from colonnade.data.quantizer import LEAST_GAMMA_NEAREST
 from colonnade.errors import InputError
 from colonnade.learn.columns import Rows
 from colonnade.learn.fitting import CountsFeatures, NoiseWarning, ReleaseSource, begin, fitted, obtain
-from colonnade.learn.method import Learnt
 from colonnade.learn.moments import Scatter
 from colonnade.learn.principal import principal_directions
 from colonnade.learn.release import MomentRelease
+from colonnade.methods.method import Learnt
 
 Array = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ class PCA(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         The price of a release, for the server and for readers. Used only when fitting from a federation; a
         release that exists is fitted at no further cost.
     method, options
-        How to make the release (`colonnade.learn.methods`), and what that method lets one choose.
+        How to make the release (`colonnade.methods.table`), and what that method lets one choose.
 
     >>> from fractions import Fraction
     >>> from colonnade.data.columns import NumericColumn

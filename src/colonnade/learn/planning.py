@@ -12,14 +12,14 @@ from colonnade.data.feature_maps import RandomFourier, RandomRelu
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import ColonnadeError, JobError, LedgerError
 from colonnade.learn.jobs import Job
-from colonnade.learn.method_moments import noise_of
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.readiness import read_book, release_before
 from colonnade.learn.training import request_of, told_of
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
 from colonnade.ledger.book import Book
-from colonnade.protocols.moments_plan import MomentsPlan
+from colonnade.methods.moments.method import noise_of
+from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.protocols.plans import Plan, Task, default_delta
 from colonnade.runtime.group import Group
 

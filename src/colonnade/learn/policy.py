@@ -39,7 +39,6 @@ from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form
 from colonnade.errors import OutOfRange, PolicyRefused, UnknownChoice
 from colonnade.learn.jobs import Job
-from colonnade.learn.methods import METHODS
 from colonnade.learn.policy_terms import (
     Accepted,
     Alignments,
@@ -51,6 +50,7 @@ from colonnade.learn.policy_terms import (
 from colonnade.learn.score_jobs import SCORES, ScoreJob
 from colonnade.ledger import Account, Comparison, Ledger, Release
 from colonnade.ledger.bounds import bound
+from colonnade.methods.table import METHODS
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.neighbours import OthersPart

@@ -12,9 +12,9 @@ from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form, check, shown
 from colonnade.errors import OutOfRange, PolicyRefused, UnknownChoice, UnknownKey, WrongType
 from colonnade.learn.jobs import Job
-from colonnade.learn.methods import METHODS
 from colonnade.ledger import Comparison
-from colonnade.protocols.moments_plan import DEFAULT_GAMMA
+from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.methods.table import METHODS
 
 ANYTHING = "any"
 GRID = "gamma"

@@ -23,10 +23,10 @@ from colonnade.learn.joint_scoring import is_remembered, linear_bound, linear_te
 from colonnade.learn.logistic import class_codes
 from colonnade.learn.model_document import MODEL, PARTIES, PEOPLE, read_document
 from colonnade.learn.model_file import ModelFile
-from colonnade.learn.networks.network_file import KINDS as NETWORKS
-from colonnade.learn.networks.network_file import WHOLE, NetworkFile
 from colonnade.learn.people import People
 from colonnade.learn.privacy import Privacy
+from colonnade.methods.network.network_file import KINDS as NETWORKS
+from colonnade.methods.network.network_file import WHOLE, NetworkFile
 from colonnade.protocols.joint_scores import ScoresPlan, ScoresRequest
 
 Saved = ModelFile | NetworkFile

@@ -17,13 +17,13 @@ from colonnade.errors import ColumnMissing, JobError, ModelDamaged, ModelError, 
 from colonnade.learn.joint_scoring import linear_bound, linear_terms
 from colonnade.learn.model_document import MODEL, PARTIES
 from colonnade.learn.model_file import ModelFile
-from colonnade.learn.networks.design import Design
-from colonnade.learn.networks.network_file import NetworkFile
 from colonnade.learn.own_files import own_file
 from colonnade.learn.people import Lists, People
 from colonnade.learn.score_jobs import ScoreJob
 from colonnade.learn.scoring import SPLIT, Stored, network_scores, read_scores, scores_csv
 from colonnade.learn.whole_files import make_folder, write_whole
+from colonnade.methods.network.design import Design
+from colonnade.methods.network.network_file import NetworkFile
 from colonnade.protocols.joint_scores import Scored, ScoresRequest, Terms, Weights, scores_session
 from colonnade.runtime.party import Party
 

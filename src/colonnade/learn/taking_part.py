@@ -20,7 +20,6 @@ from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ColonnadeError, JobError, RemoteProtocolError
 from colonnade.learn.federation import Run, Site, remembering
 from colonnade.learn.jobs import Job
-from colonnade.learn.method import Found
 from colonnade.learn.own_files import LOG, OUTCOME, learnt_note
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.people import IdRules, People, remembered
@@ -32,6 +31,7 @@ from colonnade.learn.training import check_people, found_at, protocol_of
 from colonnade.learn.whole_files import make_folder, open_own, write_whole
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
+from colonnade.methods.method import Found
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel
 from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins

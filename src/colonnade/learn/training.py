@@ -23,18 +23,18 @@ from colonnade.learn.frame import Frame
 from colonnade.learn.glm import SupportVectorClassifier
 from colonnade.learn.jobs import Job
 from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.losses import DEFAULT_LOSS
-from colonnade.learn.method import Found, Learnt, LearntLinear, Method, Noise, frame_of
-from colonnade.learn.methods import protocol_named, train_with
 from colonnade.learn.model_document import MODEL
 from colonnade.learn.model_file import KINDS, Model, ModelFile, model_file, parts_of
-from colonnade.learn.networks.estimators import NeuralClassifier, NeuralRegressor
-from colonnade.learn.networks.learnt import LearntNetwork
-from colonnade.learn.networks.network_file import network_parts
 from colonnade.learn.own_files import Saves, keep_parts
 from colonnade.learn.pca import PCA
 from colonnade.learn.release import MomentRelease
-from colonnade.protocols.moments_plan import DEFAULT_GAMMA
+from colonnade.methods.glm.losses import DEFAULT_LOSS
+from colonnade.methods.method import Found, Learnt, LearntLinear, Method, Noise, frame_of
+from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
+from colonnade.methods.network.learnt import LearntNetwork
+from colonnade.methods.network.network_file import network_parts
+from colonnade.methods.table import protocol_named, train_with
 from colonnade.protocols.plans import Plan, Request
 
 DEFAULT_COMPONENTS = 2

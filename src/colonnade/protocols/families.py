@@ -13,6 +13,7 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel, Label, RealLabel
 from colonnade.errors import PlanError
+from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.noise import discrete_gaussian, skellam
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.poisson_binomial import SMALLEST_BETA, PoissonBinomialNoise
@@ -25,7 +26,6 @@ from colonnade.privacy.paper import hdp_vfl, pbm_vfl, skellam_moments
 from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.privacy.sensitivity.losses import logistic_bounds
 from colonnade.privacy.sensitivity.messages import Schedule, active_messages, passive_messages
-from colonnade.protocols.moments_plan import MomentsPlan
 from colonnade.protocols.noise_families import NEAR_ITS_LAW, AnyOwners, Family, selected
 from colonnade.protocols.plans import Task
 from colonnade.runtime.group import Group

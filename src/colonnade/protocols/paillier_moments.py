@@ -24,10 +24,10 @@ from colonnade.crypto.paillier import Ciphertexts, Encryptor, decrypt
 from colonnade.crypto.paillier_keys import PrivateKey
 from colonnade.data.table import Table
 from colonnade.errors import PlanError
+from colonnade.methods.moments.protocol import arranged, dealt_widths, integer_blocks, noise_part
+from colonnade.methods.moments.session import MomentsRequest, OpenedMoments, checked_release
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.moments_session import MomentsRequest, OpenedMoments, checked_release
-from colonnade.protocols.noisy_moments import arranged, dealt_widths, integer_blocks, noise_part
 from colonnade.protocols.paillier_messages import ciphertext_message, hear_key, heard_ciphertexts, make_key
 from colonnade.protocols.paillier_plan import Keys, PaillierKeys, PaillierPlan, PairRequest
 from colonnade.protocols.session import RowSource, array_digest, confirm, prepare

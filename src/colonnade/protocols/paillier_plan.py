@@ -15,13 +15,13 @@ from colonnade.crypto.packing import Fields
 from colonnade.crypto.paillier_keys import KEY_BITS, PrivateKey, PublicKey, PublicKeyForTests
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
+from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.methods.moments.session import MomentsRequest
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader
 from colonnade.privacy.sensitivity.matrix import matrix_change_part_replaced, matrix_change_zero_out
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.moments_plan import MomentsPlan
-from colonnade.protocols.moments_session import MomentsRequest
 from colonnade.protocols.plans import Request
 from colonnade.randomness import Randomness
 from colonnade.runtime.group import Group

@@ -14,7 +14,6 @@ from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
 from colonnade.learn.federation import Federation, Run, Site
 from colonnade.learn.forecasting.forecast import Forecast
 from colonnade.learn.jobs import Job
-from colonnade.learn.method import Found
 from colonnade.learn.model_document import MODEL
 from colonnade.learn.model_file import model_file
 from colonnade.learn.own_files import LOG, OUTCOME, PAID, keep_people, learnt_note, own_file
@@ -22,6 +21,7 @@ from colonnade.learn.release import MomentRelease
 from colonnade.learn.training import RELEASE, keep_learnt, keep_opened, learnt_facts, model_for, train_on
 from colonnade.learn.uncertainty import Watch
 from colonnade.learn.whole_files import write_whole
+from colonnade.methods.method import Found
 from colonnade.report.facts import Facts, run_facts
 from colonnade.report.forecast import forecast_facts
 from colonnade.report.html import run_page

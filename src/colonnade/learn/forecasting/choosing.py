@@ -13,12 +13,12 @@ from colonnade.learn.forecasting.cost import Cost
 from colonnade.learn.forecasting.forecast import Forecast, forecast
 from colonnade.learn.forecasting.rehearsal import Rehearsals, Stage
 from colonnade.learn.jobs import Job
-from colonnade.learn.method import Asked, Method
-from colonnade.learn.method_baselines import without_privacy
-from colonnade.learn.methods import methods_for
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.planning import Answer, ask_budgets
-from colonnade.protocols.moments_plan import DEFAULT_GAMMA
+from colonnade.methods.baselines.method import without_privacy
+from colonnade.methods.method import Asked, Method
+from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.methods.table import methods_for
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.party import silent
 

@@ -10,7 +10,7 @@ from typing import Any
 from colonnade.errors import ColonnadeError
 from colonnade.learn.forecasting.cost import Cost, cost_data, weighted
 from colonnade.learn.forecasting.rehearsal import DRAWS, Rehearsals, Rehearsed
-from colonnade.learn.method import Asked, Found, Kernel, Method, Noise
+from colonnade.methods.method import Asked, Found, Kernel, Method, Noise
 from colonnade.protocols.plans import Plan, Task
 
 FEWEST = 500

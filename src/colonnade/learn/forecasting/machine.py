@@ -22,7 +22,7 @@ from colonnade.crypto.modular import Modulus
 from colonnade.errors import FormError, InputError
 from colonnade.learn.forecasting.clock import Clock
 from colonnade.learn.forecasting.cost import Cost
-from colonnade.learn.method import Kernel
+from colonnade.methods.method import Kernel
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.field import FIELD63
 from colonnade.randomness import SystemRandomness

@@ -19,7 +19,7 @@ from colonnade.learn.forecasting.clock import Clock
 from colonnade.learn.forecasting.cost import Cost, weighted
 from colonnade.learn.forecasting.invented import Invented
 from colonnade.learn.held_out import HeldOut
-from colonnade.learn.method import Asked, Found, Learnt, Method
+from colonnade.methods.method import Asked, Found, Learnt, Method
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Plan, Request
 from colonnade.runtime.group import Group

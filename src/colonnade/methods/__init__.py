@@ -1,0 +1,1 @@
+"""Methods, a folder each, behind one contract and one table."""

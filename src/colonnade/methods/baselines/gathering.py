@@ -1,0 +1,146 @@
+"""Everybody's rows in one place. Only for data that every party declared public."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.encoding import Encoder
+from colonnade.data.table import Table
+from colonnade.errors import OnlyForPublicData
+from colonnade.learn.federation import Federation
+from colonnade.learn.frame import Frame
+from colonnade.learn.privacy import Privacy
+from colonnade.methods.baselines.losses import Loss
+from colonnade.methods.method import Asked
+from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.privacy.events import Event
+from colonnade.privacy.guarantee import guarantee
+from colonnade.privacy.neighbours import ZERO_OUT
+from colonnade.privacy.observers import Reader
+from colonnade.protocols.plans import check_parties, checked_delta
+
+Array = NDArray[np.float64]
+TRUST = "one place that holds all rows, which a federation does not have, is trusted with them"
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """All rows in the clear, as features and as the integers that a moment release is made of.
+
+    `plan` says what the columns are; its noise is not used.
+    """
+
+    plan: MomentsPlan
+    tables: tuple[AlignedTable, ...]
+
+    @property
+    def frame(self) -> Frame:
+        """How raw rows become features."""
+        return Frame(tuple(self.plan.encoders.items()), self.plan.label)
+
+    @property
+    def delta(self) -> float:
+        """The δ at which guarantees are stated."""
+        return self.plan.delta
+
+    @cached_property
+    def features(self) -> Array:
+        """One row of features for each person, of norm at most 1."""
+        return encoded_rows(self.tables, self.frame.encoders)
+
+    @cached_property
+    def bordered(self) -> Array:
+        """The features with a constant 1 after them, for the intercept."""
+        return np.column_stack([self.features, np.ones(self.plan.rows)])
+
+    @cached_property
+    def labels(self) -> NDArray[Any]:
+        """Class numbers, or numbers in the label's own units."""
+        return label_values(self.tables)
+
+    @cached_property
+    def loss(self) -> Loss:
+        """The loss that the label asks for: log-odds for classes, squares for a label scaled to [−1, 1]."""
+        label = self.plan.label
+        if not label.one_hot:
+            return Loss("numbers", label.to_unit(self.labels), outputs=1)
+        return Loss("classes", self.labels.astype(np.int64), outputs=1 if label.width == 2 else label.width)
+
+    def moments(self) -> NDArray[np.int64]:
+        """Σ z̃z̃ᵀ over all rows, exactly, without noise; products of two classes are 0."""
+        plan = self.plan
+        total = np.zeros((plan.size, plan.size), dtype=np.int64)
+        # Products and their sums stay below 2⁵³ in a block of this many rows, so doubles hold them exactly.
+        size = max(1, min(plan.block, (1 << 53) // plan.shape_of_all_but(None).bound))
+        for blocks in zip(*(table.blocks(size) for table in self.tables), strict=True):
+            parts = [
+                plan.quantizers[table.party].quantize(block)
+                for table, block in zip(self.tables, blocks, strict=True)
+            ]
+            values = next((block.label for block in blocks if block.label is not None), None)
+            parts.append(
+                plan.label.quantize(None if plan.task == "pca" else values, plan.gamma, rows=blocks[0].rows)
+            )
+            rows = np.concatenate(parts, axis=1).astype(np.float64)
+            total += (rows.T @ rows).astype(np.int64)
+        return total
+
+    def privacy(self, event: Event, *, delta: float | None = None, reproducible: bool = False) -> Privacy:
+        """What a reader of the model learns at most, if everybody trusts the one place."""
+        stated = guarantee(
+            event,
+            observer=Reader(),
+            unit=ZERO_OUT,
+            delta=self.delta if delta is None else delta,
+            assumption=TRUST,
+        )
+        return Privacy((stated,), reproducible=reproducible)
+
+
+def gather(federation: Federation, asked: Asked) -> Gathered:
+    """All rows of a federation whose data everybody declared public; any other is refused."""
+    if not federation.public:
+        raise OnlyForPublicData(
+            "this baseline looks at everybody's rows in one place, so it runs only on data that every party declared "
+            "public (public = true in each party's file). Nothing was read or charged."
+        )
+    group = federation.group
+    schemas = tuple(federation.tables[owner].schema.public(owner) for owner in group.owners)
+    check_parties(group, schemas, asked.task)
+    results = federation.align().results
+    tables = tuple(results[owner] for owner in group.owners)
+    rows = tables[0].rows
+    delta = checked_delta(asked.epsilon, asked.delta, asked.accepted_delta, rows)
+    plan = MomentsPlan(asked.task, group, rows, schemas, asked.epsilon, delta, asked.gamma, Fraction(1))
+    return Gathered(plan, tables)
+
+
+def encoded_rows(
+    tables: Iterable[Table | AlignedTable],
+    encoders: Sequence[tuple[str, Encoder]],
+    *,
+    attributes: int | None = None,
+) -> NDArray[np.float64]:
+    """The rows of all parties side by side, encoded and divided by √m; m as in `feature_rows`."""
+    held = {table.party: table for table in tables}
+    blocks = [
+        np.concatenate([encoder.encode(block) for block in held[party].blocks()])
+        for party, encoder in encoders
+    ]
+    declared = sum(encoder.attributes for _, encoder in encoders)
+    return np.asarray(np.concatenate(blocks, axis=1) / math.sqrt(attributes or declared))
+
+
+def label_values(tables: Iterable[Table | AlignedTable]) -> NDArray[Any]:
+    """The labels of the one party that has them: class numbers, or numbers in their own units."""
+    holder = next(table for table in tables if table.schema.label is not None)
+    return np.concatenate([block.label for block in holder.blocks() if block.label is not None])

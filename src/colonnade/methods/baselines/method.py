@@ -1,0 +1,212 @@
+"""Baselines as methods: what a trusted party could do with everybody's rows, and what can be done without privacy.
+
+They look at all rows in one place, so they run only on data that every party declared public. Each states the
+guarantee it would really give, with the trust it would need.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from sklearn.linear_model import LinearRegression as Squares
+from sklearn.linear_model import LogisticRegression as Logistic
+
+from colonnade.data.documents import Form
+from colonnade.errors import DataError, LabelMismatch
+from colonnade.learn.federation import Federation
+from colonnade.learn.privacy import Privacy
+from colonnade.learn.release import MomentRelease
+from colonnade.methods.baselines.central import exact_release, gaussian_release
+from colonnade.methods.baselines.descent import Law, descend, schedule
+from colonnade.methods.baselines.frank_wolfe import walk, wander
+from colonnade.methods.baselines.gathering import Gathered, gather
+from colonnade.methods.method import Asked, Baseline, Learnt, LearntLinear, NoOptions, options_of
+
+Array = NDArray[np.float64]
+NO_PRIVACY = "This model was trained without any privacy, for comparison."
+# Below this penalty, in units of the summed loss, only classes that a line separates exactly would differ.
+_PENALTY = 1e-3
+_NEVER = 1e9
+
+
+class DescentOptions(Form):
+    """How DP-SGD goes: chosen without the data, because a choice made by looking would cost budget.
+
+    A step takes a twentieth of the rows on average unless `batch` says how many. The learning rate is 8 for classes
+    and ½ for numbers, whose loss bends up to sixteen times as much.
+    """
+
+    epochs: Annotated[int, Field(ge=1)] = 20
+    batch: Annotated[int, Field(ge=1)] | None = None
+    clip: Annotated[float, Field(gt=0)] = 1.0
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
+
+
+class LaplaceOptions(DescentOptions):
+    """The same with Laplace noise, where every further look at a record costs as much as the first."""
+
+    epochs: Annotated[int, Field(ge=1)] = 3
+    clip: Annotated[float, Field(gt=0)] = 4.0
+
+
+class WalkOptions(Form):
+    """How far private Frank-Wolfe may go, in steps and in the L1 norm of its weights: 10 for classes, 2 for numbers."""
+
+    steps: Annotated[int, Field(ge=1)] = 60
+    radius: Annotated[float, Field(gt=0)] | None = None
+
+
+def without_privacy(federation: Federation, asked: Asked) -> Learnt | MomentRelease:
+    """The exact solution on the same features: scikit-learn's, or for components the moments without noise."""
+    rows = gather(federation, asked)
+    if asked.task == "pca":
+        return exact_release(rows)
+    if rows.plan.label.one_hot:
+        if len(np.unique(rows.labels)) < 2:
+            raise DataError("only one class occurs among the rows, so there is nothing to tell apart.")
+        model = Logistic(C=1 / _PENALTY, max_iter=2000).fit(rows.features, rows.labels)
+        coefficients, intercepts = _of_all_classes(model, rows)
+    else:
+        model = Squares().fit(rows.features, rows.labels)
+        coefficients, intercepts = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+    return LearntLinear(coefficients, intercepts, frame=rows.frame, privacy=Privacy(()), notes=(NO_PRIVACY,))
+
+
+def central_moments(federation: Federation, asked: Asked) -> MomentRelease:
+    """One release of second moments with Gaussian noise."""
+    return gaussian_release(gather(federation, asked), randomness=federation.coins("trusted party"))
+
+
+def gradient_descent(federation: Federation, asked: Asked) -> Learnt:
+    """DP-SGD with Gaussian noise."""
+    return _descended(federation, asked, "gaussian")
+
+
+def laplace_descent(federation: Federation, asked: Asked) -> Learnt:
+    """DP-SGD with Laplace noise; δ = 0."""
+    return _descended(federation, asked, "laplace")
+
+
+def frank_wolfe(federation: Federation, asked: Asked) -> Learnt:
+    """Private Frank-Wolfe in an L1 ball."""
+    options = options_of(asked, WalkOptions)
+    rows = gather(federation, asked)
+    if rows.loss.outputs > 1:
+        raise LabelMismatch(
+            f"private Frank-Wolfe is for two classes or a number; {rows.plan.label.width} classes are declared."
+        )
+    classes = rows.plan.label.one_hot
+    radius = options.radius or (10.0 if classes else 2.0)
+    plan = walk(options.steps, radius=radius, epsilon=asked.epsilon, delta=rows.delta)
+    # The algorithm's ball is about features of modulus at most 1, not about rows of norm at most 1.
+    scale = np.sqrt(rows.plan.attributes)
+    features = np.column_stack([rows.features * scale, np.ones(rows.plan.rows)])
+    bound = 1.0 if classes else 1.0 + radius
+    coins = federation.coins("trusted party")
+    weights = wander(features, rows.loss, plan, bound=bound, randomness=coins)
+    weights[:-1] *= scale
+    return _learnt(rows, weights[None, :], rows.privacy(plan.event, reproducible=coins.reproducible))
+
+
+def _descended(federation: Federation, asked: Asked, law: Law) -> Learnt:
+    options = options_of(asked, DescentOptions)
+    rows = gather(federation, asked)
+    count = rows.plan.rows
+    plan = schedule(
+        count,
+        entries=rows.loss.outputs * rows.bordered.shape[1],
+        law=law,
+        epochs=options.epochs,
+        batch=options.batch or max(1, count // 20),
+        epsilon=asked.epsilon,
+        delta=rows.delta,
+    )
+    coins = federation.coins("trusted party")
+    weights = descend(
+        rows.bordered,
+        rows.loss,
+        plan,
+        clip=options.clip,
+        learning_rate=options.learning_rate or (8.0 if rows.plan.label.one_hot else 0.5),
+        randomness=coins,
+    )
+    delta = None if law == "gaussian" else 0.0
+    return _learnt(rows, weights, rows.privacy(plan.event, delta=delta, reproducible=coins.reproducible))
+
+
+def _learnt(rows: Gathered, weights: Array, privacy: Privacy) -> Learnt:
+    """Weights with the constant's last, back in the label's own units."""
+    label = rows.plan.label
+    coefficients, intercepts = weights[:, :-1], weights[:, -1]
+    if not label.one_hot:
+        low, high = label.from_unit([-1.0, 1.0])
+        coefficients, intercepts = coefficients * ((high - low) / 2.0), label.from_unit(intercepts)
+    return LearntLinear(coefficients, intercepts, frame=rows.frame, privacy=privacy)
+
+
+def _of_all_classes(model: Logistic, rows: Gathered) -> tuple[Array, Array]:
+    """scikit-learn knows only the classes that occur; one that does not is never predicted."""
+    coefficients, intercepts = np.asarray(model.coef_), np.asarray(model.intercept_)
+    width = rows.plan.label.width
+    if width == 2:
+        return coefficients, intercepts
+    if len(model.classes_) == 2:
+        coefficients = np.concatenate([np.zeros_like(coefficients), coefficients])
+        intercepts = np.concatenate([np.zeros_like(intercepts), intercepts])
+    all_coefficients = np.zeros((width, coefficients.shape[1]))
+    all_intercepts = np.full(width, -_NEVER)
+    all_coefficients[model.classes_] = coefficients
+    all_intercepts[model.classes_] = intercepts
+    return all_coefficients, all_intercepts
+
+
+BASELINES: tuple[Baseline, ...] = (
+    Baseline(
+        name="non-private",
+        title="no privacy, exact",
+        tasks=("classification", "regression", "pca"),
+        options=NoOptions,
+        simulate=without_privacy,
+        private=False,
+        everybodys_rows=True,
+    ),
+    Baseline(
+        name="central",
+        title="central Gaussian moments",
+        tasks=("classification", "regression", "pca"),
+        options=NoOptions,
+        simulate=central_moments,
+        private=True,
+        everybodys_rows=True,
+    ),
+    Baseline(
+        name="dp-sgd",
+        title="central DP-SGD",
+        tasks=("classification", "regression"),
+        options=DescentOptions,
+        simulate=gradient_descent,
+        private=True,
+        everybodys_rows=True,
+    ),
+    Baseline(
+        name="dp-sgd-laplace",
+        title="central DP-SGD, Laplace",
+        tasks=("classification", "regression"),
+        options=LaplaceOptions,
+        simulate=laplace_descent,
+        private=True,
+        everybodys_rows=True,
+    ),
+    Baseline(
+        name="frank-wolfe",
+        title="central private Frank-Wolfe",
+        tasks=("classification", "regression"),
+        options=WalkOptions,
+        simulate=frank_wolfe,
+        private=True,
+        everybodys_rows=True,
+    ),
+)

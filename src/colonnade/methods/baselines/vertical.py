@@ -1,0 +1,176 @@
+"""What private messages are compared with: vertical training without noise, and one party alone.
+
+`exactly` also solves any loss with all rows in one place; for two losses the method "non-private" does that.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.errors import LabelMismatch, OnlyForPublicData
+from colonnade.learn.federation import Federation
+from colonnade.learn.privacy import Privacy
+from colonnade.methods.glm.interfaces import Loss
+from colonnade.methods.glm.options import (
+    GlmOptions,
+    Positive,
+    chosen_loss,
+    linear_model,
+    link_note,
+)
+from colonnade.methods.glm.rows import CONSTANT, ClippedRows
+from colonnade.methods.glm.solver import solve
+from colonnade.methods.messages.method import SPLIT
+from colonnade.methods.messages.protocol import intermediate_session
+from colonnade.methods.messages.request import IntermediateRequest
+from colonnade.methods.method import Asked, Baseline, Learnt, LearntLinear, options_of
+from colonnade.protocols.plans import check_parties
+
+Array = NDArray[np.float64]
+NO_NOISE = "Messages were sent without noise, for comparison: no privacy. Public data only."
+ALONE = "The active party trained on its own columns alone. Nothing left it, and nothing reached it."
+TOGETHER = "All rows lay in one place, without any privacy, for comparison. Public data only."
+# Nothing pulls weights back in an ideal run, and rows that are not stretched need no clipping.
+_FAR = 1e6
+# 2/β for rows of norm 1, where the loss has a curvature β at most; a guess where it has none.
+_RATES = {"logistic": 8.0, "svm": 1.0, "least_squares": 1.0, "poisson": 0.2, "gamma": 0.2}
+
+
+class IdealOptions(GlmOptions):
+    """How a descent without noise goes; there is nothing to protect, so there is no radius.
+
+    `learning_rate` left out is 8 for the logistic loss and smaller for losses that bend more.
+    """
+
+    epochs: Annotated[int, Field(ge=1)] = 500
+    batch: Annotated[int, Field(ge=1)] | None = None
+    learning_rate: Positive | None = None
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+def ideal(federation: Federation, asked: Asked) -> Learnt:
+    """The protocol of private messages with nothing added to them."""
+    options = options_of(asked, IdealOptions)
+    loss = chosen_loss(asked, options)
+    return ideal_messages(federation, asked, loss, options)
+
+
+def ideal_messages(federation: Federation, asked: Asked, loss: Loss, options: IdealOptions) -> Learnt:
+    """Vertical training without noise, of any loss."""
+    _only_public(federation)
+    request = IntermediateRequest(
+        loss=loss,
+        penalty=options.penalties(),
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        accepted_delta=asked.accepted_delta,
+        calibration="none",
+        epochs=options.epochs,
+        batch=options.batch,
+        learning_rate=options.learning_rate or _RATES[loss.name],
+        radius=_FAR,
+        stretch=1.0,
+        seed=options.seed,
+        declared_public=federation.group.owners,
+        alignment=federation.alignment,
+    )
+    run = federation.run(intermediate_session, request)
+    plan = run.plan
+    weights = {owner: run.result(owner).weights for owner in plan.group.owners}
+    frame, coefficients, intercepts = linear_model(plan.clipped, loss, plan.label, weights)
+    return LearntLinear(
+        coefficients,
+        intercepts,
+        loss.name,
+        frame=frame,
+        privacy=Privacy(()),
+        run=run,
+        split=True,
+        notes=(NO_NOISE, SPLIT, *link_note(loss)),
+    )
+
+
+def alone(federation: Federation, asked: Asked) -> Learnt:
+    """The active party without the others: its exact model on its own columns, 0 on everybody else's."""
+    options = options_of(asked, GlmOptions)
+    loss = chosen_loss(asked, options)
+    return exactly(federation, asked, loss, options, alone=True)
+
+
+def exactly(federation: Federation, asked: Asked, loss: Loss, options: GlmOptions, *, alone: bool) -> Learnt:
+    """The exact model of any loss, of the active party alone or of all rows, on the people in common."""
+    if not alone:
+        _only_public(federation)
+    group = federation.group
+    schemas = tuple(federation.tables[owner].schema.public(owner) for owner in group.owners)
+    check_parties(group, schemas, asked.task)
+    active = group.active or group.owners[0]
+    clipped = ClippedRows(schemas, active, stretch=1.0)
+    results = federation.align().results
+    tables = {owner: results[owner] for owner in ((active,) if alone else group.owners)}
+    label = federation.tables[active].schema.label
+    if label is None:
+        raise LabelMismatch(f"{active} declares no label.")
+    loss.check(label)
+    parts = {owner: _rows(clipped, table) for owner, table in tables.items()}
+    constant = np.full((tables[active].rows, 1), CONSTANT)
+    # The active party's part comes last, so that its constant, which is not penalised, is the last column.
+    order = [owner for owner in parts if owner != active] + [active]
+    features = np.concatenate([parts[owner] for owner in order] + [constant], axis=1)
+    labels = np.concatenate([block.label for block in tables[active].blocks() if block.label is not None])
+    found = solve(features, loss.targets(label, labels), loss=loss, penalty=options.penalties())
+    weights, start = {}, 0
+    for owner in order:
+        width = parts[owner].shape[1] + (owner == active)
+        weights[owner] = found[start : start + width]
+        start += width
+    for owner in group.owners:
+        weights.setdefault(owner, np.zeros(clipped.encoders[owner].width))
+    frame, coefficients, intercepts = linear_model(clipped, loss, label, weights)
+    note = ALONE if alone else TOGETHER
+    return LearntLinear(
+        coefficients,
+        intercepts,
+        loss.name,
+        frame=frame,
+        privacy=Privacy(()),
+        split=alone,
+        notes=(note, *link_note(loss)),
+    )
+
+
+def _rows(clipped: ClippedRows, table: AlignedTable) -> Array:
+    return np.concatenate([clipped.of(table.party, block) for block in table.blocks()])
+
+
+def _only_public(federation: Federation) -> None:
+    if not federation.public:
+        raise OnlyForPublicData(
+            "this baseline protects nobody, so it runs only on data that every party declared public "
+            "(public = true in each party's file). Nothing was read or charged."
+        )
+
+
+IDEAL = Baseline(
+    name="vfl-non-private",
+    title="vertical training by messages without noise",
+    tasks=("classification", "regression"),
+    options=IdealOptions,
+    simulate=ideal,
+    private=False,
+    everybodys_rows=True,
+)
+SINGLE = Baseline(
+    name="single-party",
+    title="the active party alone, exact",
+    tasks=("classification", "regression"),
+    options=GlmOptions,
+    simulate=alone,
+    private=False,
+    everybodys_rows=False,
+)

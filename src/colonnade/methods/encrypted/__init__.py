@@ -1,0 +1,1 @@
+"""Gradients under encryption between two owners."""

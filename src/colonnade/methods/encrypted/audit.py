@@ -1,0 +1,76 @@
+"""How owners that descend a gradient under encryption look for one record of the others in what they decrypted.
+
+An owner has, for every batch, one sum for each of its columns. As far as these determine the others' noisy scores it
+solves for them; the label of a record then shows as the sign of its score, and another party's columns as how the
+record's score goes with those of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from colonnade.attacks.views import PartyView as Sight
+from colonnade.audits.experiments import Array, Bits, Claim, Experiment
+from colonnade.audits.people import People, corner, mixed, together
+from colonnade.audits.sessions import Session
+from colonnade.methods.encrypted.plan import EncryptedPlan
+from colonnade.privacy.observers import PartyView
+from colonnade.protocols.plans import Request
+
+ROWS = 2
+
+
+def encrypted_experiments(
+    plan: EncryptedPlan, request: Request[Any], claims: Sequence[Claim], rest: People
+) -> list[Experiment]:
+    """Every owner with two values of the others' part of the first record."""
+    low, high = corner(plan.schemas, 0.0), corner(plan.schemas, 1.0)
+    found = []
+    for claim in claims:
+        owner = next(name for name in plan.group.owners if PartyView(name).name == claim.observer)
+        others = [other for other in plan.group.owners if other != owner]
+        # The observer's own part of the canary differs from the rest, so that it can tell their scores apart.
+        record = mixed(low, high, [owner])
+        worlds = [together([first, rest]) for first in (record, mixed(record, high, others))]
+        found.append(
+            Experiment(
+                "neighbours",
+                (claim,),
+                1,
+                _either(worlds),
+                _statistic(plan, owner),
+                lambda coins: request,
+                "the others' noisy scores of the record, solved for from the sums that it decrypted",
+            )
+        )
+    return found
+
+
+def _either(worlds: Sequence[People]) -> Callable[[Bits], People]:
+    return lambda coins: worlds[int(coins[0])]
+
+
+def _statistic(plan: EncryptedPlan, owner: str) -> Callable[[Session, Claim], Array]:
+    def statistic(session: Session, claim: Claim) -> Array:
+        diary = session.result(owner).diary
+        block = session.people[owner]
+        features = plan.quantizers[owner].quantize(block) / plan.request.gamma
+        labels = None if block.label is None else 2.0 * block.label - 1.0
+        found = 0.0
+        for look in Sight(plan, owner, diary, features, labels).looks:
+            own = look.own_scores if labels is None else look.own_scores - 2.0 * labels[look.rows]
+            others = look.coefficients - own
+            here = look.rows == 0
+            if not here.any():
+                continue
+            if owner != plan.active:
+                # −2y of the record, y going from −1 to 1.
+                found -= float(others[here][0])
+            elif (~here).any():
+                found -= float(others[here][0] * others[~here].mean())
+        return np.array([found])
+
+    return statistic

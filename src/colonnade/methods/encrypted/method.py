@@ -1,0 +1,174 @@
+"""Gradient descent under Paillier encryption, as a method: with a sound defence, the paper's, or none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from colonnade.crypto.paillier_keys import KEY_BITS
+from colonnade.data.documents import Form
+from colonnade.data.encoding import Mode
+from colonnade.data.table import Table
+from colonnade.errors import OnlyForPublicData
+from colonnade.learn.forecasting.abridging import Pilot, kept
+from colonnade.learn.frame import Frame
+from colonnade.learn.privacy import Privacy
+from colonnade.methods.encrypted.ideal import ideal_descent
+from colonnade.methods.encrypted.plan import Defence, EncryptedPlan, Initialisation
+from colonnade.methods.encrypted.protocol import Descended, encrypted_session
+from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.methods.encrypted.sigmoid import Approximation
+from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.paillier_plan import PaillierKeys
+from colonnade.randomness import SystemRandomness
+
+SPLIT = (
+    "Each party keeps its own weights. The guarantees are about the messages of the training run: publishing weights, "
+    "or predictions made with them, is not covered."
+)
+NOTES: dict[Defence, str] = {
+    "sound": "Noise is on every message before it is encrypted; ε does not rest on the encryption.",
+    "paper": "Noise of the size of equations (71) and (72): paper formula, not a guarantee. Public data only.",
+    "none": "No defence, no ε: labels and columns can be read from the gradients. Public data only.",
+}
+
+Positive = Annotated[float, Field(gt=0)]
+# A paper's formula takes steps of at most 1.
+_RATES: dict[Defence, float] = {"sound": 2.0, "paper": 1.0, "none": 2.0}
+
+
+class EncryptedOptions(Form):
+    """How the descent goes. Left out, `batch` is 256 or all rows, and `learning_rate` 2, in paper mode 1."""
+
+    approximation: Approximation = "taylor"
+    initialisation: Initialisation = "zero"
+    epochs: Annotated[int, Field(ge=1)] = 5
+    batch: Annotated[int, Field(ge=1)] | None = None
+    learning_rate: Positive | None = None
+    radius: Positive = 2.0
+    encoding: Literal["linear", "circle"] = "linear"
+    key_bits: int = min(KEY_BITS)
+    defence: Defence = "sound"
+
+
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> EncryptedRequest:
+    """What the parties compare. Without a sound defence a run is of public data, in one process, and nowhere else."""
+    options = options_of(asked, EncryptedOptions)
+    if options.defence != "sound" and not public:
+        raise OnlyForPublicData(
+            f"defence = {options.defence!r} runs on public data in one process and promises nothing. "
+            "Use defence = 'sound'."
+        )
+    encoding: Mode = options.encoding
+    return EncryptedRequest(
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        accepted_delta=asked.accepted_delta,
+        approximation=options.approximation,
+        initialisation=options.initialisation,
+        epochs=options.epochs,
+        batch=options.batch,
+        learning_rate=options.learning_rate or _RATES[options.defence],
+        defence=options.defence,
+        radius=options.radius,
+        encoding=encoding,
+        gamma=asked.gamma,
+        keys=PaillierKeys(options.key_bits),
+        declared_public=public,
+        alignment=alignment,
+    )
+
+
+def model(asked: Asked, results: Mapping[str, Descended]) -> Learnt:
+    """A classifier of two classes: the weights of those owners who are here, each of whom has its own and no others."""
+    first = next(iter(results.values()))
+    plan, defence = first.plan, first.plan.request.defence
+    parts = {owner: results[owner].weights for owner in plan.group.owners if owner in results}
+    return LearntLinear(
+        np.concatenate([np.zeros(0), *parts.values()])[None, :],
+        np.zeros(1),
+        frame=frame_of(plan, parts),
+        privacy=Privacy(plan.guarantees, reproducible=first.reproducible),
+        split=True,
+        notes=(NOTES[defence], SPLIT) if defence == "sound" else (NOTES[defence],),
+        figures=plan.figures,
+    )
+
+
+def frame_of(plan: EncryptedPlan, owners: Iterable[str]) -> Frame:
+    """What these owners' weights read people with."""
+    here = tuple((owner, plan.encoders[owner]) for owner in owners)
+    return Frame(here, plan.label, plan.attributes)
+
+
+def pilots(plan: EncryptedPlan) -> tuple[Pilot, ...]:
+    """Fewer epochs of fewer batches."""
+    batch, epochs = plan.schedule.batch, plan.request.epochs
+    batches, rest = divmod(plan.rows, batch)
+
+    def at(epochs: int, batches: int) -> EncryptedPlan:
+        request = replace(plan.request, epochs=epochs, batch=batch)
+        return kept(plan, replace(plan, request=request, rows=batches * batch + rest))
+
+    if epochs * batches <= 6:
+        return (Pilot(plan, 1.0, 1.0),)
+    # Nothing but batches costs anything here, so three pilots do: cost = F + epochs · (A · batches + R).
+    share = 1.0 / (epochs * batches)
+    first, listed = 1.0, []
+    if epochs > 1:
+        passes = min(epochs, 2)
+        weight = (epochs - 1) / (passes - 1)
+        listed.append(Pilot(at(passes, 1), weight, passes * share))
+        first -= weight
+    if batches > 1:
+        some = min(batches, 4)
+        weight = epochs * (batches - 1) / (some - 1)
+        listed.append(Pilot(at(1, some), weight, some * share))
+        first -= weight
+    return (Pilot(at(1, 1), first, share), *listed)
+
+
+def noise(plan: EncryptedPlan) -> Noise | None:
+    """What every message carries; nothing without a defence."""
+    if not plan.noise:
+        return None
+    largest = max(float(variance) for _, variance in plan.noise)
+    return Noise(math.sqrt(largest) / 2**plan.fraction_bits, "every person's score, each time")
+
+
+def twin(plan: EncryptedPlan, tables: Mapping[str, Table]) -> Learnt:
+    """What the descent without encryption learns: the same noise in the same places, far quicker."""
+    coins = {owner: SystemRandomness() for owner in plan.group.owners}
+    weights = ideal_descent(plan, tables, coins).weights
+    together = np.concatenate([weights[owner] for owner in plan.group.owners])
+    return LearntLinear(
+        frame=frame_of(plan, plan.group.owners),
+        coefficients=together[None, :],
+        intercepts=np.zeros(1),
+        privacy=Privacy(()),
+    )
+
+
+METHOD = Method(
+    name="encrypted",
+    title="gradient descent under Paillier encryption",
+    tasks=("classification",),
+    options=EncryptedOptions,
+    request=request,
+    session=lambda asked: encrypted_session,
+    model=model,
+    views=plan_views,
+    checks=(),
+    scores=(),
+    resumable=True,
+    pilots=pilots,
+    noise=noise,
+    kernel="powers",
+    twin=twin,
+)

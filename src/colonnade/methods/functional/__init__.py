@@ -1,0 +1,1 @@
+"""The functional mechanism: a noisy objective."""

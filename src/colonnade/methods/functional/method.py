@@ -1,0 +1,236 @@
+"""The functional mechanism as a method: open a noisy quadratic objective once, minimise it for free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from colonnade.data.documents import Form
+from colonnade.data.label import LabelBlock
+from colonnade.errors import LabelMismatch, OnlyForPublicData, PlanError
+from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
+from colonnade.learn.frame import Frame
+from colonnade.learn.privacy import Privacy
+from colonnade.methods.baselines.gathering import encoded_rows, gather
+from colonnade.methods.functional.minimise import (
+    Minimum,
+    check_classes,
+    minimise,
+    opened_objective,
+    paper_objective,
+)
+from colonnade.methods.functional.plan import FunctionalPlan
+from colonnade.methods.functional.protocol import FunctionalRequest, OpenedObjective, functional_session
+from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.privacy.guarantee import epsilon_text
+from colonnade.privacy.paper.figure import LABEL, PaperFigure
+from colonnade.privacy.paper.functional_mechanism import (
+    bottom_up_epsilon,
+    linear_block_sensitivity,
+    linear_party_sensitivity,
+    linear_sensitivity,
+    logistic_block_sensitivity,
+    logistic_party_sensitivity,
+    logistic_sensitivity,
+    party_epsilon,
+)
+from colonnade.protocols.alignment import Alignment
+
+if TYPE_CHECKING:
+    from colonnade.learn.federation import Federation
+
+Array = NDArray[np.float64]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class FunctionalOptions(Form):
+    """What a job may choose. `epsilons` has one ε for each block, "bank" or "bank+shop", and only bottom-up."""
+
+    domain: Literal["ball", "box"] = "ball"
+    noise: Literal["auto", "laplace", "skellam"] = "auto"
+    budget: Literal["top-down", "bottom-up"] = "top-down"
+    epsilons: dict[str, Positive] = Field(default_factory=dict)
+    calibration: Literal["sound", "paper"] = "sound"
+    ridge: Annotated[float, Field(ge=0)] | None = None
+    intercept: bool = True
+
+
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> FunctionalRequest:
+    """What the parties compare before they begin; the paper's own mode asks them for nothing."""
+    options = options_of(asked, FunctionalOptions)
+    if options.calibration == "paper":
+        raise OnlyForPublicData(
+            "calibration = 'paper' simulates the paper's formulas on public data; there is no plan of it."
+        )
+    if options.budget == "bottom-up" and not options.epsilons:
+        raise PlanError(
+            "budget = 'bottom-up' needs an ε for every block: write them as [options.epsilons], "
+            "one for each party and for each pair, such as bank = 0.2 and 'bank+shop' = 0.3."
+        )
+    if options.budget == "top-down" and options.epsilons:
+        raise PlanError(
+            "epsilons are for budget = 'bottom-up'; top-down, the job's epsilon is for all blocks."
+        )
+    return FunctionalRequest(
+        asked.task,
+        asked.epsilon,
+        asked.delta,
+        asked.accepted_delta,
+        asked.gamma,
+        options.domain,
+        options.noise,
+        tuple(sorted(options.epsilons.items())) if options.epsilons else None,
+        options.intercept,
+        alignment,
+    )
+
+
+def model(asked: Asked, results: Mapping[str, OpenedObjective]) -> Learnt | None:
+    """The model at the minimum of the objective, which every owner and the server have."""
+    opened = next((opened for opened in results.values() if opened.coefficients.size), None)
+    return None if opened is None else objective_model(opened, options_of(asked, FunctionalOptions))
+
+
+def objective_model(opened: OpenedObjective, options: FunctionalOptions) -> LearntLinear:
+    """The model at the minimum of an objective that was opened, for whoever has it."""
+    check_classes(opened)
+    plan, found = opened.plan, minimise(opened_objective(opened), ridge=options.ridge)
+    # `frame.features` are divided by √m, as in the ball; the box has them as they are.
+    scale = math.sqrt(plan.attributes) if plan.domain == "box" else 1.0
+    coefficients, intercepts = _in_label_units(found, plan.label, scale)
+    return LearntLinear(
+        coefficients,
+        intercepts,
+        frame=Frame(tuple(plan.encoders.items()), plan.label),
+        privacy=Privacy(plan.guarantees, reproducible=opened.reproducible),
+        notes=notes_on(plan, found),
+    )
+
+
+def notes_on(plan: FunctionalPlan, found: Minimum | None = None) -> tuple[str, ...]:
+    """The bill, block by block, each party's own ε, and what the minimum left out."""
+    lines = [f"Block {line}." for line in plan.bill]
+    for stated in plan.part_guarantees:
+        lines.append(f"{stated.unit.sentence}: ε = {epsilon_text(stated.epsilon)} to the server.")
+    if plan.budget == "bottom-up":
+        total = sum(epsilon for _, epsilon in plan.epsilons)
+        lines.append(f"Bottom-up: the blocks' ε sum to {total:.6g}, by plain composition.")
+    if found is not None and found.dropped:
+        lines.append(f"{found.dropped} directions were lost in noise and left out.")
+    return tuple(lines)
+
+
+def pilots(plan: FunctionalPlan) -> tuple[Pilot, ...]:
+    """Fewer blocks of rows."""
+    return in_blocks(plan, plan.block, lambda rows: kept(plan, replace(plan, rows=rows), "field"))
+
+
+def noise(plan: FunctionalPlan) -> Noise:
+    """What the blocks' coefficients carry."""
+    return Noise(max(line.deviation for line in plan.bill), "a coefficient, a sum over all people")
+
+
+def _in_label_units(found: Minimum, label: LabelBlock, scale: float) -> tuple[Array, Array]:
+    """Log-odds as they are; numbers back from [−1, 1] to the label's own units."""
+    weights, intercept = scale * found.weights[None, :], np.array([found.intercept])
+    if label.one_hot:
+        return weights, intercept
+    low, high = label.from_unit([-1.0, 1.0])
+    return weights * ((high - low) / 2.0), label.from_unit(intercept)
+
+
+def as_in_the_paper(federation: Federation, asked: Asked) -> Learnt:
+    """Laplace noise of the paper's scale on coefficients in the clear, for data that everybody declared public."""
+    options = options_of(asked, FunctionalOptions)
+    rows = gather(federation, asked)
+    if rows.plan.label.one_hot and rows.plan.label.width != 2:
+        raise LabelMismatch(
+            f"the logistic objective tells two classes apart; {rows.plan.label.width} are declared."
+        )
+    schemas = rows.plan.schemas
+    encoders = tuple((schema.party, schema.encoder("linear")) for schema in schemas)
+    scale = math.sqrt(sum(encoder.attributes for _, encoder in encoders))
+    features = encoded_rows(rows.tables, encoders) * scale
+    labels = rows.labels if rows.plan.label.one_hot else rows.plan.label.to_unit(rows.labels)
+    coins = federation.coins("trusted party")
+    objective = paper_objective(features, labels, task=asked.task, epsilon=asked.epsilon, randomness=coins)
+    found = minimise(objective, ridge=options.ridge)
+    coefficients, intercepts = _in_label_units(found, rows.plan.label, scale)
+    widths = {party: encoder.width for party, encoder in encoders}
+    holder = rows.plan.label_holder
+    figures = paper_figures(asked, widths, holder, dict(options.epsilons))
+    return LearntLinear(
+        coefficients,
+        intercepts,
+        frame=Frame(encoders, rows.plan.label),
+        privacy=Privacy(()),
+        notes=(f"Calibrated as the paper says: {LABEL}.",),
+        figures=figures,
+    )
+
+
+def paper_figures(
+    asked: Asked, widths: dict[str, int], holder: str, epsilons: dict[str, float]
+) -> tuple[PaperFigure, ...]:
+    """Δ_f, every party's Δ_f^k and ε^(k), and bottom-up the ε of Corollary 1, as the paper's formulas have them."""
+    logistic = asked.task == "classification"
+    features = sum(widths.values())
+    whole = logistic_sensitivity(features) if logistic else linear_sensitivity(features)
+    figures = [whole]
+    for party, own in widths.items():
+        of_party = logistic_party_sensitivity if logistic else linear_party_sensitivity
+        part = of_party(features, own=own, holds_label=party == holder)
+        figures += [part, party_epsilon(asked.epsilon, party_sensitivity=part, sensitivity=whole)]
+    if epsilons:
+        of_block = logistic_block_sensitivity if logistic else linear_block_sensitivity
+        single = [
+            (of_block(own, label=0 if party == holder else None).value, _named(epsilons, party))
+            for party, own in widths.items()
+        ]
+        cross = [
+            (
+                of_block(
+                    widths[first],
+                    other=widths[second],
+                    label=(first, second).index(holder) if holder in (first, second) else None,
+                ).value,
+                _named(epsilons, f"{first}+{second}"),
+            )
+            for first, second in combinations(widths, 2)
+        ]
+        figures.append(bottom_up_epsilon(whole.value, single=single, cross=cross))
+    return tuple(figures)
+
+
+def _named(epsilons: dict[str, float], name: str) -> float:
+    """The ε of a block, whichever way round two parties are named."""
+    for given, value in epsilons.items():
+        if set(given.replace(" ", "").split("+")) == set(name.split("+")):
+            return value
+    raise PlanError(f"bottom-up, every block needs an ε, and epsilons has none for {name}.")
+
+
+METHOD = Method(
+    name="functional",
+    title="functional mechanism",
+    tasks=("classification", "regression"),
+    options=FunctionalOptions,
+    request=request,
+    session=lambda asked: functional_session,
+    model=model,
+    views=plan_views,
+    checks=(),
+    scores=(),
+    resumable=False,
+    pilots=pilots,
+    noise=noise,
+    kernel="products",
+    paper=as_in_the_paper,
+)

@@ -1,0 +1,185 @@
+"""The functional mechanism among parties: a quadratic objective with noise inside, opened once.
+
+After "Achieving Differential Privacy in Vertically Partitioned Multiparty Learning", whose parties decrypt exact
+coefficients and add noise afterwards. Here nobody holds a coefficient without noise:
+
+1. every owner charges its ledger for the whole objective and tells its peers the ledger's head;
+2. block by block of rows, owners deal integer columns to the keepers at degree t;
+3. each keeper multiplies its own shares: degree 2t, nothing is sent;
+4. every owner deals its part of the noise on each block of coefficients at degree 2t;
+5. the coefficients of all blocks are opened to the server, once; the squares of label and constant never are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.block import Block as Rows
+from colonnade.data.schema import PublicSchema
+from colonnade.data.table import Table
+from colonnade.errors import DataError, LocalProtocolError
+from colonnade.methods.functional.plan import Domain, FunctionalPlan
+from colonnade.methods.functional.request import NoiseChoice, plan_functional
+from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.numbers.field import FieldArray
+from colonnade.numbers.rounding import nearest
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.charging import charge_first
+from colonnade.protocols.plans import Request, Task
+from colonnade.protocols.session import RowSource, own_blocks, prepare, publish
+from colonnade.protocols.shared import MomentSum, Shared, total
+from colonnade.protocols.sharing import open_to, share
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FunctionalRequest(Request[FunctionalPlan]):
+    """What the parties want, before anybody has said how many rows or which columns there are.
+
+    `epsilons` are the blocks' own, bottom-up, as pairs of a name and an ε; without them `epsilon` is for the record.
+
+    >>> FunctionalRequest(task="regression", epsilon=1.0).to_data()["domain"]
+    'ball'
+    """
+
+    task: Task
+    epsilon: float
+    delta: float | None = None
+    accepted_delta: float | None = None
+    gamma: int = DEFAULT_GAMMA
+    domain: Domain = "ball"
+    noise: NoiseChoice = "auto"
+    epsilons: tuple[tuple[str, float], ...] | None = None
+    intercept: bool = True
+    alignment: Alignment = "auto"
+
+    method = "functional"
+
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> FunctionalPlan:
+        """With the least noise that keeps what is asked."""
+        return plan_functional(group, schemas, rows=rows, **self.terms)
+
+    def to_data(self) -> dict[str, Any]:
+        """The request as plain values, the blocks' ε by name."""
+        return {**super().to_data(), "epsilons": None if self.epsilons is None else dict(self.epsilons)}
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedObjective:
+    """The noisy coefficients, block by block, with everything that says what they are; none at a mere keeper."""
+
+    coefficients: Integers = field(repr=False)
+    plan: FunctionalPlan
+    run: str
+    reproducible: bool
+    aligned: AlignedTable | None
+
+
+async def functional_session(
+    party: Party, table: Table | None, request: FunctionalRequest
+) -> OpenedObjective:
+    """Prepare, then open the objective."""
+    aligned, plan = await prepare(party, table, request)
+    return await open_objective(party, aligned, plan)
+
+
+async def open_objective(party: Party, aligned: AlignedTable | None, plan: FunctionalPlan) -> OpenedObjective:
+    """Open the objective of an agreed plan once, and publish it to every owner."""
+    opened = await functional_mechanism(party, aligned, plan)
+
+    def checked(said: Message) -> Integers:
+        read: Integers = said.array("coefficients", dtype="i8", shape=(plan.dissection.coefficients,))
+        if max(int(read.max()), -int(read.min())) > plan.field.capacity:
+            raise said.wrong("the published coefficients are larger than any of this plan")
+        return read
+
+    nothing: Integers = np.zeros(0, dtype=np.int64)
+    coefficients = await publish(party, opened, "release", "coefficients", checked, nothing)
+    return OpenedObjective(coefficients, plan, party.run, party.tainted, aligned)
+
+
+async def functional_mechanism(
+    party: Party, table: RowSource | None, plan: FunctionalPlan
+) -> Integers | None:
+    """The noisy coefficients at the server, None elsewhere."""
+    group, t, dissection = party.group, party.group.threshold, plan.dissection
+    release = plan.release(party.name, run=party.run, reproducible=party.tainted)
+    await charge_first(party, release)
+    blocks = own_blocks(
+        party, table, lambda rows: integer_rows(plan, party.name, rows), rows=plan.rows, size=plan.block
+    )
+    products = MomentSum(plan.field, dissection.columns, keeps_shares=party.keeps_shares)
+    for number, (rows, mine) in enumerate(blocks):
+        shapes = {owner: (rows, width) for owner, width in dissection.dealt.items()}
+        columns = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"columns {number}")
+        products.add([columns[owner] for owner in group.owners])
+        party.progress("columns", min((number + 1) * plan.block, plan.rows), plan.rows)
+    noise = noise_part(party, plan) if party.owns_columns else None
+    noise_shapes = dict.fromkeys(group.owners, (1, dissection.coefficients))
+    noises = await share(party, noise, noise_shapes, scheme=plan.scheme, degree=2 * t, step="noise")
+    # Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
+    noisy = _selected(products.upper_triangle(), plan) + total(noises.values())
+    opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="objective")
+    return None if opened is None else np.asarray(opened[0], dtype=np.int64)
+
+
+def noise_part(party: Party, plan: FunctionalPlan) -> Integers:
+    """This owner's part of the noise, block by block."""
+    parts = [
+        plan.noise_of(block).part(plan.group).draw(block.size, party.randomness)
+        for block in plan.dissection.blocks
+    ]
+    return np.concatenate(parts)[None, :]
+
+
+def integer_rows(plan: FunctionalPlan, party: str, rows: Rows) -> Integers:
+    """One owner's columns on the grid: features, and for the label holder the constant and the label."""
+    width = plan.encoders[party].width
+    integers = np.empty((rows.rows, plan.dissection.dealt[party]), dtype=np.int64)
+    if plan.domain == "ball":
+        integers[:, :width] = plan.quantizers[party].quantize(rows)
+    elif width:
+        _fill_box(plan, party, rows, integers[:, :width])
+    if party == plan.label_holder:
+        integers[:, width:-1] = plan.constant_size
+        integers[:, -1] = _integer_label(plan, rows)
+    return integers
+
+
+def _fill_box(plan: FunctionalPlan, party: str, rows: Rows, target: Integers) -> None:
+    encoder, side = plan.encoders[party], plan.gamma
+    for span, piece in encoder.pieces(encoder.block(rows), scale=float(side)):
+        try:
+            rounded = nearest(piece)
+        except ValueError:
+            raise DataError("a value that is not a finite number reached the grid.") from None
+        # What privacy rests on is decided on integers, whatever floats did before.
+        target[span] = np.clip(rounded, -side, side, out=rounded).T
+
+
+def _integer_label(plan: FunctionalPlan, rows: Rows) -> Integers:
+    if rows.label is None:
+        raise LocalProtocolError(f"{plan.label_holder} should bring a label, brought none")
+    size = plan.label_size
+    if plan.task == "classification":
+        return np.where(np.asarray(rows.label) > 0, size, -size)
+    scaled = np.rint(size * plan.label.to_unit(rows.label))
+    return np.clip(scaled, -size, size).astype(np.int64)
+
+
+def _selected(products: Shared, plan: FunctionalPlan) -> Shared:
+    """The coefficients of the blocks alone: what is not released is not masked, and must not be opened."""
+    shape = (1, plan.dissection.coefficients)
+    if products.share is None:
+        return replace(products, shape=shape)
+    words = np.ascontiguousarray(products.share.words[..., plan.dissection.opened])
+    return replace(products, share=FieldArray(plan.field, words), shape=shape)

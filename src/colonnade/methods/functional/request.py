@@ -1,0 +1,147 @@
+"""Making the plan of a functional mechanism: what is refused, and the least noise that keeps what was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
+from colonnade.data.schema import PublicSchema
+from colonnade.data.targets import ClassLabel
+from colonnade.errors import LabelMismatch, PlanError, PrivacyError
+from colonnade.methods.functional.blocks import Block
+from colonnade.methods.functional.noise import LAWS, BlockNoise, Law, least_noise, truncation_delta
+from colonnade.methods.functional.plan import Domain, FunctionalPlan
+from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.protocols.limits import check_memory, gamma_advice
+from colonnade.protocols.plans import Task, check_keepers, check_parties, checked_delta
+from colonnade.runtime.group import Group
+
+NoiseChoice = Literal["auto", "laplace", "skellam"]
+_LEAST_GAMMA = {"ball": LEAST_GAMMA_NEAREST, "box": 2}
+
+
+def plan_functional(
+    group: Group,
+    schemas: tuple[PublicSchema, ...],
+    *,
+    task: Task,
+    rows: int,
+    epsilon: float,
+    delta: float | None = None,
+    accepted_delta: float | None = None,
+    gamma: int = DEFAULT_GAMMA,
+    domain: Domain = "ball",
+    noise: NoiseChoice = "auto",
+    epsilons: Mapping[str, float] | tuple[tuple[str, float], ...] | None = None,
+    intercept: bool = True,
+) -> FunctionalPlan:
+    """The plan with the least noise that keeps ε for the server and for readers, t owners' noise aside.
+
+    With `epsilons`, one for each block by its name ("bank", "bank+shop"), every block gets the noise that its own ε
+    needs, and `epsilon` is the most that they may sum to. Discrete Laplace noise is calibrated to pure ε, and δ is then
+    what truncation costs, or 0; Skellam noise to (ε, δ), in which every block has an equal share of δ.
+    """
+    check_keepers(group)
+    if task not in ("classification", "regression"):
+        raise PlanError(
+            f"the functional mechanism minimises a linear or a logistic objective; {task} has neither. "
+            "Choose classification or regression."
+        )
+    check_parties(group, schemas, task)
+    delta = checked_delta(epsilon, delta, accepted_delta, rows)
+    least = _LEAST_GAMMA[domain]
+    if not least <= gamma <= MOST_GAMMA:
+        raise PlanError(f"gamma = {gamma} is outside {least} to {MOST_GAMMA} for the domain {domain!r}.")
+    blank = FunctionalPlan(
+        task, group, rows, schemas, float(epsilon), delta, gamma, domain, intercept, (), ()
+    )
+    _check_columns(blank)
+    laws: tuple[Law, ...] = LAWS if noise == "auto" else (noise,)
+    chosen = _chosen(blank.dissection.blocks, dict(epsilons), epsilon) if epsilons is not None else ()
+    blank = replace(blank, epsilons=chosen)
+    try:
+        plan = _calibrated(blank, laws)
+    except PlanError as error:
+        advice = gamma_advice(
+            lambda grid: _calibrated(replace(blank, gamma=grid), laws), least=least, asked=gamma
+        )
+        raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
+    try:
+        _ = plan.guarantees, plan.part_guarantees
+    except PrivacyError as error:
+        raise PlanError(f"{error} Or lower epsilon, or choose noise = 'skellam'.") from None
+    return plan
+
+
+def _check_columns(plan: FunctionalPlan) -> None:
+    label = plan.label.label
+    if plan.task == "classification" and isinstance(label, ClassLabel) and len(label.classes) != 2:
+        raise LabelMismatch(
+            f"the logistic objective tells two classes apart; {plan.label_holder} declares {len(label.classes)}. "
+            "Use method = 'moments', which takes any number of classes, or merge classes."
+        )
+    mapped = [party for party, encoder in plan.encoders.items() if encoder.map is not None]
+    if plan.domain == "box" and mapped:
+        raise PlanError(
+            f"{mapped[0]} maps its columns, and what a map makes has a bounded norm but no bounds of its own. "
+            "Choose domain = 'ball', or leave the map out."
+        )
+    check_memory(plan.dissection.columns, what="an objective")
+
+
+def _chosen(
+    blocks: tuple[Block, ...], epsilons: Mapping[str, float], epsilon: float
+) -> tuple[tuple[str, float], ...]:
+    """The blocks' ε in the order of the blocks, whichever way round two parties are named."""
+    names = {frozenset(block.owners): block.name for block in blocks}
+    given: dict[str, float] = {}
+    for name, value in epsilons.items():
+        found = names.get(frozenset(name.replace(" ", "").split("+")))
+        if found is None:
+            raise PlanError(
+                f"epsilons names {name!r}, but the blocks of this objective are {', '.join(names.values())}."
+            )
+        if found in given:
+            raise PlanError(f"epsilons names the block {found} twice.")
+        if not 0 < value < float("inf"):
+            raise PlanError(f"epsilons gives {found} an ε of {value:g}; privacy loss is a positive number.")
+        given[found] = float(value)
+    missing = [name for name in names.values() if name not in given]
+    if missing:
+        raise PlanError(
+            f"bottom-up, every block needs an ε, and epsilons has none for {', '.join(missing)}. "
+            "Give each of them one, or choose budget = 'top-down'."
+        )
+    total = sum(given.values())
+    if total > epsilon * (1 + 1e-9):
+        raise PlanError(
+            f"the blocks' ε sum to {total:.6g}, above the job's epsilon = {epsilon:g}. Lower them, or raise it."
+        )
+    return tuple((block.name, given[block.name]) for block in blocks)
+
+
+def _calibrated(blank: FunctionalPlan, laws: tuple[Law, ...]) -> FunctionalPlan:
+    plan = replace(blank, noises=_noises(blank, laws))
+    if all(noise.law == "laplace" for noise in plan.noises):
+        events = [view.event for view in plan.views]
+        events += [plan.event([owner]) for owner in plan.group.owners]
+        plan = replace(plan, delta=truncation_delta((*events, plan.event(plan.group.owners)), plan.delta))
+    _ = plan.field  # refuses here, before any data is touched, what could wrap around
+    return plan
+
+
+def _noises(plan: FunctionalPlan, laws: tuple[Law, ...]) -> tuple[BlockNoise, ...]:
+    if not plan.epsilons:
+        entries = plan.dissection.coefficients
+        return (
+            least_noise(
+                laws, plan.change(), plan.group, entries=entries, epsilon=plan.epsilon, delta=plan.delta
+            ),
+        )
+    share = plan.delta / len(plan.epsilons)
+    return tuple(
+        least_noise(laws, plan.change(block), plan.group, entries=block.size, epsilon=epsilon, delta=share)
+        for block, (_, epsilon) in zip(plan.dissection.blocks, plan.epsilons, strict=True)
+    )

@@ -1,0 +1,1 @@
+"""What methods for generalised linear models share."""

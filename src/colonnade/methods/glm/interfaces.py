@@ -1,0 +1,74 @@
+"""What the protocols of generalised linear models need of a loss and of a penalty.
+
+`losses` and `penalties` beside it have them: a model is chosen above, and the protocol that trains it takes it as it
+comes.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colonnade.data.targets import Label
+from colonnade.privacy.paper import hdp_vfl
+from colonnade.privacy.sensitivity.losses import LossBounds
+from colonnade.protocols.plans import Task
+
+Array = NDArray[np.float64]
+
+
+class Loss(Protocol):
+    """What the protocol needs of a loss; `colonnade.methods.glm.losses` has five."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def task(self) -> Task: ...
+
+    @property
+    def radius(self) -> float:
+        """How long weights may be where nobody says, chosen without data."""
+        ...
+
+    def check(self, label: Label) -> None:
+        """Raise a `PlanError` unless the declared label fits."""
+        ...
+
+    def targets(self, label: Label, values: ArrayLike) -> Array:
+        """Coded labels as the loss takes them, within its bounds for any values."""
+        ...
+
+    def value(self, scores: Array, targets: Array) -> Array:
+        """ℓ for each row."""
+        ...
+
+    def residual(self, scores: Array, targets: Array) -> Array:
+        """h = ∂ℓ/∂θ for each row."""
+        ...
+
+    def mean(self, scores: Array, label: Label) -> Array:
+        """What is predicted at these scores."""
+        ...
+
+    def bounds(self, label: Label, *, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
+        """How large, how steep and how far from another record's a residual can be."""
+        ...
+
+    def paper(self, label: Label, *, radius: float) -> hdp_vfl.LossConstants:
+        """The constants that HDP-VFL prints, or a `PlanError` where it has none."""
+        ...
+
+
+class Penalty(Protocol):
+    """A step that does not move two weights apart; `colonnade.methods.glm.penalties` has them."""
+
+    def step(self, weights: Array, step_size: float, *, free: int = 0) -> Array:
+        """The weights after the proximal step; the last `free` of them are left alone."""
+        ...
+
+    def to_data(self) -> dict[str, float]:
+        """The penalty as plain values."""
+        ...

@@ -1,0 +1,306 @@
+"""The losses of generalised linear models: value, residual h = ∂ℓ/∂θ, mean, and the bounds that noise is computed from.
+
+Each loss says which labels fit it. Targets are clipped to the declared range of the label, so that the bounds of
+`colonnade.privacy.sensitivity.losses` hold for any data. `paper` gives the constants that HDP-VFL prints.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colonnade.data.label import LabelBlock
+from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
+from colonnade.errors import LabelMismatch, PlanError
+from colonnade.methods.glm.interfaces import Loss
+from colonnade.privacy.paper import hdp_vfl
+from colonnade.privacy.sensitivity import losses as sensitivity
+from colonnade.privacy.sensitivity.losses import LossBounds
+from colonnade.protocols.plans import Task
+
+Array = NDArray[np.float64]
+
+
+def _logistic(scores: Array) -> Array:
+    # Each half is computed where its exponential cannot overflow.
+    grown = np.exp(-np.abs(scores))
+    return np.where(scores >= 0, 1.0, grown) / (1.0 + grown)
+
+
+def _signs(label: Label, values: ArrayLike) -> Array:
+    return np.where(np.asarray(values) > 0, 1.0, -1.0)
+
+
+def _check_two_classes(label: Label, loss: str) -> None:
+    if not isinstance(label, ClassLabel) or len(label.classes) != 2:
+        found = f"{len(label.classes)} classes" if isinstance(label, ClassLabel) else f"kind {label.kind!r}"
+        raise LabelMismatch(
+            f"the {loss} loss needs a label of two classes; {label.column!r} has {found}. "
+            "Declare two classes, or train by second moments, which take any number."
+        )
+
+
+def _range(label: Label, loss: str) -> tuple[float, float]:
+    if not isinstance(label, RealLabel | CountLabel):
+        raise LabelMismatch(
+            f"the {loss} loss needs a label that is a number; {label.column!r} is of kind {label.kind!r}. "
+            "Change the loss, or the label's declaration."
+        )
+    return label.low, label.high
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """ln(1 + e^(−yθ)), y = ±1 for the second and the first class; h = −y·s(−yθ).
+
+    >>> Logistic().residual(np.array([0.0]), np.array([1.0])).tolist()
+    [-0.5]
+    """
+
+    name = "logistic"
+    task: Task = "classification"
+    radius: float = 3.0
+
+    def check(self, label: Label) -> None:
+        """Two classes."""
+        _check_two_classes(label, self.name)
+
+    def targets(self, label: Label, values: ArrayLike) -> Array:
+        """±1 for class codes."""
+        return _signs(label, values)
+
+    def value(self, scores: Array, targets: Array) -> Array:
+        """ℓ for each row."""
+        return np.asarray(np.logaddexp(0.0, -targets * scores))
+
+    def residual(self, scores: Array, targets: Array) -> Array:
+        """h for each row."""
+        return np.asarray(-targets * _logistic(-targets * scores))
+
+    def mean(self, scores: Array, label: Label) -> Array:
+        """The probability of the second class."""
+        return _logistic(scores)
+
+    def bounds(self, label: Label, *, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
+        """|h| ≤ 1, β = ¼, row 2s(kc), for any received value."""
+        return sensitivity.logistic_bounds(radius=radius, active_cap=active_cap)
+
+    def paper(self, label: Label, *, radius: float) -> hdp_vfl.LossConstants:
+        """L = 1, β_θ = 0.25, β_y = 1.1, k_y = 1."""
+        return hdp_vfl.LOGISTIC
+
+
+@dataclass(frozen=True)
+class SquaredHinge:
+    """max(0, 1 − yθ)², y = ±1: the l2-SVM; h = −2y·max(0, 1 − yθ).
+
+    >>> SquaredHinge().residual(np.array([0.5, 2.0]), np.array([1.0, 1.0])).tolist()
+    [-1.0, -0.0]
+    """
+
+    name = "svm"
+    task: Task = "classification"
+    radius: float = 2.0
+
+    def check(self, label: Label) -> None:
+        """Two classes."""
+        _check_two_classes(label, self.name)
+
+    def targets(self, label: Label, values: ArrayLike) -> Array:
+        """±1 for class codes."""
+        return _signs(label, values)
+
+    def value(self, scores: Array, targets: Array) -> Array:
+        """ℓ for each row."""
+        return np.asarray(np.maximum(0.0, 1.0 - targets * scores) ** 2)
+
+    def residual(self, scores: Array, targets: Array) -> Array:
+        """h for each row."""
+        return np.asarray(-2.0 * targets * np.maximum(0.0, 1.0 - targets * scores))
+
+    def mean(self, scores: Array, label: Label) -> Array:
+        """The score: an SVM has no probabilities."""
+        return scores
+
+    def bounds(self, label: Label, *, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
+        """L = 2(1 + Θ), β = 2, row max(4 + 4kc, L)."""
+        return sensitivity.squared_hinge_bounds(radius=radius, active_cap=active_cap, passive_cap=passive_cap)
+
+    def paper(self, label: Label, *, radius: float) -> hdp_vfl.LossConstants:
+        """L = 2, β_θ = 2, β_y = 2, k_y = 1."""
+        return hdp_vfl.SQUARED_HINGE
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """(y − θ)² for a label scaled to [−1, 1]; h = 2(θ − y).
+
+    >>> LeastSquares().residual(np.array([0.5]), np.array([1.0])).tolist()
+    [-1.0]
+    """
+
+    name = "least_squares"
+    task: Task = "regression"
+    radius: float = 2.0
+
+    def check(self, label: Label) -> None:
+        """A number between bounds."""
+        _range(label, self.name)
+
+    def targets(self, label: Label, values: ArrayLike) -> Array:
+        """The label in [−1, 1]."""
+        return LabelBlock(label).to_unit(values)
+
+    def value(self, scores: Array, targets: Array) -> Array:
+        """ℓ for each row."""
+        return np.asarray((scores - targets) ** 2)
+
+    def residual(self, scores: Array, targets: Array) -> Array:
+        """h for each row."""
+        return np.asarray(2.0 * (scores - targets))
+
+    def mean(self, scores: Array, label: Label) -> Array:
+        """The prediction in the label's own units."""
+        return LabelBlock(label).from_unit(scores)
+
+    def bounds(self, label: Label, *, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
+        """L = 2(1 + Θ), β = 2, row 4kc + 4."""
+        return sensitivity.least_squares_bounds(
+            radius=radius, active_cap=active_cap, passive_cap=passive_cap, label_bound=1.0
+        )
+
+    def paper(self, label: Label, *, radius: float) -> hdp_vfl.LossConstants:
+        """L = 6, β_θ = 2, β_y = 2, k_y = 3."""
+        return hdp_vfl.LEAST_SQUARES
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """e^θ − yθ for a count, or another number from 0 up, in its own units; h = e^θ − y.
+
+    >>> Poisson().residual(np.array([0.0]), np.array([3.0])).tolist()
+    [-2.0]
+    """
+
+    name = "poisson"
+    task: Task = "regression"
+    radius: float = 1.0
+
+    def check(self, label: Label) -> None:
+        """A number that is never negative."""
+        low, _ = _range(label, self.name)
+        if low < 0:
+            raise LabelMismatch(
+                f"the Poisson loss needs a label from 0 up; {label.column!r} is declared from {low:g}. "
+                "Use least squares, or declare a label that counts."
+            )
+
+    def targets(self, label: Label, values: ArrayLike) -> Array:
+        """The label, clipped to its range."""
+        low, high = _range(label, self.name)
+        return np.clip(np.asarray(values, dtype=np.float64), low, high)
+
+    def value(self, scores: Array, targets: Array) -> Array:
+        """ℓ for each row."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(scores) - targets * scores)
+
+    def residual(self, scores: Array, targets: Array) -> Array:
+        """h for each row."""
+        # Only scores that nobody clipped, in paper mode, are this large; the protocol then stops by itself.
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(scores) - targets)
+
+    def mean(self, scores: Array, label: Label) -> Array:
+        """The expected count."""
+        return np.asarray(np.exp(scores))
+
+    def bounds(self, label: Label, *, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
+        """L = max(e^Θ, k_y), β = e^Θ, row 2e^(kc′)sinh(kc) + k_y, with k_y the label's upper bound."""
+        return sensitivity.poisson_bounds(
+            radius=radius,
+            active_cap=active_cap,
+            passive_cap=passive_cap,
+            label_bound=_range(label, self.name)[1],
+        )
+
+    def paper(self, label: Label, *, radius: float) -> hdp_vfl.LossConstants:
+        """L = k_y, β_θ = e^k, β_y = 1."""
+        return hdp_vfl.poisson_constants(radius=radius, label_bound=_range(label, self.name)[1])
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """θ + (y/s)·e^(−θ) for a label above 0, with log link; h = 1 − (y/s)e^(−θ).
+
+    s = √(low·high) of the declared range, so that θ = 0 is its middle on the logarithmic scale.
+
+    >>> Gamma().unit(RealLabel("cost", low=1, high=100))
+    10.0
+    """
+
+    name = "gamma"
+    task: Task = "regression"
+    radius: float = 1.0
+
+    def check(self, label: Label) -> None:
+        """A number that is always above 0."""
+        low, high = _range(label, self.name)
+        if low <= 0:
+            raise LabelMismatch(
+                f"the Gamma loss needs a label above 0; {label.column!r} is declared from {low:g} to {high:g}. "
+                "Declare the smallest value that occurs in the world, or use the Poisson loss."
+            )
+
+    def unit(self, label: Label) -> float:
+        """s: the middle of the declared range on the logarithmic scale."""
+        low, high = _range(label, self.name)
+        return math.sqrt(low) * math.sqrt(high)
+
+    def targets(self, label: Label, values: ArrayLike) -> Array:
+        """y/s, clipped to the label's range."""
+        low, high = _range(label, self.name)
+        return np.asarray(np.clip(np.asarray(values, dtype=np.float64), low, high) / self.unit(label))
+
+    def value(self, scores: Array, targets: Array) -> Array:
+        """ℓ for each row."""
+        with np.errstate(over="ignore"):
+            return np.asarray(scores + targets * np.exp(-scores))
+
+    def residual(self, scores: Array, targets: Array) -> Array:
+        """h for each row."""
+        with np.errstate(over="ignore"):
+            return np.asarray(1.0 - targets * np.exp(-scores))
+
+    def mean(self, scores: Array, label: Label) -> Array:
+        """The expected value in the label's own units."""
+        return np.asarray(self.unit(label) * np.exp(scores))
+
+    def bounds(self, label: Label, *, radius: float, active_cap: float, passive_cap: float) -> LossBounds:
+        """β = row = k_y·e^Θ and L = max(1, k_y·e^Θ − 1), with k_y = high/s = √(high/low)."""
+        _, high = _range(label, self.name)
+        # Upward: the division that makes targets may round the other way.
+        largest = high / self.unit(label) * (1 + 2.0**-50)
+        return sensitivity.gamma_bounds(
+            radius=radius, active_cap=active_cap, passive_cap=passive_cap, label_bound=largest
+        )
+
+    def paper(self, label: Label, *, radius: float) -> hdp_vfl.LossConstants:
+        """Refused: with the paper's canonical link β_θ = sup 1/θ² is infinite on the ball of weights."""
+        raise PlanError(
+            "HDP-VFL has no noise for Gamma regression: with its canonical link the slope 1/θ² has no bound "
+            "where weights may be 0. Use calibration = 'sound', which has the log link."
+        )
+
+
+LOSSES: dict[str, Loss] = {
+    loss.name: loss for loss in (Logistic(), SquaredHinge(), LeastSquares(), Poisson(), Gamma())
+}
+"""Every loss by the name that jobs use."""
+
+DEFAULT_LOSS: dict[Any, str] = {"classification": "logistic", "regression": "least_squares"}
+"""What a task means where no loss is named."""

@@ -1,0 +1,87 @@
+"""What can be chosen about a generalised linear model, whichever method trains it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from colonnade.data.documents import Form
+from colonnade.data.label import LabelBlock
+from colonnade.data.targets import Label
+from colonnade.errors import PlanError
+from colonnade.learn.frame import Frame
+from colonnade.methods.glm.interfaces import Loss
+from colonnade.methods.glm.losses import DEFAULT_LOSS, LOSSES, Gamma
+from colonnade.methods.glm.penalties import Penalty, PenaltyName
+from colonnade.methods.glm.rows import CONSTANT, ClippedRows
+from colonnade.methods.method import LOG_LINK, Asked
+
+Array = NDArray[np.float64]
+LossName = Literal["logistic", "svm", "least_squares", "poisson", "gamma"]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class GlmOptions(Form):
+    """Loss and penalty. `strength` is λ, per record; `mix` is μ of the elastic net λ(‖w‖₁ + (μ/2)‖w‖²)."""
+
+    loss: LossName | None = None
+    penalty: PenaltyName = "l2"
+    strength: Annotated[float, Field(ge=0)] = 0.001
+    mix: Positive = 1.0
+
+    def penalties(self) -> Penalty:
+        """The penalty as the protocol takes it."""
+        return Penalty.named(self.penalty, self.strength, mix=self.mix)
+
+
+def chosen_loss(asked: Asked, options: GlmOptions) -> Loss:
+    """The loss that was named, or the task's own; it must be a loss for that task."""
+    if asked.task not in DEFAULT_LOSS:
+        raise PlanError(f"messages train models for classification and regression, not {asked.task!r}.")
+    loss = LOSSES[options.loss or DEFAULT_LOSS[asked.task]]
+    if loss.task != asked.task:
+        fitting = ", ".join(name for name, other in LOSSES.items() if other.task == asked.task)
+        raise PlanError(f"loss = {loss.name!r} is for {loss.task}; for {asked.task} there are {fitting}.")
+    return loss
+
+
+def link_note(loss: Loss) -> tuple[str, ...]:
+    """What a reader of coefficients has to know, if they do not give the label itself."""
+    if loss.name not in LOG_LINK:
+        return ()
+    return ("Coefficients and intercept give the logarithm of the expected label: the link is log.",)
+
+
+def linear_model(
+    rows: ClippedRows, loss: Loss, label: Label, weights: Mapping[str, Array]
+) -> tuple[Frame, Array, Array]:
+    """Weights on clipped rows as coefficients on features: the frame, the coefficients and the intercept.
+
+    They follow from the weights and the public plan alone. A row that clipping leaves as it is has the score that it
+    had in training; a longer one has a longer score, because what clipping took is the owner's to know
+    (docs/private-messages.md). `weights` are of those owners who are here; the intercept is the active party's, and 0
+    without it. The scores are log-odds or margins for classes, the label's own units for least squares, logarithms of
+    the mean for log links.
+    """
+    here = {owner: encoder for owner, encoder in rows.encoders.items() if owner in weights}
+    frame = Frame(tuple(here.items()), LabelBlock(label), rows.attributes)
+    parts = [weights[owner][: len(weights[owner]) - (owner == rows.active)] for owner in here]
+    # Features of a frame are divided by √m, clipped rows are also stretched and divided by √2.
+    scale = rows.scale * math.sqrt(rows.attributes)
+    coefficients = np.concatenate([np.zeros(0), *parts])[None, :] * scale
+    if loss.name == "least_squares":
+        low, high = frame.label.from_unit([-1.0, 1.0])
+        coefficients = coefficients * ((high - low) / 2.0)
+    if rows.active not in weights:
+        return frame, coefficients, np.zeros(1)
+    intercepts = weights[rows.active][-1:] * CONSTANT
+    if loss.name == "least_squares":
+        intercepts = frame.label.from_unit(intercepts)
+    elif isinstance(loss, Gamma):
+        intercepts = intercepts + math.log(loss.unit(label))
+    return frame, coefficients, intercepts

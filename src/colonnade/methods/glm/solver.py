@@ -1,0 +1,55 @@
+"""Generalised linear models solved exactly, where somebody may look at all the rows it has."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from colonnade.methods.glm.interfaces import Loss
+from colonnade.methods.glm.penalties import Penalty
+
+Array = NDArray[np.float64]
+
+
+def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty, free: int = 1) -> Array:
+    """The weights that minimise the mean loss plus the penalty; the last `free` weights are not penalised.
+
+    Weights are split into positive and negative parts, so that ‖w‖₁ is smooth between bounds (L-BFGS-B).
+
+    >>> from colonnade.methods.glm.losses import LeastSquares
+    >>> rows = np.array([[-1.0, 1.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> solve(rows, np.array([-0.5, 0.0, 0.5]), loss=LeastSquares(), penalty=Penalty()).round(4).tolist()
+    [0.5, 0.0]
+    """
+    rows, width = features.shape
+    held = width - free
+    parts = 2 if penalty.l1 else 1
+
+    def joined(point: Array) -> Array:
+        return point[:width] - point[width:] if parts == 2 else point
+
+    def objective(point: Array) -> tuple[float, Array]:
+        weights = joined(point)
+        scores = features @ weights
+        gradient = loss.residual(scores, targets) @ features / rows
+        gradient[:held] += penalty.l2 * weights[:held]
+        value = float(loss.value(scores, targets).mean()) + penalty.l2 / 2 * float(
+            weights[:held] @ weights[:held]
+        )
+        if parts == 1:
+            return value, gradient
+        slope = np.concatenate((np.full(held, penalty.l1), np.zeros(free)))
+        value += penalty.l1 * float(np.abs(point[:held]).sum() + np.abs(point[width : width + held]).sum())
+        return value, np.concatenate((gradient + slope, slope - gradient))
+
+    bounds = None if parts == 1 else [(0.0, None)] * (2 * width)
+    found = minimize(
+        objective,
+        np.zeros(parts * width),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-13, "gtol": 1e-8},
+    )
+    return joined(np.asarray(found.x))

@@ -1,0 +1,1 @@
+"""Every value with noise at its owner."""

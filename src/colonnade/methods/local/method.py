@@ -1,0 +1,118 @@
+"""Local perturbation: every party's columns with noise of their own, and whatever model that still allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
+from colonnade.learn.frame import Frame
+from colonnade.learn.privacy import Privacy
+from colonnade.learn.release import MomentRelease
+from colonnade.methods.local.plan import LocalPlan
+from colonnade.methods.local.protocol import LocalRequest, PerturbedMoments, local_session
+from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, NoOptions, plan_views
+from colonnade.protocols.alignment import Alignment
+
+
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> LocalRequest:
+    """What the parties compare."""
+    return LocalRequest(asked.task, asked.epsilon, asked.delta, asked.accepted_delta, asked.gamma, alignment)
+
+
+def model(asked: Asked, results: Mapping[str, PerturbedMoments]) -> MomentRelease | Learnt | None:
+    """Moments of perturbed rows for components; otherwise the linear model that fits the perturbed rows best."""
+    found = next((found for found in results.values() if found.matrix.size), None)
+    if found is None:
+        return None
+    return perturbed_release(found) if asked.task == "pca" else perturbed_model(found)
+
+
+def pilots(plan: LocalPlan) -> tuple[Pilot, ...]:
+    """Fewer blocks of rows."""
+    return in_blocks(plan, plan.columns.block, lambda rows: kept(plan, replace(plan, rows=rows)))
+
+
+def noise(plan: LocalPlan) -> Noise:
+    """What every party adds to its own columns."""
+    return Noise(math.sqrt(plan.sigma_squared) / plan.columns.gamma, "every value of every person")
+
+
+def perturbed_release(found: PerturbedMoments) -> MomentRelease:
+    """The published moments without what noise adds to the diagonal on average, nσ²; the constant is known exactly.
+
+    `mu` is such that 2s√d is again the largest eigenvalue that noise alone shows, σ²(√n + √d)² − nσ² here, with at most
+    2σ²·n‖z‖²/d more of variance in an entry from noise times rows.
+    """
+    plan = found.plan
+    columns, variance = plan.columns, plan.sigma_squared
+    one, edge = columns.label.constant(columns.gamma), plan.size
+    matrix = np.zeros((edge + 1, edge + 1), dtype=np.int64)
+    matrix[:edge, :edge] = found.matrix - np.diag(np.full(edge, round(plan.rows * variance)))
+    matrix[edge, :edge] = matrix[:edge, edge] = one * found.sums
+    matrix[edge, edge] = plan.rows * one**2
+    bound = plan.bound_of_all_but(None) / plan.size
+    entry = math.sqrt(plan.rows * float(variance) * (float(variance) + 2 * bound))
+    spread = entry + float(variance) * math.sqrt(plan.size) / 2
+    return MomentRelease(
+        matrix=matrix,
+        gamma=columns.gamma,
+        rows=plan.rows,
+        encoders=tuple(columns.encoders.items()),
+        label=columns.label,
+        mu=Fraction(spread**2),
+        guarantees=plan.guarantees,
+        plan=plan.hash,
+        run=found.run,
+        reproducible=found.reproducible,
+    )
+
+
+def perturbed_model(found: PerturbedMoments) -> LearntLinear:
+    """Least squares on the perturbed rows as they are: for classes, where the second-order logistic loss is least."""
+    columns, rows = found.plan.columns, found.plan.rows
+    edge, label = sum(columns.widths.values()), columns.label
+    one = float(label.constant(columns.gamma))
+    # One target for two classes, one for each of more, and the last column of the block for a number.
+    targets = np.eye(label.width)[1:] if label.width == 2 else np.eye(label.width)
+    scales = np.concatenate([np.full(edge, columns.gamma), np.full(label.width, one)])
+    means = found.sums / scales / rows
+    scatter = found.matrix / np.outer(scales, scales) - rows * np.outer(means, means)
+    inside = scatter[:edge, :edge]
+    slopes = np.linalg.lstsq(inside, scatter[:edge, edge:] @ targets.T, rcond=None)[0].T
+    offsets = targets @ means[edge:] - slopes @ means[:edge]
+    if label.one_hot:
+        # ½ + u/4 is the second-order probability at log-odds u.
+        slopes, offsets = 4.0 * slopes, 4.0 * (offsets - 0.5)
+    else:
+        low, high = label.from_unit([-1.0, 1.0])
+        slopes, offsets = slopes * ((high - low) / 2.0), label.from_unit(offsets)
+    return LearntLinear(
+        slopes,
+        np.asarray(offsets),
+        frame=Frame(tuple(columns.encoders.items()), label),
+        privacy=Privacy(found.plan.guarantees, reproducible=found.reproducible),
+        notes=("Trained on rows that every party perturbed by itself: the baseline that trusts nobody.",),
+    )
+
+
+METHOD = Method(
+    name="local",
+    title="local perturbation",
+    tasks=("classification", "regression", "pca"),
+    options=NoOptions,
+    request=request,
+    session=lambda asked: local_session,
+    model=model,
+    views=plan_views,
+    checks=(),
+    scores=(),
+    resumable=False,
+    pilots=pilots,
+    noise=noise,
+    kernel="draws",
+)

@@ -1,0 +1,145 @@
+"""Everything the parties agree on before each of them perturbs its own columns once. It touches no data.
+
+The baseline of SPCA/SLR (Skellam noise in BGW, Algorithm 3): no shares, no keepers, no trust in anybody. Every entry of
+every row carries noise that only its owner knows, so the error of a second moment grows with the number of rows; the
+guarantee, in return, rests on nobody else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from colonnade.data.schema import PublicSchema
+from colonnade.ledger import Line
+from colonnade.methods.moments.plan import DEFAULT_GAMMA, MomentsPlan
+from colonnade.methods.moments.protocol import dealt_widths
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.numbers.field import FIELD63, check_fits
+from colonnade.privacy.calibrate import calibrate
+from colonnade.privacy.events import Approximated, DiscreteGaussian, Event
+from colonnade.privacy.guarantee import View
+from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
+from colonnade.privacy.observers import PartyView, Reader, Server
+from colonnade.privacy.sensitivity.matrix import root_up
+from colonnade.protocols.plans import Plan, Task, check_parties, checked_delta, lines_about
+from colonnade.runtime.group import Group
+
+_SECRET = "no owner discloses the noise on its own columns"
+
+
+@dataclass(frozen=True)
+class LocalPlan(Plan):
+    """Noise of parameter σ² on every integer of every row. Made by `plan_local`."""
+
+    task: Task
+    group: Group
+    rows: int
+    schemas: tuple[PublicSchema, ...]
+    epsilon: float
+    delta: float
+    gamma: int
+    sigma_squared: Fraction
+
+    protocol = "local perturbation"
+    charged_as = "perturbed rows"
+    published = True
+
+    @cached_property
+    def columns(self) -> MomentsPlan:
+        """How rows become integers: as for a moment release, whose own noise is not used."""
+        unused = Fraction(1)
+        return MomentsPlan(
+            self.task, self.group, self.rows, self.schemas, self.epsilon, self.delta, self.gamma, unused
+        )
+
+    @property
+    def dealt(self) -> dict[str, int]:
+        """How many integers of a row each owner sends. The constant of a task without label is known and not sent."""
+        return self.columns.widths if self.task == "pca" else dealt_widths(self.columns)
+
+    @property
+    def size(self) -> int:
+        """How many integers a perturbed row has."""
+        return sum(self.dealt.values())
+
+    def bound_of_all_but(self, party: str | None) -> int:
+        """The largest squared norm of the others' part of an integer row; of the whole row without a party."""
+        shape = self.columns.shape_of_all_but(party)
+        return shape.norm_squared if self.task == "pca" else shape.bound
+
+    @cached_property
+    def noise(self) -> DiscreteGaussianNoise:
+        """The noise of one entry, drawn by the owner of its column alone."""
+        return DiscreteGaussianNoise(self.sigma_squared)
+
+    def event(self, norm_squared: int) -> Event:
+        """One record's integers move by at most the root of this, in L2: all else that is sent does not change."""
+        leaf = DiscreteGaussian(root_up(norm_squared), self.sigma_squared)
+        return Approximated(leaf, draws=self.size)
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What the perturbed rows are to each observer. A party that saw them all would learn no more than this."""
+        whole = self.event(self.bound_of_all_but(None))
+        views = [
+            View(Server(), ZERO_OUT, whole, _SECRET),
+            View(Reader(), ZERO_OUT, whole, _SECRET),
+        ]
+        for owner in self.group.owners:
+            # A part of norm a that is replaced moves by at most 2a.
+            others = self.event(4 * self.bound_of_all_but(owner))
+            views.append(View(PartyView(owner), OthersPart(owner), others, _SECRET))
+        return tuple(views)
+
+    @property
+    def shown_to(self) -> tuple[str, ...]:
+        """The server, which alone sees the rows."""
+        return (self.group.server,)
+
+    def lines_for(self, party: str) -> tuple[Line, ...]:
+        """Beside the views: what a record replaced is to readers."""
+        replaced = self.event(4 * self.bound_of_all_but(None))
+        return (*lines_about(party, self.views), Line(Reader().name, REPLACE.name, replaced))
+
+    @property
+    def what(self) -> str:
+        """What leaves."""
+        return f"{self.rows} perturbed rows of {self.size} columns"
+
+    def own_data(self) -> dict[str, Any]:
+        """The grid and the noise."""
+        return {
+            "task": self.task,
+            "epsilon": self.epsilon,
+            **self.columns.layout_data(),
+            "sigma_squared": str(self.sigma_squared),
+            "block": self.columns.block,
+        }
+
+
+def plan_local(
+    group: Group,
+    schemas: tuple[PublicSchema, ...],
+    *,
+    task: Task,
+    rows: int,
+    epsilon: float,
+    delta: float | None = None,
+    accepted_delta: float | None = None,
+    gamma: int = DEFAULT_GAMMA,
+) -> LocalPlan:
+    """The plan with the least noise that keeps ε for the server and for readers."""
+    check_parties(group, schemas, task)
+    delta = checked_delta(epsilon, delta, accepted_delta, rows)
+    blank = LocalPlan(task, group, rows, schemas, float(epsilon), delta, gamma, Fraction(1))
+    bound = blank.bound_of_all_but(None)
+    least = calibrate(
+        lambda variance: replace(blank, sigma_squared=variance).event(bound), epsilon=epsilon, delta=delta
+    )
+    plan = replace(blank, sigma_squared=least)
+    reach = gamma + 1 + plan.noise.support
+    check_fits(FIELD63, rows=rows, per_row=reach**2, what=f"moments of rows perturbed at gamma = {gamma}")
+    return plan

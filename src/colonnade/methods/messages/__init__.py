@@ -1,0 +1,1 @@
+"""Noisy messages between owners (HDP-VFL)."""

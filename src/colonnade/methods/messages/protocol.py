@@ -1,0 +1,235 @@
+"""Training by private intermediate results: noisy scores to the active party, noisy residuals back.
+
+Who sees what. The active party sees every passive party's noisy scores. Every passive party sees the one noisy
+message of residuals, the same for all, so that pooling it shows nothing more. The server sees neither. Weights never
+leave their party: the active party's are made with its exact residuals, and nothing here covers publishing them or
+predictions made with them (docs/private-messages.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.table import Table
+from colonnade.errors import LocalProtocolError
+from colonnade.methods.glm.rows import CONSTANT
+from colonnade.methods.messages.plan import GRID_BITS, IntermediatePlan
+from colonnade.methods.messages.request import IntermediateRequest
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.protocols.agreement import agree_on_public
+from colonnade.protocols.charging import charge_first
+from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.session import confirm, prepare
+from colonnade.randomness import Randomness, public_permutation
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+Array = NDArray[np.float64]
+# Noise drawn at a time.
+_DRAWN = 1 << 16
+# Messages that nobody clips still fit 64 bits with their noise.
+_REACH = 2.0**40
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedPart:
+    """What one member comes away with: the plan, and at an owner its own weights and rows.
+
+    `weights` act on the owner's clipped rows; at the active party the last one is the constant's.
+    """
+
+    plan: IntermediatePlan
+    run: str
+    reproducible: bool
+    aligned: AlignedTable | None
+    weights: Array | None
+
+
+@dataclass(eq=False)
+class Descent:
+    """Where an owner stands between two steps: all that a run would need to go on from here."""
+
+    weights: Array
+    rate: float
+    step: int = 0
+
+
+async def intermediate_session(
+    party: Party, table: Table | None, request: IntermediateRequest
+) -> TrainedPart:
+    """Meet, compare jobs, introduce columns, align rows, compare plans, charge the whole run, train."""
+    aligned, plan = await prepare(party, table, request)
+    state = await intermediate_results(party, aligned, plan)
+    await confirm(party, "")
+    return TrainedPart(plan, party.run, party.tainted, aligned, None if state is None else state.weights)
+
+
+async def intermediate_results(
+    party: Party, table: AlignedTable | None, plan: IntermediatePlan
+) -> Descent | None:
+    """The protocol after the plan: charge, then one exchange a step. None at a member without columns."""
+    await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.tainted))
+    if not party.owns_columns:
+        return None
+    if table is None:
+        raise LocalProtocolError(f"{party.name} owns columns but has no aligned rows")
+    features, targets = batch_order(table, plan)
+    return await descend(party, plan, features, targets=targets)
+
+
+async def descend(party: Party, plan: IntermediatePlan, features: Array, *, targets: Array | None) -> Descent:
+    """The steps of one owner, whose rows stand in the order of the batches; only the active one has targets."""
+    state = Descent(np.zeros(features.shape[1]), rate=plan.rate(party.name))
+    noise = None
+    if plan.variances:
+        noise = NoiseStream(plan.noise[party.name], party.randomness, total=plan.epochs * plan.rows)
+    total = plan.schedule.steps
+    for step, rows in plan.batches():
+        batch = features[rows]
+        if targets is not None:
+            residuals = await _answer(party, plan, state, noise, batch=batch, targets=targets[rows])
+        else:
+            residuals = await _ask(party, plan, state, noise, batch=batch)
+        step_weights(party, plan, state, batch=batch, residuals=residuals)
+        state.step += 1
+        party.progress("steps", step + 1, total)
+    return state
+
+
+def batch_order(table: AlignedTable, plan: IntermediatePlan) -> tuple[Array, Array | None]:
+    """An owner's rows in the public order of the batches; with the constant, and targets, at the active party."""
+    active = table.party == plan.active
+    width = plan.clipped.encoders[table.party].width
+    features = np.full((plan.rows, width + active), CONSTANT)
+    # Where each row goes: row order[i] of the table is the i-th of the batches.
+    places = np.argsort(public_permutation(plan.rows, plan.seed))
+    labels, start = [], 0
+    for block in table.blocks():
+        here = places[start : start + block.rows]
+        features[here, :width] = plan.clipped.of(table.party, block)
+        if active and block.label is not None:
+            labels.append(block.label)
+        start += block.rows
+    if not active:
+        return features, None
+    targets = np.empty(plan.rows)
+    targets[places] = plan.loss.targets(plan.label, np.concatenate(labels))
+    return features, targets
+
+
+async def _ask(
+    party: Party, plan: IntermediatePlan, state: Descent, noise: NoiseStream | None, *, batch: Array
+) -> Array:
+    """A passive party's step: send noisy scores, receive the residuals that all others receive, clip them."""
+    scores = batch @ state.weights
+    message = _noisy(
+        party,
+        plan,
+        scores,
+        noise,
+        limit=plan.radius * plan.cap(party.name) if plan.calibration == "sound" else None,
+    )
+    await tell(party, plan.active, f"scores {state.step}", message)
+    label = f"residuals {state.step}"
+    heard = await hear(party, plan.active, label)
+    received = _received(heard, plan, len(batch))
+    # One message went to all of them, and the next scores rest on it.
+    await agree_on_public(party, label, plan.passive, heard.arrays["values"])
+    return received if plan.clip is None else np.clip(received, -plan.clip, plan.clip)
+
+
+async def _answer(
+    party: Party,
+    plan: IntermediatePlan,
+    state: Descent,
+    noise: NoiseStream | None,
+    *,
+    batch: Array,
+    targets: Array,
+) -> Array:
+    """The active party's step: receive and clip noisy scores, send everybody the same noisy residuals."""
+    scores = batch @ state.weights
+    for passive in plan.passive:
+        received = _received(await hear(party, passive, f"scores {state.step}"), plan, len(batch))
+        if plan.calibration == "sound":
+            limit = plan.radius * plan.cap(passive)
+            received = np.clip(plan.weight(passive) * received, -limit, limit)
+        scores = scores + received
+    residuals = plan.loss.residual(scores, targets)
+    message = _noisy(
+        party, plan, residuals, noise, limit=plan.bounds.size if plan.calibration == "sound" else None
+    )
+    for passive in plan.passive:
+        await tell(party, passive, f"residuals {state.step}", message)
+    return residuals
+
+
+class NoiseStream:
+    """Fresh noise for so many values in all, drawn many at a time and handed out once each, in order."""
+
+    def __init__(self, noise: DiscreteGaussianNoise, randomness: Randomness, *, total: int) -> None:
+        self._noise, self._randomness, self._left = noise, randomness, total
+        self._drawn: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+    def take(self, count: int) -> NDArray[np.int64]:
+        """The next values, in an array of their own."""
+        if count > len(self._drawn):
+            size = max(count - len(self._drawn), min(_DRAWN, self._left))
+            self._left -= size
+            self._drawn = np.concatenate((self._drawn, self._noise.draw(size, self._randomness)))
+        taken, self._drawn = self._drawn[:count].copy(), self._drawn[count:]
+        return taken
+
+
+def _noisy(
+    party: Party, plan: IntermediatePlan, values: Array, noise: NoiseStream | None, *, limit: float | None
+) -> Message:
+    """Values on the grid with fresh noise; as they are where the plan has none."""
+    if noise is None:
+        return Message(arrays={"values": values})
+    if not np.isfinite(values).all():
+        raise _not_finite(party, plan, "messages")
+    # In a sound plan they are within the limit but for rounding; clipping moves no two values apart.
+    reach = _REACH if limit is None else limit
+    noisy = noise.take(len(values))
+    noisy += np.rint(np.clip(values, -reach, reach) * (1 << GRID_BITS)).astype(np.int64)
+    return Message(arrays={"values": noisy})
+
+
+def _received(message: Message, plan: IntermediatePlan, rows: int) -> Array:
+    """What a peer sent, as numbers; any integers are fine, since whoever receives them clips them."""
+    if not plan.variances:
+        values = message.array("values", dtype="f8", shape=(rows,))
+        if not np.isfinite(values).all():
+            raise message.wrong("it sent values that are not finite")
+    else:
+        values = message.array("values", dtype="i8", shape=(rows,))
+    return values.astype(np.float64) * (2.0**-GRID_BITS if plan.variances else 1.0)
+
+
+def step_weights(
+    party: Party, plan: IntermediatePlan, state: Descent, *, batch: Array, residuals: Array
+) -> None:
+    """One gradient step, divided by the nominal batch size, the penalty's step, and the projection."""
+    free, rate = int(party.name == plan.active), state.rate
+    # An overflow is not hidden: weights that are not finite stop the run.
+    with np.errstate(over="ignore", invalid="ignore"):
+        stepped = state.weights - rate / plan.batch * (residuals @ batch)
+        weights = plan.penalty.step(stepped, rate, free=free)
+        length = float(np.linalg.norm(weights))
+    if not np.isfinite(length):
+        raise _not_finite(party, plan, "weights")
+    state.weights = weights * (plan.radius / length) if length > plan.radius else weights
+
+
+def _not_finite(party: Party, plan: IntermediatePlan, what: str) -> LocalProtocolError:
+    advice = (
+        "HDP-VFL's own protocol clips nothing, and this loss grows without bound; use calibration = 'sound'."
+        if plan.calibration == "paper"
+        else "Choose a smaller learning_rate."
+    )
+    return LocalProtocolError(f"{party.name}: its {what} are no longer finite. {advice}")

@@ -1,0 +1,265 @@
+"""What a method is: a way to train a model on the columns of all parties, behind one interface."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.documents import Form
+from colonnade.errors import LocalProtocolError
+from colonnade.learn.frame import Frame
+from colonnade.learn.privacy import Privacy
+from colonnade.learn.release import MomentRelease
+from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.privacy.guarantee import View
+from colonnade.privacy.paper.figure import PaperFigure
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.plans import Plan, Request, Task
+from colonnade.runtime.run import Program
+
+if TYPE_CHECKING:
+    from colonnade.data.table import Table
+    from colonnade.learn.federation import Federation, Run
+    from colonnade.learn.forecasting.abridging import Pilot
+
+Array = NDArray[np.float64]
+OptionsT = TypeVar("OptionsT", bound=Form)
+LOG_LINK = ("poisson", "gamma")
+"""Losses whose models predict exponentials of linear scores."""
+
+
+def _nothing() -> None:
+    """What most methods need beyond the core."""
+
+
+class NoOptions(Form):
+    """A method with nothing to choose."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a user wants of a method; `options` are the method's own, in the shape of its form."""
+
+    task: Task
+    epsilon: float
+    delta: float | None = None
+    accepted_delta: float | None = None
+    gamma: int = DEFAULT_GAMMA
+    options: Form = field(default_factory=NoOptions)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Learnt(ABC):
+    """A model that a protocol trained: whatever it is made of, it scores people.
+
+    `split` says that the weights stay with their parties: only a simulation in one process sees them beside each
+    other, and `frame` has the columns of those parties whose weights are here. `holder` is who has all of them, where
+    one party does. `run` is None for a simulation without a protocol. `figures` are numbers of a paper, which promise
+    nothing.
+    """
+
+    frame: Frame
+    privacy: Privacy
+    run: Run[Any] | None = None
+    split: bool = False
+    holder: str | None = None
+    notes: tuple[str, ...] = ()
+    figures: tuple[PaperFigure, ...] = ()
+
+    @abstractmethod
+    def scores(self, features: Array) -> Array:
+        """What the model says of rows of `frame.features`.
+
+        For classes log-odds or margins, one number for two of them and one for each of more; for a number one
+        prediction in the label's own units.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class LearntLinear(Learnt):
+    """A linear model: one row of coefficients, or one for each class, on `frame.features`.
+
+    `loss` is what it was trained with, by its name in `colonnade.methods.glm.losses`; empty for the task's own,
+    logistic or least squares. Poisson and Gamma models have a log link: there coefficients and intercepts give the
+    logarithm of the predicted label.
+    """
+
+    coefficients: Array
+    intercepts: Array
+    loss: str = ""
+
+    def scores(self, features: Array) -> Array:
+        """Log-odds or margins of classes, predictions of numbers."""
+        found = features @ self.coefficients.T + self.intercepts
+        return np.asarray(np.exp(found) if self.loss in LOG_LINK else found)
+
+
+Found = Learnt | MomentRelease
+Kernel = Literal["products", "draws", "powers", "floats"]
+"""What a protocol can spend most of its time in: products in a field, draws of noise, powers modulo n, floats."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The standard deviation of what a plan adds, and to what; of several kinds, the largest.
+
+    `people` is a bound from below on how many people a plan must have for anything to be seen through it: with fewer,
+    nothing can be learnt whatever they are like. Where nothing better is known it is two.
+
+    >>> str(Noise(0.25, "a sum"))
+    '0.25 on a sum'
+    """
+
+    deviation: float
+    on: str
+    people: int = 2
+
+    def __str__(self) -> str:
+        return f"{self.deviation:.3g} on {self.on}"
+
+
+class RequestMaker(Protocol):
+    """How a method makes of what is asked what the parties compare before they plan.
+
+    `public` are the owners of columns if all of them declared their data public, and nobody otherwise: only then may
+    something be asked for that protects nobody.
+    """
+
+    def __call__(self, asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> Request[Any]:
+        """The request, or an error that says why there is none."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyMethod(ABC):
+    """A way to train that has a name: by a protocol between parties, or as a simulation for comparison.
+
+    `trains` says what comes out, which decides the estimator that can take it, and `needs` raises an `InputError`
+    where an extra that training needs is not installed.
+    """
+
+    name: str
+    title: str
+    tasks: tuple[Task, ...]
+    options: type[Form]
+    trains: Literal["linear", "network"] = "linear"
+    needs: Callable[[], None] = _nothing
+
+    @property
+    @abstractmethod
+    def public_only(self) -> bool:
+        """Whether it runs only on data that every party declared public."""
+
+    @property
+    @abstractmethod
+    def has_epsilon(self) -> bool:
+        """Whether ε means anything to it."""
+
+    @abstractmethod
+    def train(self, federation: Federation, asked: Asked) -> Found:
+        """What was asked for, of all parties in this process."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline(AnyMethod):
+    """A simulation for comparison, in one process: it has no protocol of its own.
+
+    `private` says whether it adds noise for an ε, and `everybodys_rows` whether it sees all rows in one place.
+    """
+
+    simulate: Callable[[Federation, Asked], Found]
+    private: bool
+    everybodys_rows: bool
+
+    @property
+    def public_only(self) -> bool:
+        """Whether it looks at everybody's rows in one place."""
+        return self.everybodys_rows
+
+    @property
+    def has_epsilon(self) -> bool:
+        """Whether it adds noise."""
+        return self.private
+
+    def train(self, federation: Federation, asked: Asked) -> Found:
+        """Simulate."""
+        return self.simulate(federation, asked)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(AnyMethod):
+    """The contract: everything that a job, a site, a forecast and a report ask of a way to train between parties.
+
+    Nothing that only a method can say has a default, so that a method which forgets it cannot be made.
+
+    `request` is what the parties compare, and `session` what each of them runs. `model` takes what the members who are
+    present came away with, all of them in one process, one at a site, and returns what is known there: a release, a
+    model, the parts of one that lie there, which may be none; None where a release reached nobody who is present.
+    `views` are what each observer sees of a plan, coalitions included. `checks` are what owners prove about what they
+    deal and `scores` what models are judged by. A run of many steps is `resumable`; a short one starts again. `pilots`
+    are short runs of which a plan is the weighted sum, `noise` how much a plan adds, `kernel` what it spends most of
+    its time in. `twin` learns what the protocol would, far quicker, and `paper` simulates the paper's own calibration
+    on public data, where the protocol itself does not run it.
+    """
+
+    request: RequestMaker
+    session: Callable[[Asked], Program]
+    model: Callable[[Asked, Mapping[str, Any]], Found | None]
+    views: Callable[[Any], tuple[View, ...]]
+    checks: tuple[str, ...]
+    scores: tuple[str, ...]
+    resumable: bool
+    pilots: Callable[[Any], tuple[Pilot, ...]]
+    noise: Callable[[Any], Noise | None]
+    kernel: Kernel
+    twin: Callable[[Any, Mapping[str, Table]], Found] | None = None
+    paper: Callable[[Federation, Asked], Found] | None = None
+
+    @property
+    def public_only(self) -> bool:
+        """Never: its protocol keeps rows apart."""
+        return False
+
+    @property
+    def has_epsilon(self) -> bool:
+        """Always: its noise is calibrated to one."""
+        return True
+
+    def train(self, federation: Federation, asked: Asked) -> Found:
+        """Run the protocol between all parties in this process; in the paper's own mode, simulate it."""
+        if self.paper is not None and getattr(asked.options, "calibration", "") == "paper":
+            return self.paper(federation, asked)
+        public = federation.group.owners if federation.public else ()
+        run = federation.run(self.session(asked), self.request(asked, federation.alignment, public))
+        found = self.model(asked, run.outcome.results)
+        if found is None:
+            raise LocalProtocolError(f"method {self.name!r} left nothing with anybody")
+        return replace(found, run=run) if isinstance(found, Learnt) else found
+
+
+def plan_views(plan: Plan) -> tuple[View, ...]:
+    """The views that a plan itself names."""
+    return plan.views
+
+
+def options_of(asked: Asked, form: type[OptionsT]) -> OptionsT:
+    """The options of a method, which other methods' are not.
+
+    >>> options_of(Asked("pca", 1.0), NoOptions)
+    NoOptions()
+    """
+    if not isinstance(asked.options, form):
+        raise TypeError(f"this method takes {form.__name__}, not {type(asked.options).__name__}")
+    return asked.options
+
+
+def frame_of(found: Found) -> Frame:
+    """How to read people for what was found."""
+    if isinstance(found, Learnt):
+        return found.frame
+    return Frame(found.encoders, found.label, found.attributes)

@@ -1,0 +1,1 @@
+"""One noisy moment matrix, from which many models are made."""

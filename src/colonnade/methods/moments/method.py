@@ -1,0 +1,78 @@
+"""One noisy moment matrix: every model of a task is fitted from it at no further cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from colonnade.learn.federation import released
+from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
+from colonnade.learn.release import MomentRelease
+from colonnade.methods.method import Asked, Method, Noise, NoOptions, plan_views
+from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.methods.moments.session import MomentsRequest, OpenedMoments, moments_session
+from colonnade.protocols.alignment import Alignment
+
+
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> MomentsRequest:
+    """What the parties compare."""
+    return MomentsRequest(
+        asked.task, asked.epsilon, asked.delta, asked.accepted_delta, asked.gamma, alignment
+    )
+
+
+def model(asked: Asked, results: Mapping[str, OpenedMoments]) -> MomentRelease | None:
+    """The release, as everybody has it who read it."""
+    return next((released(opened) for opened in results.values() if opened.matrix.size), None)
+
+
+def pilots(plan: MomentsPlan) -> tuple[Pilot, ...]:
+    """Fewer blocks of rows."""
+    return in_blocks(plan, plan.block, lambda rows: kept(plan, replace(plan, rows=rows), "field"))
+
+
+def noise_of(plan: MomentsPlan) -> float:
+    """The standard deviation of a released moment off the diagonal, in natural units.
+
+    A row of m columns has norm at most 1, so one person moves the moment of two columns by at most 1/m.
+    """
+    return math.sqrt(plan.total_mu) / plan.gamma**2
+
+
+def noise(plan: MomentsPlan) -> Noise:
+    """What a release carries."""
+    return Noise(noise_of(plan), "a sum of products of two columns", people_for(plan))
+
+
+def people_for(plan: MomentsPlan) -> int:
+    """With fewer people than these nothing stands out of the noise, whatever they are like.
+
+    A row has norm at most 1, so no direction of n of them has a moment above n, and one stands out of the noise s of a
+    matrix of d columns only above s√d (docs/proofs/moment-rules.md). Of two classes the smaller one has at most n/2
+    people, and its count must be above its own noise.
+    """
+    features = sum(encoder.width for encoder in plan.encoders.values())
+    fewest = noise_of(plan) * math.sqrt(features)
+    if plan.label.kind == "classes":
+        border = plan.label.constant(plan.gamma) / plan.gamma
+        fewest = max(fewest, 2 * math.sqrt(2) * noise_of(plan) / border**2)
+    return max(2, math.floor(fewest) + 1)
+
+
+METHOD = Method(
+    name="moments",
+    title="one noisy moment matrix",
+    tasks=("classification", "regression", "pca"),
+    options=NoOptions,
+    request=request,
+    session=lambda asked: moments_session,
+    model=model,
+    views=plan_views,
+    checks=(),
+    scores=(),
+    resumable=False,
+    pilots=pilots,
+    noise=noise,
+    kernel="products",
+)

@@ -1,0 +1,114 @@
+"""Second moments with noise inside: everybody deals columns, nobody sees them, the server opens one matrix.
+
+Box of the protocol, after the Skellam moment release of SPCA (Skellam noise in BGW):
+
+1. every owner charges its ledger for the whole release and tells its peers the ledger's head;
+2. block by block, owners deal their integer columns to the keepers at degree t;
+3. each keeper multiplies its own shares: degree 2t, nothing is sent;
+4. every owner deals its part of the noise at degree 2t;
+5. the sum is opened to the server, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.block import Block
+from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.protocols.charging import charge_first
+from colonnade.protocols.session import RowSource, own_blocks
+from colonnade.protocols.shared import MomentSum, total
+from colonnade.protocols.sharing import open_to, share
+from colonnade.runtime.party import Party
+
+
+async def noisy_moments(party: Party, table: RowSource | None, plan: MomentsPlan) -> NDArray[np.int64] | None:
+    """The noisy matrix Σ z̃z̃ᵀ at the server, None elsewhere."""
+    group, t = party.group, party.group.threshold
+    release = plan.release(party.name, run=party.run, reproducible=party.tainted)
+    await charge_first(party, release)
+    moments = MomentSum(plan.field, plan.size, keeps_shares=party.keeps_shares)
+    for number, (rows, mine) in enumerate(integer_blocks(party, table, plan)):
+        shapes = {owner: (rows, width) for owner, width in dealt_widths(plan).items()}
+        columns = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"columns {number}")
+        moments.add([columns[owner] for owner in group.owners])
+        party.progress("columns", min((number + 1) * plan.block, plan.rows), plan.rows)
+    noise = _noise(party, plan) if party.owns_columns else None
+    noise_shapes = dict.fromkeys(group.owners, (1, plan.coefficients))
+    noises = await share(party, noise, noise_shapes, scheme=plan.scheme, degree=2 * t, step="noise")
+    # Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
+    noisy = moments.upper_triangle() + total(noises.values())
+    opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="moments")
+    return None if opened is None else arranged(symmetric(opened[0], plan.size), plan)
+
+
+def dealt_widths(plan: MomentsPlan) -> dict[str, int]:
+    """How many columns each owner deals: its features, and the label block where it holds it."""
+    extra = {plan.label_holder: plan.label.width}
+    return {owner: width + extra.get(owner, 0) for owner, width in plan.widths.items()}
+
+
+def symmetric(upper: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """The symmetric matrix of an upper triangle, row by row.
+
+    >>> symmetric(np.array([1, 2, 3]), 2).tolist()
+    [[1, 2], [2, 3]]
+    """
+    matrix = np.zeros((size, size), dtype=np.int64)
+    matrix[np.triu_indices(size)] = upper
+    return matrix + np.triu(matrix, 1).T
+
+
+def arranged(matrix: NDArray[np.int64], plan: MomentsPlan) -> NDArray[np.int64]:
+    """The matrix with the label block last: it is dealt beside the features of the party that holds it."""
+    order, labels, start = [], [], 0
+    for owner, width in dealt_widths(plan).items():
+        positions = list(range(start, start + width))
+        order += positions[: plan.widths[owner]]
+        labels += positions[plan.widths[owner] :]
+        start += width
+    order += labels
+    return np.ascontiguousarray(matrix[np.ix_(order, order)])
+
+
+def integer_blocks(
+    party: Party, table: RowSource | None, plan: MomentsPlan
+) -> Iterator[tuple[int, NDArray[np.int64] | None]]:
+    """Row counts of the agreed blocks, with this owner's integers for each of them."""
+
+    def integers(block: Block) -> NDArray[np.int64]:
+        mine = plan.quantizers[party.name].quantize(block, party.randomness)
+        if party.name != plan.label_holder:
+            return mine
+        values = block.label if plan.task != "pca" else None
+        return np.concatenate([mine, plan.label.quantize(values, plan.gamma, rows=len(mine))], axis=1)
+
+    return own_blocks(party, table, integers, rows=plan.rows, size=plan.block)
+
+
+def _noise(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
+    return noise_part(party, plan)[np.triu_indices(plan.size)][None, :]
+
+
+def noise_part(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
+    """This owner's part of the noise, in the order in which columns are dealt.
+
+    Two different entries of a one-hot label are never both there: their product is 0 in every row, is
+    known to everybody, and gets no noise.
+    """
+    noise = plan.noise.part(plan.group.honest_owners).draw_symmetric(plan.size, party.randomness)
+    if plan.label.one_hot:
+        start = sum(width for _, width in _until_label(plan))
+        block = slice(start, start + plan.label.width)
+        noise[block, block] = np.diag(np.diag(noise[block, block]))
+    return noise
+
+
+def _until_label(plan: MomentsPlan) -> Iterator[tuple[str, int]]:
+    for owner, width in plan.widths.items():
+        yield owner, width
+        if owner == plan.label_holder:
+            return

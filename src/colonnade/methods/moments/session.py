@@ -1,0 +1,76 @@
+"""The whole path of one moment release, from strangers to a matrix that everybody may read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.quantizer import Rounding
+from colonnade.data.schema import PublicSchema
+from colonnade.data.table import Table
+from colonnade.methods.moments.plan import DEFAULT_GAMMA, MomentsPlan, plan_moments
+from colonnade.methods.moments.protocol import noisy_moments
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.plans import Request, Task
+from colonnade.protocols.session import prepare, publish
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+
+@dataclass(frozen=True)
+class MomentsRequest(Request[MomentsPlan]):
+    """What the parties want, before anybody has said how many rows or which columns there are.
+
+    >>> MomentsRequest(task="classification", epsilon=1.0).to_data()["gamma"]
+    4096
+    """
+
+    task: Task
+    epsilon: float
+    delta: float | None = None
+    accepted_delta: float | None = None
+    gamma: int = DEFAULT_GAMMA
+    alignment: Alignment = "auto"
+    rounding: Rounding = "nearest"
+
+    method = "moments"
+
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> MomentsPlan:
+        """With the least noise that keeps what is asked."""
+        return plan_moments(group, schemas, rows=rows, **self.terms)
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedMoments:
+    """The noisy matrix with everything that says what it is, and, at an owner, the rows that went into it."""
+
+    matrix: NDArray[np.int64]
+    plan: MomentsPlan
+    run: str
+    reproducible: bool
+    aligned: AlignedTable | None
+
+
+async def moments_session(party: Party, table: Table | None, request: MomentsRequest) -> OpenedMoments:
+    """Prepare, release once, publish."""
+    aligned, plan = await prepare(party, table, request)
+    opened = await noisy_moments(party, aligned, plan)
+    nothing = np.zeros((0, 0), dtype=np.int64)
+    matrix = await publish(
+        party, opened, "release", "matrix", lambda said: checked_release(said, plan), nothing
+    )
+    return OpenedMoments(matrix, plan, party.run, party.tainted, aligned)
+
+
+def checked_release(said: Message, plan: MomentsPlan) -> NDArray[np.int64]:
+    """The published matrix, if it can be one: symmetric, and no entry beyond what the plan's field holds."""
+    matrix = said.array("matrix", dtype="i8", shape=(plan.size, plan.size))
+    if not np.array_equal(matrix, matrix.T):
+        raise said.wrong("the published matrix is not symmetric")
+    if matrix.size and max(int(matrix.max()), -int(matrix.min())) > plan.field.capacity:
+        raise said.wrong("the published matrix has entries that no moments of this plan have")
+    return matrix

@@ -1,0 +1,304 @@
+"""Classification and regression by networks that no party holds whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
+
+from colonnade.data.coding import code
+from colonnade.errors import DataError, InputError, ModelError
+from colonnade.learn.columns import Rows
+from colonnade.learn.discriminant import probabilities
+from colonnade.learn.joint_scoring import JointScores, trained_people
+from colonnade.learn.logistic import class_codes
+from colonnade.learn.own_files import keep_parts, keep_people
+from colonnade.learn.privacy import Privacy
+from colonnade.methods.method import Learnt
+from colonnade.methods.network.extra import need_networks
+from colonnade.methods.network.learnt import LearntNetwork
+from colonnade.methods.network.network_file import NetworkFile, network_file, network_parts
+from colonnade.methods.network.spec import NetworkSpec
+from colonnade.methods.network.terms import Mechanism, Regime
+from colonnade.protocols.plans import Task
+
+if TYPE_CHECKING:
+    from colonnade.learn.federation import Federation
+    from colonnade.methods.network.network import Network
+
+Array = NDArray[np.float64]
+
+
+class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What both estimators share: parameters, a fit on a federation, scores of raw rows."""
+
+    _task: Task
+
+    def __init__(
+        self,
+        *,
+        epsilon: float | None = 8.0,
+        delta: float | None = None,
+        accepted_delta: float | None = None,
+        regime: Regime = "frozen",
+        mechanism: Mechanism = "poisson-binomial",
+        networks: Any = None,
+        fusion: Any = None,
+        image: tuple[int, int, int] | None = None,
+        embedding: int = 16,
+        trials: int = 16,
+        beta: float | None = None,
+        label_epsilon: float | None = None,
+        local_share: float = 0.5,
+        epochs: int = 10,
+        batch: int = 100,
+        learning_rate: float = 0.01,
+        momentum: float = 0.9,
+        clip: float = 1.0,
+        held_out: float = 0.0,
+        patience: int = 3,
+        gradient_bits: int = 32,
+        parameters: int | None = None,
+        coalitions: tuple[tuple[str, ...], ...] = (),
+        checkpoint: str | Path | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.accepted_delta = accepted_delta
+        self.regime = regime
+        self.mechanism = mechanism
+        self.networks = networks
+        self.fusion = fusion
+        self.image = image
+        self.embedding = embedding
+        self.trials = trials
+        self.beta = beta
+        self.label_epsilon = label_epsilon
+        self.local_share = local_share
+        self.epochs = epochs
+        self.batch = batch
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.clip = clip
+        self.held_out = held_out
+        self.patience = patience
+        self.gradient_bits = gradient_bits
+        self.parameters = parameters
+        self.coalitions = coalitions
+        self.checkpoint = checkpoint
+        self.seed = seed
+
+    def fit(self, source: Federation | Learnt) -> Self:
+        """Train on a federation, which charges every party's ledger for the whole schedule before it starts.
+
+        With `checkpoint`, a fit that stopped goes on when it is called again with the same parameters: nothing is
+        charged twice, and no batch that was released is drawn again. A network that method "network" trained is taken
+        as it is.
+        """
+        learnt = self.learn(source) if not isinstance(source, Learnt) else source
+        if not isinstance(learnt, LearntNetwork) or learnt.network.design.task != self._task:
+            raise InputError(
+                f"this model is no network for {self._task}; {type(self).__name__} takes no other."
+            )
+        self._take(learnt.network, learnt.privacy, learnt.statement)
+        self.run_ = learnt.run
+        self.plan_ = learnt.run.plan if learnt.run is not None else None
+        self.history_ = learnt.history
+        self.communication_ = learnt.communication
+        self.n_epochs_ = learnt.epochs
+        return self
+
+    def learn(self, federation: Federation) -> LearntNetwork:
+        """Train on a federation, as `fit` does, and leave the estimator as it is."""
+        need_networks()
+        from colonnade.learn.federation import Federation as Parties
+        from colonnade.methods.network.training import modules_for, train
+
+        if not isinstance(federation, Parties):
+            raise TypeError(
+                f"fit takes a Federation, not {type(federation).__name__}. Rows are never given to a model."
+            )
+        spec = NetworkSpec(task=self._task, **self.get_params(deep=False))
+        settings, parameters = spec.settings(), spec.parameters
+        if parameters is None:
+            modules = modules_for(federation.tables, settings).values()
+            parameters = max([1, *(sum(each.numel() for each in module.parameters()) for module in modules)])
+        return train(federation, spec.request(federation.alignment, parameters), settings)
+
+    def _take(self, network: Network, privacy: Privacy, statement: str) -> None:
+        """Forget the last fit and be this network."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.endswith("__")]:
+            delattr(self, name)
+        self.network_, self.privacy_, self.statement_ = network, privacy, statement
+        self.networks_, self.fusion_ = dict(network.locals), network.fusion
+        self.run_, self.plan_ = None, None
+        self.releases_ = ()
+        self.frame_ = network.frame
+        self.columns_in_ = self.frame_.column_names
+        self.feature_names_in_ = np.array(self.frame_.feature_names, dtype=object)
+        self.n_features_in_ = self.frame_.columns
+        if self.frame_.label.classes:
+            self.classes_ = np.array(self.frame_.label.classes)
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole network: `path` as JSON, its weights beside it as safetensors.
+
+        The file holds every party's part, which only a simulation in one process has, and the fusion model, which no
+        guarantee covers showing to anybody. `save_parts` keeps the parts apart.
+        """
+        self._fitted()
+        network_file(
+            type(self).__name__, self.network_, self.privacy_, regime=self.statement_, run=self._run_name
+        ).save(Path(path))
+
+    def save_parts(self, folder: str | Path) -> None:
+        """Write one file for each party with its own part alone, the label holder's with the fusion model.
+
+        They are laid out as `colonnade train` does, with each party's list of the people trained on, so that
+        `colonnade predict` can score with the folder.
+        """
+        self._fitted()
+        run = self._run_name
+        keep_parts(
+            Path(folder),
+            network_parts(type(self).__name__, self.network_, self.privacy_, regime=self.statement_, run=run),
+        )
+        if self.run_ is not None:
+            keep_people(Path(folder), self.run_.aligned, run=run)
+
+    @classmethod
+    def load(cls, path: str | Path, *, networks: Mapping[str, Any] | None = None, fusion: Any = None) -> Self:
+        """The network in a file that `save` wrote; a file that is cut off, altered or newer is refused by name.
+
+        `networks` and `fusion` are the modules, where they are your own: files hold weights, and no code.
+        """
+        found = NetworkFile.load(Path(path))
+        if found.party is not None:
+            raise ModelError(
+                f"{path} is {found.party}'s part of a network, and a part alone scores nobody. Score between the "
+                "parties."
+            )
+        if found.kind != cls.__name__:
+            raise ModelError(f"{path} holds a {found.kind}, not a {cls.__name__}.")
+        design = found.design
+        made = cls(
+            regime=design.regime,
+            networks=networks or design.networks,
+            fusion=fusion,
+            image=design.image,
+            embedding=design.embedding,
+        )
+        made._take(found.network(networks=networks, fusion=fusion), found.privacy, found.regime)
+        return made
+
+    @property
+    def _run_name(self) -> str:
+        return self.run_.name if self.run_ is not None else ""
+
+    def joint_scores(
+        self, people: Federation, *, epsilon: float | None = None, delta: float | None = None
+    ) -> JointScores:
+        """Scores of people whose columns lie with the same parties; only the label holder sees them.
+
+        Their `sums` are what `decision_function` or `predict` would give. Exact scores disclose, for each person, the
+        others' sum of embeddings to the label holder, and are refused for people this model was trained on; with ε
+        the sums carry noise and are charged. A model of the paper's regime scores public data only.
+        """
+        self._fitted()
+        known = None if self.run_ is None else trained_people(self.run_)
+        return self.network_.score_people(people, trained_on=known, epsilon=epsilon, delta=delta)
+
+    def _fitted(self) -> None:
+        if not hasattr(self, "network_"):
+            raise NotFittedError(
+                f"this {type(self).__name__} is not fitted. Call fit with a federation first."
+            )
+
+    def _scores(self, rows: Rows) -> Array:
+        """Exact sums of all parties' embeddings through the fusion model: a simulation of all parties."""
+        self._fitted()
+        return np.asarray(self.network_.scores(self.frame_.features(rows)))
+
+
+class NeuralClassifier(ClassifierMixin, _Neural):  # type: ignore[misc]
+    """A network over the columns of all parties, for two classes or more.
+
+    Every party's module maps its columns to `embedding` numbers in [−1, 1]; the label holder sees noisy sums of them
+    and trains the fusion model (`methods.network.protocol`). `regime` says what is protected, and `statement_`
+    repeats it. ε and δ are for what the label holder learns about one party's part of one record; `privacy_` has the
+    other observers and units. `networks` is "random" (one public random layer, where networks are frozen the default),
+    "dense" (three layers, the default where they learn), "convolutional" or "resnet18" (both with `image`), or a
+    mapping from parties to torch modules.
+
+    `predict` and its kin see all parties' rows in one place; between parties, scores come from
+    `colonnade.protocols.joint_scores`.
+
+    >>> from colonnade import Federation, Schema, Table
+    >>> def declared(column, label=""):
+    ...     return Schema.parse(f'id = "n"\\ncolumns.{column} = {{kind = "numeric", low = 0, high = 9}}\\n{label}')
+    >>> classes = '[label]\\ncolumn = "buys"\\nkind = "classes"\\nclasses = ["no", "yes"]'
+    >>> ages = list(range(10)) * 20
+    >>> buys = ["yes" if age > 4 else "no" for age in ages]
+    >>> bank = Table.from_arrays("bank", {"age": ages, "buys": buys}, declared("age", classes))
+    >>> shop = Table.from_arrays("shop", {"spent": ages}, declared("spent"))
+    >>> federation = Federation([bank, shop], budget=(60.0, 1e-4))
+    >>> model = NeuralClassifier(epsilon=20.0, embedding=1, epochs=2).fit(federation)
+    >>> model.predict({"age": [1, 8], "spent": [1, 8]}).shape
+    (2,)
+    """
+
+    _task: Task = "classification"
+
+    def decision_function(self, X: Rows) -> Array:
+        """Log-odds of the second class; with more classes, one score per class."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict_proba(self, X: Rows) -> Array:
+        """One probability per class, in the order of `classes_`."""
+        return probabilities(self._scores(X))
+
+    def predict(self, X: Rows) -> NDArray[Any]:
+        """The class of each person, as declared."""
+        codes = class_codes(self._scores(X))
+        return np.asarray(self.classes_[codes])
+
+    def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of people whose class is predicted right. On people who are not public this is a release."""
+        right = self.predict(X) == self.classes_[_coded(y, self.frame_.label.label).astype(int)]
+        return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
+
+
+class NeuralRegressor(RegressorMixin, _Neural):  # type: ignore[misc]
+    """A network over the columns of all parties, for a number; see `NeuralClassifier`.
+
+    >>> from colonnade import Federation, Schema, Table
+    >>> def declared(column, label=""):
+    ...     return Schema.parse(f'id = "n"\\ncolumns.{column} = {{kind = "numeric", low = 0, high = 9}}\\n{label}')
+    >>> real = '[label]\\ncolumn = "pays"\\nkind = "real"\\nlow = 0\\nhigh = 9'
+    >>> ages = list(range(10)) * 20
+    >>> bank = Table.from_arrays("bank", {"age": ages, "pays": ages}, declared("age", real))
+    >>> shop = Table.from_arrays("shop", {"spent": ages}, declared("spent"))
+    >>> federation = Federation([bank, shop], budget=(60.0, 1e-4))
+    >>> NeuralRegressor(epsilon=20.0, embedding=1, epochs=2).fit(federation).predict({"age": [1], "spent": [1]}).shape
+    (1,)
+    """
+
+    _task: Task = "regression"
+
+    def predict(self, X: Rows) -> Array:
+        """The label of each person, in its own units and within its declared bounds."""
+        return self._scores(X)[:, 0]
+
+
+def _coded(values: ArrayLike, label: Any) -> NDArray[Any]:
+    coded = code(values, label)
+    if coded.problems:
+        raise DataError(f"label {label.column!r}: {coded.problems.sentence}. {coded.problems.advice}")
+    return np.asarray(coded.values)

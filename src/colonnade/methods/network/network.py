@@ -1,0 +1,226 @@
+"""A trained network in parts: every party's module and the label holder's fusion model, and how they score people."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.encoding import Encoder
+from colonnade.errors import DataError, InputError, ModelError, OnlyForPublicData, PlanError
+from colonnade.learn.frame import Frame
+from colonnade.learn.joint_scoring import JointScores, score_jointly
+from colonnade.learn.people import People
+from colonnade.methods.network.design import OWN, Design
+from colonnade.methods.network.fusion import FusionModel
+from colonnade.methods.network.modules import from_seed, local_network
+from colonnade.methods.network.parts import LocalNetwork, Weights
+from colonnade.protocols.joint_scores import ScoresRequest, Terms
+
+if TYPE_CHECKING:
+    from colonnade.learn.federation import Federation
+
+Array = NDArray[np.float64]
+Tensors = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Parts beside each other, as only a simulation in one process sees them; or those that one party has.
+
+    A party without the label has its own module and no fusion model.
+    """
+
+    design: Design
+    frame: Frame
+    locals: Mapping[str, LocalNetwork]
+    fusion: FusionModel | None
+
+    def scores(self, features: Array) -> Array:
+        """What all parts together say of rows of `frame.features`: log-odds of classes, or the label's own units."""
+        # A frame divides by √m for the moments family; networks read each column in its own units.
+        rows = torch.from_numpy((features * math.sqrt(self.frame.attributes)).astype(np.float32))
+        total, start = np.zeros((len(rows), self.design.embedding)), 0
+        for party, encoder in self.frame.encoders:
+            total += self.locals[party].embed_features(rows[:, start : start + encoder.width])
+            start += encoder.width
+        return self.read(total)
+
+    def read(self, sums: Array) -> Array:
+        """What the fusion model says of sums of embeddings."""
+        if self.fusion is None:
+            raise ModelError(
+                f"this part of a network scores nobody: {self.design.receiver} has its last layer."
+            )
+        found = np.asarray(self.fusion.scores(sums), dtype=np.float64)
+        return found if self.design.classes else self.frame.label.from_unit(np.clip(found, -1.0, 1.0))
+
+    def terms(self) -> dict[str, Terms]:
+        """Each party's summand: the embeddings of its own rows."""
+        return {party: _embedded(self.locals[party], encoder) for party, encoder in self.frame.encoders}
+
+    def score_people(
+        self,
+        people: Federation,
+        *,
+        trained_on: Mapping[str, People] | None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+    ) -> JointScores:
+        """Scores of people whose columns lie with the parties; only the label holder sees them.
+
+        Exact scores disclose, for each person, the others' sum of embeddings to the label holder, and are refused for
+        people in `trained_on`, and altogether where nobody knows who was trained on; with ε the sums carry noise and
+        are charged. A network of the paper's regime scores public data only.
+        """
+        if self.design.regime == "paper" and not people.public:
+            raise OnlyForPublicData(
+                "this model was trained in the paper's regime: its scores would disclose the people it was trained on. "
+                "Train it with 'frozen' or 'private-local' to score people who are not public."
+            )
+        if epsilon is None and trained_on is None and not people.public:
+            raise PlanError(
+                "which people the model was trained on is not known here, and exact scores of them would show more "
+                "than was promised. Nothing was run. Score with the estimator that was fitted or the folder of the "
+                "run, or give an ε (--epsilon) for noisy scores that are charged."
+            )
+        missing = [party for party, _ in self.frame.encoders if party not in people.tables]
+        if missing or self.design.receiver not in people.tables:
+            absent = ", ".join(missing or [self.design.receiver])
+            raise DataError(f"the model has a part of {absent}, which takes no part here.")
+        request = ScoresRequest(
+            receiver=self.design.receiver,
+            width=self.design.embedding,
+            bound=float(self.design.bound),
+            weights="private" if self.design.regime == "private-local" else "public",
+            epsilon=epsilon,
+            delta=delta,
+            alignment=people.alignment,
+        )
+        found = score_jointly(people, request, self.terms(), trained_on=trained_on)
+        return replace(found, sums=self.read(found.sums))
+
+    def tensors(self, party: str | None = None) -> Tensors:
+        """The weights by name: of all parts, or of one party's, the label holder's with the fusion model."""
+        found: Tensors = {}
+        for name, local in self.locals.items():
+            if party in (None, name):
+                found |= {f"network/{name}/{key}": value for key, value in _arrays(local.weights).items()}
+        if self.fusion is not None and party in (None, self.design.receiver):
+            found |= {f"fusion/{key}": value for key, value in _arrays(self.fusion.weights).items()}
+        return found
+
+    def part(self, party: str) -> Network:
+        """One party's own part."""
+        mine = tuple(pair for pair in self.frame.encoders if pair[0] == party)
+        return Network(
+            self.design,
+            Frame(mine, self.frame.label, self.frame.attributes),
+            {name: local for name, local in self.locals.items() if name == party},
+            self.fusion if party == self.design.receiver else None,
+        )
+
+    @classmethod
+    def joined(cls, parts: Mapping[str, Network]) -> Network:
+        """Parts beside each other again, in one process."""
+        every = list(parts.values())
+        label = next((part.frame.label for part in every if part.fusion is not None), every[0].frame.label)
+        return cls(
+            every[0].design,
+            Frame.joined([part.frame for part in every], label),
+            {name: local for part in every for name, local in part.locals.items()},
+            next((part.fusion for part in every if part.fusion is not None), None),
+        )
+
+    @classmethod
+    def built(
+        cls,
+        design: Design,
+        frame: Frame,
+        tensors: Tensors,
+        *,
+        networks: Mapping[str, nn.Module] | None = None,
+        fusion: nn.Module | None = None,
+    ) -> Network:
+        """The network with these weights; `networks` and `fusion` are needed where they are a user's own modules."""
+        locals_ = {}
+        for party, encoder in frame.encoders:
+            module = _module(design, party, encoder, networks)
+            _fill(module, tensors, f"network/{party}/")
+            nothing = np.zeros((1, encoder.width), dtype=np.float32)
+            locals_[party] = LocalNetwork(
+                party, module, nothing, bound=design.bound, embedding=design.embedding
+            )
+        last = None
+        if any(name.startswith("fusion/") for name in tensors):
+            if design.fusion == OWN and fusion is None:
+                raise InputError(
+                    "the fusion model is a module of its author's own, whose class no file holds. Give it: "
+                    "load(path, fusion=module)."
+                )
+            head = copy.deepcopy(fusion) if fusion is not None else _linear(design)
+            _fill(head, tensors, "fusion/")
+            last = FusionModel(
+                head, np.zeros((0, design.outputs)), classes=design.classes, scale=design.scale
+            )
+        return cls(design, frame, locals_, last)
+
+
+def _linear(design: Design) -> nn.Module:
+    return from_seed(0, lambda: nn.Linear(design.embedding, design.outputs))
+
+
+def _module(
+    design: Design, party: str, encoder: Encoder, networks: Mapping[str, nn.Module] | None
+) -> nn.Module:
+    if networks is not None and party in networks:
+        return copy.deepcopy(networks[party])
+    if design.networks == OWN:
+        raise InputError(
+            f"the network of {party} is a module of its author's own, whose class no file holds. Give it: "
+            f"load(path, networks={{{party!r}: module, ...}})."
+        )
+    return local_network(
+        design.networks,
+        party=party,
+        numbers=encoder.width,
+        attributes=encoder.attributes,
+        embedding=design.embedding,
+        image=design.image,
+        seed=0,
+    )
+
+
+def _arrays(weights: Weights) -> Tensors:
+    return {key: value.numpy().copy() for key, value in {**weights.parameters, **weights.buffers}.items()}
+
+
+def _fill(module: nn.Module, tensors: Tensors, prefix: str) -> None:
+    """Put weights into a module of the same shape."""
+    places = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    given = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+    shapes = {name: tuple(value.shape) for name, value in places.items()}
+    if {name: value.shape for name, value in given.items()} != shapes:
+        raise ModelError(
+            f"the weights under {prefix!r} are those of another network than the one that was named."
+        )
+    with torch.no_grad():
+        for name, value in given.items():
+            places[name].copy_(torch.from_numpy(value.copy()))
+
+
+def _embedded(local: LocalNetwork, encoder: Encoder) -> Terms:
+    def term(aligned: AlignedTable) -> Array:
+        blocks = [encoder.encode(block).astype(np.float32) for block in aligned.blocks()]
+        rows = torch.from_numpy(np.concatenate(blocks))
+        return np.asarray(local.embed_features(rows), dtype=np.float64)
+
+    return term

@@ -1,0 +1,258 @@
+"""One step of a training run: a sum to the label holder and, where networks learn, a gradient back."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.crypto.bit_packing import pack_words, unpack_words
+from colonnade.crypto.masks import SumRing
+from colonnade.errors import DataError, LocalProtocolError
+from colonnade.ledger import Release
+from colonnade.methods.network.interfaces import Brought, Floats, Fusion
+from colonnade.methods.network.plan import EmbeddingsPlan
+from colonnade.methods.network.terms import EMBEDDING_GRID, GRADIENT_GRID, Batch
+from colonnade.protocols.agreement import agree_on_public
+from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.run_log import RunCoins, RunLog
+from colonnade.protocols.secure_sum import Masks, secure_sum
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What every step of one run needs at one party."""
+
+    plan: EmbeddingsPlan
+    release: Release
+    coins: RunCoins
+    log: RunLog | None
+    masks: Masks | None
+    brought: Brought
+    targets: Floats | None
+
+
+async def one_batch(party: Party, run: Training, epoch: int, batch: Batch) -> Floats | None:
+    """One sum and, where networks learn, one gradient; the estimate of the sum at the label holder."""
+    plan, brought = run.plan, run.brought
+    sums = await _sum(party, run, epoch, batch)
+    fusion = brought.fusion
+    gradient = None
+    if fusion is not None and sums is not None and run.targets is not None and plan.learns_locally:
+        targets = run.targets[batch.rows]
+        if batch.held_out:
+            fusion.look(batch.rows, sums, targets)
+        else:
+            gradient = _travelling(fusion.learn(batch.rows, sums, targets), plan, batch)
+    if batch.held_out or not plan.learns_locally:
+        return sums
+    received = await _return_gradient(party, run, epoch, batch, gradient)
+    if brought.contributor is not None and received is not None:
+        _learn(run, epoch, batch, received)
+    return sums
+
+
+async def _sum(party: Party, run: Training, epoch: int, batch: Batch) -> Floats | None:
+    """Σ h over all contributors as the label holder can estimate it; None elsewhere."""
+    plan, contributor = run.plan, run.brought.contributor
+    step, shape = f"sum {batch.step}", (len(batch.rows), plan.embedding)
+    embedded = (
+        None if contributor is None else _checked(contributor.embed(batch.rows), shape, plan, party.name)
+    )
+    if plan.noise is None:
+        return await _sent_one_by_one(party, run, epoch, batch, embedded)
+    counts, masks = None, run.masks
+    if embedded is not None and masks is not None:
+        sent = None if run.log is None else run.log.kept(epoch, batch.step, kind="words")
+        if sent is None or party.name == plan.receiver:
+            counts = plan.noise.draw(embedded, run.coins.stream(f"counts {batch.step}"))
+        else:
+            # These rows were drawn and may have left: their words leave again as they were.
+            counts = np.zeros(shape, dtype=np.int64)
+        if run.log is not None:
+            masks = _Recorded(masks, run.log, epoch, batch.step)
+    total = await secure_sum(
+        party,
+        counts,
+        shape,
+        streams=masks,
+        among=plan.contributors,
+        ring=plan.ring,
+        receiver=plan.receiver,
+        release=run.release,
+        step=step,
+    )
+    if total is None:
+        return None
+    if counts is None or embedded is None or plan.learns_locally:
+        return plan.noise.estimate(total, parties=len(plan.contributors))
+    # Nothing computed from this goes back, so that the holder may use its own part as it is.
+    others = total.astype(np.int64) - counts
+    return plan.noise.estimate(others, parties=plan.hiding) + embedded
+
+
+async def _sent_one_by_one(
+    party: Party, run: Training, epoch: int, batch: Batch, embedded: Floats | None
+) -> Floats | None:
+    """The baselines: every contributor sends its own embedding, with integer noise of its own or without any."""
+    plan, step = run.plan, f"sum {batch.step}"
+    shape = (len(batch.rows), plan.embedding)
+    mine: NDArray[Any] | None = None
+    if embedded is not None:
+        # A label holder that sends nothing back uses its own embedding as it is.
+        own = party.name == plan.receiver and not plan.learns_locally
+        mine = _alone(run, epoch, batch, embedded, noisy=not own)
+        if party.name != plan.receiver:
+            await tell(party, plan.receiver, step, Message(arrays={"rows": mine}))
+    if party.name != plan.receiver:
+        return None
+    total = np.zeros(shape)
+    for name in plan.contributors:
+        code = "u4" if plan.mechanism == "none" else "i4"
+        sent = (
+            mine
+            if name == party.name
+            else (await hear(party, name, step)).array("rows", dtype=code, shape=shape)
+        )
+        if sent is None:
+            continue
+        values = np.ascontiguousarray(sent)
+        total += values.view("<f4") if plan.mechanism == "none" else values * (plan.bound / EMBEDDING_GRID)
+    return total
+
+
+def _alone(run: Training, epoch: int, batch: Batch, embedded: Floats, *, noisy: bool) -> NDArray[Any]:
+    """One party's embeddings as they travel in a baseline; what was written down before is taken from there."""
+    plan = run.plan
+    if plan.mechanism == "none":
+        return np.ascontiguousarray(embedded, "<f4").view("<u4")
+    before = None if run.log is None else run.log.kept(epoch, batch.step, kind="words")
+    if before is not None:
+        return np.frombuffer(before, "<i4").reshape(embedded.shape)
+    values = np.rint(embedded * (EMBEDDING_GRID / plan.bound)).astype(np.int64)
+    if noisy and plan.local_noise is not None:
+        values = values + plan.local_noise.draw(embedded.shape, run.coins.stream(f"counts {batch.step}"))
+    sent = np.clip(values, -(2**31), 2**31 - 1).astype("<i4")
+    if run.log is not None:
+        run.log.keep(epoch, batch.step, kind="words", content=sent.tobytes())
+    return sent
+
+
+async def _return_gradient(
+    party: Party, run: Training, epoch: int, batch: Batch, gradient: NDArray[Any] | None
+) -> Floats | None:
+    """The gradient of each row's loss by its sum, the same for every contributor."""
+    plan, step = run.plan, f"back {batch.step}"
+    shape = (len(batch.rows), plan.embedding)
+    if gradient is None:
+        if run.brought.contributor is None:
+            return None
+        said = await hear(party, plan.receiver, step)
+        code, width = ("u4", shape) if plan.gradient_bits == 32 else ("u1", (shape[0], 2 * shape[1]))
+        gradient = said.array("gradient", dtype=code, shape=width)
+        values = _read_gradient(gradient, plan)
+        if not np.isfinite(values).all():
+            raise said.wrong("the gradient holds values that are not finite numbers")
+        # One gradient went to all of them, and what they embed next rests on it.
+        await agree_on_public(party, step, plan.taught, gradient)
+        return values
+    if run.log is not None:
+        content = gradient.tobytes()
+        before = run.log.kept(epoch, batch.step, kind="gradient")
+        if before is None:
+            run.log.keep(epoch, batch.step, kind="gradient", content=content)
+        else:
+            gradient = np.frombuffer(before, dtype=gradient.dtype).reshape(gradient.shape)
+    for name in plan.contributors:
+        if name != party.name:
+            await tell(party, name, step, Message(arrays={"gradient": gradient}))
+    return _read_gradient(gradient, plan)
+
+
+def _learn(run: Training, epoch: int, batch: Batch, gradient: Floats) -> None:
+    """One local step: the exact mean in the paper's regime, a clipped sum with integer noise otherwise."""
+    plan, contributor = run.plan, run.brought.contributor
+    if contributor is None:
+        return
+    if plan.update_noise is None:
+        contributor.step(contributor.plain_sum(batch.rows, gradient) / len(batch.rows))
+        return
+    summed = contributor.clipped_sum(batch.rows, gradient, clip=plan.clip, grid=GRADIENT_GRID)
+    if run.log is not None:
+        seen = hashlib.sha256(summed.tobytes()).digest()
+        before = run.log.kept(epoch, batch.step, kind="update")
+        if before is None:
+            run.log.keep(epoch, batch.step, kind="update", content=seen)
+        elif before != seen:
+            raise LocalProtocolError(
+                f"step {batch.step}: this machine does not repeat the numbers of the run that stopped, and its noise "
+                "must not be used for others. Go on with the same machine and version of PyTorch, or begin a new run."
+            )
+    noise = plan.update_noise.draw(len(summed), run.coins.stream(f"update {batch.step}"))
+    contributor.step((summed + noise) * (plan.clip / (GRADIENT_GRID * plan.batch)))
+
+
+def _checked(embedded: Floats, shape: tuple[int, int], plan: EmbeddingsPlan, name: str) -> Floats:
+    """The embeddings, if they are what was agreed."""
+    if embedded.shape != shape:
+        raise DataError(
+            f"{name}: {shape[0]} rows should be embedded into shape {shape}; the network gave {embedded.shape}."
+        )
+    # Written so that what is not a number fails it too.
+    if not (np.abs(embedded) <= plan.bound).all():
+        raise DataError(
+            f"{name}: the network gave embeddings outside [−{plan.bound}, {plan.bound}] or that are not numbers. End "
+            "it with a bounded function such as tanh, or lower its learning rate."
+        )
+    return embedded
+
+
+def label_targets(plan: EmbeddingsPlan, fusion: Fusion, coins: RunCoins) -> Floats:
+    """The labels, randomised once where anything computed from them leaves; without bias."""
+    labels = fusion.labels()
+    if plan.label_noise is None:
+        return labels
+    counts = plan.label_noise.draw(labels, coins.stream("labels"))
+    return plan.label_noise.estimate(counts, parties=1)
+
+
+def _travelling(gradient: Floats, plan: EmbeddingsPlan, batch: Batch) -> NDArray[Any]:
+    """The gradient as bits that travel: 32 a number, or 16."""
+    if gradient.shape != (len(batch.rows), plan.embedding) or not np.isfinite(gradient).all():
+        raise DataError(
+            f"{plan.receiver}: the fusion model gave no finite gradient of shape {(len(batch.rows), plan.embedding)} "
+            f"at step {batch.step}. Lower its learning rate."
+        )
+    if plan.gradient_bits == 32:
+        return np.ascontiguousarray(gradient, "<f4").view("<u4")
+    largest = float(np.finfo(np.float16).max)
+    return np.ascontiguousarray(np.clip(gradient, -largest, largest), "<f2").view("u1")
+
+
+def _read_gradient(sent: NDArray[Any], plan: EmbeddingsPlan) -> Floats:
+    return np.ascontiguousarray(sent).view("<f4" if plan.gradient_bits == 32 else "<f2").astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class _Recorded:
+    """Masks whose results are written down before they leave; what was written before is taken from there."""
+
+    masks: Masks
+    log: RunLog
+    epoch: int
+    number: int
+
+    def masked(self, values: NDArray[Any], ring: SumRing, *, step: str) -> NDArray[Any]:
+        before = self.log.kept(self.epoch, self.number, kind="words")
+        if before is not None:
+            packed = np.frombuffer(before, dtype=np.uint8)
+            return unpack_words(packed, values.size, bits=ring.bits, dtype=ring.dtype)
+        words = self.masks.masked(values, ring, step=step)
+        content = pack_words(words, ring.bits).tobytes()
+        self.log.keep(self.epoch, self.number, kind="words", content=content)
+        return words

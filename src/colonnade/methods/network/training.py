@@ -1,0 +1,252 @@
+"""From a federation and some modules to a trained network: what the estimators share."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.encoding import Encoder
+from colonnade.data.table import Table
+from colonnade.errors import InputError, OnlyForPublicData
+from colonnade.learn.federation import Federation, Run
+from colonnade.learn.frame import Frame
+from colonnade.learn.privacy import Privacy
+from colonnade.methods.network.design import OWN, Design
+from colonnade.methods.network.fusion import FusionModel, fit_on_sums, solve_on_sums, targets_of
+from colonnade.methods.network.interfaces import Bring, Brought
+from colonnade.methods.network.learnt import LearntNetwork
+from colonnade.methods.network.modules import ImageShape, from_seed, local_network
+from colonnade.methods.network.network import Network
+from colonnade.methods.network.parts import Indices, LocalNetwork
+from colonnade.methods.network.plan import EmbeddingsPlan
+from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session
+from colonnade.methods.network.request import EmbeddingsRequest
+from colonnade.protocols.run_log import RunLog, claimed
+from colonnade.randomness import public_permutation
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import Program
+
+Networks = str | Mapping[str, nn.Module]
+SPLIT = (
+    "Each party keeps its own network, and the label holder the fusion model, which is made with exact labels: no "
+    "guarantee covers showing it to anybody else."
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How networks learn: nothing here says anything about privacy."""
+
+    networks: Networks = "dense"
+    fusion: nn.Module | None = None
+    image: ImageShape | None = None
+    embedding: int = 16
+    learning_rate: float = 0.01
+    momentum: float = 0.0
+    patience: int = 0
+    seed: int = 0
+    checkpoint: Path | None = None
+
+
+def features_of(table: AlignedTable | Table, encoder: Encoder, order: Indices | None) -> NDArray[np.float32]:
+    """A party's encoded rows, held in memory as 32-bit numbers, in the order of the run."""
+    rows = np.concatenate([encoder.encode(block).astype(np.float32) for block in table.blocks()])
+    return rows if order is None else rows[order]
+
+
+def bring(name: str, settings: Settings, module: nn.Module | None) -> Bring:
+    """What one party does once rows are aligned: encode them, and put its networks on top."""
+    folder = None if settings.checkpoint is None else settings.checkpoint / name
+
+    def bring_in(aligned: AlignedTable | None, plan: EmbeddingsPlan, order: Indices | None) -> Brought:
+        if aligned is None:
+            return Brought()
+        contributor, fusion = None, None
+        if module is not None:
+            contributor = LocalNetwork(
+                name,
+                module,
+                features_of(aligned, plan.encoders[name], order),
+                bound=plan.bound,
+                embedding=plan.embedding,
+                learning_rate=settings.learning_rate,
+                momentum=settings.momentum,
+                folder=folder,
+            )
+        if name == plan.receiver:
+            fusion = FusionModel(
+                fusion_module(settings, plan),
+                labels_of(aligned, plan, order),
+                classes=len(plan.label.classes),
+                scale=fusion_scale(plan),
+                learning_rate=settings.learning_rate,
+                momentum=settings.momentum,
+                patience=settings.patience,
+                folder=folder,
+            )
+        return Brought(contributor, fusion)
+
+    return bring_in
+
+
+def labels_of(aligned: AlignedTable, plan: EmbeddingsPlan, order: Indices | None) -> NDArray[np.float64]:
+    """The label holder's targets in the order of the run."""
+    values = np.concatenate([np.asarray(block.label) for block in aligned.blocks()])
+    values = values if order is None else values[order]
+    classes = len(plan.label.classes)
+    return targets_of(values, classes) if classes else plan.label.to_unit(values)[:, None]
+
+
+def fusion_module(settings: Settings, plan: EmbeddingsPlan) -> nn.Module:
+    """The given fusion model, or one linear layer, as in PBM-VFL."""
+    classes = len(plan.label.classes)
+    outputs = classes if classes > 2 else 1
+    if settings.fusion is not None:
+        return copy.deepcopy(settings.fusion)
+    return from_seed(settings.seed, lambda: nn.Linear(plan.embedding, outputs))
+
+
+def fusion_scale(plan: EmbeddingsPlan) -> float:
+    """The standard deviation of a sum's noise, if it is more than one: known before any data is."""
+    if plan.regime == "paper":
+        return 1.0
+    return max(1.0, math.sqrt(plan.sum_variance))
+
+
+def modules_for(tables: Mapping[str, Table], settings: Settings) -> dict[str, nn.Module]:
+    """A module for each owner of columns; those given are copied, so that a fit leaves them as they were."""
+    modules: dict[str, nn.Module] = {}
+    for number, (party, table) in enumerate(tables.items()):
+        if not table.schema.columns:
+            continue
+        if isinstance(settings.networks, str):
+            encoder = table.schema.encoder("linear")
+            modules[party] = local_network(
+                settings.networks,
+                party=party,
+                numbers=encoder.width,
+                attributes=encoder.attributes,
+                embedding=settings.embedding,
+                image=settings.image,
+                seed=settings.seed + number + 1,
+            )
+        elif party in settings.networks:
+            modules[party] = copy.deepcopy(settings.networks[party])
+        else:
+            raise InputError(
+                f"networks has a module for {', '.join(settings.networks) or 'nobody'}, but none for {party!r}. Give "
+                "one for every party that owns columns."
+            )
+    return modules
+
+
+def _run(
+    federation: Federation, session: Program, request: EmbeddingsRequest, *, begun: bool
+) -> Run[EmbeddingsPlan]:
+    """A new run is asked for first, as always; one that goes on was charged, and its ledgers know it by its name."""
+    if not begun:
+        return federation.run(session, request)
+    return federation.carry_out(session, request)
+
+
+def finish(fusion: FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan, *, linear: bool) -> None:
+    """What the label holder does with the last sums and its own labels, for itself: nothing leaves, nothing is spent.
+
+    One linear layer is solved for, with the noise of the sums taken out of their moments; another fusion model learns
+    by gradient steps where it has not learnt yet.
+    """
+    split = public_permutation(plan.rows, plan.order_seed)
+    learnt, held_out = split[: plan.train_rows], split[plan.train_rows :]
+    if linear:
+        solve_on_sums(fusion, sums, learnt=learnt, held_out=held_out, variance=plan.sum_variance)
+    elif not plan.learns_locally:
+        fit_on_sums(
+            fusion,
+            sums,
+            fusion.labels(),
+            learnt=learnt,
+            held_out=held_out,
+            epochs=plan.epochs,
+            batch=plan.batch,
+            order=public_permutation(plan.train_rows, plan.order_seed + 1),
+        )
+
+
+def train(federation: Federation, request: EmbeddingsRequest, settings: Settings) -> LearntNetwork:
+    """Run the protocol between all parties of a federation in this process."""
+    if request.regime == "paper" and not federation.public:
+        raise OnlyForPublicData(
+            "regime 'paper' protects nobody end to end: it is for data that every party declared public. Use 'frozen' "
+            "or 'private-local', or say public = true if the data is."
+        )
+    logs = {
+        name: RunLog(settings.checkpoint / name)
+        for name in federation.tables
+        if settings.checkpoint is not None
+    }
+    with claimed(settings.checkpoint):
+        session = network_session(settings, logs)
+        run = _run(federation, session, request, begun=any(log.begun is not None for log in logs.values()))
+    return replace(network_of(run.outcome.results, settings), run=run)
+
+
+def network_session(settings: Settings, logs: Mapping[str, RunLog] | None = None) -> Program:
+    """What each party runs: its module begins alike wherever the others are."""
+
+    async def session(party: Party, table: Table | None, asked: EmbeddingsRequest) -> TrainedEmbeddings:
+        # Modules are numbered by their parties' places among the owners.
+        place = party.group.owners.index(party.name) if party.owns_columns else 0
+        own = {} if table is None else {party.name: table}
+        modules = modules_for(own, replace(settings, seed=settings.seed + place))
+        bringing = bring(party.name, settings, modules.get(party.name))
+        return await embeddings_session(party, table, asked, bringing, (logs or {}).get(party.name))
+
+    return session
+
+
+def network_of(results: Mapping[str, TrainedEmbeddings], settings: Settings) -> LearntNetwork:
+    """The parts of those members who are here; the label holder solves for its last layer."""
+    first = next(iter(results.values()))
+    plan, holder = first.plan, results.get(first.plan.receiver)
+    fusion: Any = None if holder is None else holder.brought.fusion
+    if holder is not None and plan.regime != "paper" and holder.sums is not None:
+        finish(fusion, holder.sums, plan, linear=settings.fusion is None)
+    locals_: dict[str, Any] = {
+        name: results[name].brought.contributor for name in plan.contributors if name in results
+    }
+    frame = Frame(tuple(plan.encoders.items()), plan.label)
+    return LearntNetwork(
+        Network(design_of(plan, settings), frame, locals_, fusion),
+        plan.statement,
+        () if fusion is None else tuple(fusion.history),
+        first.epochs,
+        frame=frame,
+        privacy=Privacy(plan.guarantees, reproducible=first.reproducible),
+        split=True,
+        notes=(plan.statement, SPLIT),
+    )
+
+
+def design_of(plan: EmbeddingsPlan, settings: Settings) -> Design:
+    """What a file has to say of the network."""
+    return Design(
+        task=plan.task,
+        regime=plan.regime,
+        receiver=plan.receiver,
+        networks=settings.networks if isinstance(settings.networks, str) else OWN,
+        fusion="linear" if settings.fusion is None else OWN,
+        image=settings.image,
+        embedding=plan.embedding,
+        bound=plan.bound,
+        classes=len(plan.label.classes),
+        scale=fusion_scale(plan),
+    )

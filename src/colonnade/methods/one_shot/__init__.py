@@ -1,0 +1,1 @@
+"""Every column once, with noise."""

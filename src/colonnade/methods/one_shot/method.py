@@ -1,0 +1,204 @@
+"""The one-shot baseline: noisy columns once, then whatever the active party computes from them.
+
+The active party knows how much noise the columns carry, so it replaces each noisy row by the best linear guess at the
+true one (regression calibration) before it fits. That is computation on what has arrived: it costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.table import Table
+from colonnade.data.targets import Label
+from colonnade.learn.forecasting.abridging import Pilot, in_blocks, in_rows, kept, product
+from colonnade.learn.privacy import Privacy
+from colonnade.methods.glm.interfaces import Loss
+from colonnade.methods.glm.options import (
+    GlmOptions,
+    Positive,
+    chosen_loss,
+    linear_model,
+    link_note,
+)
+from colonnade.methods.glm.rows import CONSTANT
+from colonnade.methods.glm.solver import solve
+from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.methods.one_shot.protocol import (
+    NoisyColumns,
+    NoisyColumnsPlan,
+    NoisyColumnsRequest,
+    block_of,
+    noisy_columns_session,
+)
+from colonnade.protocols.alignment import Alignment
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import Program
+
+Array = NDArray[np.float64]
+_SHIFT = 0.25
+KEPT = (
+    "The active party has all the weights and has told nobody: they are made with its own exact columns and labels, "
+    "which no guarantee here covers."
+)
+
+
+class OneShotOptions(GlmOptions):
+    """Loss and penalty, how far features are stretched, and how long weights on noisy columns may become."""
+
+    stretch: Positive = 3.0
+    radius: Positive = 4.0
+
+
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> NoisyColumnsRequest:
+    """What the parties compare."""
+    options = options_of(asked, OneShotOptions)
+    chosen_loss(asked, options)
+    return NoisyColumnsRequest(
+        task=asked.task,
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        accepted_delta=asked.accepted_delta,
+        stretch=options.stretch,
+        alignment=alignment,
+    )
+
+
+def session(asked: Asked) -> Program:
+    """What each party runs; a label that does not fit the loss is found before anything is sent."""
+    loss = chosen_loss(asked, options_of(asked, OneShotOptions))
+
+    async def checked(party: Party, table: Table | None, request: NoisyColumnsRequest) -> NoisyColumns:
+        if table is not None and table.schema.label is not None:
+            loss.check(table.schema.label)
+        return await noisy_columns_session(party, table, request)
+
+    return checked
+
+
+def model(asked: Asked, results: Mapping[str, NoisyColumns]) -> Learnt:
+    """All weights, where the active party is here, which made them; elsewhere none."""
+    options = options_of(asked, OneShotOptions)
+    loss, first = chosen_loss(asked, options), next(iter(results.values()))
+    plan = first.plan
+    weights: dict[str, Array] = {}
+    label = next(schema.label for schema in plan.schemas if schema.label is not None)
+    if plan.active in results:
+        weights, label = fitted_once(results[plan.active], loss, options)
+    frame, coefficients, intercepts = linear_model(plan.clipped, loss, label, weights)
+    return LearntLinear(
+        coefficients,
+        intercepts,
+        loss.name,
+        frame=frame,
+        privacy=Privacy(plan.guarantees, reproducible=first.reproducible),
+        split=True,
+        holder=plan.active,
+        notes=(KEPT, *link_note(loss)),
+    )
+
+
+def fitted_once(
+    received: NoisyColumns, loss: Loss, options: OneShotOptions
+) -> tuple[dict[str, Array], Label]:
+    """What the active party learns from the noisy columns it received and its own: weights by owner."""
+    plan, table = received.plan, received.aligned
+    if table is None or table.schema.label is None:
+        raise ValueError("only the active party can fit")
+    blocks = list(table.blocks())
+    own = np.concatenate([plan.clipped.of(plan.active, block) for block in blocks])
+    labels = np.concatenate([block.label for block in blocks if block.label is not None])
+    noisy = np.concatenate([received.columns[owner] for owner in plan.passive], axis=1)
+    deviations = np.concatenate(
+        [np.full(plan.clipped.encoders[owner].width, plan.sigma(owner)) for owner in plan.passive]
+    )
+    typical = np.concatenate(
+        [
+            np.full(encoder.width, plan.clipped.cap(owner) ** 2 / encoder.width)
+            for owner, encoder in plan.clipped.encoders.items()
+            if owner != plan.active
+        ]
+    )
+    guessed = calibrated(own, noisy, deviations, typical=typical)
+    constant = np.full((plan.rows, 1), CONSTANT)
+    targets = loss.targets(table.schema.label, labels)
+    found = solve(
+        np.concatenate((guessed, own, constant), axis=1), targets, loss=loss, penalty=options.penalties()
+    )
+    weights = {plan.active: found[guessed.shape[1] :]}
+    start = 0
+    for owner in plan.passive:
+        width = plan.clipped.encoders[owner].width
+        part = found[start : start + width]
+        # Noise also hides where the columns' means lie; longer weights would shift every score by more than this.
+        longest = min(options.radius, _SHIFT * math.sqrt(plan.rows) / plan.sigma(owner))
+        weights[owner] = part * min(1.0, longest / max(float(np.linalg.norm(part)), 1e-300))
+        # What is cut off was part of the mean score, which the constant keeps.
+        centre = guessed[:, start : start + width].mean(axis=0)
+        weights[plan.active][-1] += float(centre @ (part - weights[owner])) / CONSTANT
+        start += width
+    return weights, table.schema.label
+
+
+def calibrated(own: Array, noisy: Array, deviations: Array, *, typical: Array) -> Array:
+    """The best linear guess at rows that arrived with noise of these deviations, given the party's own exact rows.
+
+    In directions whose variance the noise hides, below the edge of what noise alone shows in so many rows, the
+    guess takes the `typical` variance of an entry, which is public.
+
+    >>> rows = np.linspace(-2, 2, 4000).reshape(-1, 1)
+    >>> guess = calibrated(np.zeros((4000, 1)), rows, np.array([1e-9]), typical=np.ones(1))
+    >>> bool(np.abs(guess - rows).max() < 1e-3)
+    True
+    """
+    seen = np.concatenate((own, noisy), axis=1)
+    centre = seen.mean(axis=0)
+    spread = np.cov(seen - centre, rowvar=False).reshape(seen.shape[1], seen.shape[1])
+    start, ratio = own.shape[1], noisy.shape[1] / len(noisy)
+    # Scaled so that noise has variance 1 everywhere; Marchenko and Pastur's edge is (1 + √(d/n))².
+    scaled = spread[start:, start:] / np.outer(deviations, deviations)
+    values, vectors = np.linalg.eigh(scaled)
+    usual = np.einsum("ij,i->j", vectors**2, typical / deviations**2)
+    true = np.where(values > (1 + np.sqrt(ratio)) ** 2, values - 1.0, usual)
+    covariance = (vectors * true) @ vectors.T * np.outer(deviations, deviations)
+    with_true = np.concatenate((spread[:start, start:], covariance))
+    spread[start:, start:] = covariance + np.diag(deviations**2)
+    ridge = 1e-9 * max(float(np.trace(spread)) / len(spread), 1e-12)
+    weights = np.linalg.solve(spread + ridge * np.eye(len(spread)), with_true)
+    return np.asarray(centre[start:] + (seen - centre) @ weights)
+
+
+def pilots(plan: NoisyColumnsPlan) -> tuple[Pilot, ...]:
+    """Fewer blocks of rows, or fewer rows where they are few."""
+    block = min(block_of(plan, owner) for owner in plan.passive)
+    if plan.rows >= 3 * block:
+        return in_blocks(plan, block, lambda rows: kept(plan, replace(plan, rows=rows)))
+    cells = sum(encoder.width for encoder in plan.clipped.encoders.values())
+    return product([in_rows(plan.rows, cells)], lambda rows: kept(plan, replace(plan, rows=rows)))
+
+
+def noise(plan: NoisyColumnsPlan) -> Noise:
+    """What passive parties' columns carry."""
+    return Noise(max(plan.sigma(owner) for owner in plan.passive), "every value of every person")
+
+
+METHOD = Method(
+    name="one-shot",
+    title="noisy columns, sent once to the active party",
+    tasks=("classification", "regression"),
+    options=OneShotOptions,
+    request=request,
+    session=session,
+    model=model,
+    views=plan_views,
+    checks=(),
+    scores=(),
+    resumable=False,
+    pilots=pilots,
+    noise=noise,
+    kernel="draws",
+)

@@ -1,0 +1,226 @@
+"""The simplest rival of noisy messages: every passive party sends its columns once, with noise on every entry.
+
+μ = 2c/s for noise of deviation s on rows of norm at most c, whatever is learned from them and however often. The noise
+on a score xw is s‖w‖, √e times less than e epochs of messages carry, but the same draw every time. Only the active
+party sees anything. Rows are integers before noise is added, so ε rests on integers alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.schema import PublicSchema
+from colonnade.data.table import Table
+from colonnade.errors import LocalProtocolError, PlanError
+from colonnade.ledger import Line
+from colonnade.methods.glm.rows import GAMMA, ClippedRows
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.privacy.calibrate import calibrate
+from colonnade.privacy.events import Approximated, Composed, DiscreteGaussian, Event
+from colonnade.privacy.guarantee import View
+from colonnade.privacy.neighbours import OthersPart, PartOf
+from colonnade.privacy.observers import Coalition, PartyView
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.charging import charge_first
+from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.plans import Plan, Request, Task, check_parties, checked_delta, lines_about
+from colonnade.protocols.session import confirm, prepare
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+Array = NDArray[np.float64]
+# Entries of one frame: 32 MiB.
+_ENTRIES = 1 << 22
+
+
+@dataclass(frozen=True)
+class NoisyColumnsPlan(Plan):
+    """One noisy copy of every passive party's rows, for the active party alone. Made by `plan_noisy_columns`."""
+
+    task: Task
+    group: Group
+    rows: int
+    schemas: tuple[PublicSchema, ...]
+    epsilon: float
+    delta: float
+    stretch: float
+    variances: tuple[Fraction, ...] = ()
+
+    protocol = "noisy columns"
+    charged_as = "columns"
+    published = False
+
+    @property
+    def active(self) -> str:
+        """Who holds the label and receives the columns."""
+        return self.group.active or self.group.owners[0]
+
+    @property
+    def passive(self) -> tuple[str, ...]:
+        """Every other owner, in the order of `variances`."""
+        return tuple(owner for owner in self.group.owners if owner != self.active)
+
+    @cached_property
+    def clipped(self) -> ClippedRows:
+        """How each owner's columns become rows of bounded norm."""
+        return ClippedRows(self.schemas, self.active, self.stretch)
+
+    def noise(self, owner: str) -> DiscreteGaussianNoise:
+        """The noise of an owner's entries, in units of 1/GAMMA."""
+        return DiscreteGaussianNoise(self.variances[self.passive.index(owner)])
+
+    def sigma(self, owner: str) -> float:
+        """The deviation of the noise in an entry, in the units of clipped rows."""
+        return math.sqrt(self.variances[self.passive.index(owner)]) / GAMMA
+
+    def event(self, owner: str) -> Event:
+        """One owner's noisy rows: a record replaced moves them by at most 2c."""
+        return self._event(owner, self.variances[self.passive.index(owner)])
+
+    def _event(self, owner: str, variance: Fraction) -> Event:
+        # 2√B, upward, in integers.
+        moved = math.isqrt(4 * self.clipped.norm_squared(owner) - 1) + 1
+        entries = self.rows * self.clipped.encoders[owner].width
+        return Approximated(DiscreteGaussian(moved, variance), draws=entries)
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What the active party sees of the others; beside it nobody sees anything."""
+        events = tuple(self.event(owner) for owner in self.passive)
+        seen = events[0] if len(events) == 1 else Composed(events)
+        views = [View(PartyView(self.active), OthersPart(self.active), seen, "")]
+        if len(events) > 1:
+            for owner, event in zip(self.passive, events, strict=True):
+                rest = Coalition(tuple(other for other in self.group.owners if other != owner))
+                views.append(View(rest, PartOf(owner), event, ""))
+        return tuple(views)
+
+    @property
+    def what(self) -> str:
+        """What leaves."""
+        return "noisy columns, once"
+
+    @property
+    def shown_to(self) -> tuple[str, ...]:
+        """The active party alone."""
+        return (self.active,)
+
+    def receiver_for(self, party: str) -> str:
+        """The active party."""
+        return self.active
+
+    def lines_for(self, party: str) -> tuple[Line, ...]:
+        """None for the active party, whose columns go nowhere."""
+        return lines_about(party, self.views) if party in self.passive else ()
+
+    def own_data(self) -> dict[str, Any]:
+        """How rows are clipped, and the noise of each sender."""
+        return {
+            "task": self.task,
+            "epsilon": self.epsilon,
+            "stretch": self.stretch,
+            "gamma": GAMMA,
+            "caps": {owner: self.clipped.norm_squared(owner) for owner in self.group.owners},
+            "variances": [str(variance) for variance in self.variances],
+        }
+
+
+@dataclass(frozen=True)
+class NoisyColumnsRequest(Request[NoisyColumnsPlan]):
+    """What the parties want, before anybody has said how many rows or which columns there are."""
+
+    task: Task
+    epsilon: float
+    delta: float | None = None
+    accepted_delta: float | None = None
+    stretch: float = 3.0
+    alignment: Alignment = "auto"
+
+    method = "one-shot"
+
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> NoisyColumnsPlan:
+        """With the least noise that keeps what is asked."""
+        return plan_noisy_columns(self, group, schemas, rows)
+
+
+def plan_noisy_columns(
+    request: NoisyColumnsRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
+) -> NoisyColumnsPlan:
+    """The plan with the least noise that keeps ε for each passive party's part of a record."""
+    delta = checked_delta(request.epsilon, request.delta, request.accepted_delta, rows)
+    check_parties(group, schemas, request.task)
+    if not (math.isfinite(request.stretch) and request.stretch > 0):
+        raise PlanError(f"stretch = {request.stretch:g} is not a finite number above 0.")
+    plan = NoisyColumnsPlan(
+        request.task, group, rows, schemas, float(request.epsilon), delta, float(request.stretch)
+    )
+
+    def variance(owner: str) -> Fraction:
+        return calibrate(
+            lambda variance: plan._event(owner, variance), epsilon=plan.epsilon, delta=plan.delta
+        )
+
+    return replace(plan, variances=tuple(variance(owner) for owner in plan.passive))
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyColumns:
+    """What one member comes away with: the plan, its own rows, and at the active party everybody's noisy columns."""
+
+    plan: NoisyColumnsPlan
+    run: str
+    reproducible: bool
+    aligned: AlignedTable | None
+    columns: Mapping[str, Array]
+
+
+async def noisy_columns_session(
+    party: Party, table: Table | None, request: NoisyColumnsRequest
+) -> NoisyColumns:
+    """Meet, compare jobs, introduce columns, align rows, compare plans, charge, send once."""
+    aligned, plan = await prepare(party, table, request)
+    columns = await noisy_columns(party, aligned, plan)
+    await confirm(party, "")
+    return NoisyColumns(plan, party.run, party.tainted, aligned, columns)
+
+
+async def noisy_columns(party: Party, table: AlignedTable | None, plan: NoisyColumnsPlan) -> dict[str, Array]:
+    """The protocol after the plan: passive parties send, the active one receives, the rest sees nothing."""
+    await charge_first(party, plan.release(party.name, run=party.run, reproducible=party.tainted))
+    if not party.owns_columns:
+        return {}
+    if table is None:
+        raise LocalProtocolError(f"{party.name} owns columns but has no aligned rows")
+    if party.name == plan.active:
+        return {owner: await _receive(party, plan, owner) for owner in plan.passive}
+    noise = plan.noise(party.name)
+    for number, block in enumerate(table.blocks(block_of(plan, party.name))):
+        noisy = plan.clipped.integers(party.name, block)
+        noisy += noise.draw(noisy.shape, party.randomness)
+        await tell(party, plan.active, f"columns {number}", Message(arrays={"columns": noisy}))
+    return {}
+
+
+async def _receive(party: Party, plan: NoisyColumnsPlan, owner: str) -> Array:
+    width, size = plan.clipped.encoders[owner].width, block_of(plan, owner)
+    columns = np.empty((plan.rows, width))
+    for number, start in enumerate(range(0, plan.rows, size)):
+        stop = min(start + size, plan.rows)
+        heard = await hear(party, owner, f"columns {number}")
+        columns[start:stop] = heard.array("columns", dtype="i8", shape=(stop - start, width)) / GAMMA
+    return columns
+
+
+def block_of(plan: NoisyColumnsPlan, owner: str) -> int:
+    """Rows that an owner sends at a time."""
+    return max(1, _ENTRIES // plan.clipped.encoders[owner].width)

@@ -1,0 +1,1 @@
+"""Noisy gradients of batches that nobody sees."""

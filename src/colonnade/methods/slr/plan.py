@@ -1,0 +1,334 @@
+"""Everything the parties agree on before a logistic regression is trained step by step. It touches no data.
+
+SLR (Skellam noise in BGW) in its fused form: at public weights w̃ each step opens one vector
+Σ x̃(2γ² + ⟨w̃, x̃⟩ − 4γỹ) plus noise over a secret Poisson batch; divided by 4γ³ it is the gradient of the second-order
+logistic loss. Every row has a constant beside its features, so that the last weight of the label holder's part is the
+intercept. Features and constant share a norm of γ: x is divided by √(m + 1) for m attributes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from colonnade.crypto.shares import Scheme, make_scheme
+from colonnade.data.encoding import Mode
+from colonnade.data.quantizer import LEAST_GAMMA, Rounding
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import LabelMismatch, PlanError, PrivacyError
+from colonnade.methods.slr.optimiser import Optimiser
+from colonnade.noise.skellam import SkellamNoise
+from colonnade.numbers.field import Field, smallest_field
+from colonnade.privacy.batches import as_draws, batch_capacity, binomial_tail, most_uses
+from colonnade.privacy.calibrate import calibrate
+from colonnade.privacy.events import Approximated, Event, PoissonSampled, Repeated, Skellam
+from colonnade.privacy.guarantee import View
+from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
+from colonnade.privacy.observers import PartyView, Reader, Server
+from colonnade.privacy.sensitivity.gradient import GradientShape, VectorChange, fused_replace, fused_zero_out
+from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
+from colonnade.protocols.layout import Layout
+from colonnade.protocols.limits import gamma_advice
+from colonnade.protocols.plans import SharedPlan, check_keepers, check_parties, checked_delta
+from colonnade.protocols.shared import block_rows
+from colonnade.runtime.group import Group
+
+DEFAULT_GAMMA = 1 << 10
+"""Coarser than for moments: noise on a cubic scale must stay inside the sampler's range."""
+RATE_BITS = 32
+MOST_STEPS = 10**6
+_SECRET = "no owner tells it who is in a batch"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How often, on how many, how far: public, and chosen without the data.
+
+    `rate` is a multiple of 2⁻³²; `overflow` is the probability that a batch is cut to its capacity or a record passed
+    over, which is taken out of δ; None: as much as takes a hundredth of δ. Made by `schedule`.
+
+    >>> schedule(epochs=10, rate=0.1).steps
+    100
+    """
+
+    steps: int
+    rate: Fraction
+    weight_cap: Fraction
+    overflow: float | None
+    optimiser: Optimiser
+
+    def to_data(self) -> dict[str, Any]:
+        """The schedule as plain values."""
+        return {
+            "steps": self.steps,
+            "rate": str(self.rate),
+            "weight_cap": str(self.weight_cap),
+            "overflow": self.overflow,
+            "optimiser": self.optimiser.to_data(),
+        }
+
+
+def schedule(
+    *,
+    epochs: float = 10.0,
+    rate: float = 0.1,
+    weight_cap: float = 8.0,
+    overflow: float | None = None,
+    optimiser: Optimiser | None = None,
+) -> Schedule:
+    """epochs/rate steps, each on a share `rate` of the records, with ‖w‖ ≤ weight_cap.
+
+    >>> schedule(epochs=1, rate=0.5).rate
+    Fraction(1, 2)
+    """
+    for name, value in (("epochs", epochs), ("rate", rate), ("weight_cap", weight_cap)):
+        if not (math.isfinite(value) and value > 0):
+            raise PlanError(f"{name} = {value!r} is not a positive number.")
+    if rate > 1:
+        raise PlanError(f"rate = {rate!r} is more than 1: every record at every step is rate = 1.")
+    if overflow is not None and not 0 < overflow < 1:
+        raise PlanError(f"overflow = {overflow!r} is not a probability between 0 and 1. Try 1e-12.")
+    exact = Fraction(max(1, round(rate * (1 << RATE_BITS))), 1 << RATE_BITS)
+    steps = max(1, round(epochs / float(exact)))
+    if steps > MOST_STEPS:
+        raise PlanError(f"{epochs:g} epochs at rate {rate:g} are {steps} steps; {MOST_STEPS} is the most.")
+    return Schedule(
+        steps,
+        exact,
+        Fraction(weight_cap).limit_denominator(1 << 20),
+        None if overflow is None else float(overflow),
+        optimiser or Optimiser(),
+    )
+
+
+@dataclass(frozen=True)
+class GradientPlan(SharedPlan, Layout):
+    """One training run: who, which columns, at what ε, on which schedule, with how much noise.
+
+    Made by `plan_gradient`, which chooses `mu`.
+    """
+
+    group: Group
+    rows: int
+    schemas: tuple[PublicSchema, ...]
+    epsilon: float
+    delta: float
+    gamma: int
+    rounding: Rounding
+    schedule: Schedule
+    mu: Fraction
+
+    protocol = "noisy gradient"
+    charged_as = "gradients"
+    constants = 1
+
+    @property
+    def mode(self) -> Mode:
+        """Numbers on a circle, which lifts every classifier."""
+        return "circle"
+
+    @property
+    def rows_rounded(self) -> Rounding:
+        """As the plan says."""
+        return self.rounding
+
+    @property
+    def constant(self) -> int:
+        """The integer that stands for "one": ⌊γ/√(m + 1)⌋."""
+        return math.isqrt(self.gamma**2 // self.attributes)
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """How many weights each owner's part of a row has; the constant is the last of the label holder's."""
+        return {
+            party: encoder.width + int(party == self.label_holder) for party, encoder in self.encoders.items()
+        }
+
+    @property
+    def dealt(self) -> dict[str, int]:
+        """How many integers of a row each owner deals: its part, and at the label holder the label last."""
+        return {party: width + int(party == self.label_holder) for party, width in self.widths.items()}
+
+    @property
+    def size(self) -> int:
+        """How many weights there are."""
+        return sum(self.widths.values())
+
+    @property
+    def weight_squared(self) -> int:
+        """The largest ‖w̃‖² that a party accepts: ⌊γ²c_w²⌋."""
+        return math.floor(self.gamma**2 * self.schedule.weight_cap**2)
+
+    @cached_property
+    def shape(self) -> GradientShape:
+        """The bounds on rows and weights that sensitivities come from."""
+        features = sum(self.bounds.values())
+        return GradientShape(
+            gamma=self.gamma,
+            columns=self.size,
+            norm_squared=features + self.constant**2,
+            weight_squared=self.weight_squared,
+        )
+
+    @property
+    def overflow(self) -> float:
+        """The probability that a limit may bite: (1 + e^ε) times it is taken out of δ."""
+        if self.schedule.overflow is not None:
+            return self.schedule.overflow
+        return self.delta / (100 * (1 + math.exp(min(self.epsilon, 600.0))))
+
+    @cached_property
+    def capacity(self) -> int:
+        """Rows of every batch as it is dealt."""
+        half = self.overflow / 2
+        return max(1, batch_capacity(self.rows, self.schedule.rate, steps=self.schedule.steps, overflow=half))
+
+    @cached_property
+    def uses(self) -> int:
+        """In how many batches one record can be; drawn more often, it is passed over."""
+        return max(1, most_uses(self.schedule.steps, self.schedule.rate, overflow=self.overflow / 2))
+
+    @property
+    def limits_cost(self) -> float:
+        """ρ: how far the limited batches are from Poisson batches, in total variation (docs/proofs/batches.md)."""
+        steps, rate = self.schedule.steps, self.schedule.rate
+        return steps * binomial_tail(self.rows, rate, self.capacity) + binomial_tail(steps, rate, self.uses)
+
+    @property
+    def block(self) -> int:
+        """Rows dealt at a time."""
+        return min(self.capacity, block_rows(self.size))
+
+    @cached_property
+    def noise(self) -> SkellamNoise:
+        """The whole noise of a step, of which each owner draws one part of 1/(K − t)."""
+        return SkellamNoise(self.mu)
+
+    @cached_property
+    def field(self) -> Field:
+        """The field of the shares, in which nothing can wrap around, whatever the rows and the noise are."""
+        reach = self.noise.part(self.group.honest_owners).support
+        return smallest_field(
+            rows=self.capacity,
+            per_row=math.ceil(fused_zero_out(self.shape).l2),
+            noise=len(self.group.owners) * reach,
+            what=f"a gradient at gamma = {self.gamma}",
+        )
+
+    @cached_property
+    def scheme(self) -> Scheme:
+        """How shares are dealt and opened."""
+        return make_scheme(len(self.group.keepers), self.field)
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What the run is to each observer: sampling hides records from the server and readers, not from parties."""
+        group, sampled = self.group, self.sampled(self.mu)
+        views = [
+            View(Server(), ZERO_OUT, sampled, f"{server_assumption(group)}, and {_SECRET}"),
+            View(Reader(), ZERO_OUT, sampled, f"{reader_assumption(group)}, and {_SECRET}"),
+        ]
+        views += [
+            View(PartyView(owner), OthersPart(owner), self.known_batches, party_assumption(group))
+            for owner in group.owners
+        ]
+        return (*views, *self.colluding(self._known_batches))
+
+    def sampled(self, mu: Fraction) -> Event:
+        """All steps to somebody who knows no batch, at this much noise."""
+        step = PoissonSampled(rate=self.schedule.rate, event=self._step(fused_zero_out(self.shape), mu))
+        return Approximated(Repeated(step, times=self.schedule.steps), draws=as_draws(self.limits_cost))
+
+    @property
+    def known_batches(self) -> Event:
+        """The steps in which one record can be, to somebody who knows which they are."""
+        return self._known_batches(self.group.threshold)
+
+    @property
+    def replaced(self) -> Event:
+        """Sampling is proved to hide a zeroed record only."""
+        return self.known_batches
+
+    def _known_batches(self, known: int) -> Event:
+        # Of K parts of μ/(K − t) this observer knows so many.
+        unknown = Fraction(len(self.group.owners) - known, self.group.honest_owners)
+        return Repeated(self._step(fused_replace(self.shape), self.mu * unknown), times=self.uses)
+
+    def _step(self, change: VectorChange, mu: Fraction) -> Approximated:
+        # Of K parts of μ/(K − t) at least K − t are unknown: μ is left. Calibration also looks where no sampler goes.
+        leaf = Skellam(change.l1, change.l2, mu, coordinates=1 if self.size == 1 else None)
+        return Approximated(leaf, draws=self.group.honest_owners * self.size)
+
+    @property
+    def what(self) -> str:
+        """What is opened."""
+        return f"{self.schedule.steps} gradients of {self.size} weights"
+
+    def own_data(self) -> dict[str, Any]:
+        """The schedule, the noise, and how columns become integers."""
+        return {
+            "task": "classification",
+            "epsilon": self.epsilon,
+            "mu": str(self.mu),
+            **self.layout_data(),
+            "schedule": self.schedule.to_data(),
+            "capacity": self.capacity,
+            "uses": self.uses,
+            "primes": list(self.field.primes),
+            "block": self.block,
+        }
+
+
+def plan_gradient(
+    group: Group,
+    schemas: tuple[PublicSchema, ...],
+    *,
+    rows: int,
+    epsilon: float,
+    delta: float | None = None,
+    accepted_delta: float | None = None,
+    gamma: int = DEFAULT_GAMMA,
+    rounding: Rounding = "retry",
+    schedule: Schedule,
+) -> GradientPlan:
+    """The plan with the least noise that keeps ε for the server and for readers over all steps."""
+    check_keepers(group)
+    check_parties(group, schemas, "classification")
+    delta = checked_delta(epsilon, delta, accepted_delta, rows)
+    plan = GradientPlan(
+        group, rows, schemas, float(epsilon), delta, gamma, rounding, schedule, mu=Fraction(1)
+    )
+    if len(plan.label.classes) != 2:
+        raise LabelMismatch(
+            f"this trains on a label of two classes; {plan.label_holder} declares {len(plan.label.classes)}. "
+            "Use the method 'moments' for more."
+        )
+    try:
+        plan = _calibrated(plan)
+    except PlanError as error:
+        advice = gamma_advice(
+            lambda finer: _calibrated(replace(plan, gamma=finer)),
+            least=LEAST_GAMMA[rounding],
+            asked=gamma,
+        )
+        raise PlanError(f"{str(error).rstrip('.')}. {advice}") from None
+    try:
+        _ = plan.guarantees
+    except PrivacyError:
+        raise PlanError(
+            f"parties know the batches, and {plan.uses} uses of a record at this noise cost them more than can be "
+            f"stated at δ = {delta:g}. Take a rate above {float(schedule.rate):.3g}, fewer epochs or a smaller ε: "
+            "larger batches need no more rows and are far better for the parties."
+        ) from None
+    return plan
+
+
+def _calibrated(plan: GradientPlan) -> GradientPlan:
+    """With the least noise that keeps ε; refuses, before any data is touched, what could wrap around."""
+    mu = calibrate(plan.sampled, epsilon=plan.epsilon, delta=plan.delta, digits=4)
+    plan = replace(plan, mu=mu)
+    _ = plan.field
+    return plan

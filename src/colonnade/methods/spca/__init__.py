@@ -1,0 +1,1 @@
+"""Principal components by the method of its paper."""

@@ -1,0 +1,108 @@
+"""The table of methods: how a job, a learner and a comparison find them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from colonnade.data.declaring import nearest
+from colonnade.data.documents import Document, Form, check
+from colonnade.errors import JobError, OnlyForPublicData, UnknownChoice
+from colonnade.methods.baselines import vertical as method_vfl_baselines
+from colonnade.methods.baselines.method import BASELINES
+from colonnade.methods.encrypted import method as method_encrypted
+from colonnade.methods.functional import method as method_functional
+from colonnade.methods.local import method as method_local
+from colonnade.methods.messages import method as method_intermediate
+from colonnade.methods.method import AnyMethod, Asked, Found, Method
+from colonnade.methods.moments import method as method_moments
+from colonnade.methods.network import method as method_network
+from colonnade.methods.one_shot import method as method_one_shot
+from colonnade.methods.slr import method as method_slr
+from colonnade.methods.spca import method as method_spca
+from colonnade.protocols.plans import Task
+
+if TYPE_CHECKING:
+    from colonnade.learn.federation import Federation
+
+METHODS: Mapping[str, AnyMethod] = {
+    method.name: method
+    for method in (
+        method_moments.METHOD,
+        method_functional.METHOD,
+        method_encrypted.METHOD,
+        method_slr.METHOD,
+        method_spca.METHOD,
+        method_local.METHOD,
+        method_intermediate.METHOD,
+        method_one_shot.METHOD,
+        method_network.METHOD,
+        method_vfl_baselines.IDEAL,
+        method_vfl_baselines.SINGLE,
+        *BASELINES,
+    )
+}
+
+
+def methods_for(task: Task) -> tuple[AnyMethod, ...]:
+    """Every method that can do a task.
+
+    >>> [method.name for method in methods_for("pca")][0]
+    'moments'
+    """
+    return tuple(method for method in METHODS.values() if task in method.tasks)
+
+
+def method_named(name: str, task: Task, *, place: str = "method") -> AnyMethod:
+    """The method of that name, or a `JobError` that names the nearest one which can do the task.
+
+    >>> method_named("moments", "pca").title
+    'one noisy moment matrix'
+    """
+    able = [method.name for method in methods_for(task)]
+    if name not in able:
+        what = "is none" if name not in METHODS else f"cannot do {task}"
+        raise UnknownChoice(
+            f"{place}: {name!r} {what}; for {task} there are {', '.join(able)}.{nearest(name, able)}"
+        )
+    return METHODS[name]
+
+
+def checked_options(method: AnyMethod, given: Mapping[str, Any], *, document: Document | None = None) -> Form:
+    """A method's options in the shape of its form; what is wrong with them is told with file, line and field.
+
+    >>> checked_options(METHODS["moments"], {})
+    NoOptions()
+    """
+    if document is None:
+        return check(method.options, dict(given), name=f"options of method {method.name!r}")
+    return check(method.options, dict(given), document=document, prefix=("options",))
+
+
+def protocol_named(name: str, *, place: str = "method") -> Method:
+    """The method of that name, if it has a protocol to plan and to run between parties; else a `JobError`.
+
+    >>> protocol_named("central")
+    Traceback (most recent call last):
+    colonnade.errors.JobError: method: 'central' is a simulation on public data, with no protocol to plan or to run \
+between parties. `colonnade compare JOB --methods central` shows what it does.
+    """
+    method = METHODS[name]
+    if not isinstance(method, Method):
+        raise JobError(
+            f"{place}: {name!r} is a simulation on public data, with no protocol to plan or to run between parties. "
+            f"`colonnade compare JOB --methods {name}` shows what it does."
+        )
+    return method
+
+
+def train_with(federation: Federation, name: str, asked: Asked) -> Found:
+    """Train by the method of that name; a simulation only where every party declared its data public."""
+    method = method_named(name, asked.task)
+    if method.public_only and not federation.public:
+        raise OnlyForPublicData(
+            f"method {name!r} looks at everybody's rows in one place, and not every party declared its data public. "
+            "Nothing was run or charged. Choose a method that keeps rows apart, or declare public what is public."
+        )
+    method.needs()
+    return method.train(federation, asked)
