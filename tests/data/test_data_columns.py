@@ -74,7 +74,9 @@ def test_ids_follow_the_declared_rule_and_its_duplicates_are_counted_and_not_sho
     assert "Ann" not in str(raised.value)
     with pytest.raises(DataError, match="1 id is missing"):
         Table.from_arrays("bank", {"who": ["a", "  ", "b"], "age": [1, 2, 3]}, strict)
-    assert spell_ids([["É"]], party="b", source="s", columns=["c"], spelling=loose.id_spelling).texts() == ["é"]
+    assert spell_ids([["É"]], party="b", source="s", columns=["c"], spelling=loose.id_spelling).texts() == [
+        "é"
+    ]
 
 
 def test_peers_see_the_rule_for_ids_and_not_the_name_of_their_column() -> None:

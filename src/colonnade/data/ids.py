@@ -28,7 +28,12 @@ SEPARATOR = "|"
 
 
 def spell_ids(
-    parts: Sequence[ArrayLike | Values], *, party: str, source: str, columns: Sequence[str], spelling: Spelling = AS_WRITTEN
+    parts: Sequence[ArrayLike | Values],
+    *,
+    party: str,
+    source: str,
+    columns: Sequence[str],
+    spelling: Spelling = AS_WRITTEN,
 ) -> Text:
     """Ids as declared; a missing one becomes ''. Floats are refused: 12.0 and 12 must not be two people.
 
@@ -41,7 +46,9 @@ def spell_ids(
     ['Ann|1980', '']
     """
     spelt = [
-        _spelt(cast(Plain | Text, values_of(part)), spelling, f"party {party!r}, {source}, id column {column!r}")
+        _spelt(
+            cast(Plain | Text, values_of(part)), spelling, f"party {party!r}, {source}, id column {column!r}"
+        )
         for part, column in zip(parts, columns, strict=True)
     ]
     if len(spelt) == 1:

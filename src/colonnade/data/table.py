@@ -225,7 +225,8 @@ def _array_rows(
     elif ids is None and len(given) < len(columns):
         absent = next(key for key in columns if key not in arrays)
         raise ColumnMissing(
-            f"party {party!r}, {name}: id column {absent!r} is declared but missing." + nearest(absent, arrays)
+            f"party {party!r}, {name}: id column {absent!r} is declared but missing."
+            + nearest(absent, arrays)
         )
     else:
         # Ids that are given by themselves are one column, whatever the schema makes them of.

@@ -120,7 +120,7 @@ class Sender:
         self._place[self.order] = np.arange(shown, dtype=np.int32)
         self._records = np.empty((FUNCTIONS * shown, MOST_VALUE_BYTES // 4), dtype=np.uint32)
         # Records that no id fills stay random.
-        spare = self._records.reshape(shown, -1)
+        spare = self._records.reshape(shown, FUNCTIONS * MOST_VALUE_BYTES // 4)
         for start in range(len(digests), shown, ROWS):
             places = self._place[start : start + ROWS]
             words = np.frombuffer(randomness.bytes(4 * spare.shape[1] * len(places)), dtype=np.uint32)
@@ -138,7 +138,8 @@ class Sender:
     def take(self, number: int, received: Rows) -> None:
         """Use one block of the receiver's rows; blocks come in order, each once."""
         transpose(self._columns.next(), self._rows)
-        choose(self._rows, received, self._chosen)
+        # A copy of its own: what comes off a wire may lie anywhere, and the kernel is compiled for one kind of array.
+        choose(self._rows, np.array(received, dtype=np.uint64), self._chosen)
         pairs = self._pairs[self._cuts[number] : self._cuts[number + 1]]
         if not len(pairs):
             return
@@ -160,7 +161,7 @@ class Sender:
 
     def records(self, first: int, last: int, size: int) -> NDArray[np.uint8]:
         """Some records in the secret order, each value cut to `size` bytes."""
-        content = self._records.view(np.uint8).reshape(-1, FUNCTIONS, MOST_VALUE_BYTES)
+        content = self._records.view(np.uint8).reshape(len(self.order), FUNCTIONS, MOST_VALUE_BYTES)
         return np.ascontiguousarray(content[first:last, :, :size])
 
 
@@ -192,10 +193,11 @@ class _Code:
         content = words.view(np.uint8).reshape(-1)
         for number, cipher in enumerate(self._ciphers):
             cipher.update_into(content, self._room[number])
-            self._joined[number, : len(words)] = self._room[number][: 16 * len(words)].view(np.uint64).reshape(-1, 2)
+            self._joined[number, : len(words)] = (
+                self._room[number][: 16 * len(words)].view(np.uint64).reshape(-1, 2)
+            )
         return self._joined
 
 
 def _stream(key: bytes) -> Any:
     return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-

@@ -54,9 +54,7 @@ def bins_of(digests: Digests, seed: bytes, third: int) -> Bins:
     return out
 
 
-def filled(
-    digests: Digests, shown: int, randomness: Randomness
-) -> tuple[bytes, NDArray[np.int32]]:
+def filled(digests: Digests, shown: int, randomness: Randomness) -> tuple[bytes, NDArray[np.int32]]:
     """A seed and the table of ids that it gives, `EMPTY` where there is none, with room for the size that is shown.
 
     Digests must be different: equal ones would both find a place.
