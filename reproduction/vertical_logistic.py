@@ -24,7 +24,7 @@ from colonnade.data.targets import ClassLabel
 from colonnade.methods.encrypted.ideal import IdealDescent
 from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.paillier_plan import PaillierKeys, PaillierKeysForTests
+from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 from colonnade.randomness import public_permutation
 from colonnade.report.charts import Axes, Line
 from colonnade.report.curves import draw

@@ -88,7 +88,7 @@ def test_masked_words_are_summed_only_by_the_secure_sum() -> None:
 
 
 def test_ciphertexts_are_decrypted_only_where_owners_meet_without_a_server() -> None:
-    decrypting = ["protocols/paillier_moments.py", "methods/encrypted/exchange.py"]
+    decrypting = ["methods/encrypted/exchange.py"]
     for name, tree in TREES.items():
         if name.startswith("crypto/"):
             continue
@@ -100,18 +100,14 @@ def test_ciphertexts_are_decrypted_only_where_owners_meet_without_a_server() -> 
         assert not (called or references or imported) or name in decrypting, name
 
 
-def test_the_encrypted_paths_charge_before_anything_else() -> None:
-    for file, protocol in (
-        ("protocols/paillier_moments", "paillier_moments"),
-        ("methods/encrypted/protocol", "encrypted_gradient"),
-    ):
-        (coroutine,) = [
-            node
-            for node in ast.walk(TREES[f"{file}.py"])
-            if isinstance(node, ast.AsyncFunctionDef) and node.name == protocol
-        ]
-        first = coroutine.body[1]  # after the docstring
-        assert "charge_first" in ast.unparse(first)
+def test_the_encrypted_path_charges_before_anything_else() -> None:
+    (coroutine,) = [
+        node
+        for node in ast.walk(TREES["methods/encrypted/protocol.py"])
+        if isinstance(node, ast.AsyncFunctionDef) and node.name == "encrypted_gradient"
+    ]
+    first = coroutine.body[1]  # after the docstring
+    assert "charge_first" in ast.unparse(first)
 
 
 def test_numbers_of_any_size_are_decrypted_only_for_data_that_is_public() -> None:

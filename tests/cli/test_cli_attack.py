@@ -10,14 +10,14 @@ from encrypted_runs import WIDER
 
 from colonnade.attacks.campaign import Campaign
 from colonnade.cli.app import run
-from colonnade.protocols import paillier_plan
+from colonnade.protocols import paillier
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """Two parties with public data, and keys that take no time."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(paillier_plan, "PaillierKeys", lambda bits: WIDER)
+    monkeypatch.setattr(paillier, "PaillierKeys", lambda bits: WIDER)
     rng = np.random.default_rng(0)
     x = {"bank": rng.uniform(0, 1, (60, 3)), "shop": rng.uniform(0, 1, (60, 6))}
     yes = x["bank"].sum(axis=1) + x["shop"].sum(axis=1) > 4.5

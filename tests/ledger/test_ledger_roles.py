@@ -15,10 +15,8 @@ from colonnade import Federation, Schema, Table
 from colonnade.errors import BudgetExceeded
 from colonnade.ledger import Ledger, Line, Release
 from colonnade.methods.moments.plan import MomentsPlan, plan_moments
-from colonnade.methods.moments.session import MomentsRequest
 from colonnade.privacy.events import Composed, Event, Gaussian
 from colonnade.privacy.guarantee import account
-from colonnade.protocols.paillier_plan import PaillierKeys, plan_paillier_moments
 from colonnade.runtime.group import Group
 
 SMALL, LARGE = Gaussian(sensitivity=1, sigma=32), Gaussian(sensitivity=1, sigma=8)
@@ -191,22 +189,6 @@ def test_the_readers_line_for_a_replaced_record_costs_no_less_than_any_partys_li
     parts = [line for line in lines if line.unit == "others-part"]
     assert len(parts) == len(owners) - 1
     assert all(cost(replaced.event) >= cost(line.event) for line in lines)
-
-
-def test_a_pair_without_a_server_writes_the_same_readers_lines() -> None:
-    request = MomentsRequest("pca", 1.0, DELTA)
-    schemas = tuple(table(owner).public() for owner in ("shop", "bank"))
-    pair = plan_paillier_moments(request, Group.pair("shop", "bank"), schemas, ROWS, PaillierKeys())
-    written = [
-        [
-            line
-            for line in plan.release("shop", run="r", reproducible=False).lines
-            if line.observer == "reader"
-        ]
-        for plan in (pair, moments_plan("shop", "bank"))
-    ]
-    assert [line.unit for line in written[0]] == ["record", "record-replaced"]
-    assert written[0] == written[1]
 
 
 def test_a_run_with_one_partner_is_refused_for_what_another_partner_would_read(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from colonnade.data.table import Table
 from colonnade.learn.federation import Federation
 from colonnade.methods.encrypted.protocol import encrypted_session
 from colonnade.methods.encrypted.request import EncryptedRequest
-from colonnade.protocols.paillier_plan import PaillierKeysForTests
+from colonnade.protocols.paillier import PaillierKeysForTests
 
 SMALL = PaillierKeysForTests(256)
 WIDER = PaillierKeysForTests(512)

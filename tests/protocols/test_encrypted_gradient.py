@@ -18,8 +18,8 @@ from colonnade.methods.encrypted import owner as encrypted_holding
 from colonnade.methods.encrypted.ideal import ideal_descent
 from colonnade.methods.encrypted.owner import Holding, initial_weights
 from colonnade.methods.encrypted.protocol import encrypted_session
-from colonnade.protocols import paillier_messages
-from colonnade.protocols.paillier_plan import PaillierKeys
+from colonnade.protocols import paillier
+from colonnade.protocols.paillier import PaillierKeys
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.run import Desk, run_here
 from colonnade.runtime.wire import Message
@@ -249,7 +249,7 @@ def hostile(monkeypatch, owner, step, change, **terms):
     async def told(party, to, at, message):
         return await real(party, to, at, change(message) if (party.name, at) == (owner, step) else message)
 
-    for module in (encrypted_exchange, paillier_messages):
+    for module in (encrypted_exchange, paillier):
         monkeypatch.setattr(module, "tell", told)
     return run_of({"a": 2, "b": 2}, 12, **terms)
 

@@ -16,7 +16,7 @@ from colonnade.methods.encrypted.owner import Holding
 from colonnade.methods.encrypted.sigmoid import HARMLESS_SCORES, SLOPES, coefficients
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper.figure import LABEL
-from colonnade.protocols.paillier_plan import PaillierKeys, PaillierKeysForTests
+from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 from colonnade.randomness import SystemRandomness
 
 TWO = {"a": 2, "b": 3}

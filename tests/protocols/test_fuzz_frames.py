@@ -22,6 +22,7 @@ import pytest
 from hostile import reshuffled, scripted
 
 from colonnade.crypto.masks import SumRing
+from colonnade.crypto.paillier import Encryptor
 from colonnade.crypto.paillier_keys import PrivateKey
 from colonnade.crypto.shares import make_scheme
 from colonnade.data.schema import PublicSchema, Schema
@@ -35,8 +36,13 @@ from colonnade.protocols.alignment import align
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.intersection import MOST_IDS, intersect
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.paillier_moments import paillier_moments
-from colonnade.protocols.paillier_plan import PaillierKeysForTests, plan_paillier_moments
+from colonnade.protocols.paillier import (
+    PaillierKeysForTests,
+    ciphertext_message,
+    hear_key,
+    heard_ciphertexts,
+    make_key,
+)
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.protocols.session import agreed_rows, introduce, publish
 from colonnade.protocols.shared import total
@@ -205,30 +211,17 @@ class OneKey:
         return {"scheme": "one key for tests"}
 
 
-@cache
-def encrypted_plan():
-    schemas = tuple(TABLES[owner].public() for owner in TWO.owners)
-    request = MomentsRequest("classification", 1.0, 1e-5)
-    return plan_paillier_moments(request, TWO, schemas, 3, OneKey())
-
-
-async def encrypted_moments(party, table):
+async def encrypted_numbers(party, table):
+    """One owner's key and some ciphertexts under it, as owners who meet under encryption send them."""
     party.run = "fixed"
-    return await paillier_moments(party, Rows(table) if table is not None else None, encrypted_plan())
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A table's rows, taken as aligned."""
-
-    table: Table
-
-    @property
-    def rows(self):
-        return self.table.rows
-
-    def blocks(self, size):
-        return self.table.blocks(size)
+    asker, answerer = TWO.owners
+    if party.name == asker:
+        private = await make_key(party, OneKey(), (answerer,))
+        numbers = Encryptor.for_owner(private, party.randomness).encrypt([1, 2, 3])
+        await tell(party, answerer, "columns 0", ciphertext_message(numbers))
+    else:
+        key = await hear_key(party, asker, OneKey())
+        await heard_ciphertexts(await hear(party, asker, "columns 0"), key, 3)
 
 
 @dataclass(frozen=True)
@@ -256,7 +249,7 @@ PROTOCOLS = {
     "secure sums": Protocol(secure_sums, TRIO),
     "intersection": Protocol(intersection),
     "publication": Protocol(publication),
-    "encrypted moments": Protocol(encrypted_moments, TWO, TABLES, frames=FRAMES_ENCRYPTED),
+    "encrypted numbers": Protocol(encrypted_numbers, TWO, frames=FRAMES_ENCRYPTED),
 }
 
 
@@ -317,11 +310,8 @@ def are_places(message: Message) -> bool:
 def are_ciphertexts(message: Message, honest: Message) -> bool:
     numbers, modulus = message.arrays["ciphertexts"], small_key().public.modulus
     values = [int.from_bytes(row.tobytes(), "little") for row in numbers]
-    own = message.arrays.get("own")
-    return (
-        numbers.shape == honest.arrays["ciphertexts"].shape
-        and all(0 < value < modulus**2 and math.gcd(value, modulus) == 1 for value in values)
-        and (own is None or bool((own == own.T).all()))
+    return numbers.shape == honest.arrays["ciphertexts"].shape and all(
+        0 < value < modulus**2 and math.gcd(value, modulus) == 1 for value in values
     )
 
 
@@ -343,7 +333,7 @@ def could_be_sent(step: str, message: Message, honest: Message, sender: str) -> 
             return entry >= 1 and all(re.fullmatch("[0-9a-f]{64}", digest) for digest in digests)
         case ["key"]:
             return all(fields[key] == value for key, value in honest.fields.items())
-        case ["columns", _] | ["moments"] if "ciphertexts" in honest.arrays:
+        case ["columns", _] if "ciphertexts" in honest.arrays:
             return are_ciphertexts(message, honest)
         case ["columns", _] | ["noise"] | ["moments"]:
             return is_share(message)

@@ -73,7 +73,7 @@ def attack(
     from colonnade.learn.jobs import Job
     from colonnade.learn.party_files import party_files
     from colonnade.methods.encrypted.request import EncryptedRequest
-    from colonnade.protocols.paillier_plan import PaillierKeys
+    from colonnade.protocols.paillier import PaillierKeys
     from colonnade.protocols.plans import default_delta
     from colonnade.report.attacks import attack_facts, attack_text, draw_attacks
 

@@ -361,6 +361,6 @@ def check_keepers(group: Group) -> None:
     """Refuse a group without keepers, where a protocol deals shares."""
     if not group.keepers:
         raise GroupMismatch(
-            f"{' and '.join(group.owners)} have no keepers for their shares. Name a server as third, or use the "
-            "encrypted path for two owners alone (docs/two-owners.md)."
+            f"{' and '.join(group.owners)} have no keepers for their shares. Name a server as third, or take "
+            "method = 'encrypted' or 'intermediate', which need none."
         )

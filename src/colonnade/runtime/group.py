@@ -104,7 +104,7 @@ class Group:
 
     @property
     def is_pair(self) -> bool:
-        """Whether this is two owners without server and keepers (docs/two-owners.md)."""
+        """Whether this is two owners without server and keepers: they meet under encryption, or by noisy messages."""
         alone = len(set(self.owners)) == 2 == len(self.owners) and not self.keepers and self.threshold == 1
         opener = self.active or self.owners[0]
         return alone and self.server == opener and opener in self.owners

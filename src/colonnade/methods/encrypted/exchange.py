@@ -21,7 +21,7 @@ from colonnade.crypto.paillier_masks import UniformMask
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.paillier_messages import (
+from colonnade.protocols.paillier import (
     ciphertext_message,
     hear_key,
     heard_ciphertexts,

@@ -25,7 +25,7 @@ from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.methods.encrypted.sigmoid import Approximation
 from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.paillier_plan import PaillierKeys
+from colonnade.protocols.paillier import PaillierKeys
 from colonnade.randomness import SystemRandomness
 
 SPLIT = (

@@ -39,7 +39,7 @@ from colonnade.privacy.sensitivity.messages import (
 )
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.layout import Layout
-from colonnade.protocols.paillier_plan import Keys, PaillierKeys
+from colonnade.protocols.paillier import Keys, PaillierKeys
 from colonnade.protocols.plans import Plan, Terms
 from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group

@@ -1,0 +1,139 @@
+"""Which Paillier keys a plan admits; keys and ciphertexts as messages, checked on arrival."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from colonnade.crypto.paillier import Ciphertexts, InvalidCiphertext
+from colonnade.crypto.paillier_key_proof import check_key_proof, prove_key
+from colonnade.crypto.paillier_keys import KEY_BITS, PrivateKey, PublicKey, PublicKeyForTests
+from colonnade.errors import PlanError
+from colonnade.protocols.messages import hear, tell
+from colonnade.randomness import Randomness
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+
+class Keys(Protocol):
+    """Which Paillier keys a plan admits."""
+
+    def __hash__(self) -> int: ...
+
+    @property
+    def bits(self) -> int:
+        """The length of the modulus."""
+        ...
+
+    def generate(self, randomness: Randomness) -> PrivateKey:
+        """A fresh key."""
+        ...
+
+    def received(self, modulus: int) -> PublicKey:
+        """A peer's key; ValueError unless it is one of these."""
+        ...
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain values for the plan."""
+        ...
+
+
+@dataclass(frozen=True)
+class PaillierKeys:
+    """Keys of 2048 or 3072 bits.
+
+    >>> PaillierKeys().to_data()
+    {'scheme': 'paillier', 'bits': 2048}
+    """
+
+    bits: int = min(KEY_BITS)
+
+    def __post_init__(self) -> None:
+        if self.bits not in KEY_BITS:
+            raise PlanError(f"Paillier keys have {' or '.join(map(str, KEY_BITS))} bits, not {self.bits}.")
+
+    def generate(self, randomness: Randomness) -> PrivateKey:
+        """A fresh key."""
+        return PrivateKey.generate(randomness, self.bits)
+
+    def received(self, modulus: int) -> PublicKey:
+        """A peer's key; ValueError unless it has the length agreed."""
+        return _of_length(PublicKey(modulus), self.bits)
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain values for the plan."""
+        return {"scheme": "paillier", "bits": self.bits}
+
+
+@dataclass(frozen=True)
+class PaillierKeysForTests:
+    """Keys of any even length. They protect nothing.
+
+    >>> PaillierKeysForTests(256).to_data()["scheme"]
+    'paillier for tests, protects nothing'
+    """
+
+    bits: int
+
+    def generate(self, randomness: Randomness) -> PrivateKey:
+        """A fresh key."""
+        return PrivateKey.generate_for_tests(randomness, self.bits)
+
+    def received(self, modulus: int) -> PublicKey:
+        """A peer's key; ValueError unless it has the length agreed."""
+        return _of_length(PublicKeyForTests(modulus), self.bits)
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain values for the plan."""
+        return {"scheme": "paillier for tests, protects nothing", "bits": self.bits}
+
+
+def _of_length(key: PublicKey, bits: int) -> PublicKey:
+    if key.bits != bits:
+        raise ValueError(f"a key of {bits} bits was agreed, this one has {key.bits}")
+    return key
+
+
+async def make_key(party: Party, keys: Keys, to: Sequence[str]) -> PrivateKey:
+    """A fresh key of the agreed kind; its public half goes to these peers, with a proof."""
+    private = await asyncio.to_thread(keys.generate, party.randomness)
+    proof = await asyncio.to_thread(prove_key, private, context=party.run.encode())
+    modulus = private.public.modulus.to_bytes(-(-private.public.bits // 8), "little")
+    for peer in to:
+        await tell(party, peer, "key", Message({"modulus": modulus, "proof": proof}))
+    return private
+
+
+async def hear_key(party: Party, peer: str, keys: Keys) -> PublicKey:
+    """A peer's public key, if it is of the agreed kind and its proof holds."""
+    said = await hear(party, peer, "key")
+    modulus, proof = said.fields.get("modulus"), said.fields.get("proof")
+    if type(modulus) is not bytes or type(proof) is not bytes:
+        raise said.wrong("neither a modulus nor a proof")
+    try:
+        key = keys.received(int.from_bytes(modulus, "little"))
+        # Without the proof, a modulus could be made under which fresh ciphertexts are not fresh.
+        await asyncio.to_thread(check_key_proof, key, proof, context=party.run.encode())
+    except ValueError as error:
+        raise said.wrong(error) from None
+    return key
+
+
+def ciphertext_message(ciphertexts: Ciphertexts) -> Message:
+    """Ciphertexts as one array of bytes, a row each."""
+    width = ciphertexts.key.ciphertext_bytes
+    numbers = np.frombuffer(ciphertexts.to_bytes(), dtype=np.uint8).reshape(-1, width)
+    return Message(arrays={"ciphertexts": numbers})
+
+
+async def heard_ciphertexts(said: Message, key: PublicKey, count: int) -> Ciphertexts:
+    """So many ciphertexts of this key; length, range and common factors are checked."""
+    data = said.array("ciphertexts", dtype="u1", shape=(count, key.ciphertext_bytes)).tobytes()
+    try:
+        return await asyncio.to_thread(Ciphertexts.from_bytes, key, data, count=count)
+    except InvalidCiphertext as error:
+        raise said.wrong(error) from None
