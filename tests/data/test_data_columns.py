@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.data.coding import code
-from colonnade.data.ids import spell_ids
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, DateColumn, NumericColumn
 from colonnade.data.encoding import MODES, Encoder
 from colonnade.data.forms import columns_from_data
+from colonnade.data.ids import spell_ids
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.spelling import Spelling, text_of
 from colonnade.data.table import Table

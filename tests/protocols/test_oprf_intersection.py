@@ -127,7 +127,7 @@ def lengths(outcome: Outcome) -> dict[str, list[tuple[str, int]]]:
 
 
 def test_padding_is_what_peers_see_and_frames_show_nothing_else() -> None:
-    """Frames have the same lengths whatever the ids, their number and what is common, as long as sizes are shown alike."""
+    """Frames have the same lengths whatever the ids, their number and what is common, where sizes are shown alike."""
     padding = {"bank": 3000, "insurer": 40_000}
     few = run(PAIR, {"bank": ["a"], "insurer": ["a", "b"]}, padding=padding)
     other = run(

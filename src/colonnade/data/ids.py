@@ -38,7 +38,8 @@ def spell_ids(
     """Ids as declared; a missing one becomes ''. Floats are refused: 12.0 and 12 must not be two people.
 
     An id of several columns is their texts, each spelt by the rules, with a bar between them; a bar or a backslash in
-    one is written with a backslash before it, so that different parts never make the same id. It is missing if a part is.
+    one is written with a backslash before it, so that different parts never make the same id. Where a part is missing
+    the id is.
 
     >>> spell_ids([[12, 7]], party="bank", source="arrays", columns=["customer"]).texts()
     ['12', '7']

@@ -21,8 +21,8 @@ from colonnade.data.clipping import ClippingLog
 from colonnade.data.columns import Column, DateColumn, NumericColumn, nearest
 from colonnade.data.declaring import check_whole
 from colonnade.data.feature_maps import Ball, FeatureMap
-from colonnade.data.random_maps import MOST_FEATURES
 from colonnade.data.packed_text import Text
+from colonnade.data.random_maps import MOST_FEATURES
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, Misdeclared

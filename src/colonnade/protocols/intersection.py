@@ -4,7 +4,8 @@ The active party asks each other owner which of its own ids that owner has, and 
 common to all. Two owners find that out in one of two ways, by the sizes that they show each other:
 
 * "curve", blinded points (`colonnade.protocols.curve_intersection`): for small lists, which need nothing compiled;
-* "oprf", oblivious transfer extension (`colonnade.protocols.oprf_intersection`): for all others, a hundred times quicker.
+* "oprf", oblivious transfer extension (`colonnade.protocols.oprf_intersection`): for all others, and far
+  quicker.
 
 What each learns is the same (docs/proofs/psi.md, docs/proofs/psi-transfer.md):
 
@@ -38,7 +39,7 @@ Way = Literal["curve", "oprf"]
 MOST_IDS = 1 << 27
 """Above, the tables of the quick way would not be addressed by 32 bits, and the slow way would take days."""
 CURVE_UP_TO = 4096
-"""Up to so many ids at two owners together, blinded points are as quick as transfers, whose tables have a least size."""
+"""Up to so many ids at two owners together, points are as quick as transfers, whose tables have a least size."""
 _PLACES = 1 << 16
 _COINS = 32
 
@@ -86,8 +87,8 @@ async def intersect(
 ) -> Intersection | None:
     """The rows of this owner that every owner has; None at nodes that own nothing.
 
-    Ids must be distinct and not empty. `padded` is the size shown to peers instead of the number of ids. `way` is for all
-    pairs of owners; None: each pair takes the one that suits its sizes.
+    Ids must be distinct and not empty. `padded` is the size shown to peers instead of the number of ids. `way` is for
+    all pairs of owners; None: each pair takes the one that suits its sizes.
     """
     if not party.owns_columns or ids is None:
         return None

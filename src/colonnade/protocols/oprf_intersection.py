@@ -103,7 +103,7 @@ async def ask(
 
 @dataclass(frozen=True, eq=False)
 class Shuffled:
-    """The secret order of the records that an owner sent: which of its rows stands where, more than there are for none."""
+    """The secret order of the records that an owner sent: which of its `count` rows stands where, or a random one."""
 
     order: NDArray[np.int64]
     count: int

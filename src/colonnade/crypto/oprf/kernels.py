@@ -1,4 +1,4 @@
-"""The loops of transfer extension as machine code: integers only, one array type each, the interpreter's lock released."""
+"""The loops of transfer extension as machine code: integers only, one type of array each, the lock released."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def by_block(bins: Any, blocks: int, rows: int) -> Any:
 def gather_pairs(
     pairs: Any, bins: Any, digests: Any, first: int, places: Any, rows: Any, words: Any, into: Any
 ) -> None:
-    """For each pair: the row of its bin in this block, the digest of its id, and where in the records its value goes."""
+    """For each pair: the row of its bin in this block, its id’s digest, and where its value goes in the records."""
     for number in range(len(pairs)):
         row, way = np.int64(pairs[number]) // 3, np.int64(pairs[number]) % 3
         rows[number] = bins[row, way] - first
@@ -99,7 +99,7 @@ def gather_pairs(
 def hash_rows(
     rows: Any, index: Any, codes: Any, chosen: Any, coded: bool, first: int, start: Any, out: Any, into: Any
 ) -> None:
-    """out[into] := BLAKE2s of rows[index], its code under `chosen` added if `coded`, with the bin's number as person."""
+    """out[into] := BLAKE2s of rows[index], plus code ∧ `chosen` if `coded`, with the number of the bin as person."""
     work = np.zeros(WORK, np.uint32)
     for lane in range(LANES):
         work[COUNT * LANES + lane] = np.uint32(8 * rows.shape[1])

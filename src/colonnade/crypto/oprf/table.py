@@ -77,7 +77,7 @@ def filled(digests: Digests, shown: int, randomness: Randomness) -> tuple[bytes,
 
 @compiled
 def _place(words: Any, third: int, out: Any) -> None:
-    # 38 bits a bin: with at most 2^26 bins the product stays in a word, and a bin is off by 2^-12 of its chance at most.
+    # 38 bits a bin: with at most 2^26 bins the product stays in a word, and a bin is off by 2^-12 of its chance.
     mask, size = np.uint64((1 << 38) - 1), np.uint64(third)
     for row in range(len(words)):
         low, high = words[row, 0], words[row, 1]
