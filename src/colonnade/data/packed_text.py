@@ -85,14 +85,6 @@ class Text:
         """
         return np.diff(self.ends).astype(np.int64, copy=False)
 
-    def hashes(self) -> NDArray[np.int64]:
-        """Python's own hash of each, which is another in every process; one that is missing has that of ''.
-
-        >>> Text.of(["a", None]).hashes().tolist() == [hash("a"), hash("")]
-        True
-        """
-        return np.fromiter((hash(one or "") for one in self.texts()), dtype=np.int64, count=len(self))
-
     def texts(self) -> list[str | None]:
         """As Python's own texts, None for what is missing."""
         content = self.bytes().tobytes()

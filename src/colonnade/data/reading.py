@@ -16,7 +16,7 @@ from colonnade.data.coding import Coded, code, holds_numbers, symmetric_numbers
 from colonnade.data.columns import Column, DateColumn, nearest
 from colonnade.data.databases import DuckDBRelation, SQLiteRelation
 from colonnade.data.files import open_file
-from colonnade.data.ids import missing_ids, refuse_ids, spell_ids
+from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
 from colonnade.data.packed_text import Text
 from colonnade.data.postgresql import PostgreSQLRelation
 from colonnade.data.problems import Problems
@@ -209,16 +209,20 @@ class SourceRows:
     def _check_ids(self) -> None:
         """Refuse missing and repeated ids. Only where two hashes agree are the ids themselves compared."""
         pieces, missing = [], 0
+        compiled = False
         for spelt in self._spelt_ids():
-            pieces.append(spelt.hashes())
+            # Of a long list the first piece is a full one.
+            compiled = compiled or len(spelt) == _IDS
+            pieces.append(hashes(spelt, compiled=compiled))
             missing += missing_ids(spelt)
-        hashes = np.sort(np.concatenate(pieces)) if pieces else np.zeros(0, dtype=np.int64)
-        same = set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
+        ranked = np.sort(np.concatenate(pieces)) if pieces else np.zeros(0, dtype=np.int64)
+        same = ranked[1:][ranked[1:] == ranked[:-1]]
         suspects: dict[str, int] = {}
-        for spelt in self._spelt_ids() if same else ():
-            for one in map(str, spelt.texts()):
-                if hash(one) in same:
-                    suspects[one] = suspects.get(one, 0) + 1
+        for spelt in self._spelt_ids() if len(same) else ():
+            for one in map(
+                str, spelt.take(np.flatnonzero(np.isin(hashes(spelt, compiled=compiled), same))).texts()
+            ):
+                suspects[one] = suspects.get(one, 0) + 1
         suspects.pop("", None)
         repeated = sum(times - 1 for times in suspects.values())
         refuse_ids(missing, repeated, party=self._party, source=self.name, columns=self._schema.id_columns)

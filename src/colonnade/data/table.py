@@ -155,7 +155,9 @@ class Table:
             raise ValueError("positions are a list of row numbers, at least one")
         if not 0 <= wanted.min() <= wanted.max() < self.rows:
             raise ValueError(f"positions run from 0 to {self.rows - 1}")
-        if len(np.unique(wanted)) != len(wanted):
+        named = np.zeros(self.rows, dtype=bool)
+        named[wanted] = True
+        if int(np.count_nonzero(named)) != len(wanted):
             raise ValueError("a row cannot be taken twice")
         return Table.__new__(Table)._set(self.party, self.schema, _gather(self, wanted), self.clipping)
 

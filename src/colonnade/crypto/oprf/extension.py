@@ -106,7 +106,11 @@ class Sender:
         randomness: Randomness,
     ) -> None:
         self._size = FUNCTIONS * third_of(their_size)
-        self._digests, self._bins = digests, bins_of(digests, seed, third_of(their_size))
+        self.order = shuffled(shown, randomness)
+        # In the order of the records, which are then written one after another.
+        self._places = np.flatnonzero(self.order < len(digests)).astype(np.int32)
+        self._digests = digests[self.order[self._places]]
+        self._bins = bins_of(self._digests, seed, third_of(their_size))
         self._words = len(bits) // 64
         self._chosen = np.packbits(bits, bitorder="little").view(np.uint64).copy()
         self._columns = _Columns(chosen_seeds)
@@ -115,14 +119,12 @@ class Sender:
         self._most = int(np.diff(self._cuts).max(initial=0))
         self._code = _Code(seed, self._most)
         self._start = start_state(MOST_VALUE_BYTES, person=_PERSON)
-        self.order = shuffled(shown, randomness)
-        self._place = np.empty(shown, dtype=np.int32)
-        self._place[self.order] = np.arange(shown, dtype=np.int32)
         self._records = np.empty((FUNCTIONS * shown, MOST_VALUE_BYTES // 4), dtype=np.uint32)
         # Records that no id fills stay random.
         spare = self._records.reshape(shown, FUNCTIONS * MOST_VALUE_BYTES // 4)
-        for start in range(len(digests), shown, ROWS):
-            places = self._place[start : start + ROWS]
+        empty = np.flatnonzero(self.order >= len(digests))
+        for start in range(0, len(empty), ROWS):
+            places = empty[start : start + ROWS]
             words = np.frombuffer(randomness.bytes(4 * spare.shape[1] * len(places)), dtype=np.uint32)
             spare[places] = words.reshape(len(places), -1)
 
@@ -146,7 +148,7 @@ class Sender:
         rows = np.empty(len(pairs), dtype=np.int32)
         words = np.empty((len(pairs), 2), dtype=np.uint64)
         into = np.empty(len(pairs), dtype=np.int64)
-        gather_pairs(pairs, self._bins, self._digests, number * ROWS, self._place, rows, words, into)
+        gather_pairs(pairs, self._bins, self._digests, number * ROWS, self._places, rows, words, into)
         hash_rows(
             self._rows,
             rows,
@@ -185,18 +187,15 @@ class _Code:
 
     def __init__(self, seed: bytes, most: int) -> None:
         self._ciphers = [keyed(seed, f"code {number}") for number in range(_KEYS)]
-        self._room = [np.empty(16 * most + 15, dtype=np.uint8) for _ in range(_KEYS)]
-        self._joined = np.empty((_KEYS, most, 2), dtype=np.uint64)
+        # One more than there are: the cipher asks for some bytes more than it fills.
+        self._room = np.empty((_KEYS, most + 1, 2), dtype=np.uint64)
 
     def of(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Four pairs of words for each digest, by key."""
         content = words.view(np.uint8).reshape(-1)
         for number, cipher in enumerate(self._ciphers):
-            cipher.update_into(content, self._room[number])
-            self._joined[number, : len(words)] = (
-                self._room[number][: 16 * len(words)].view(np.uint64).reshape(-1, 2)
-            )
-        return self._joined
+            cipher.update_into(content, self._room[number].view(np.uint8).reshape(-1))
+        return self._room
 
 
 def _stream(key: bytes) -> Any:

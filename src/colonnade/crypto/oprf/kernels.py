@@ -125,37 +125,41 @@ def hash_rows(
 
 
 @compiled
-def index_values(values: Any, slots: Any) -> None:
-    """Open addressing: every value's number in a table of slots, of which there is a power of two."""
-    mask = np.uint64(len(slots) - 1)
+def index_values(values: Any, slots: Any, marks: Any) -> None:
+    """Open addressing: every value's number in a table of slots, a power of two of them, and a mark for it."""
+    mask, wide = np.uint64(len(slots) - 1), np.uint64(64 * len(marks) - 1)
     for row in range(len(values)):
-        place = (np.uint64(values[row, 0]) | (np.uint64(values[row, 1]) << np.uint64(32))) & mask
+        key = np.uint64(values[row, 0]) | (np.uint64(values[row, 1]) << np.uint64(32))
+        bit = key & wide
+        marks[bit >> np.uint64(6)] |= np.uint64(1) << (bit & np.uint64(63))
+        place = key & mask
         while slots[place] != _NONE:
             place = (place + np.uint64(1)) & mask
         slots[place] = row
 
 
 @compiled
-def probe(values: Any, thirds: Any, slots: Any, records: Any, first: int, mine: Any) -> int:
-    """mine[id] := the record that has its value; how many ids were found once more.
+def probe(
+    values: Any, thirds: Any, slots: Any, marks: Any, keys: Any, rests: Any, first: int, found: Any
+) -> int:
+    """found[id] := the record that has its value; how many ids were found once more.
 
-    `records` is (records, 3, 3); a value is looked for only among ids that lie in its third.
+    Values come three a record, as a word and what is beyond it. One is looked for only among ids that lie in its third.
+    Marks are small enough to stay near the processor, and most values that are in no table end there.
     """
-    mask = np.uint64(len(slots) - 1)
+    mask, wide = np.uint64(len(slots) - 1), np.uint64(64 * len(marks) - 1)
     again = 0
-    for record in range(len(records)):
-        for way in range(3):
-            low, high = records[record, way, 0], records[record, way, 1]
-            place = (np.uint64(low) | (np.uint64(high) << np.uint64(32))) & mask
-            while slots[place] != _NONE:
-                row = slots[place]
-                if (
-                    values[row, 0] == low
-                    and values[row, 1] == high
-                    and values[row, 2] == records[record, way, 2]
-                    and thirds[row] == way
-                ):
-                    again += mine[row] != _NONE
-                    mine[row] = first + record
-                place = (place + np.uint64(1)) & mask
+    for number in range(len(keys)):
+        key = keys[number]
+        bit = key & wide
+        if not (marks[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & np.uint64(1):
+            continue
+        place = key & mask
+        while slots[place] != _NONE:
+            row = slots[place]
+            own = np.uint64(values[row, 0]) | (np.uint64(values[row, 1]) << np.uint64(32))
+            if own == key and values[row, 2] == rests[number] and thirds[row] == number % 3:
+                again += found[row] != _NONE
+                found[row] = first + number // 3
+            place = (place + np.uint64(1)) & mask
     return again
