@@ -22,9 +22,12 @@ from colonnade.data.packed_text import Text
 from colonnade.data.reading import SourceRows
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource, Source
+from colonnade.data.spilled import SpilledRows
 from colonnade.errors import ColumnMissing, DataError, DataUnreadable
 
 BLOCK_ROWS = 1 << 16
+HELD_BYTES = 1 << 28
+"""Rows that are taken out of a table are held in memory up to this size."""
 
 
 class Rows(Protocol):
@@ -147,8 +150,9 @@ class Table:
     def take(self, positions: ArrayLike) -> Table:
         """The rows at these positions, in any order: a public split, or the order that alignment asks for.
 
-        The rows taken are held in memory, at most eight bytes for each declared value, and the text of the ids. One
-        streamed reading fills them, so nothing else of the table is held.
+        One streamed reading fills them, so nothing else of the table is held. They are held in memory, eight bytes for
+        each declared value and the text of the ids, up to `HELD_BYTES`; above, they lie on the disk, in a file that
+        ends with this process, and are read from there in order.
         """
         wanted = np.asarray(positions)
         if wanted.ndim != 1 or wanted.dtype.kind not in "iu" or not wanted.size:
@@ -159,7 +163,10 @@ class Table:
         named[wanted] = True
         if int(np.count_nonzero(named)) != len(wanted):
             raise ValueError("a row cannot be taken twice")
-        return Table.__new__(Table)._set(self.party, self.schema, _gather(self, wanted), self.clipping)
+        values = len(self.schema.columns) + (self.schema.label is not None)
+        large = len(wanted) * 8 * (values + 2) > HELD_BYTES
+        rows: Rows = SpilledRows(self, wanted) if large else _gather(self, wanted)
+        return Table.__new__(Table)._set(self.party, self.schema, rows, self.clipping)
 
     def public(self) -> PublicSchema:
         """What peers may see of it: declarations, no values."""
