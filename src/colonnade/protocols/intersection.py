@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +69,7 @@ class Found(Protocol):
     """What the active party found with one owner."""
 
     @property
-    def places(self) -> NDArray[np.int64]:
+    def places(self) -> NDArray[Any]:
         """For each of its own ids the place in the other owner's secret order, or −1 where that owner lacks it."""
         ...
 
@@ -165,7 +165,7 @@ async def _sizes(party: Party, peer: str, size: int) -> int:
     return theirs
 
 
-async def _tell_places(party: Party, peer: str, places: NDArray[np.int64]) -> None:
+async def _tell_places(party: Party, peer: str, places: NDArray[Any]) -> None:
     await tell(party, peer, "common number", Message({"common": len(places)}))
     for start in range(0, len(places), _PLACES):
         some = places[start : start + _PLACES].astype(np.uint32)

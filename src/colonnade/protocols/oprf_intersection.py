@@ -60,7 +60,7 @@ class Hashed:
 class Matched:
     """For each of the asker's ids the place of its record, or −1."""
 
-    places: NDArray[np.int64]
+    places: NDArray[Any]
 
 
 async def ask(

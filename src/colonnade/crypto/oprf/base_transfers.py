@@ -91,7 +91,7 @@ class Chooser:
     @classmethod
     def draw(cls, count: int, randomness: Randomness, *, domain: bytes) -> Chooser:
         """As many random bits, and a scalar for each."""
-        bits = np.frombuffer(randomness.bytes(count), dtype=np.uint8) & 1
+        bits = np.frombuffer(randomness.bytes(count), dtype=np.uint8) & np.uint8(1)
         scalars = [X25519PrivateKey.from_private_bytes(randomness.bytes(POINT_BYTES)) for _ in range(count)]
         return cls(bits, scalars, randomness.bytes(count), domain)
 

@@ -176,7 +176,7 @@ class _Columns:
         self._room = np.empty(len(seeds) * len(_ZEROS) + 15, dtype=np.uint8)
 
     def next(self) -> NDArray[np.uint64]:
-        room, size = memoryview(self._room), len(_ZEROS)
+        room, size = self._room, len(_ZEROS)
         for number, stream in enumerate(self._streams):
             stream.update_into(_ZEROS, room[number * size : (number + 1) * size + 15])
         return self._room[:-15].view(np.uint64).reshape(len(self._streams), -1)

@@ -97,9 +97,9 @@ def _fill(bins: Any, table: Any, seed: Any) -> bool:
         left = np.int32(EMPTY)
         for _step in range(_WALK):
             free = -1
-            for way in range(3):
-                if table[bins[current, way]] == EMPTY:
-                    free = way
+            for each in range(3):
+                if table[bins[current, each]] == EMPTY:
+                    free = each
                     break
             if free >= 0:
                 table[bins[current, free]] = current
