@@ -22,6 +22,7 @@ import struct
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,7 +30,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import InputError, LocalProtocolError, RemoteProtocolError
+from colonnade.errors import CannotWrite, InputError, LocalProtocolError, RemoteProtocolError
 from colonnade.randomness import KeyedRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel, Frame
 from colonnade.runtime.party import Book
@@ -123,9 +124,7 @@ class Journal:
 
     def note_sent(self, peer: str, step: str, frame: bytes) -> None:
         """Keep a frame, on the disk, before it leaves."""
-        self.sent[peer].append(self._append(_SENT, peer, step, frame))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self.sent[peer].append(self._append(_SENT, peer, step, frame, now=True))
 
     def note_received(self, peer: str, step: str, frame: bytes) -> None:
         """Keep a frame before it is used; the next one that leaves puts it on the disk first."""
@@ -133,18 +132,29 @@ class Journal:
 
     def close(self) -> None:
         """Put the record aside, to go on later."""
-        self._file.close()
+        # What a full disk did not take had not left.
+        with suppress(OSError):
+            self._file.close()
 
     def forget(self) -> None:
         """Delete the record: the run has ended."""
         self.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _append(self, kind: int, peer: str, step: str, frame: bytes) -> Kept:
+    def _append(self, kind: int, peer: str, step: str, frame: bytes, *, now: bool = False) -> Kept:
         names = peer.encode(), step.encode()
         head = _HEAD.pack(kind, len(names[0]), len(names[1]), len(frame), zlib.crc32(frame))
         start = self._end + len(head) + len(names[0]) + len(names[1])
-        self._file.write(b"".join((head, *names, frame)))
+        try:
+            self._file.write(b"".join((head, *names, frame)))
+            if now:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            raise CannotWrite(
+                f"{self._folder} cannot be written to ({error.strerror or error}), and nothing leaves that is not in "
+                "the record of the run. Make room there, then resume the job."
+            ) from None
         self._end = start + len(frame)
         return Kept(step, start, len(frame))
 
