@@ -268,3 +268,16 @@ def test_a_run_on_public_data_sets_its_plan_against_its_outcome_and_another_run_
     for name in ("bytes", "rounds"):
         assert predicted[name] == measured[name] == facts["traffic"][name]
     assert predicted["seconds"] > 0 and measured["seconds"] > 0 and measured["error"] is not None
+
+
+def test_a_plan_says_in_which_way_ids_are_matched_and_how_long_that_takes(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = ("--rows", "100", "--methods", "none", "--no-simulation", "--held", "bank=1000000")
+    assert plan(project, *short) == 0
+    assert "matched by oblivious transfers" in " ".join(capsys.readouterr().out.split())
+    assert plan(project, *short, "--json") == 0
+    found = one_object(capsys.readouterr().out)["matching"]
+    # 76 bytes for each id of the label holder's table, or 30 for each of another owner's records.
+    assert found["by"] == "oprf" and 25e6 < found["bytes"] < 130e6
+    assert 0.1 < found["seconds"] < 120

@@ -7,15 +7,17 @@ import pytest
 from ideals import ideal_moments
 from test_noisy_moments import LABELS, NAMES, Silence, Witnessed, ledgers_for, plan_for, tables_of
 
+from colonnade.crypto.shares import make_scheme
 from colonnade.errors import LabelMismatch, LocalProtocolError
 from colonnade.learn.federation import Federation
 from colonnade.learn.release import MomentRelease
 from colonnade.methods.moments.conditional import conditional_moments
+from colonnade.numbers.field import FIELD63
 from colonnade.privacy.observers import PartyView, Server
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.sharing import lower
 from colonnade.protocols.shared import Shared
+from colonnade.protocols.sharing import lower
 from colonnade.runtime.group import Group
 from colonnade.runtime.run import Desk, run_here
 
@@ -109,8 +111,8 @@ def test_what_has_no_classes_has_no_moments_by_class():
 
 def test_only_products_are_lowered():
     async def program(party, table):
-        return await lower(party, Shared(None, (1, 1), 1), scheme=scheme, step="x")
+        return await lower(party, Shared(None, (1, 1), 1), scheme=make_scheme(3, FIELD63), step="x")
 
     group = Group.of(("bank", "insurer"), active="bank")
-    with pytest.raises(LocalProtocolError, match="not that of a product"):
+    with pytest.raises(LocalProtocolError, match="a value of degree 1 was to be lowered"):
         run_here(program, group, {name: Desk(book) for name, book in ledgers_for(group).items()})

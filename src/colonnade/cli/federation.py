@@ -25,7 +25,7 @@ delta = 1e-5              # the largest δ of a job, and the δ at which its ε 
 # server = "server"
 # keepers = ["server", "{party}"]
 # threshold = 1           # so many keepers, at least, may pool what they have and learn nothing
-# alignment = ["auto"]    # of auto, equal and intersection
+# alignment = ["auto"]    # of auto, equal, intersection, curve and oprf
 
 # rows = 1000             # the fewest people that a job may be about
 # alignments = {{most = 10, days = 30}}   # how often ids may be compared with others'

@@ -17,6 +17,7 @@ from colonnade.errors import InputError, JobError
 if TYPE_CHECKING:
     from colonnade.data.schema import PublicSchema
     from colonnade.learn.forecasting.choosing import Candidate, Choice
+    from colonnade.learn.forecasting.cost import Cost
     from colonnade.learn.forecasting.machine import Line, Machine
     from colonnade.learn.jobs import Job
     from colonnade.learn.party_files import PartyFile
@@ -96,7 +97,7 @@ def plan(
     planned = plan_job(agreed, schemas, rows=common)
     there = None if machine is None else _loaded(machine)
     with progress(not as_json) as advance:
-        choice, here = _chosen(
+        choice, here, matching = _chosen(
             agreed,
             planned,
             schemas,
@@ -108,8 +109,18 @@ def plan(
             advance=advance,
             measured=as_json or there is not None,
         )
+    matched = None if matching is None else _matching_facts(agreed, planned, matching, people, line)
     facts = _facts(
-        agreed, schemas, planned, choice, files=files, people=people, line=line, here=here, there=there
+        agreed,
+        schemas,
+        planned,
+        choice,
+        files=files,
+        people=people,
+        matching=matched,
+        line=line,
+        here=here,
+        there=there,
     )
     if as_json:
         say_json(facts)
@@ -207,8 +218,8 @@ def _chosen(
     effort: float,
     advance: Any,
     measured: bool,
-) -> tuple[Choice, Machine | None]:
-    """Rehearse, and measure the machine that it was rehearsed on where somebody will want to know."""
+) -> tuple[Choice, Machine | None, Cost | None]:
+    """Rehearse, measure the machine that it was rehearsed on where somebody will want to know, and match people."""
     from colonnade.learn.forecasting.choosing import candidates, choose, error_without_privacy
     from colonnade.learn.forecasting.machine import Machine
     from colonnade.learn.forecasting.matching import matching_cost
@@ -229,7 +240,15 @@ def _chosen(
         advance=advance,
     )
     exact = error_without_privacy(job, planned, rehearsals) if simulated else None
-    return choose(found, without_privacy=exact), here
+    return choose(found, without_privacy=exact), here, matching
+
+
+def _matching_facts(job: Job, plan: Plan, cost: Cost, held: Mapping[str, int], line: Line) -> dict[str, Any]:
+    """In which way ids are matched, and what that is of the forecast."""
+    from colonnade.learn.forecasting.matching import matched_by
+
+    way = matched_by(plan.group, alignment=job.alignment, rows=plan.rows, held=held)
+    return {"by": way, "bytes": cost.bytes_sent, "seconds": cost.seconds + line.seconds(cost)}
 
 
 def _facts(
@@ -240,6 +259,7 @@ def _facts(
     *,
     files: Mapping[str, PartyFile],
     people: Mapping[str, int],
+    matching: dict[str, Any] | None,
     line: Line,
     here: Machine | None,
     there: Machine | None,
@@ -261,6 +281,7 @@ def _facts(
         "rows": plan.rows,
         "alignment": job.alignment,
         "people": dict(people),
+        "matching": matching,
         "features": features,
         "epsilon": job.epsilon,
         "delta": plan.delta,

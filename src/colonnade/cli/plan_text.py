@@ -8,6 +8,10 @@ from colonnade.report.plain import lines_text
 from colonnade.report.text import duration_text, size_text, spent_text, table_lines, wrapped
 
 HEAD = ("method", "error", "ε at most", "sent", "rounds", "time", "memory", "budgets")
+_WAYS = {
+    "curve": "on a curve, as short lists are",
+    "oprf": "by oblivious transfers, as long lists are",
+}
 _SAID = {True: "yes", False: "no", None: "not known"}
 
 
@@ -126,6 +130,13 @@ def _notes(facts: dict[str, Any]) -> list[str]:
         found.append(
             "Everybody is taken to hold the same people in the same order. If not, ids are matched, which sends more "
             "and takes longer: say with --held how many people each party holds."
+        )
+    if facts["matching"] is not None:
+        matching = facts["matching"]
+        listed = ", ".join(f"{party} {count:,}" for party, count in facts["people"].items())
+        found.append(
+            f"Ids are matched {_WAYS[matching['by']]} (alignment {facts['alignment']}; {listed}): "
+            f"{size_text(matching['bytes'])} and {duration_text(matching['seconds'])} of every method's figures."
         )
     where = "this machine" if facts["machine"] == facts["rehearsed_on"] else "the stated machine"
     lines = (

@@ -234,7 +234,11 @@ def _columns(name: str, form: _ColumnForm) -> tuple[Column, ...]:
 
 
 class _Id(_Spelt):
-    column: str
+    column: str | list[str]
+
+    def columns(self) -> str | tuple[str, ...]:
+        """The column that says who a row is, or the columns that say it together."""
+        return self.column if isinstance(self.column, str) else tuple(self.column)
 
 
 def _named(value: object) -> object:

@@ -46,6 +46,8 @@ async def prepare(
             party.asks(request.plan(party.group, schemas, FEW), False)
     aligned = await align(party, table, request.alignment)
     rows = await agreed_rows(party, aligned)
+    if party.aligned is not None:
+        party.aligned()
     plan = request.plan(party.group, schemas, rows)
     if party.asks is not None:
         party.asks(plan, True)
