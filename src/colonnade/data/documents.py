@@ -123,8 +123,6 @@ class Document:
     @classmethod
     def load(cls, path: str | Path) -> Document:
         """The document in a file."""
-        if not str(path):
-            raise FileMissing("no file is named, where a TOML file was expected.")
         path = Path(path)
         try:
             size = path.stat().st_size
