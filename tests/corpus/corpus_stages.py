@@ -140,14 +140,8 @@ def federation(folder: Path) -> None:
     _well(folder, "federation new ours --party bank --party insurer --port 18002")
 
 
-def joining(folder: Path) -> None:
-    """A federation whose bank has answered its invitation, and has a signed answer that it has not read."""
-    _well(folder, "federation new ours --host server.example.org")
-    _well(folder, "federation join ours/invitation.json --as bank")
-
-
 STAGES: dict[str, Callable[[Path], None]] = {
-    stage.__name__: stage for stage in (project, public, trained, split, federation, joining)
+    stage.__name__: stage for stage in (project, public, trained, split, federation)
 }
 
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from colonnade.data.declaring import nearest
-from colonnade.data.presence import absence
+from colonnade.data.presence import absence, nearest_file
 from colonnade.errors import (
     FileMissing,
     FormError,
@@ -49,6 +49,7 @@ _PASSWORD = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_SHOWN = 120
+_ODD_NUMBER = re.compile(r"=\s*[-+]?[0-9.]+\s*[,%]")
 _TIMES = (datetime.date, datetime.time)
 LARGEST = 16 << 20
 """Bytes of a TOML file, and of a text: reading takes many times as much memory."""
@@ -122,25 +123,26 @@ class Document:
     @classmethod
     def load(cls, path: str | Path) -> Document:
         """The document in a file."""
-        if not str(path):
-            raise FileMissing("no file is named, where a TOML file was expected.")
         path = Path(path)
-        if (missing := absence(path, str(path))) is not None:
-            raise FileMissing(str(missing))
-        if path.is_dir():
-            raise FormError(f"{path} is a directory; a TOML file was expected.")
         try:
             size = path.stat().st_size
+            if path.is_dir():
+                raise FormError(f"{path} is a directory; a TOML file was expected.")
             if size > LARGEST:
                 raise FormError(_too_large(str(path), size))
             text = path.read_bytes().decode("utf-8-sig")
         except UnicodeDecodeError as wrong:
             line = wrong.object.count(b"\n", 0, wrong.start) + 1
-            raise NotTOML(
-                f"{path}, line {line}: this is not UTF-8 text, as TOML must be. Save it as UTF-8."
-            ) from None
-        except OSError as wrong:
-            raise FileMissing(f"{path} cannot be read: {wrong.strerror}.") from None
+            said = "this is not UTF-8 text, as TOML must be. Save it as UTF-8."
+            raise NotTOML(f"{path}, line {line}: {said}") from None
+        except FileNotFoundError:
+            link = (
+                " It is a link to something that is not there." if path.is_symlink() else nearest_file(path)
+            )
+            raise FileMissing(f"{path} does not exist." + link) from None
+        except (OSError, ValueError) as wrong:
+            why = absence(path, str(path)) or f"{path} cannot be read ({getattr(wrong, 'strerror', wrong)})."
+            raise FileMissing(str(why)) from None
         return cls.parse(text, str(path))
 
     def where(self, path: Sequence[str | int]) -> str:
@@ -280,7 +282,7 @@ def _broken(text: str, name: str, wrong: str) -> str:
         advice = "The key or table stands there a second time: keep one."
     elif what.startswith("Invalid date"):
         advice = "Dates are written 2000-01-31, and there must be such a day."
-    elif what.startswith(("Invalid value", "Expected newline")):
+    elif what.startswith("Invalid value") or _ODD_NUMBER.search(lines[number - 1]):
         advice = 'Texts stand in quotation marks, as in name = "risk", and numbers have a point and no comma.'
     else:
         advice = "See whether a quotation mark, a bracket or an equals sign is missing there or on the line before."

@@ -20,8 +20,7 @@ def absence(path: Path, start: str) -> DataError | None:
     try:
         path.stat()
     except FileNotFoundError:
-        link = " It is a link to something that is not there." if path.is_symlink() else nearest_file(path)
-        return DataMissing(f"{start} does not exist.{link}")
+        return DataMissing(f"{start} does not exist.{nearest_file(path)}")
     except ValueError:
         return DataMissing(f"{start} does not exist: no file has NUL in its name.")
     except OSError as error:
@@ -42,6 +41,8 @@ def nearest_file(path: Path) -> str:
     >>> nearest_file(Path("no such folder/bank.csv"))
     ' The folder no such folder does not exist either.'
     """
+    if path.is_symlink():
+        return " It is a link to something that is not there."
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
