@@ -50,6 +50,7 @@ HOLDS = {
     "set sizes": Holds("align", ALIGN),
     "blinded ids": Holds("align", ALIGN),
     "twice blinded ids": Holds("align", ALIGN),
+    "common number": Holds("align", ALIGN),
     "common places": Holds("align", ALIGN),
     "plan": Holds("charge", CHARGE),
     "begun": Holds("charge", CHARGE),
