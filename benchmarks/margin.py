@@ -6,8 +6,8 @@ FOLDER holds the public files named below. Two parties and a server, δ = 1e-5, 
 Prints one JSON object on its last line:
 
 * ``adult_eps1``, ``adult_eps0.1``, ``phishing_eps1``, ``acs_tx_eps1``, ``credit_eps1``: mean test accuracy over ten
-  80/20 splits (ACS: four), with ``…_spread``, its standard deviation over runs, and ``…_party_epsilon``, the largest ε of a
-  party about the others' part of a record, beside the server's ε that the name has;
+  80/20 splits (ACS: four), with ``…_spread``, its standard deviation over runs, and ``…_party_epsilon``, the largest ε
+  of a party about the others' part of a record, beside the server's ε that the name has;
 * ``step_ratio_to_plain``: one private gradient step of Adult's shape, all three members in this process on one thread,
   dealing included, over the same step with the same trigonometric h in float64 numpy: differences of whole runs with
   more and fewer steps, the least of several;

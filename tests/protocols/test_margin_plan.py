@@ -102,7 +102,7 @@ def test_choices_that_no_plan_has_are_named(choice, part):
 
 def test_too_many_owners_for_the_grids_are_told_to_use_moments():
     names = tuple(f"party{number}" for number in range(15))
-    with pytest.raises(PlanError, match="15 owners multiply 15 rounded factors.*'moments'"):
+    with pytest.raises(PlanError, match=r"15 owners multiply 15 rounded factors.*'moments'"):
         margin_plan(tables_of(names, 50))
 
 

@@ -10,7 +10,8 @@ Where a party's data lies and how much it is willing to lose stands in its own f
     epsilon = 1.0
     delta = 1e-5
 
-`method` names how, and an `[options]` table holds what that method lets one choose.
+`method` names how, and an `[options]` table holds what that method lets one choose. A job without one takes the method
+that `default_method` names for it.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError
-from colonnade.methods.method import Asked
+from colonnade.methods.method import Asked, NoOptions
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
-from colonnade.methods.table import checked_options, method_named
+from colonnade.methods.table import checked_options, default_method, method_named
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Task
 from colonnade.runtime.group import Group
@@ -37,7 +38,7 @@ from colonnade.runtime.group import Group
 class _JobForm(Form):
     name: str
     task: Task
-    method: str = "moments"
+    method: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     parties: list[str]
     active: str | None = None
@@ -84,6 +85,8 @@ class Job:
     alignment: Alignment
     timeout: float
     options: Form
+    because: str = ""
+    """Why this method, where the job names none."""
 
     @classmethod
     def load(cls, path: str | Path) -> Job:
@@ -100,8 +103,6 @@ class Job:
         """The job in a document."""
         form = document.check(_JobForm)
         _check_numbers(form, document)
-        method = method_named(form.method, form.task, place=document.where(("method",)))
-        options = checked_options(method, form.options, document=document)
         if form.keepers is not None and (len(form.keepers) < 3 or len(form.keepers) % 2 == 0):
             named = ", ".join(form.keepers)
             raise GroupMismatch(
@@ -117,7 +118,7 @@ class Job:
             path=path,
             name=form.name,
             task=form.task,
-            method=form.method,
+            method=form.method or "moments",
             parties=tuple(form.parties),
             active=form.active,
             server=form.server,
@@ -131,13 +132,24 @@ class Job:
             components=form.components,
             alignment=form.alignment,
             timeout=form.timeout,
-            options=options,
+            options=NoOptions(),
         )
         try:
             job.group()
         except PlanError as error:
             raise type(error)(f"{document.where((_amiss(job),))}: {error}") from None
-        return job
+        return job._with_method(form, document)
+
+    def _with_method(self, form: _JobForm, document: Document) -> Job:
+        """The job with its method, or the one that a job without takes, and the options in that method's form."""
+        name, because = form.method, ""
+        if name is None:
+            name, because = default_method(
+                self.task, self.group(), epsilon=self.epsilon, delta=self.delta, gamma=self.gamma
+            )
+        method = method_named(name, self.task, place=document.where(("method",)))
+        options = checked_options(method, form.options, document=document)
+        return replace(self, method=name, options=options, because=because)
 
     @property
     def asked(self) -> Asked:

@@ -17,11 +17,13 @@ from colonnade.data.targets import ClassLabel
 from colonnade.errors import BadValues, DataError, InputError
 from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import binary_rule, multiclass_rule, one_vs_rest_rule, probabilities
+from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import NoiseWarning, ReleaseSource, begin, fitted, obtain
 from colonnade.learn.frame import Frame
 from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
 from colonnade.methods.method import Learnt
+from colonnade.methods.table import default_method
 
 Array = NDArray[np.float64]
 MULTICLASS = ("discriminant", "one-vs-rest")
@@ -55,8 +57,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         More than two classes only: "discriminant", or "one-vs-rest" for least squares on the indicator of each
         class, which does not assume one covariance but cannot find a class that lies between others.
     method, options
-        How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. `floor`,
-        `ridge` and `unbias` are for methods that release moments.
+        How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. None: `margin`
+        where it can be planned, else `moments`. `floor`, `ridge`, `unbias` and `multiclass` are for methods that
+        release moments, and where one of them is given, that is the default.
 
     >>> from fractions import Fraction
     >>> from colonnade.data.columns import NumericColumn
@@ -87,7 +90,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         threshold: float = 0.5,
         unbias: bool = True,
         multiclass: str = "discriminant",
-        method: str = "moments",
+        method: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -106,15 +109,17 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         If nothing can be learned from a release that was just paid for, it is still in `releases_`.
         """
         self._check()
+        method = self._method(source)
         found = obtain(
             source,
             task="classification",
             epsilon=self.epsilon,
             delta=self.delta,
-            method=self.method,
+            method=method,
             options=self.options,
         )
         begin(self, found)
+        self.method_ = method
         names = self.frame_.label.classes
         if len(names) != 2 and self.threshold != 0.5:
             raise InputError(
@@ -126,6 +131,18 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             self.coef_, self.intercept_ = found.coefficients, found.intercepts
         self.classes_ = np.array(names)
         return self
+
+    def _method(self, source: MomentRelease | Learnt | ReleaseSource) -> str:
+        """The method that was named, or the default: moments where what is asked is about solving a release."""
+        if self.method is not None:
+            return self.method
+        given = self.floor is not None or self.ridge or not self.unbias or self.options is not None
+        about_a_release = given or self.multiclass != "discriminant"
+        # Of what is no number is said where it is asked for.
+        numbers = all(isinstance(value, int | float) for value in (self.epsilon, self.delta))
+        if not (isinstance(source, Federation) and numbers) or about_a_release:
+            return "moments"
+        return default_method("classification", source.group, epsilon=self.epsilon, delta=self.delta)[0]
 
     def _solve(self, release: MomentRelease, names: tuple[str, ...]) -> None:
         moments = release.class_moments()
