@@ -347,7 +347,7 @@ def _on_fine_grid(
     schedule: Schedule, size: int, group: Group, limits: int, epsilon: float, delta: float
 ) -> DealtNoise:
     # Plans are made again and again, on many grids in search of one that fits; this part takes long and is the same.
-    change = VectorChange(_FINE, _FINE)
+    change = VectorChange(_FINE, Fraction(_FINE))
     return least_noise(
         lambda noise: _all_steps(schedule, noise.vector_event(change, group, entries=size), limits),
         epsilon=epsilon,
