@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
 
 from colonnade.errors import PrivacyError
 from colonnade.privacy.composition import Items, contains_sampling, itemise
@@ -82,14 +83,21 @@ def account(event: Event, delta: float) -> Cost:
     """
     if not 0 <= delta < 1:
         raise ValueError(f"δ must be at least 0 and less than 1, found {delta}")
+    return _account(event, delta)
+
+
+@lru_cache(maxsize=1024)
+def _account(event: Event, delta: float) -> Cost:
+    # The same event is often asked about more than once, for the server and for readers.
     items = itemise(event)
     # Roundings that add less to δ leave less noise: once one is affordable the next is not asked.
     rounded = (point for form in rounded_normals(items) if (point := _least_epsilon(form, delta)) is not None)
     points = [point for point in (_least_epsilon(items, delta), next(rounded, None)) if point is not None]
     if not points:
         raise PrivacyError(
-            f"δ = {delta_text(delta)} was asked, but {items.draws} draws from samplers that are near their law cost "
-            "more than that at the ε of this event. Choose a larger δ, or more noise."
+            f"δ = {delta_text(delta)} does not cover that {items.draws} draws of noise are a little off their law, "
+            "which counts 1 + e^ε times, and ε is too large here for that. Ask for a smaller ε, that is more noise, or "
+            "for a larger δ."
         )
     point = min(points, key=lambda point: point.value)
     return Cost(epsilon=point.value, delta=delta, method=point.method, order=point.order)
@@ -175,7 +183,8 @@ def delta_text(delta: float) -> str:
 
 def _least_epsilon(items: Items, delta: float) -> Point | None:
     """The least ε whose curve, with what the samplers' distance costs at that ε, stays within δ, if there is one."""
-    set_aside = _distance_cost(items, 0.0)
+    # A millionth of δ is mostly enough, and one look then is.
+    set_aside = max(_distance_cost(items, 0.0), delta * 1e-6) if items.draws else 0.0
     while (inside := delta - set_aside) > 0 or set_aside == 0:
         point = epsilon_routes(items, inside)
         needed = _distance_cost(items, point.value)

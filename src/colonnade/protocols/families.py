@@ -21,11 +21,12 @@ from colonnade.privacy.calibrate import calibrate_poisson_binomial
 from colonnade.privacy.events import FINE_BITS, Approximated, Event, PerStep, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import REPLACE, ColumnsOf, OthersPart, PartOf, Unit
-from colonnade.privacy.observers import Observer, PartyView, Server
+from colonnade.privacy.observers import Observer, PartyView, Reader, Server
 from colonnade.privacy.paper import hdp_vfl, pbm_vfl, skellam_moments
 from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.privacy.sensitivity.losses import logistic_bounds
 from colonnade.privacy.sensitivity.messages import Schedule, active_messages, passive_messages
+from colonnade.protocols.assumptions import reader_assumption, server_assumption
 from colonnade.protocols.noise_families import NEAR_ITS_LAW, AnyOwners, Family, selected
 from colonnade.protocols.plans import Task
 from colonnade.runtime.group import Group
@@ -59,8 +60,18 @@ def moments(
         task, group, rows=1, schemas=schemas, epsilon=1.0, delta=0.5, gamma=gamma, mu=Fraction(1)
     )
 
+    # What it would cost if more noise became known depends on δ, which is asked later.
+    provided = {Server().name: server_assumption(group), Reader().name: reader_assumption(group)}
+
     def views(mu: Fraction, times: int) -> tuple[View, ...]:
-        return tuple(replace(view, event=Repeated(view.event, times)) for view in replace(plan, mu=mu).views)
+        return tuple(
+            replace(
+                view,
+                event=Repeated(view.event, times),
+                assumption=provided.get(view.observer.name, view.assumption),
+            )
+            for view in replace(plan, mu=mu).views
+        )
 
     def paper(mu: Fraction, times: int, delta: float) -> tuple[PaperFigure, ...]:
         if times > 1:

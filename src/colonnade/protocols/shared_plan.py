@@ -6,7 +6,7 @@ from abc import abstractmethod
 from functools import cached_property
 from typing import ClassVar
 
-from colonnade.errors import PrivacyError
+from colonnade.errors import PlanError, PrivacyError
 from colonnade.ledger import Line
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import View, account, epsilon_text
@@ -84,6 +84,19 @@ class SharedPlan(Plan):
             event = self.others_replaced(owner, group.threshold)
             views.append(View(PartyView(owner), OthersPart(owner), event, party_assumption(group)))
         return (*views, *self._colluding())
+
+    def check_stated(self) -> None:
+        """Refuse a plan from which some observer would learn more than can be stated.
+
+        Parties, who know a part of the noise and compare more, have a larger ε than the one that was asked for.
+        """
+        for view in self.views:
+            try:
+                account(view.event, self.delta)
+            except PrivacyError as error:
+                raise PlanError(
+                    f"{view.observer.sentence} would learn more by this plan than can be stated: {error}"
+                ) from None
 
     def _if_told(self) -> str:
         """What it costs if one more part of the noise becomes known than may, in words."""

@@ -71,7 +71,7 @@ def plan_functional(
     try:
         _ = plan.guarantees, plan.part_guarantees
     except PrivacyError as error:
-        raise PlanError(f"{error} Or lower epsilon, or choose noise = 'skellam'.") from None
+        raise PlanError(f"{error} Or lower epsilon, or choose noise = 'gaussian'.") from None
     return plan
 
 

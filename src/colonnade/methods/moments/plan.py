@@ -239,7 +239,9 @@ def plan_moments(
         return plan
 
     try:
-        return calibrated(gamma)
+        plan = calibrated(gamma)
     except PlanError as error:
         advice = gamma_advice(calibrated, least=LEAST_GAMMA[rounding], asked=gamma)
         raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
+    plan.check_stated()
+    return plan

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from colonnade.crypto.shares import Scheme, make_scheme
@@ -24,8 +24,9 @@ from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.field import Field, smallest_field
 from colonnade.privacy.batches import as_draws, batch_capacity, binomial_tail, most_uses
-from colonnade.privacy.events import Approximated, Event, PoissonSampled, Repeated
-from colonnade.privacy.sensitivity.gradient import GradientShape, fused_replace, fused_zero_out
+from colonnade.privacy.events import FINE_BITS, Approximated, Event, PoissonSampled, Repeated
+from colonnade.privacy.rounded_normal import ROUNDING_VARIANCES
+from colonnade.privacy.sensitivity.gradient import GradientShape, VectorChange, fused_replace, fused_zero_out
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import gamma_advice
@@ -38,6 +39,7 @@ DEFAULT_GAMMA = 1 << 10
 """Coarser than for moments: noise on a cubic scale must stay inside the sampler's range."""
 RATE_BITS = 32
 MOST_STEPS = 10**6
+_FINE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -248,8 +250,7 @@ class GradientPlan(SharedPlan, Layout):
     def sampled(self, noise: DealtNoise, known: int | None = None) -> Event:
         """All steps under this noise to somebody who knows no batch."""
         release = noise.vector_event(fused_zero_out(self.shape), self.group, entries=self.size, known=known)
-        steps = Repeated(PoissonSampled(rate=self.schedule.rate, event=release), times=self.schedule.steps)
-        return Approximated(steps, draws=as_draws(self.limits_cost, noise.bits), bits=noise.bits)
+        return _all_steps(self.schedule, release, as_draws(self.limits_cost, noise.bits))
 
     @property
     def what(self) -> str:
@@ -318,13 +319,45 @@ def plan_gradient(
 
 def _calibrated(plan: GradientPlan) -> GradientPlan:
     """With the least noise that keeps ε; refuses, before any data is touched, what could wrap around."""
-    noise = least_noise(
+    noise = _least_noise(plan)
+    noise.vector.part(plan.group.whole)  # refuses what no table can draw
+    plan = replace(plan, mu=noise.variance / 2, law=noise.law)
+    _ = plan.field
+    return plan
+
+
+def _least_noise(plan: GradientPlan) -> DealtNoise:
+    """On a fine grid what rounding takes of the variance is nothing, and the noise grows with the sensitivity alone."""
+    change, limits = fused_zero_out(plan.shape), as_draws(plan.limits_cost, bits_for(plan.epsilon))
+    found = _on_fine_grid(plan.schedule, plan.size, plan.group, limits, plan.epsilon, plan.delta)
+    scaled = found.variance * Fraction(change.l2) ** 2 / _FINE**2 + 2 * ROUNDING_VARIANCES[FINE_BITS]
+    if scaled >= _FINE:
+        return replace(found, variance=Fraction(math.ceil(scaled)))
+    return least_noise(
         plan.sampled,
         epsilon=plan.epsilon,
         delta=plan.delta,
         drawn=lambda noise: noise.vector.part(plan.group.whole),
         digits=4,
     )
-    plan = replace(plan, mu=noise.variance / 2, law=noise.law)
-    _ = plan.field
-    return plan
+
+
+@lru_cache(maxsize=256)
+def _on_fine_grid(
+    schedule: Schedule, size: int, group: Group, limits: int, epsilon: float, delta: float
+) -> DealtNoise:
+    # Plans are made again and again, on many grids in search of one that fits; this part takes long and is the same.
+    change = VectorChange(_FINE, Fraction(_FINE))
+    return least_noise(
+        lambda noise: _all_steps(schedule, noise.vector_event(change, group, entries=size), limits),
+        epsilon=epsilon,
+        delta=delta,
+        drawn=lambda noise: None,
+        laws=("gaussian",),
+        digits=4,
+    )
+
+
+def _all_steps(schedule: Schedule, step: Approximated, limits: int) -> Event:
+    steps = Repeated(PoissonSampled(rate=schedule.rate, event=step), times=schedule.steps)
+    return Approximated(steps, draws=limits, bits=step.bits)
