@@ -13,8 +13,8 @@ from colonnade.audits.sessions import Sessions
 from colonnade.audits.targets import AUDITED, target_of
 from colonnade.data.block import Block
 from colonnade.errors import PlanError
-from colonnade.methods.messages.audit import expected, messages_of
 from colonnade.methods.margin.audit import margin_draws
+from colonnade.methods.messages.audit import expected, messages_of
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 from colonnade.randomness import SeededRandomness
