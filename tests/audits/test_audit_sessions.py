@@ -13,9 +13,11 @@ from colonnade.audits.sessions import Sessions
 from colonnade.audits.targets import AUDITED, target_of
 from colonnade.data.block import Block
 from colonnade.errors import PlanError
+from colonnade.methods.margin.audit import margin_draws
 from colonnade.methods.messages.audit import expected, messages_of
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
+from colonnade.randomness import SeededRandomness
 
 QUICK = [
     ("moments", {}),
@@ -194,3 +196,17 @@ def test_people_are_at_the_ends_of_what_is_declared():
     for owner, block in both.items():
         assert isinstance(block, Block)
         assert all((block.columns[name] == apart[owner].columns[name]).all() for name in block.columns)
+
+
+def test_draws_of_margins_noise_catch_half_of_its_scale():
+    """The real noise stays below its claim; noise of half the scale shows more than is claimed."""
+    wish = wanted("margin", epsilon=2.0, steps=1)
+    plan = METHODS["margin"].request(wish.asked, "equal").plan(wish.group, wish.schemas, 8)
+    halved = replace(plan)
+    halved.__dict__.update(guarantees=plan.guarantees, views=plan.views)
+    halved.__dict__["noise"] = replace(plan.noise, sigma_squared=plan.noise.sigma_squared / 4)
+    halved.__dict__["moments_noise"] = replace(
+        plan.moments_noise, sigma_squared=plan.moments_noise.sigma_squared / 4
+    )
+    right, wrong = (margin_draws(each)[0].bound(60_000, SeededRandomness("draws")) for each in (plan, halved))
+    assert 0.4 < right.epsilon < plan.guarantees[0].epsilon < wrong.epsilon

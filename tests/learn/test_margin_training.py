@@ -10,6 +10,7 @@ from gradient_tables import ledgers_for, tables_of
 
 from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.errors import BudgetExceeded, ColonnadeError, InputError, LocalProtocolError, PlanError
+from colonnade.learn.jobs import Job
 from colonnade.methods.margin.method import MarginOptions, request
 from colonnade.methods.margin.method import twin as margin_twin
 from colonnade.methods.margin.optimiser import log_odds_slope
@@ -141,6 +142,37 @@ def test_notes_say_how_it_was_trained():
         federation(rows=300), "margin", Asked("classification", 2.0, 1e-5, options=MarginOptions(steps=2))
     )
     assert "2 steps over all 300 people" in " ".join(learnt.notes)
+
+
+# --- the default
+
+
+def test_a_classifier_without_a_method_takes_margin_and_moments_where_a_release_is_asked_about():
+    source = federation(rows=200)
+    model = LogisticRegression(epsilon=4.0).fit(source)
+    assert model.method_ == "margin" and model.releases_ == ()
+    assert LogisticRegression(epsilon=4.0, ridge=1.0).fit(source).method_ == "moments"
+    assert LogisticRegression(epsilon=4.0, method="moments").fit(source).releases_
+
+
+@pytest.mark.parametrize(
+    ("lines", "method", "why"),
+    [
+        ("task = 'classification'", "margin", "most accurate"),
+        ("task = 'regression'", "moments", "what regression needs"),
+        ("task = 'classification'\ngamma = 8192", "moments", "the grid of a moment release"),
+        ("task = 'classification'\nmethod = 'moments'", "moments", ""),
+    ],
+)
+def test_a_job_without_a_method_says_which_it_takes_and_why(lines, method, why):
+    job = Job.parse(f"name = 'n'\n{lines}\nparties = ['bank', 'shop']\nepsilon = 1.0")
+    assert job.method == method and why in job.because and bool(job.because) == bool(why)
+
+
+def test_so_many_owners_that_margin_cannot_be_planned_take_moments():
+    names = [f"party{number}" for number in range(15)]
+    job = Job.parse(f"name = 'n'\ntask = 'classification'\nparties = {names}\nepsilon = 1.0")
+    assert job.method == "moments" and "15 owners" in job.because
 
 
 # --- bad input

@@ -472,3 +472,22 @@ def test_writing_to_a_ledger_of_format_1_makes_it_one_of_this_format(tmp_path: P
     ledger.charge(of(moments("bank", "shop"), "shop", "another"), "people")
     assert version() == 3
     assert Ledger.open(path).verify([head]).entries == head.entry + 1
+
+
+def test_a_ledger_of_format_2_is_read_as_it_was_and_grows_by_releases_of_this_format(tmp_path: Path) -> None:
+    """Kept from a program in which owners alone dealt noise, Skellam by its Rényi curve: two owners at ε = 1."""
+    path = tmp_path / "bank.ledger"
+    shutil.copy(KEPT / "format-2.ledger", path)
+    ledger = Ledger.open(path)
+    assert ledger.receipt().head == "6c621255ce4e4916faead7d6d3791e20567c424f455a170f641e4350563b4225"
+    before = epsilons(ledger)
+    assert before["record", "server"] == pytest.approx(0.9999998357, rel=1e-6)
+    assert before["others-part", "party:shop"] == pytest.approx(1.459993046, rel=1e-6)
+    (release,) = (entry.body["release"] for entry in ledger.entries() if entry.kind == "charge")
+    assert "noise_from" not in release
+    assert Release.from_data(release).to_data() == release, "read and written again it is the same text"
+    ledger.charge(of(moments("bank", "shop"), "bank", "another"), "people")
+    after = epsilons(Ledger.open(path))
+    assert all(after[account] > spent for account, spent in before.items())
+    # In the first release the server was a reader; in the second it knows a part of the noise.
+    assert after["record-replaced", "server"] == pytest.approx(after["record-replaced", "reader"])

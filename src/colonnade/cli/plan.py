@@ -278,6 +278,7 @@ def _facts(
         "name": job.name,
         "task": job.task,
         "method": job.method,
+        "because": job.because,
         "rows": plan.rows,
         "alignment": job.alignment,
         "people": dict(people),

@@ -22,6 +22,9 @@ def plan_text(facts: dict[str, Any], columns: int | None) -> str:
         f"  {facts['task']} by {facts['method']} on {facts['rows']} people with {facts['features']} features, "
         f"plan {facts['plan']['hash'][:12]}",
     ]
+    if facts["because"]:
+        said = f"The job names no method, so it takes {facts['method']}: {facts['because']}."
+        lines += wrapped([said], columns)
     if facts["warnings"]:
         lines += ["", "Warnings", *wrapped(facts["warnings"], columns, bullet="- ")]
     lines += ["", "What each observer could learn at most"]

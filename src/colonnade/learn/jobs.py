@@ -10,8 +10,9 @@ Where a party's data lies and how much it is willing to lose stands in its own f
     epsilon = 1.0
     delta = 1e-5
 
-`method` names how, and an `[options]` table holds what that method lets one choose. `verify` says what is checked of
-what others deal: "all", "rows" or "none"; left out, the strongest that the method offers by itself.
+`method` names how, and an `[options]` table holds what that method lets one choose. A job without one takes the method
+that `default_method` names for it. `verify` says what is checked of what others deal: "all", "rows" or "none"; left
+out, the strongest that the method offers by itself.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from colonnade.data.declaring import Name, nearest
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError
-from colonnade.methods.method import Asked, Method
+from colonnade.methods.method import Asked, Method, NoOptions
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
-from colonnade.methods.table import checked_options, method_named
+from colonnade.methods.table import checked_options, default_method, method_named
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Task
@@ -39,7 +40,7 @@ from colonnade.runtime.group import Group
 class _JobForm(Form):
     name: Name
     task: Task
-    method: str = "moments"
+    method: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     parties: list[str]
     active: str | None = None
@@ -88,6 +89,8 @@ class Job:
     alignment: Alignment
     timeout: float
     options: Form
+    because: str = ""
+    """Why this method, where the job names none."""
 
     @classmethod
     def load(cls, path: str | Path) -> Job:
@@ -104,13 +107,6 @@ class Job:
         """The job in a document."""
         form = document.check(_JobForm)
         _check_numbers(form, document)
-        method = method_named(form.method, form.task, place=document.where(("method",)))
-        options = checked_options(method, form.options, document=document)
-        if form.verify not in (None, "none") and not (isinstance(method, Method) and method.checks):
-            raise OutOfRange(
-                f"{document.where(('verify',))}: found {form.verify!r}, but by method {form.method!r} nobody deals "
-                "anything that others could check. Leave it out, or write 'none'."
-            )
         if form.keepers is not None and (len(form.keepers) < 3 or len(form.keepers) % 2 == 0):
             named = ", ".join(form.keepers)
             raise GroupMismatch(
@@ -126,7 +122,7 @@ class Job:
             path=path,
             name=form.name,
             task=form.task,
-            method=form.method,
+            method=form.method or "moments",
             parties=tuple(form.parties),
             active=form.active,
             server=form.server,
@@ -141,13 +137,31 @@ class Job:
             components=form.components,
             alignment=form.alignment,
             timeout=form.timeout,
-            options=options,
+            options=NoOptions(),
         )
         try:
             job.group()
         except PlanError as error:
             raise type(error)(f"{document.where((_amiss(job),))}: {error}") from None
-        return job
+        return job._with_method(form, document)
+
+    def _with_method(self, form: _JobForm, document: Document) -> Job:
+        """The job with its method, or the one that a job without takes, and the options in that method's form."""
+        name, because = form.method, ""
+        if name is None and self.verify not in (None, "none"):
+            name, because = "moments", "checks of what is dealt were asked for"
+        elif name is None:
+            name, because = default_method(
+                self.task, self.group(), epsilon=self.epsilon, delta=self.delta, gamma=self.gamma
+            )
+        method = method_named(name, self.task, place=document.where(("method",)))
+        options = checked_options(method, form.options, document=document)
+        if self.verify not in (None, "none") and not (isinstance(method, Method) and method.checks):
+            raise OutOfRange(
+                f"{document.where(('verify',))}: found {self.verify!r}, but by method {name!r} nothing that is dealt is "
+                "checked. Leave it out, or write 'none'."
+            )
+        return replace(self, method=name, options=options, because=because)
 
     @property
     def asked(self) -> Asked:

@@ -17,12 +17,14 @@ from colonnade.data.targets import ClassLabel
 from colonnade.errors import BadValues, DataError, InputError
 from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import binary_rule, multiclass_rule, one_vs_rest_rule, probabilities
+from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import NoiseWarning, ReleaseSource, begin, fitted, obtain
 from colonnade.learn.frame import Frame
 from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.rules import RULES, choose_rule, matched_discriminant
 from colonnade.methods.method import Learnt
+from colonnade.methods.table import default_method
 
 Array = NDArray[np.float64]
 MULTICLASS = ("discriminant", "one-vs-rest")
@@ -58,8 +60,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         on the released sums by class, with the curvature of invented people (`colonnade.learn.tables.matched`), which
         needs bins or categories; "auto" for whichever is expected to be better. `rule_` says which and why.
     method, options
-        How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. `floor`,
-        `ridge` and `unbias` are for methods that release moments.
+        How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. None: `margin`
+        where it can be planned, else `moments`. `floor`, `ridge`, `unbias` and `multiclass` are for methods that
+        release moments, and where one of them is given, that is the default.
 
     >>> from fractions import Fraction
     >>> from colonnade.data.columns import NumericColumn
@@ -91,7 +94,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         unbias: bool = True,
         multiclass: str = "discriminant",
         rule: str = "auto",
-        method: str = "moments",
+        method: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -111,15 +114,17 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         If nothing can be learned from a release that was just paid for, it is still in `releases_`.
         """
         self._check()
+        method = self._method(source)
         found = obtain(
             source,
             task="classification",
             epsilon=self.epsilon,
             delta=self.delta,
-            method=self.method,
+            method=method,
             options=self.options,
         )
         begin(self, found)
+        self.method_ = method
         names = self.frame_.label.classes
         if len(names) != 2 and self.threshold != 0.5:
             raise InputError(
@@ -131,6 +136,18 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             self.coef_, self.intercept_ = found.coefficients, found.intercepts
         self.classes_ = np.array(names)
         return self
+
+    def _method(self, source: MomentRelease | Learnt | ReleaseSource) -> str:
+        """The method that was named, or the default: moments where what is asked is about solving a release."""
+        if self.method is not None:
+            return self.method
+        given = self.floor is not None or self.ridge or not self.unbias or self.options is not None
+        about_a_release = given or self.multiclass != "discriminant" or self.rule != "auto"
+        # Of what is no number is said where it is asked for.
+        numbers = all(isinstance(value, int | float) for value in (self.epsilon, self.delta))
+        if not (isinstance(source, Federation) and numbers) or about_a_release:
+            return "moments"
+        return default_method("classification", source.group, epsilon=self.epsilon, delta=self.delta)[0]
 
     def _solve(self, release: MomentRelease, names: tuple[str, ...]) -> None:
         plain = self.floor is None and self.ridge == 0.0 and self.unbias

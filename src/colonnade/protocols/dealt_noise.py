@@ -155,12 +155,13 @@ def least_noise(
             break
         blank = DealtNoise(law, Fraction(1), bits_for(epsilon) if law == "gaussian" else COARSE_BITS)
 
-        def with_variance(variance: Fraction, blank: DealtNoise = blank) -> Event:
-            return event(replace(blank, variance=variance))
+        def halved(mu: Fraction, blank: DealtNoise = blank) -> Event:
+            return event(replace(blank, variance=2 * mu))
 
         try:
-            variance = calibrate(with_variance, epsilon=epsilon, delta=delta, digits=digits)
-            noise = replace(blank, variance=variance)
+            noise = replace(
+                blank, variance=2 * calibrate(halved, epsilon=epsilon, delta=delta, digits=digits)
+            )
             drawn(noise)
         except PlanError as error:
             refused = error

@@ -68,8 +68,7 @@ def plan_margin(
     delta = checked_delta(epsilon, delta, accepted_delta, rows)
     schedule = schedule or Schedule()
     asked = gamma
-    # Rows are rounded finely between two; with more owners the bits are needed by their waves.
-    gamma = gamma or (1 << 10 if len(group.owners) == 2 else 1 << 8)
+    gamma = gamma or _grid(group)
     if not LEAST_GAMMA["retry"] <= gamma <= MOST_GAMMA:
         raise PlanError(
             f"gamma = {gamma} is outside {LEAST_GAMMA['retry']} to {MOST_GAMMA}. Leave it out for a grid that fits."
@@ -92,6 +91,28 @@ def plan_margin(
     return plan
 
 
+def refusal(group: Group, *, epsilon: float, delta: float | None = None) -> str:
+    """Why no run is planned between these owners at this ε, whatever their columns are; empty where one is.
+
+    >>> refusal(Group.of(("bank", "shop")), epsilon=1.0)
+    ''
+    """
+    if not (math.isfinite(epsilon) and epsilon > 0 and 0 < (delta or 1e-5) < 1):
+        return ""  # whoever plans refuses it by name
+    blank = MarginPlan(group, 1, (), float(epsilon), delta or 1e-5, _USUAL, _grid(group), 1, 1, Fraction(1))
+    try:
+        check_keepers(group)
+        _on_grids(blank, None)
+    except PlanError as error:
+        return str(error)
+    return ""
+
+
+def _grid(group: Group) -> int:
+    # Rows are rounded finely between two; with more owners the bits are needed by their waves.
+    return 1 << 10 if len(group.owners) == 2 else 1 << 8
+
+
 def _on_grids(plan: MarginPlan, asked: int | None) -> MarginPlan:
     """The finest grids for labels and waves whose noise can still be drawn.
 
@@ -100,7 +121,9 @@ def _on_grids(plan: MarginPlan, asked: int | None) -> MarginPlan:
     sigma = calibrate(lambda noise: Gaussian(1, noise), epsilon=plan.epsilon, delta=plan.delta, digits=3)
     share = plan.schedule.steps / (1 - float(plan.schedule.moments_share))
     # A little more than at sensitivity ½, for what rounding adds.
-    largest = math.sqrt(float(LARGEST_VARIANCE)) / (0.7 * float(sigma) * math.sqrt(share * plan.heads))
+    largest = math.sqrt(float(LARGEST_VARIANCE)) / (
+        0.7 * float(sigma) * math.sqrt(share * max(1, plan.heads))
+    )
     bits = min(_FINEST, math.floor(math.log2(largest))) - math.log2(plan.gamma)
     if bits < _COARSEST:
         what = (
