@@ -58,7 +58,7 @@ def desks_for(group: Group, tables: dict[str, Table]) -> dict[str, Desk]:
     desks = {}
     for name in group.members:
         ledger = Ledger.in_memory(name)
-        ledger.set_budget(name, "*", "*", epsilon=1e6, delta=1e-9)
+        ledger.set_budget(name, "*", "*", epsilon=1e6, delta=1e-5)
         desks[name] = Desk(ledger, tables.get(name), dataset=name)
     return desks
 

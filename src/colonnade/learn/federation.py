@@ -179,7 +179,7 @@ class Federation:
     ) -> MomentRelease:
         """Release one noisy moment matrix at this ε, charged to every party's ledger first.
 
-        `verify` is what is checked of what owners deal; None: their rows, wherever two keepers can.
+        `verify` is what is checked of what owners deal; None: the rows of two owners, nothing of more.
         """
         request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma, self.alignment, verify=verify)
         return released(self.run(moments_session, request, record=record).result())
