@@ -54,8 +54,8 @@ def test_a_run_takes_the_bytes_and_rounds_that_were_foretold(
 
 @pytest.mark.parametrize("method", ["moments", "functional", "local"])
 def test_blocks_that_are_left_out_are_counted(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("moments_plan", "functional_plan"):
-        monkeypatch.setattr(f"colonnade.protocols.{module}.block_rows", lambda columns: 64)
+    for name in ("moments", "functional"):
+        monkeypatch.setattr(f"colonnade.methods.{name}.plan.block_rows", lambda columns: 64)
     made = tables([2, 2, 2], 700)
     asked, plan, federation = planned(method, made, 700, options={})
     assert [pilot.plan.rows for pilot in METHODS[method].pilots(plan)] == [60 + 2 * 64, 60 + 6 * 64]

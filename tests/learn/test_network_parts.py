@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from colonnade.errors import DataError, InputError
-from colonnade.methods.network.checkpoints import read_weights, write_weights
+from colonnade.errors import InputError
 from colonnade.methods.network.fusion import FusionModel, solve_on_sums, targets_of
 from colonnade.methods.network.modules import ConvolutionalNet, DenseNet, ResNet18, from_seed, local_network
 from colonnade.methods.network.parts import LocalNetwork, loss_of
@@ -148,18 +147,6 @@ def test_solving_takes_the_noise_of_the_sums_out():
     assert (
         abs(float(model.weights.parameters["weight"][0, 0])) < 0.2
     )  # a control: left in, the noise shrinks it
-
-
-def test_weights_survive_a_file_and_a_file_of_something_else_is_refused(tmp_path):
-    path = tmp_path / "a" / "network-00000.safetensors"
-    write_weights(path, {"w": np.arange(3.0)}, notes=[1])
-    weights, notes = read_weights(path, {"w": (3,)})
-    assert weights["w"].tolist() == [0, 1, 2] and notes == [1] and path.stat().st_mode & 0o077 == 0
-    with pytest.raises(DataError, match="another network"):
-        read_weights(path, {"w": (4,)})
-    path.write_bytes(b"cos\nsystem\n(S'true'\ntR.")
-    with pytest.raises(DataError, match="not a file of weights"):
-        read_weights(path)
 
 
 @pytest.mark.parametrize("make", [ConvolutionalNet, ResNet18])

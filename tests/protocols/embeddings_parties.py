@@ -12,6 +12,7 @@ from colonnade.ledger import Ledger
 from colonnade.methods.network.interfaces import Brought
 from colonnade.methods.network.protocol import embeddings_session
 from colonnade.runtime.group import Group
+from colonnade.runtime.journal import OwnCoins, ResumedLedger
 from colonnade.runtime.run import Desk, run_here
 
 LABEL = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["0", "1"]\n'
@@ -52,7 +53,6 @@ class Line:
     weights: np.ndarray = None
     fails_at: int = -1
     embedded: list = field(default_factory=list)
-    kept: dict = field(default_factory=dict)
 
     def __post_init__(self):
         if self.weights is None:
@@ -80,15 +80,6 @@ class Line:
     def step(self, direction):
         self.weights = self.weights - 0.1 * np.asarray(direction, dtype=np.float64)
 
-    def save(self, epoch):
-        self.kept[epoch] = self.weights.copy()
-
-    def load(self, epoch):
-        self.weights = self.kept[epoch].copy()
-
-    def saved(self):
-        return tuple(self.kept)
-
 
 @dataclass
 class Recorder:
@@ -98,7 +89,6 @@ class Recorder:
     seen: list = field(default_factory=list)
     looked: list = field(default_factory=list)
     stops_after: int = 10**9
-    kept: dict = field(default_factory=dict)
 
     def labels(self):
         return self.targets
@@ -113,39 +103,24 @@ class Recorder:
     def goes_on(self, epoch):
         return epoch + 1 < self.stops_after
 
-    def save(self, epoch):
-        self.kept[epoch] = True
 
-    def load(self, epoch):
-        pass
-
-    def saved(self):
-        return tuple(self.kept)
-
-
-def brings(request, *, fails=(), width=None, fusion=None, networks=None):
+def brings(request, *, fails=(), width=None, fusion=None):
     """What each party brings; `fails` are (party, step) at which it stops."""
     stops = dict(fails)
 
     def for_party(name):
-        def bring(aligned, plan, order):
+        def bring(aligned, plan):
             if aligned is None:
                 return Brought()
             blocks = list(aligned.blocks())
             contributor = None
             if name in plan.contributors:
                 x = np.concatenate([plan.encoders[name].encode(block) for block in blocks])
-                x = x if order is None else x[order]
                 contributor = Line(x, width or plan.embedding, fails_at=stops.get(name, -1))
-                if networks is not None:
-                    contributor.kept = networks.setdefault(name, {})
             mine = None
             if name == plan.receiver:
                 y = np.concatenate([block.label for block in blocks])
-                y = y if order is None else y[order]
                 mine = fusion or Recorder(np.where(y == 1, 1.0, -1.0)[:, None])
-                if networks is not None:
-                    mine.kept = networks.setdefault("fusion", {})
             return Brought(contributor, mine)
 
         return bring
@@ -153,21 +128,38 @@ def brings(request, *, fails=(), width=None, fusion=None, networks=None):
     return for_party
 
 
-def desks_for(tables, *, epsilon=1e6, ledgers=None):
+def desks_for(tables, *, epsilon=1e6, ledgers=None, journals=None):
     desks = {}
-    for table in tables:
-        ledger = (ledgers or {}).get(table.party) or Ledger.in_memory(table.party)
-        ledger.set_budget(table.party, "*", "*", epsilon=epsilon, delta=1e-5)
-        desks[table.party] = Desk(ledger, table, dataset=table.party)
-    desks["server"] = Desk(Ledger.in_memory("server"))
+    for name, table in {**{table.party: table for table in tables}, "server": None}.items():
+        ledger = (ledgers or {}).get(name) or Ledger.in_memory(name)
+        if table is not None:
+            ledger.set_budget(name, "*", "*", epsilon=epsilon, delta=1e-5)
+        journal = (journals or {}).get(name)
+        if journal is None:
+            desks[name] = Desk(ledger, table, dataset=name if table else "")
+        else:
+            book = ResumedLedger(ledger) if journal.resumed else ledger
+            desks[name] = Desk(book, table, dataset=name if table else "", randomness=OwnCoins(journal.key))
     return desks
 
 
-def run(tables, request, *, bring=None, logs=None, epsilon=1e6, ledgers=None, record=False, timeout=20.0):
+def run(tables, request, *, bring=None, journals=None, epsilon=1e6, ledgers=None, record=False, timeout=20.0):
     bring = bring or brings(request)
 
     async def session(party, table, asked):
-        return await embeddings_session(party, table, asked, bring(party.name), (logs or {}).get(party.name))
+        return await embeddings_session(party, table, asked, bring(party.name))
 
-    desks = desks_for(tables, epsilon=epsilon, ledgers=ledgers)
-    return run_here(session, group_of(tables), desks, request, record=record, timeout=timeout)
+    desks = desks_for(tables, epsilon=epsilon, ledgers=ledgers, journals=journals)
+    try:
+        return run_here(
+            session,
+            group_of(tables),
+            desks,
+            request,
+            record=record,
+            timeout=timeout,
+            journals=journals,
+        )
+    finally:
+        for journal in (journals or {}).values():
+            journal.close()

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from embeddings_parties import Line, Recorder, brings, run, tables_for
+from embeddings_parties import Line, Recorder, brings, group_of, run, tables_for
 from scipy.stats import norm
 
 from colonnade.crypto.bit_packing import packed_size
-from colonnade.errors import BudgetExceeded, DataError, InputError, PlanError, RemoteProtocolError
+from colonnade.errors import (
+    BudgetExceeded,
+    DataError,
+    InputError,
+    LocalProtocolError,
+    PlanError,
+)
 from colonnade.ledger import Ledger
 from colonnade.methods.network.interfaces import Brought
 from colonnade.methods.network.request import EmbeddingsRequest
-from colonnade.protocols.run_log import Begun, RunCoins, RunLog, claimed
+from colonnade.runtime.journal import journals_in
 from colonnade.runtime.wire import decode
 
 FALSE_ALARM = 1e-9
@@ -43,10 +49,6 @@ def fusion_of(outcome):
     return outcome.results["h"].brought.fusion
 
 
-def logs_in(folder, tables):
-    return {table.party: RunLog(folder / table.party) for table in tables}
-
-
 def test_without_noise_the_label_holder_reads_the_exact_sums_and_everybody_learns_from_its_gradient():
     tables = tables_for(24)
     outcome = run(tables, PLAIN)
@@ -64,25 +66,20 @@ def test_without_noise_the_label_holder_reads_the_exact_sums_and_everybody_learn
         assert np.allclose(outcome.results[party].brought.contributor.weights, expected, atol=1e-5)
 
 
-def test_with_noise_the_sums_are_the_estimate_of_everybodys_counts(tmp_path):
-    tables, keys = tables_for(24), {}
-    bring = brings(PAPER)
+def test_with_noise_the_sums_are_the_estimate_of_everybodys_counts(monkeypatch):
+    tables, drawn = tables_for(24), []
+    mechanism = type(PAPER.plan(group_of(tables), tuple(table.public() for table in tables), 24).noise)
+    draw = mechanism.draw
 
-    def spying(name):
-        def inner(aligned, plan, order):
-            if aligned is not None:
-                keys[name] = bytes.fromhex(json.loads((tmp_path / name / "run.json").read_text())["key"])
-            return bring(name)(aligned, plan, order)
+    def witnessed(self, values, randomness):
+        drawn.append(draw(self, values, randomness))
+        return drawn[-1]
 
-        return inner
-
-    outcome = run(tables, PAPER, bring=spying, logs=logs_in(tmp_path, tables))
+    monkeypatch.setattr(mechanism, "draw", witnessed)
+    outcome = run(tables, PAPER)
     plan = outcome.results["h"].plan
-    x = {table.party: next(table.blocks()).columns["x"] for table in tables}
-    rows, sums, _ = fusion_of(outcome).seen[0]
-    first = {party: np.clip(x[party][rows, None] * np.linspace(0.5, 1.0, 3), -1, 1) for party in x}
-    counts = [plan.noise.draw(first[party], RunCoins(keys[party]).stream("counts 0")) for party in x]
-    assert np.array_equal(sums, plan.noise.estimate(sum(counts), parties=3))
+    _, sums, _ = fusion_of(outcome).seen[0]
+    assert np.array_equal(sums, plan.noise.estimate(sum(drawn[:3]), parties=3))
 
 
 def test_a_frozen_label_holder_uses_its_own_embedding_as_it_is_and_sends_nothing_back():
@@ -192,8 +189,8 @@ def test_a_refused_charge_leaves_nothing_of_the_data_on_the_wire():
     bring = brings(FROZEN)
 
     def watching(name):
-        def inner(aligned, plan, order):
-            brought = bring(name)(aligned, plan, order)
+        def inner(aligned, plan):
+            brought = bring(name)(aligned, plan)
             if brought.contributor is not None:
                 seen.append(brought.contributor)
             return brought
@@ -226,8 +223,8 @@ def test_an_embedding_that_is_not_as_agreed_is_refused_by_its_own_party(wrong, s
     bring = brings(PAPER)
 
     def bent(name):
-        def inner(aligned, plan, order):
-            brought = bring(name)(aligned, plan, order)
+        def inner(aligned, plan):
+            brought = bring(name)(aligned, plan)
             if name != "p0":
                 return brought
             contributor = Bent(brought.contributor.features, 3)
@@ -271,136 +268,67 @@ def charges(ledgers):
     }
 
 
+MEMBERS = ("h", "p0", "p1", "server")
+
+
 @pytest.mark.parametrize("request_", [PAPER, NOISY, LOCAL], ids=["paper", "local noise", "private-local"])
 @pytest.mark.parametrize("stopped", ["p0", "h"])
 def test_a_run_that_stopped_goes_on_with_the_same_bytes_and_no_second_charge(tmp_path, request_, stopped):
-    tables, kept = tables_for(40), {}
-    ledgers = {table.party: Ledger.in_memory(table.party) for table in tables}
+    tables = tables_for(40)
+    ledgers = {name: Ledger.in_memory(name) for name in MEMBERS}
     # The sixth batch is in the second epoch; parties before the failing one have sent it already.
-    failing = brings(request_, fails=[(stopped, 5)], networks=kept)
+    failing = brings(request_, fails=[(stopped, 5)])
     with pytest.raises(ConnectionError):
-        run(tables, request_, bring=failing, logs=logs_in(tmp_path, tables), ledgers=ledgers)
-    written = {table.party: dict(RunLog(tmp_path / table.party)._journal(1)) for table in tables}
-    assert any(kind == "words" for journal in written.values() for kind, _ in journal)
+        run(tables, request_, bring=failing, journals=journals_in(tmp_path, MEMBERS), ledgers=ledgers)
     before = charges(ledgers)
+    sent = {name: (tmp_path / name / "frames").read_bytes() for name in MEMBERS}
+    assert all(sent.values())
 
-    going_on = brings(request_, networks=kept)
-    outcome = run(
-        tables, request_, bring=going_on, logs=logs_in(tmp_path, tables), ledgers=ledgers, record=True
-    )
-    assert charges(ledgers) == before and all(len(each) == 1 for each in before.values())
-    assert outcome.results["h"].resumed
-    for seen in outcome.seen["h"]:
-        if seen.step.startswith("sum"):
-            sent = written[seen.sender].get(("words", int(seen.step.split()[1])))
-            (words,) = (array.tobytes() for array in decode(seen.frame)[1].arrays.values())
-            assert sent is None or words == sent
-    whole = run(tables, request_)
-    steps = [len(fusion_of(each).seen) for each in (outcome, whole)]
-    assert steps[0] == whole.results["h"].plan.steps_in_epoch and steps[1] == whole.results["h"].plan.steps
+    journals = journals_in(tmp_path, MEMBERS)
+    keys = {name: journal.key for name, journal in journals.items()}
+    outcome = run(tables, request_, journals=journals, ledgers=ledgers)
+    assert charges(ledgers) == before and all(len(before[table.party]) == 1 for table in tables)
+    # What had left is in the record as it was, and what followed is behind it.
+    for name in MEMBERS:
+        written = (tmp_path / name / "frames").read_bytes()
+        assert written.startswith(sent[name]) and len(written) > len(sent[name])
 
-
-def test_a_run_that_stopped_ends_where_it_would_have_ended(tmp_path):
-    tables, kept = tables_for(40), {}
-    with pytest.raises(ConnectionError):
-        run(
-            tables,
-            LOCAL,
-            bring=brings(LOCAL, fails=[("p1", 6)], networks=kept),
-            logs=logs_in(tmp_path, tables),
-        )
-    keys = {table.party: RunLog(tmp_path / table.party).begun.key for table in tables}
-    outcome = run(tables, LOCAL, bring=brings(LOCAL, networks=kept), logs=logs_in(tmp_path, tables))
-
+    # It ends where it would have ended.
+    whole = {name: Ledger.in_memory(name) for name in MEMBERS}
+    again = journals_in(tmp_path / "again", MEMBERS)
+    for name, journal in again.items():
+        journal.key = keys[name]
+    unbroken = run(tables, request_, journals=again, ledgers=whole)
     for table in tables:
-        folder = tmp_path / "again" / table.party
-        log = RunLog(folder)
-        begun = RunLog(tmp_path / table.party)
-        assert (
-            not list(begun.folder.glob("*.journal"))
-            and not json.loads((begun.folder / "run.json").read_text())["key"]
-        )
-        log.begin(replace_key(outcome, keys[table.party]), [str(person) for person in table.ids()])
-    again = run(
-        tables,
-        LOCAL,
-        bring=with_first_epoch(brings(LOCAL, networks={})),
-        logs=logs_in(tmp_path / "again", tables),
-    )
-    for party in ("h", "p0", "p1"):
-        ended = [each.results[party].brought.contributor.weights for each in (outcome, again)]
-        assert np.array_equal(*ended)
+        ended = [each.results[table.party].brought.contributor for each in (outcome, unbroken)]
+        assert (ended[0] is None) is (ended[1] is None)
+        assert ended[0] is None or np.array_equal(ended[0].weights, ended[1].weights)
 
 
-def replace_key(outcome, key):
-    result = outcome.results["h"]
-    return Begun(result.run, result.plan.hash, key, result.reproducible)
-
-
-def with_first_epoch(bring):
-    """Parties that kept the beginning of the first epoch, as a run that stopped at once would have."""
-
-    def for_party(name):
-        def inner(aligned, plan, order):
-            brought = bring(name)(aligned, plan, order)
-            for each in (brought.contributor, brought.fusion):
-                if each is not None:
-                    each.save(0)
-            return brought
-
-        return inner
-
-    return for_party
-
-
-def test_going_on_needs_every_owners_record_and_the_same_plan(tmp_path):
-    tables, kept = tables_for(20), {}
+def test_going_on_needs_every_members_record_and_the_same_plan(tmp_path):
+    tables = tables_for(20)
+    ledgers = {name: Ledger.in_memory(name) for name in MEMBERS}
     with pytest.raises(ConnectionError):
         run(
             tables,
             PAPER,
-            bring=brings(PAPER, fails=[("p0", 1)], networks=kept),
-            logs=logs_in(tmp_path, tables),
+            bring=brings(PAPER, fails=[("p0", 1)]),
+            journals=journals_in(tmp_path, MEMBERS),
+            ledgers=ledgers,
         )
-    lost = logs_in(tmp_path, tables) | {"p1": RunLog(tmp_path / "elsewhere")}
-    with pytest.raises(RemoteProtocolError, match="records of different runs"):
-        run(tables, PAPER, bring=brings(PAPER, networks=kept), logs=lost)
     other = replace(PAPER, trials=5)
-    with pytest.raises(PlanError, match="made for another plan"):
-        run(tables, other, bring=brings(other, networks=kept), logs=logs_in(tmp_path, tables))
-    fewer = tables_for(20, parties=2)
-    with pytest.raises(PlanError, match="A run without a party"):
-        run(fewer, PAPER, bring=brings(PAPER, networks=kept), logs=logs_in(tmp_path, fewer))
-
-
-def test_a_torn_record_at_the_end_of_a_journal_was_not_sent(tmp_path):
-    log = RunLog(tmp_path / "bank")
-    log.folder.mkdir()
-    log.keep(0, 0, kind="words", content=b"abc")
-    log.keep(0, 1, kind="words", content=b"defg")
-    path = log.folder / "epoch-00000.journal"
-    path.write_bytes(path.read_bytes()[:-2])
-    again = RunLog(log.folder)
-    assert again.kept(0, 0, kind="words") == b"abc" and again.kept(0, 1, kind="words") is None
-    again.keep(0, 1, kind="words", content=b"hi")
-    assert RunLog(log.folder).kept(0, 1, kind="words") == b"hi"
-    assert path.stat().st_mode & 0o077 == 0
-
-
-def test_a_damaged_or_finished_record_is_refused_in_words(tmp_path):
-    log = RunLog(tmp_path)
-    (tmp_path / "run.json").write_text("{")
-    with pytest.raises(DataError, match="not a record of a run"):
-        _ = log.begun
-    tables = tables_for(20)
-    run(tables, PAPER, logs=logs_in(tmp_path, tables))
-    with pytest.raises(InputError, match="holds a finished run"):
-        run(tables, PAPER, logs=logs_in(tmp_path, tables))
+    with pytest.raises(LocalProtocolError, match="something else than the record says"):
+        run(tables, other, journals=journals_in(tmp_path, MEMBERS), ledgers=ledgers)
+    shutil.rmtree(tmp_path / "p1")
+    with pytest.raises(InputError, match="none of p1"):
+        journals_in(tmp_path, MEMBERS)
 
 
 def test_a_folder_of_records_is_one_run_s_at_a_time(tmp_path):
-    refused = pytest.raises(InputError, match="another run writes its record here")
-    with claimed(tmp_path / "runs"), refused, claimed(tmp_path / "runs"):
-        pass
-    with claimed(tmp_path / "runs"), claimed(None):
-        pass
+    journals = journals_in(tmp_path, MEMBERS)
+    with pytest.raises(InputError, match="still goes on in another process"):
+        journals_in(tmp_path, MEMBERS)
+    for journal in journals.values():
+        journal.close()
+    for journal in journals_in(tmp_path, MEMBERS).values():
+        journal.forget()

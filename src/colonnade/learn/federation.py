@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from colonnade.data.aligned import AlignedTable
@@ -24,6 +25,7 @@ from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Plan, Request, Task
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
+from colonnade.runtime.journal import Journal, OwnCoins, ResumedLedger, journals_in
 from colonnade.runtime.party import silent
 from colonnade.runtime.run import Desk, Outcome, Program, run_here
 
@@ -185,32 +187,46 @@ class Federation:
         return released(self.run(moments_session, request, record=record).result())
 
     def run(
-        self, session: Program, request: Request[PlanT], *, record: bool = False, trains: bool = True
+        self,
+        session: Program,
+        request: Request[PlanT],
+        *,
+        record: bool = False,
+        trains: bool = True,
+        checkpoint: Path | None = None,
     ) -> Run[PlanT]:
         """Run a protocol once between all parties: `session(party, table, request)`.
 
         What can be found wrong without a run is found before it, and what is wrong with rows when the parties meet,
         so that nothing is charged in vain. Where a run stopped that did not reach its end is in `stopped`. With
         `record` every member keeps what it saw. Beside each ledger that is a file the people of a run that `trains` are
-        remembered.
+        remembered. With a `checkpoint`, a folder, a run that stopped goes on there and is charged once; what members
+        keep in it to go on is as private as their data, and deleted when the run ends.
         """
+        journals = {} if checkpoint is None else journals_in(checkpoint, self.group.members)
+        try:
+            # A run that goes on was asked about and charged when it began.
+            if not any(journal.resumed for journal in journals.values()):
+                self._check(request, trains=trains)
+            outcome = self._run(session, request, record=record, trains=trains, journals=journals)
+        except BaseException:
+            for journal in journals.values():
+                journal.close()
+            raise
+        for journal in journals.values():
+            journal.forget()
+        run = Run(outcome.results[self.group.server].plan, outcome)
+        self.runs.append(run)
+        self.opened(run)
+        return run
+
+    def _check(self, request: Request[Any], *, trains: bool) -> None:
         plan = check_plan(request, self.group, self.tables)
         if plan is not None:
             check_budgets(plan, self.ledgers, self.datasets)
         for party in self.tables if trains else ():
             # A list that cannot be read could not be added to when the run is paid for.
             remembered(self.ledgers[party].path, self.datasets[party])
-        return self.carry_out(session, request, record=record, trains=trains)
-
-    def carry_out(
-        self, session: Program, request: Request[PlanT], *, record: bool = False, trains: bool = True
-    ) -> Run[PlanT]:
-        """Run it without asking first: for a run that goes on, which was asked about and charged when it began."""
-        outcome = self._run(session, request, record=record, trains=trains)
-        run = Run(outcome.results[self.group.server].plan, outcome)
-        self.runs.append(run)
-        self.opened(run)
-        return run
 
     def features(self, task: Task) -> int:
         """How many features the declared columns of all parties make for a task; no row is read."""
@@ -225,17 +241,27 @@ class Federation:
         """
         return self._run(alignment_session, self.alignment)
 
-    def _run(self, program: Program, *agreed: Any, record: bool = False, trains: bool = False) -> Outcome:
+    def _run(
+        self,
+        program: Program,
+        *agreed: Any,
+        record: bool = False,
+        trains: bool = False,
+        journals: Mapping[str, Journal] | None = None,
+    ) -> Outcome:
+        journals = journals or {}
         desks = {
             member: Desk(
-                ledger=self.ledgers[member],
+                ledger=ResumedLedger(self.ledgers[member])
+                if member in journals and journals[member].resumed
+                else self.ledgers[member],
                 table=self.tables.get(member),
                 dataset=self.datasets.get(member, member),
                 shown_ids=self.shown_ids.get(member),
                 remembers=remembering(self.ledgers[member], self.datasets[member])
                 if trains and member in self.tables
                 else None,
-                randomness=self.coins(member),
+                randomness=self.coins(member, journals.get(member)),
                 asks=self.asks if member in self.tables else None,
             )
             for member in self.group.members
@@ -252,15 +278,16 @@ class Federation:
                 record=record,
                 logged=self.logged,
                 progress=self.progress,
+                journals=journals,
             )
         except BaseException:
             self.stopped = journey.stopped()
             raise
 
-    def coins(self, member: str) -> Randomness:
-        """Where one who takes part draws from: the system, or for a seeded study its own seeded stream."""
+    def coins(self, member: str, journal: Journal | None = None) -> Randomness:
+        """Where one who takes part draws from: the system, its record's key, or for a seeded study its own stream."""
         if self._noise_seed is None:
-            return SystemRandomness()
+            return SystemRandomness() if journal is None else OwnCoins(journal.key)
         return SeededRandomness(f"{self._noise_seed}/{len(self.runs)}/{member}")
 
 

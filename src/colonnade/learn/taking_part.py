@@ -11,7 +11,7 @@ import datetime
 import json
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,7 +34,7 @@ from colonnade.ledger.admission import admit
 from colonnade.methods.method import Found
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel
-from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins
+from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins, ResumedLedger
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.logged import LoggedChannel, StepFacts, step_line
 from colonnade.runtime.party import Book, Party
@@ -257,34 +257,6 @@ def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk
 
     book = ResumedLedger(policed) if resumed else policed
     return _Desk(book, file.table(), file.dataset, file.shown_ids, ask, ledger)
-
-
-@dataclass(frozen=True, eq=False)
-class ResumedLedger:
-    """A book that is asked again for a charge that it may have made: the same noise for the same release, once."""
-
-    book: Book
-
-    def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
-        """The receipt of the charge, which is made if it was not."""
-        # The run's name and its noise come from the record, so this id stands for one draw whoever asks again.
-        return self.book.charge(release, dataset, fresh=False)
-
-    def keep_receipt(self, receipt: Any) -> None:
-        """Remember the head of a peer's ledger."""
-        self.book.keep_receipt(receipt)
-
-    def opening(self) -> Any:
-        """Which ledger this is."""
-        return self.book.opening()
-
-    def recognise(self, opening: Any) -> None:
-        """Refuse a peer's ledger that is not the one whose receipts are kept here."""
-        self.book.recognise(opening)
-
-    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
-        """Write down with whom ids are compared, unless this run has written it before."""
-        self.book.note_comparison(dataset, partners, run=run)
 
 
 @dataclass(frozen=True, eq=False)

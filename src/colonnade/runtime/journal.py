@@ -18,8 +18,10 @@ import shutil
 import struct
 import zlib
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +29,7 @@ from numpy.typing import NDArray
 from colonnade.errors import InputError, LocalProtocolError, RemoteProtocolError
 from colonnade.randomness import KeyedRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel, Frame
+from colonnade.runtime.party import Book
 from colonnade.runtime.wire import Envelope, Message, decode, encode
 
 RESUMED = "resumed"
@@ -63,6 +66,7 @@ class Journal:
         self.sent: dict[str, list[tuple[str, bytes]]] = defaultdict(list)
         self.received: dict[str, list[tuple[str, bytes]]] = defaultdict(list)
         self._file = file
+        self.resumed = False
 
     @classmethod
     def begin(cls, folder: Path) -> Journal:
@@ -90,6 +94,7 @@ class Journal:
         whole = _entries(data)
         file.truncate(sum(size for *_, size in whole))
         journal = cls(folder, key, file)
+        journal.resumed = True
         for kind, peer, step, frame, _ in whole:
             (journal.sent if kind == _SENT else journal.received)[peer].append((step, frame))
         return journal
@@ -121,6 +126,55 @@ class Journal:
         self._file.write(b"".join((head, *names, frame)))
 
 
+def journals_in(folder: Path, members: tuple[str, ...]) -> Mapping[str, Journal]:
+    """A record for each member who runs in this process: those of a run that stopped there, or new ones."""
+    places = {member: folder / member for member in members}
+    stopped = [member for member, place in places.items() if place.exists()]
+    if stopped and len(stopped) < len(members):
+        raise InputError(
+            f"{folder} has records of {', '.join(stopped)} and none of "
+            f"{', '.join(member for member in members if member not in stopped)}. To go on, restore the whole folder; "
+            "to begin a new run, at its own cost, name an empty one."
+        )
+    found: dict[str, Journal] = {}
+    try:
+        for member, place in places.items():
+            found[member] = Journal.resume(place) if stopped else Journal.begin(place)
+    except BaseException:
+        for journal in found.values():
+            journal.close()
+        raise
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class ResumedLedger:
+    """A book that is asked again for a charge that it may have made: the same noise for the same release, once."""
+
+    book: Book
+
+    def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
+        """The receipt of the charge, which is made if it was not."""
+        # The run's name and its noise come from the record, so this id stands for one draw whoever asks again.
+        return self.book.charge(release, dataset, fresh=False)
+
+    def keep_receipt(self, receipt: Any) -> None:
+        """Remember the head of a peer's ledger."""
+        self.book.keep_receipt(receipt)
+
+    def opening(self) -> Any:
+        """Which ledger this is."""
+        return self.book.opening()
+
+    def recognise(self, opening: Any) -> None:
+        """Refuse a peer's ledger that is not the one whose receipts are kept here."""
+        self.book.recognise(opening)
+
+    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
+        """Write down with whom ids are compared, unless this run has written it before."""
+        self.book.note_comparison(dataset, partners, run=run)
+
+
 def _alone(folder: Path) -> BinaryIO:
     """The frames of a record, for this process alone; the kernel lets go of them when it ends."""
     file = (folder / _FRAMES).open("ab")
@@ -143,6 +197,11 @@ class JournalChannel:
         self._journal = journal
         self._at: dict[tuple[int, str], int] = defaultdict(int)
         self._has: dict[str, int] = defaultdict(int)
+
+    @property
+    def resumed(self) -> bool:
+        """Whether this goes on with a run that stopped."""
+        return self._journal.resumed
 
     async def compare(self, peers: tuple[str, ...], *, timeout: float) -> None:
         """Tell every peer how many of its frames are in this record, and learn the same."""

@@ -17,6 +17,7 @@ from colonnade.errors import ColonnadeError, RemoteProtocolError, RowsNotProved
 from colonnade.randomness import Randomness, SystemRandomness
 from colonnade.runtime.channel import Channel
 from colonnade.runtime.group import Group
+from colonnade.runtime.journal import Journal, JournalChannel
 from colonnade.runtime.logged import LoggedChannel, step_line
 from colonnade.runtime.memory import memory_network
 from colonnade.runtime.party import Book, Party, silent
@@ -126,16 +127,18 @@ def run_here(
     record: bool = False,
     logged: bool = False,
     progress: Callable[[str, int, int], None] = silent,
+    journals: Mapping[str, Journal] | None = None,
 ) -> Outcome:
     """Run every party of a group in this process and return what each came away with.
 
     Parties are separate objects that talk only through the bytes of their channels. The first error of
-    any party stops all of them and is raised here. Works inside a notebook's running event loop too.
+    any party stops all of them and is raised here. With `journals` every member keeps a record to
+    go on with. Works inside a notebook's running event loop too.
     """
     missing = sorted(set(group.members) - set(desks))
     if missing:
         raise ValueError(f"no desk for {', '.join(missing)}: every member brings at least a ledger")
-    return _finish(_run_all(program, group, desks, agreed, timeout, record, logged, progress))
+    return _finish(_run_all(program, group, desks, agreed, timeout, record, logged, progress, journals or {}))
 
 
 async def _run_all(
@@ -147,11 +150,14 @@ async def _run_all(
     record: bool,
     logged: bool,
     progress: Callable[[str, int, int], None],
+    journals: Mapping[str, Journal],
 ) -> Outcome:
     network: dict[str, Channel] = dict(memory_network(group.members))
     log: dict[str, list[str]] = {name: [] for name in group.members} if logged else {}
     for name, lines in log.items():
         network[name] = _logged(name, network[name], lines)
+    records = {name: JournalChannel(name, network[name], journal) for name, journal in journals.items()}
+    network.update(records)
     parties = {
         name: Party(
             name=name,
@@ -170,7 +176,9 @@ async def _run_all(
         for name in group.members
     }
     tasks = {
-        name: asyncio.create_task(run_as(party, program, desks[name].table, *agreed), name=name)
+        name: asyncio.create_task(
+            run_as(party, _going_on(program, records.get(name)), desks[name].table, *agreed), name=name
+        )
         for name, party in parties.items()
     }
     try:
@@ -186,6 +194,17 @@ async def _run_all(
         seen={name: party.seen for name, party in parties.items()},
         log=log,
     )
+
+
+def _going_on(program: Program, channel: JournalChannel | None) -> Program:
+    """The program, after members who go on have said how far their records reach."""
+
+    async def goes_on(party: Party, *arguments: Any) -> Any:
+        if channel is not None and channel.resumed:
+            await channel.compare(party.group.others(party.name), timeout=party.timeout)
+        return await program(party, *arguments)
+
+    return goes_on
 
 
 def _logged(name: str, channel: Channel, lines: list[str]) -> Channel:

@@ -68,20 +68,18 @@ class Stage(Federation):
         )
         self.settled = plan
 
-    def run(
-        self, session: Program, request: Request[Any], *, record: bool = False, trains: bool = True
-    ) -> Run[Any]:
+    def run(self, session: Program, request: Request[Any], **how: Any) -> Run[Any]:
         """Run the session by the settled plan."""
-        return super().run(session, Settled(request, self.settled), record=record, trains=trains)
+        return super().run(session, Settled(request, self.settled), **how)
 
-    def _run(self, program: Program, *agreed: Any, record: bool = False, trains: bool = False) -> Outcome:
+    def _run(self, program: Program, *agreed: Any, **how: Any) -> Outcome:
         async def from_here(party: Party, *arguments: Any) -> Any:
             # Before this a run takes address space that it never writes; only what comes after counts as memory.
             if tracemalloc.is_tracing():
                 tracemalloc.reset_peak()
             return await program(party, *arguments)
 
-        return super()._run(from_here, *agreed, record=record, trains=trains)
+        return super()._run(from_here, *agreed, **how)
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def _statistic(plan: EmbeddingsPlan) -> Callable[[Session, Claim], Array]:
     return statistic
 
 
-def _bring(table: AlignedTable | None, plan: EmbeddingsPlan, order: Indices | None) -> Brought:
+def _bring(table: AlignedTable | None, plan: EmbeddingsPlan) -> Brought:
     if table is None:
         return Brought()
     contributor = None

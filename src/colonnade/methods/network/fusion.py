@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,11 +48,8 @@ class FusionModel:
         learning_rate: float = 0.01,
         momentum: float = 0.0,
         patience: int = 0,
-        folder: Path | None = None,
     ) -> None:
-        self.weights = Weights(
-            module, name="fusion", learning_rate=learning_rate, momentum=momentum, folder=folder
-        )
+        self.weights = Weights(module, learning_rate=learning_rate, momentum=momentum)
         self.history: list[Epoch] = []
         self._labels, self.classes, self._scale = labels, classes, scale
         self._loss, self._patience = loss_of(classes), patience
@@ -140,18 +136,6 @@ class FusionModel:
 
     def _tensor(self, values: Floats) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))
-
-    def save(self, epoch: int) -> None:
-        """Keep the state at the beginning of an epoch, learning curve included."""
-        self.weights.save(epoch, notes=[asdict(each) for each in self.history])
-
-    def load(self, epoch: int) -> None:
-        """Go back to it."""
-        self.history = [Epoch(**each) for each in self.weights.load(epoch)]
-
-    def saved(self) -> tuple[int, ...]:
-        """The epochs that `load` can go back to."""
-        return self.weights.saved()
 
 
 def fit_on_sums(

@@ -48,18 +48,6 @@ class Contributor(Protocol):
         """Learn: move against this mean gradient."""
         ...
 
-    def save(self, epoch: int) -> None:
-        """Keep what is needed to go on at the beginning of an epoch."""
-        ...
-
-    def load(self, epoch: int) -> None:
-        """Go back to what `save` kept."""
-        ...
-
-    def saved(self) -> tuple[int, ...]:
-        """The epochs that `load` can go back to."""
-        ...
-
 
 class Fusion(Protocol):
     """The label holder's model on top of the sums, seen from outside."""
@@ -80,18 +68,6 @@ class Fusion(Protocol):
         """Whether another epoch is worth it."""
         ...
 
-    def save(self, epoch: int) -> None:
-        """Keep what is needed to go on at the beginning of an epoch."""
-        ...
-
-    def load(self, epoch: int) -> None:
-        """Go back to what `save` kept."""
-        ...
-
-    def saved(self) -> tuple[int, ...]:
-        """The epochs that `load` can go back to."""
-        ...
-
 
 @dataclass(frozen=True, eq=False)
 class Brought:
@@ -101,8 +77,8 @@ class Brought:
     fusion: Fusion | None = None
 
 
-# Called once rows are aligned: the table, the plan, and the order of rows if it is not the table's.
-Bring = Callable[[AlignedTable | None, EmbeddingsPlan, Indices | None], Brought]
+# Called once rows are aligned, with the table and the plan.
+Bring = Callable[[AlignedTable | None, EmbeddingsPlan], Brought]
 
 
 def check_brought(party: Party, plan: EmbeddingsPlan, brought: Brought) -> None:

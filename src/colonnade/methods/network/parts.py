@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,6 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from colonnade.errors import InputError
-from colonnade.methods.network.checkpoints import (
-    epoch_path,
-    forget_old,
-    kept_epochs,
-    read_weights,
-    write_weights,
-)
 
 Floats = NDArray[Any]
 Indices = NDArray[np.int64]
@@ -30,16 +22,13 @@ _SHRINK = 1.0 - 2.0**-30
 
 
 class Weights:
-    """The parameters of a module as one vector, moved by gradient steps with momentum, kept as safetensors."""
+    """The parameters of a module as one vector, moved by gradient steps with momentum."""
 
-    def __init__(
-        self, module: nn.Module, *, name: str, learning_rate: float, momentum: float, folder: Path | None
-    ) -> None:
+    def __init__(self, module: nn.Module, *, learning_rate: float, momentum: float) -> None:
         self.module = module
         self.parameters = {key: value.detach() for key, value in module.named_parameters()}
         self.buffers = {key: value.detach() for key, value in module.named_buffers()}
         self.velocity = {key: torch.zeros_like(value) for key, value in self.parameters.items()}
-        self._name, self._folder = name, folder
         self._rate, self._momentum = learning_rate, momentum
 
     @property
@@ -55,36 +44,6 @@ class Weights:
             self.velocity[key].mul_(self._momentum).add_(piece)
             value.sub_(self.velocity[key], alpha=self._rate)
             start += value.numel()
-
-    def save(self, epoch: int, notes: Any = None) -> None:
-        """Keep the state at the beginning of an epoch."""
-        if self._folder is not None:
-            write_weights(epoch_path(self._folder, self._name, epoch), self._state(), notes=notes)
-            forget_old(self._folder, self._name)
-
-    def load(self, epoch: int) -> Any:
-        """Go back to it; returns the notes."""
-        if self._folder is None:
-            raise InputError("there is no folder to go back to.")
-        state, notes = read_weights(
-            epoch_path(self._folder, self._name, epoch),
-            {key: value.shape for key, value in self._state().items()},
-        )
-        for kept, values in (("weights", self.parameters), ("velocity", self.velocity)):
-            for key, value in values.items():
-                value.copy_(torch.from_numpy(state[f"{kept}.{key}"].copy()))
-        return notes
-
-    def saved(self) -> tuple[int, ...]:
-        """The epochs that `load` can go back to."""
-        return kept_epochs(self._folder, self._name)
-
-    def _state(self) -> dict[str, Floats]:
-        return {
-            f"{kept}.{key}": value.numpy()
-            for kept, values in (("weights", self.parameters), ("velocity", self.velocity))
-            for key, value in values.items()
-        }
 
 
 class LocalNetwork:
@@ -104,13 +63,10 @@ class LocalNetwork:
         embedding: int,
         learning_rate: float = 0.01,
         momentum: float = 0.0,
-        folder: Path | None = None,
     ) -> None:
         self.party = party
         self.features = torch.from_numpy(np.ascontiguousarray(features, dtype=np.float32))
-        self.weights = Weights(
-            module, name="network", learning_rate=learning_rate, momentum=momentum, folder=folder
-        )
+        self.weights = Weights(module, learning_rate=learning_rate, momentum=momentum)
         self.bound = bound
         self._rows = vmap(self._row, in_dims=(None, 0))
         self._row_gradients = vmap(grad(self._weighed), in_dims=(None, 0, 0))
@@ -198,18 +154,6 @@ class LocalNetwork:
     def step(self, direction: Floats) -> None:
         """Learn: move against this mean gradient."""
         self.weights.step(torch.from_numpy(np.ascontiguousarray(direction, dtype=np.float32)))
-
-    def save(self, epoch: int) -> None:
-        """Keep the state at the beginning of an epoch."""
-        self.weights.save(epoch)
-
-    def load(self, epoch: int) -> None:
-        """Go back to it."""
-        self.weights.load(epoch)
-
-    def saved(self) -> tuple[int, ...]:
-        """The epochs that `load` can go back to."""
-        return self.weights.saved()
 
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.bit_packing import pack_words, unpack_words
-from colonnade.crypto.masks import SumRing
-from colonnade.errors import DataError, LocalProtocolError
+from colonnade.errors import DataError
 from colonnade.ledger import Release
 from colonnade.methods.network.interfaces import Brought, Floats, Fusion
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.terms import EMBEDDING_GRID, GRADIENT_GRID, Batch
 from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.run_log import RunCoins, RunLog
 from colonnade.protocols.secure_sum import Masks, secure_sum
+from colonnade.randomness import Randomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -30,17 +27,15 @@ class Training:
 
     plan: EmbeddingsPlan
     release: Release
-    coins: RunCoins
-    log: RunLog | None
     masks: Masks | None
     brought: Brought
     targets: Floats | None
 
 
-async def one_batch(party: Party, run: Training, epoch: int, batch: Batch) -> Floats | None:
+async def one_batch(party: Party, run: Training, batch: Batch) -> Floats | None:
     """One sum and, where networks learn, one gradient; the estimate of the sum at the label holder."""
     plan, brought = run.plan, run.brought
-    sums = await _sum(party, run, epoch, batch)
+    sums = await _sum(party, run, batch)
     fusion = brought.fusion
     gradient = None
     if fusion is not None and sums is not None and run.targets is not None and plan.learns_locally:
@@ -51,13 +46,13 @@ async def one_batch(party: Party, run: Training, epoch: int, batch: Batch) -> Fl
             gradient = _travelling(fusion.learn(batch.rows, sums, targets), plan, batch)
     if batch.held_out or not plan.learns_locally:
         return sums
-    received = await _return_gradient(party, run, epoch, batch, gradient)
+    received = await _return_gradient(party, run, batch, gradient)
     if brought.contributor is not None and received is not None:
-        _learn(run, epoch, batch, received)
+        _learn(party, run, batch, received)
     return sums
 
 
-async def _sum(party: Party, run: Training, epoch: int, batch: Batch) -> Floats | None:
+async def _sum(party: Party, run: Training, batch: Batch) -> Floats | None:
     """Σ h over all contributors as the label holder can estimate it; None elsewhere."""
     plan, contributor = run.plan, run.brought.contributor
     step, shape = f"sum {batch.step}", (len(batch.rows), plan.embedding)
@@ -65,22 +60,13 @@ async def _sum(party: Party, run: Training, epoch: int, batch: Batch) -> Floats 
         None if contributor is None else _checked(contributor.embed(batch.rows), shape, plan, party.name)
     )
     if plan.noise is None:
-        return await _sent_one_by_one(party, run, epoch, batch, embedded)
-    counts, masks = None, run.masks
-    if embedded is not None and masks is not None:
-        sent = None if run.log is None else run.log.kept(epoch, batch.step, kind="words")
-        if sent is None or party.name == plan.receiver:
-            counts = plan.noise.draw(embedded, run.coins.stream(f"counts {batch.step}"))
-        else:
-            # These rows were drawn and may have left: their words leave again as they were.
-            counts = np.zeros(shape, dtype=np.int64)
-        if run.log is not None:
-            masks = _Recorded(masks, run.log, epoch, batch.step)
+        return await _sent_one_by_one(party, run, batch, embedded)
+    counts = None if embedded is None else plan.noise.draw(embedded, party.randomness)
     total = await secure_sum(
         party,
         counts,
         shape,
-        streams=masks,
+        streams=run.masks,
         among=plan.contributors,
         ring=plan.ring,
         receiver=plan.receiver,
@@ -97,7 +83,7 @@ async def _sum(party: Party, run: Training, epoch: int, batch: Batch) -> Floats 
 
 
 async def _sent_one_by_one(
-    party: Party, run: Training, epoch: int, batch: Batch, embedded: Floats | None
+    party: Party, run: Training, batch: Batch, embedded: Floats | None
 ) -> Floats | None:
     """The baselines: every contributor sends its own embedding, with integer noise of its own or without any."""
     plan, step = run.plan, f"sum {batch.step}"
@@ -106,7 +92,7 @@ async def _sent_one_by_one(
     if embedded is not None:
         # A label holder that sends nothing back uses its own embedding as it is.
         own = party.name == plan.receiver and not plan.learns_locally
-        mine = _alone(run, epoch, batch, embedded, noisy=not own)
+        mine = _alone(party, plan, embedded, noisy=not own)
         if party.name != plan.receiver:
             await tell(party, plan.receiver, step, Message(arrays={"rows": mine}))
     if party.name != plan.receiver:
@@ -126,25 +112,19 @@ async def _sent_one_by_one(
     return total
 
 
-def _alone(run: Training, epoch: int, batch: Batch, embedded: Floats, *, noisy: bool) -> NDArray[Any]:
-    """One party's embeddings as they travel in a baseline; what was written down before is taken from there."""
-    plan = run.plan
+def _alone(party: Party, plan: EmbeddingsPlan, embedded: Floats, *, noisy: bool) -> NDArray[Any]:
+    """One party's embeddings as they travel in a baseline."""
     if plan.mechanism == "none":
         return np.ascontiguousarray(embedded, "<f4").view("<u4")
-    before = None if run.log is None else run.log.kept(epoch, batch.step, kind="words")
-    if before is not None:
-        return np.frombuffer(before, "<i4").reshape(embedded.shape)
     values = np.rint(embedded * (EMBEDDING_GRID / plan.bound)).astype(np.int64)
     if noisy and plan.local_noise is not None:
-        values = values + plan.local_noise.draw(embedded.shape, run.coins.stream(f"counts {batch.step}"))
-    sent = np.clip(values, -(2**31), 2**31 - 1).astype("<i4")
-    if run.log is not None:
-        run.log.keep(epoch, batch.step, kind="words", content=sent.tobytes())
+        values = values + plan.local_noise.draw(embedded.shape, party.randomness)
+    sent: NDArray[Any] = np.clip(values, -(2**31), 2**31 - 1).astype("<i4")
     return sent
 
 
 async def _return_gradient(
-    party: Party, run: Training, epoch: int, batch: Batch, gradient: NDArray[Any] | None
+    party: Party, run: Training, batch: Batch, gradient: NDArray[Any] | None
 ) -> Floats | None:
     """The gradient of each row's loss by its sum, the same for every contributor."""
     plan, step = run.plan, f"back {batch.step}"
@@ -161,20 +141,13 @@ async def _return_gradient(
         # One gradient went to all of them, and what they embed next rests on it.
         await agree_on_public(party, step, plan.taught, gradient)
         return values
-    if run.log is not None:
-        content = gradient.tobytes()
-        before = run.log.kept(epoch, batch.step, kind="gradient")
-        if before is None:
-            run.log.keep(epoch, batch.step, kind="gradient", content=content)
-        else:
-            gradient = np.frombuffer(before, dtype=gradient.dtype).reshape(gradient.shape)
     for name in plan.contributors:
         if name != party.name:
             await tell(party, name, step, Message(arrays={"gradient": gradient}))
     return _read_gradient(gradient, plan)
 
 
-def _learn(run: Training, epoch: int, batch: Batch, gradient: Floats) -> None:
+def _learn(party: Party, run: Training, batch: Batch, gradient: Floats) -> None:
     """One local step: the exact mean in the paper's regime, a clipped sum with integer noise otherwise."""
     plan, contributor = run.plan, run.brought.contributor
     if contributor is None:
@@ -183,17 +156,7 @@ def _learn(run: Training, epoch: int, batch: Batch, gradient: Floats) -> None:
         contributor.step(contributor.plain_sum(batch.rows, gradient) / len(batch.rows))
         return
     summed = contributor.clipped_sum(batch.rows, gradient, clip=plan.clip, grid=GRADIENT_GRID)
-    if run.log is not None:
-        seen = hashlib.sha256(summed.tobytes()).digest()
-        before = run.log.kept(epoch, batch.step, kind="update")
-        if before is None:
-            run.log.keep(epoch, batch.step, kind="update", content=seen)
-        elif before != seen:
-            raise LocalProtocolError(
-                f"step {batch.step}: this machine does not repeat the numbers of the run that stopped, and its noise "
-                "must not be used for others. Go on with the same machine and version of PyTorch, or begin a new run."
-            )
-    noise = plan.update_noise.draw(len(summed), run.coins.stream(f"update {batch.step}"))
+    noise = plan.update_noise.draw(len(summed), party.randomness)
     contributor.step((summed + noise) * (plan.clip / (GRADIENT_GRID * plan.batch)))
 
 
@@ -212,12 +175,12 @@ def _checked(embedded: Floats, shape: tuple[int, int], plan: EmbeddingsPlan, nam
     return embedded
 
 
-def label_targets(plan: EmbeddingsPlan, fusion: Fusion, coins: RunCoins) -> Floats:
+def label_targets(plan: EmbeddingsPlan, fusion: Fusion, randomness: Randomness) -> Floats:
     """The labels, randomised once where anything computed from them leaves; without bias."""
     labels = fusion.labels()
     if plan.label_noise is None:
         return labels
-    counts = plan.label_noise.draw(labels, coins.stream("labels"))
+    counts = plan.label_noise.draw(labels, randomness)
     return plan.label_noise.estimate(counts, parties=1)
 
 
@@ -236,23 +199,3 @@ def _travelling(gradient: Floats, plan: EmbeddingsPlan, batch: Batch) -> NDArray
 
 def _read_gradient(sent: NDArray[Any], plan: EmbeddingsPlan) -> Floats:
     return np.ascontiguousarray(sent).view("<f4" if plan.gradient_bits == 32 else "<f2").astype(np.float32)
-
-
-@dataclass(frozen=True, eq=False)
-class _Recorded:
-    """Masks whose results are written down before they leave; what was written before is taken from there."""
-
-    masks: Masks
-    log: RunLog
-    epoch: int
-    number: int
-
-    def masked(self, values: NDArray[Any], ring: SumRing, *, step: str) -> NDArray[Any]:
-        before = self.log.kept(self.epoch, self.number, kind="words")
-        if before is not None:
-            packed = np.frombuffer(before, dtype=np.uint8)
-            return unpack_words(packed, values.size, bits=ring.bits, dtype=ring.dtype)
-        words = self.masks.masked(values, ring, step=step)
-        content = pack_words(words, ring.bits).tobytes()
-        self.log.keep(self.epoch, self.number, kind="words", content=content)
-        return words

@@ -17,7 +17,7 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
 from colonnade.errors import InputError, OnlyForPublicData
-from colonnade.learn.federation import Federation, Run
+from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
 from colonnade.learn.privacy import Privacy
 from colonnade.methods.network.design import OWN, Design
@@ -26,11 +26,10 @@ from colonnade.methods.network.interfaces import Bring, Brought
 from colonnade.methods.network.learnt import LearntNetwork
 from colonnade.methods.network.modules import ImageShape, from_seed, local_network
 from colonnade.methods.network.network import Network
-from colonnade.methods.network.parts import Indices, LocalNetwork
+from colonnade.methods.network.parts import LocalNetwork
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session
 from colonnade.methods.network.request import EmbeddingsRequest
-from colonnade.protocols.run_log import RunLog, claimed
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Program
@@ -57,17 +56,15 @@ class Settings:
     checkpoint: Path | None = None
 
 
-def features_of(table: AlignedTable | Table, encoder: Encoder, order: Indices | None) -> NDArray[np.float32]:
-    """A party's encoded rows, held in memory as 32-bit numbers, in the order of the run."""
-    rows = np.concatenate([encoder.encode(block).astype(np.float32) for block in table.blocks()])
-    return rows if order is None else rows[order]
+def features_of(table: AlignedTable | Table, encoder: Encoder) -> NDArray[np.float32]:
+    """A party's encoded rows, held in memory as 32-bit numbers."""
+    return np.concatenate([encoder.encode(block).astype(np.float32) for block in table.blocks()])
 
 
 def bring(name: str, settings: Settings, module: nn.Module | None) -> Bring:
     """What one party does once rows are aligned: encode them, and put its networks on top."""
-    folder = None if settings.checkpoint is None else settings.checkpoint / name
 
-    def bring_in(aligned: AlignedTable | None, plan: EmbeddingsPlan, order: Indices | None) -> Brought:
+    def bring_in(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> Brought:
         if aligned is None:
             return Brought()
         contributor, fusion = None, None
@@ -75,33 +72,30 @@ def bring(name: str, settings: Settings, module: nn.Module | None) -> Bring:
             contributor = LocalNetwork(
                 name,
                 module,
-                features_of(aligned, plan.encoders[name], order),
+                features_of(aligned, plan.encoders[name]),
                 bound=plan.bound,
                 embedding=plan.embedding,
                 learning_rate=settings.learning_rate,
                 momentum=settings.momentum,
-                folder=folder,
             )
         if name == plan.receiver:
             fusion = FusionModel(
                 fusion_module(settings, plan),
-                labels_of(aligned, plan, order),
+                labels_of(aligned, plan),
                 classes=len(plan.label.classes),
                 scale=fusion_scale(plan),
                 learning_rate=settings.learning_rate,
                 momentum=settings.momentum,
                 patience=settings.patience,
-                folder=folder,
             )
         return Brought(contributor, fusion)
 
     return bring_in
 
 
-def labels_of(aligned: AlignedTable, plan: EmbeddingsPlan, order: Indices | None) -> NDArray[np.float64]:
-    """The label holder's targets in the order of the run."""
+def labels_of(aligned: AlignedTable, plan: EmbeddingsPlan) -> NDArray[np.float64]:
+    """The label holder's targets."""
     values = np.concatenate([np.asarray(block.label) for block in aligned.blocks()])
-    values = values if order is None else values[order]
     classes = len(plan.label.classes)
     return targets_of(values, classes) if classes else plan.label.to_unit(values)[:, None]
 
@@ -149,15 +143,6 @@ def modules_for(tables: Mapping[str, Table], settings: Settings) -> dict[str, nn
     return modules
 
 
-def _run(
-    federation: Federation, session: Program, request: EmbeddingsRequest, *, begun: bool
-) -> Run[EmbeddingsPlan]:
-    """A new run is asked for first, as always; one that goes on was charged, and its ledgers know it by its name."""
-    if not begun:
-        return federation.run(session, request)
-    return federation.carry_out(session, request)
-
-
 def finish(fusion: FusionModel, sums: NDArray[np.float64], plan: EmbeddingsPlan, *, linear: bool) -> None:
     """What the label holder does with the last sums and its own labels, for itself: nothing leaves, nothing is spent.
 
@@ -188,18 +173,11 @@ def train(federation: Federation, request: EmbeddingsRequest, settings: Settings
             "regime 'paper' protects nobody end to end: it is for data that every party declared public. Use 'frozen' "
             "or 'private-local', or say public = true if the data is."
         )
-    logs = {
-        name: RunLog(settings.checkpoint / name)
-        for name in federation.tables
-        if settings.checkpoint is not None
-    }
-    with claimed(settings.checkpoint):
-        session = network_session(settings, logs)
-        run = _run(federation, session, request, begun=any(log.begun is not None for log in logs.values()))
+    run = federation.run(network_session(settings), request, checkpoint=settings.checkpoint)
     return replace(network_of(run.outcome.results, settings), run=run)
 
 
-def network_session(settings: Settings, logs: Mapping[str, RunLog] | None = None) -> Program:
+def network_session(settings: Settings) -> Program:
     """What each party runs: its module begins alike wherever the others are."""
 
     async def session(party: Party, table: Table | None, asked: EmbeddingsRequest) -> TrainedEmbeddings:
@@ -208,7 +186,7 @@ def network_session(settings: Settings, logs: Mapping[str, RunLog] | None = None
         own = {} if table is None else {party.name: table}
         modules = modules_for(own, replace(settings, seed=settings.seed + place))
         bringing = bring(party.name, settings, modules.get(party.name))
-        return await embeddings_session(party, table, asked, bringing, (logs or {}).get(party.name))
+        return await embeddings_session(party, table, asked, bringing)
 
     return session
 
