@@ -105,7 +105,7 @@ def two_people(mine: np.ndarray) -> None:
 
 @pytest.mark.parametrize("owners", [2, 3, 4])
 def test_a_checked_release_is_the_release(owners: int) -> None:
-    run = release(owners)
+    run = release(owners, "rows")
     assert run.plan.verify == "rows"
     parts = [
         run.plan.quantizers[party].quantize(next(run.aligned[party].blocks(ROWS)))
@@ -196,7 +196,7 @@ def test_a_bank_that_deals_long_rows_reads_two_people_where_nobody_checks(dealin
 def test_a_bank_that_deals_long_rows_is_stopped_before_anything_is_opened(dealing, owners: int) -> None:
     dealing("bank", two_people)
     with pytest.raises(RowsNotProved) as stopped:
-        release(owners)
+        release(owners, "rows")
     first, second = verifiers_of(Group.of(("bank", *(f"shop{k}" for k in range(1, owners)))), "bank")
     message = str(stopped.value)
     assert f"{second} at step 'columns 0': what bank dealt was not proved to {first} and {second}" in message
@@ -206,7 +206,7 @@ def test_a_bank_that_deals_long_rows_is_stopped_before_anything_is_opened(dealin
 def test_the_last_of_four_owners_who_keeps_no_share_is_stopped_too(dealing) -> None:
     dealing("shop3", two_people)
     with pytest.raises(RowsNotProved, match="what shop3 dealt was not proved to bank and shop1"):
-        release(4)
+        release(4, "rows")
 
 
 def altered(message: Message, name: str) -> Message:
@@ -358,7 +358,7 @@ def test_shares_off_the_line_make_a_column_noise_and_read_nothing(cheat) -> None
         )
 
     cheat(change)
-    run = release(4)
+    run = release(4, "rows")
     size = run.plan.size
     column = np.abs(run.result().matrix[: size // 3].astype(object))
     assert run.plan.verify == "rows" and column.max() > run.plan.rows * run.plan.gamma**2

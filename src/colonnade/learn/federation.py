@@ -184,7 +184,7 @@ class Federation:
     ) -> MomentRelease:
         """Release one noisy moment matrix at this ε, charged to every party's ledger first.
 
-        `verify` is what is checked of what owners deal; None: their rows, wherever two keepers can. `conditional`
+        `verify` is what is checked of what owners deal; None: the rows of two owners, nothing of more. `conditional`
         releases one matrix for each class instead, at the same noise.
         """
         request = MomentsRequest(

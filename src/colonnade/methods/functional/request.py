@@ -61,9 +61,8 @@ def plan_functional(
         task, group, rows, schemas, float(epsilon), delta, gamma, domain, intercept, (), ()
     )
     _check_columns(blank)
-    if verify is None and domain == "box":
-        verify = "none"  # three pads for every feature cost several times what is checked
-    checked = chosen_verify(verify, group, blank.claims, rows=min(rows, blank.block))
+    # By default nothing: constant and label have pads of their own, and checks cost more than two and a half times.
+    checked = chosen_verify(verify or "none", group, blank.claims, rows=min(rows, blank.block))
     blank = replace(blank, verify=checked)
     laws: tuple[Law, ...] = LAWS if noise == "auto" else (noise,)
     chosen = _chosen(blank.dissection.blocks, dict(epsilons), epsilon) if epsilons is not None else ()
