@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from colonnade.data.coding import code
 from colonnade.errors import BadValues, ColumnMissing, DataError, InputError, NotInstalled
-from colonnade.learn.columns import Rows, _named
+from colonnade.learn.columns import Rows, named_columns
 from colonnade.learn.fitting import begin, fitted
 from colonnade.learn.logistic import accuracy, class_codes
 from colonnade.learn.parameters import at_least
@@ -249,7 +249,7 @@ def tree_features(columns: Sequence[LevelColumn], levels: Sequence[NDArray[np.in
 
 def level_codes(columns: Sequence[LevelColumn], rows: Rows) -> list[NDArray[np.int32]]:
     """The level numbers of raw rows by column name."""
-    table: Mapping[str, Any] | None = _named(rows)
+    table: Mapping[str, Any] | None = named_columns(rows)
     if table is None:
         raise DataError("trees read raw columns by name, and these rows have no names.")
     found = []
