@@ -30,6 +30,7 @@ ENTRIES = {"learn/remote.py": "cli"}
 BETWEEN_PARTIES = {
     *("plan", "request", "views", "terms", "noise", "interfaces", "session", "protocol", "steps", "exchange"),
     *("owner", "ideal", "batches", "blocks", "rows", "optimiser", "sigmoid", "curve", "waves", "turning"),
+    "conditional",
 }
 METHOD_FOLDERS = sorted(path.parent for path in (ROOT / "methods").glob("*/__init__.py"))
 SHARED_BY_METHODS = {"glm"}

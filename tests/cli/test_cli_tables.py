@@ -71,3 +71,40 @@ def test_a_run_without_a_release_is_told(tmp_path: Path, capsys: Any) -> None:
     (tmp_path / "run" / "facts.json").write_text('{"learnt": {}}')
     error = said(capsys, "synthesize", str(tmp_path / "run"), "-n", "9", "-o", "t.csv", code=3)["error"]
     assert "has no release.npz" in error["message"]
+
+
+def test_describe_says_what_a_release_says_in_words_in_json_and_on_a_page(
+    released: Path, tmp_path: Path, capsys: Any
+) -> None:
+    assert run(["describe", str(released), "-o", str(tmp_path / "page.html")]) == 0
+    text = capsys.readouterr().out
+    assert "age (bank): mean" in text and "information value" in text and "weight of evidence" in text
+    page = (tmp_path / "page.html").read_text()
+    assert (
+        page.count("<svg") == 8
+        and "age and owner" in page
+        and "http" not in page.replace("http://www.w3.org", "")
+    )
+    facts = said(capsys, "describe", str(released))
+    assert len(facts["columns"]) == 4 and len(facts["pairs"]) == 6 and facts["left_out"] == []
+    error = said(capsys, "describe", str(released), "-o", str(tmp_path / "page.html"), code=3)["error"]
+    assert "exists already" in error["message"]
+
+
+def test_describe_leaves_out_what_it_cannot_tell_and_says_so(tmp_path: Path, capsys: Any) -> None:
+    from learn_releases import release_of
+    from tables_people import LABEL, OWNER
+
+    from colonnade.data.columns import NumericColumn
+    from colonnade.data.encoding import Encoder
+
+    raw, risk = people(3000)
+    for name, columns in (
+        ("mixed", (NumericColumn("age", 18, 90), OWNER)),
+        ("none", (NumericColumn("age", 18, 90),)),
+    ):
+        made = release_of([("bank", Encoder(columns, "circle"), raw)], LABEL, risk, noise=1.0)
+        made.save(tmp_path / f"{name}.npz")
+    assert said(capsys, "describe", str(tmp_path / "mixed.npz"))["left_out"] == ["age"]
+    error = said(capsys, "describe", str(tmp_path / "none.npz"), code=3)["error"]
+    assert "no column in bins or categories" in error["message"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from learn_releases import release_of
+from learn_releases import GAMMA, release_of
 from numpy.typing import NDArray
 
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column
@@ -21,6 +21,7 @@ OWNER = BinaryColumn("owner", ("no", "yes"))
 LABEL = LabelBlock(ClassLabel("risk", ("low", "high")))
 BANK: tuple[Column, ...] = (AGE, JOB)
 SHOP: tuple[Column, ...] = (PAY, OWNER)
+__all__ = ["GAMMA"]
 Raw = dict[str, NDArray[Any]]
 
 

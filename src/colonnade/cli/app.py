@@ -23,6 +23,7 @@ from colonnade.cli import (
     audit,
     compare,
     demo,
+    describe,
     doctor,
     explain,
     export,
@@ -80,6 +81,7 @@ app.command("attack")(attack.attack)
 app.command("audit")(audit.audit)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
+app.command("describe")(describe.describe)
 app.command("synthesize")(synthesize.synthesize)
 app.command("runs")(runs.runs)
 app.command("recover")(recover.recover)

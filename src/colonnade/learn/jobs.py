@@ -158,8 +158,8 @@ class Job:
         options = checked_options(method, form.options, document=document)
         if self.verify not in (None, "none") and not (isinstance(method, Method) and method.checks):
             raise OutOfRange(
-                f"{document.where(('verify',))}: found {self.verify!r}, but by method {name!r} nothing that is dealt is "
-                "checked. Leave it out, or write 'none'."
+                f"{document.where(('verify',))}: found {self.verify!r}, but by method {name!r} nothing that is dealt "
+                "is checked. Leave it out, or write 'none'."
             )
         return replace(self, method=name, options=options, because=because)
 

@@ -172,6 +172,11 @@ def _level(graph: Graph, value: str, column: BinaryColumn | CategoricalColumn) -
     return graph.add("LabelEncoder", [value], attributes=attributes, domain="ai.onnx.ml")
 
 
+def level_number(graph: Graph, value: str, column: BinaryColumn | CategoricalColumn | BinnedColumn) -> str:
+    """The number of the level that a raw value has; of one that Colonnade refuses, the one past the last."""
+    return _bin(graph, value, column) if isinstance(column, BinnedColumn) else _level(graph, value, column)
+
+
 def _code(graph: Graph, level: str, column: BinaryColumn | CategoricalColumn | BinnedColumn) -> str:
     """The features of the level that a number names; those of the one past the last are NaN."""
     codes = codes_of(column)

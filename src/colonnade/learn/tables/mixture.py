@@ -25,7 +25,7 @@ Progress = Callable[[str, int, int], None]
 COMPONENTS = 300
 STEPS = 800
 RATE = 0.1
-ENOUGH = 0.8
+ENOUGH = 0.85
 """Of the residual that the noise alone would leave: there the fit stops."""
 LABEL_WEIGHT = 4.0
 """How much more the sums by class count than their noise alone says: what is learnt later rests on them."""

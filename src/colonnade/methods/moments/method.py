@@ -10,7 +10,7 @@ from colonnade.data.documents import Form
 from colonnade.learn.federation import released
 from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
 from colonnade.learn.release import MomentRelease
-from colonnade.methods.method import Asked, Method, Noise, options_of, plan_views
+from colonnade.methods.method import Asked, Method, Noise, plan_views
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.session import MomentsRequest, OpenedMoments, moments_session
 from colonnade.protocols.alignment import Alignment
@@ -35,7 +35,8 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
         asked.gamma,
         alignment,
         verify=asked.verify,
-        conditional=options_of(asked, MomentsOptions).conditional,
+        # Methods that make the same request bring options of their own.
+        conditional=isinstance(asked.options, MomentsOptions) and asked.options.conditional,
     )
 
 
