@@ -464,5 +464,5 @@ def test_writing_to_a_ledger_of_format_1_makes_it_one_of_this_format(tmp_path: P
 
     assert version() == 1
     ledger.charge(of(moments("bank", "shop"), "shop", "another"), "people")
-    assert version() == 2
+    assert version() == 3
     assert Ledger.open(path).verify([head]).entries == head.entry + 1

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer
 from colonnade.ledger.chain import Entry, Row
 
-FORMAT = 2
-"""Format 2: a release says who took part, who kept shares, and what coalitions learn; ids compared are an entry."""
+FORMAT = 3
+"""Format 3: a release may be about a part of the people.
+Format 2: a release says who took part, who kept shares, and what coalitions learn; ids compared are an entry."""
 _APPLICATION = int.from_bytes(b"Coln", "big")
 
 # The guards stop a slip of the hand, not an adversary: whoever can write the file can drop them. That is

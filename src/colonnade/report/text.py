@@ -236,8 +236,29 @@ def budget_lines(ledgers: Iterable[Facts]) -> list[str]:
                 )
             )
         bare += [f"  {exact_text(ledger['party'], item)}" for item in ledger.get("exact", ())]
+        bare += [f"  {otherwise_text(ledger['party'], *item)}" for item in _otherwise(ledger["totals"])]
     heads = ("party", "data set", "observer", "unit", "ε spent", "ε left", "at δ", "")
     return (table_lines([heads, *rows]) if rows else []) + bare
+
+
+def _otherwise(totals: Iterable[Facts]) -> list[tuple[str, int]]:
+    """By data set, how many releases cut it otherwise than the first."""
+    found: dict[str, int] = {}
+    for total in totals:
+        if total.get("otherwise"):
+            found[total["dataset"]] = max(found.get(total["dataset"], 0), total["otherwise"])
+    return sorted(found.items())
+
+
+def otherwise_text(party: str, dataset: str, releases: int) -> str:
+    """That parts of a data set were not cut as before, and what that does to the totals.
+
+    >>> otherwise_text("shop", "visits", 1)
+    "1 release of 'visits' cut shop's people otherwise than the first, so it counts for everybody."
+    """
+    many = "1 release" if releases == 1 else f"{releases} releases"
+    verb = "it counts" if releases == 1 else "they count"
+    return f"{many} of {dataset!r} cut {party}'s people otherwise than the first, so {verb} for everybody."
 
 
 def exact_text(party: str, item: Facts) -> str:
