@@ -23,6 +23,7 @@ from colonnade.cli import (
     compare,
     demo,
     doctor,
+    evaluate,
     explain,
     export,
     federation,
@@ -76,6 +77,7 @@ app.command("compare")(compare.compare)
 app.command("attack")(attack.attack)
 app.command("audit")(audit.audit)
 app.command("predict")(predict.predict)
+app.command("evaluate")(evaluate.evaluate)
 app.command("export")(export.export)
 app.command("runs")(runs.runs)
 app.command("recover")(recover.recover)

@@ -108,10 +108,8 @@ def judge_jointly(
 
 def judge_file(model: Saved, path: Path, *, id_column: str, label: str) -> Judgement:
     """Judge a model on rows of one file that everybody may look at: exact, and nothing is charged."""
-    if isinstance(model, NetworkFile):
-        whole, declared = model, model.frame.label.label
-    else:
-        whole, declared = check_model(model), model.frame.label.label
+    whole: Saved = model if isinstance(model, NetworkFile) else check_model(model)
+    declared = whole.frame.label.label
     if not isinstance(declared, ClassLabel):
         raise PlanError("the model predicts no classes.")
     columns = [

@@ -41,7 +41,7 @@ class ScoreLaw:
         people = np.stack(
             [np.bincount(places, weights=classes == number, minlength=len(points)) for number in (0, 1)]
         )
-        return cls(points, people)
+        return cls(points, people.astype(np.float64))
 
     @property
     def counts(self) -> Array:
@@ -168,6 +168,11 @@ def threshold_of(rule: str, law: ScoreLaw) -> float:
     else:
         raise InputError(f"threshold: found {rule!r}; rules are {RULES}, or a probability between 0 and 1.")
     return _below(law, int(np.argmax(worth)))
+
+
+def check_rule(rule: str) -> None:
+    """Refuse a rule that is none, before anything is paid for to read it from."""
+    threshold_of(rule, ScoreLaw(np.array([-1.0, 1.0]), np.ones((2, 2))))
 
 
 def _below(law: ScoreLaw, above: int) -> float:

@@ -83,6 +83,18 @@ class Judgement:
         """The probability above which the second class is to be predicted, by a rule such as "f1" or "recall=0.8"."""
         return float(1.0 / (1.0 + math.exp(-threshold_of(rule, self.law))))
 
+    def at(self, rule: str) -> Judgement:
+        """The same people with another threshold, by a probability or by a rule; nothing more is opened for it."""
+        threshold = threshold_of(rule, self.law)
+        table = confusion(self.law, threshold)
+        accuracy = float((table[0, 0] + table[1, 1]) / self.law.counts.sum())
+        return replace(
+            self,
+            threshold=threshold,
+            confusion=((float(table[0, 0]), float(table[0, 1])), (float(table[1, 0]), float(table[1, 1]))),
+            figures={**self.figures, "accuracy": replace(self.figures["accuracy"], value=accuracy)},
+        )
+
     def to_data(self) -> dict[str, Any]:
         """All of it as plain values, with its curves."""
         return {

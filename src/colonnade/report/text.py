@@ -9,6 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from colonnade.privacy.guarantee import delta_text, epsilon_text
 from colonnade.report.facts import Facts
+from colonnade.report.judged import judged_lines, judged_note
 
 TEXT_ROWS = 5
 TEXT_COLUMNS = 8
@@ -31,6 +32,9 @@ def run_text(facts: Facts, *, width: int | None = None) -> str:
     if facts["measured"]:
         lines += ["", "How good it is, measured on data declared public"]
         lines += table_lines([(what, f"{value:.3f}") for what, value in facts["measured"].items()])
+    if facts.get("judged"):
+        lines += ["", "How good it is", *judged_lines(facts["judged"])]
+        lines += wrapped([judged_note(facts["judged"])], width)
     if facts["notes"]:
         lines += ["", "Notes", *wrapped(facts["notes"], width, bullet="- ")]
     lines += learnt_lines(facts, width)
