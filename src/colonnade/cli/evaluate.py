@@ -73,8 +73,8 @@ def evaluate(
     if as_json:
         say_json(facts)
         return
-    from colonnade.report.judged import judged_lines, judged_note
-    from colonnade.report.text import wrapped
+    from colonnade.report.judged import judged_note
+    from colonnade.report.text import judged_lines, wrapped
 
     for line in judged_lines(facts):
         say(line)

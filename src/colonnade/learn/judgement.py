@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -34,6 +34,8 @@ Array = NDArray[np.float64]
 DRAWS = 24
 """How often noise and chance are drawn anew to see what they do."""
 _CHANCES = ("log-loss", "Brier score")
+# What smoothing moves on average, and is moved back; accuracy it hardly moves, and the rest not at all.
+_SMOOTHED = ("average precision",)
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,9 @@ def judge_rows(
     missing = [name for name, count in zip(names, law.counts, strict=True) if not count]
     if missing:
         raise ModelError(f"nobody here is of class {missing[0]!r}, and one class alone cannot be judged.")
-    return _judgement(law, len(scores), names, threshold, chances, _of_law, noise={}, exact=True)
+    return _judgement(
+        law, len(scores), names, threshold, chances, _of_law(law, threshold), noise={}, exact=True
+    )
 
 
 def judge_opened(opened: Opened, *, centre: float, threshold: float, chances: bool) -> Judgement:
@@ -127,28 +131,31 @@ def judge_opened(opened: Opened, *, centre: float, threshold: float, chances: bo
     plan = opened.plan
     phi = Phi.of(opened.coefficients, plan, centre)
     coins = KeyedRandomness(hashlib.sha256(f"judgement {opened.run}".encode()).digest())
-    # As much noise again as what was opened carries: how far the figures move is how far they may have moved.
+    law = phi.law()
+    # People whose scores have just this law, judged again under fresh noise: how far figures then lie around the truth,
+    # and how far off they are on average, is what noise and smoothing do.
     parts = Fraction(len(plan.group.owners), plan.group.honest_owners)
     more = SkellamNoise(plan.mu * parts).draw((DRAWS, plan.coefficients), coins)
-    again = []
-    for noise in more:
+    clean, again = phi.opened_of(law), []
+    for fresh in more:
         try:
-            noisy = Phi.of(opened.coefficients + noise, plan, centre)
+            noisy = Phi.of(clean + fresh, plan, centre)
         except ModelError:
             continue
         again.append(_of_phi(noisy, noisy.law(), threshold))
-    law = phi.law()
-    noise = {name: _spread(found[name] for found in again) for name in _of_phi(phi, law, threshold)}
+    truth, found = _of_law(law, threshold), _of_phi(phi, law, threshold)
+    noise: dict[str, float] = {}
+    shift: dict[str, float] = {}
+    for name in found:
+        drawn = [item[name] for item in again]
+        shift[name] = float(np.mean(drawn)) - truth[name] if drawn and name in _SMOOTHED else 0.0
+        noise[name] = math.hypot(_spread(drawn), shift[name])
     names = (plan.label.classes[0], plan.label.classes[1])
-    return _judgement(
-        law,
-        plan.rows,
-        names,
-        threshold,
-        chances,
-        lambda law, threshold: _of_phi(phi, law, threshold),
-        noise=noise,
-    )
+    figures = {
+        name: min(max(value - shift[name], 0.0), 1.0) if name in _SMOOTHED else value
+        for name, value in found.items()
+    }
+    return _judgement(law, plan.rows, names, threshold, chances, figures, noise=noise)
 
 
 def _judgement(
@@ -157,12 +164,12 @@ def _judgement(
     names: tuple[str, str],
     threshold: float,
     chances: bool,
-    read: Callable[[ScoreLaw, float], dict[str, float]],
+    found: dict[str, float],
     *,
     noise: dict[str, float],
     exact: bool = False,
 ) -> Judgement:
-    found, beside = read(law, threshold), commonest(law.counts)
+    beside = commonest(law.counts)
     coins = KeyedRandomness(hashlib.sha256(f"sampling {people} {found}".encode()).digest())
     drawn = [_of_law(_resampled(law, coins), threshold) for _ in range(DRAWS)]
     figures = {

@@ -102,6 +102,14 @@ class Phi:
             people.append(self.counts[number] * _greatest_entropy(target, doubt, features, base))
         return ScoreLaw(grid + self.centre, np.stack(people))
 
+    def opened_of(self, law: ScoreLaw) -> Array:
+        """What would be opened, without noise, of people whose scores have this law: `of` reads it back."""
+        _, features = self._grid()
+        m, scale = self.plan.harmonics, np.array(self.plan.amplitudes, dtype=np.float64) * self.plan.gamma
+        sums = law.people @ features
+        rows = [law.counts[:, None] * self.plan.gamma**2, sums[:, :m] * scale, sums[:, m:] * scale]
+        return np.concatenate(rows, axis=1).reshape(-1)
+
     def _grid(self) -> tuple[Array, Array]:
         grid = np.linspace(-self.plan.bound, self.plan.bound, POINTS)
         angles = np.outer(grid, self.frequencies)

@@ -47,23 +47,14 @@ def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
     ]
 
 
-def judged_lines(judged: Facts) -> list[str]:
-    """A judgement for a terminal, sentences not wrapped."""
-    from colonnade.report.text import table_lines
-
-    heads = ("", "", "the commonest class alone")
+def confusion_rows(judged: Facts) -> list[tuple[str, str, str]]:
+    """People by what they are and what is said of them."""
     first, second = judged["classes"]
     (kept, alarm), (missed, right) = ([f"{count:.0f}" for count in row] for row in judged["confusion"])
     return [
-        *table_lines([heads, *figure_rows(judged)]),
-        "",
-        *table_lines(
-            [
-                (f"above {judged['threshold']:.3g}", f"said {first}", f"said {second}"),
-                (f"is {first}", kept, alarm),
-                (f"is {second}", missed, right),
-            ]
-        ),
+        (f"above {judged['threshold']:.3g}", f"said {first}", f"said {second}"),
+        (f"is {first}", kept, alarm),
+        (f"is {second}", missed, right),
     ]
 
 

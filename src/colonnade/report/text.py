@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from colonnade.privacy.guarantee import delta_text, epsilon_text
 from colonnade.report.facts import Facts
-from colonnade.report.judged import judged_lines, judged_note
+from colonnade.report.judged import confusion_rows, figure_rows, judged_note
 
 TEXT_ROWS = 5
 TEXT_COLUMNS = 8
@@ -49,6 +49,12 @@ def run_text(facts: Facts, *, width: int | None = None) -> str:
             "Made by " + ", ".join(f"{what} {version}" for what, version in facts["versions"].items()) + "."
         ]
     return "\n".join(lines)
+
+
+def judged_lines(judged: Facts) -> list[str]:
+    """Figures of a judgement beside what the commonest class alone would have, and who was taken for what."""
+    heads = ("", "", "the commonest class alone")
+    return [*table_lines([heads, *figure_rows(judged)]), "", *table_lines(confusion_rows(judged))]
 
 
 def forecast_rows(facts: Facts) -> list[tuple[str, str, str]]:
