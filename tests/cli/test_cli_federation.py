@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from colonnade.cli.app import run
+from colonnade.errors import InputError
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.provision import Invitation, ask_for_kit
 
@@ -100,3 +101,15 @@ def test_only_parties_are_approved_and_each_name_once(
     assert "could then be two" in refusal(capsys, "federation", "approve", tmp_path, requests["party"])
     made.save(tmp_path / "invitation.json")
     assert "which is the server's" in refusal(capsys, "federation", "approve", tmp_path, requests["double"])
+
+
+def test_an_invitation_of_version_0_1_leads_to_a_server_that_speaks_tcp(tmp_path: Path) -> None:
+    path = tmp_path / "invitation.json"
+    facts = {"federation": "ours", "host": "server.example", "port": 8002, "root": "0" * 64}
+    path.write_text(json.dumps(facts))
+    assert Invitation.load(path).scheme == "tcp"
+    Invitation("ours", "server.example", 8002, "0" * 64).save(path)
+    assert Invitation.load(path).scheme == "grpc"
+    path.write_text(json.dumps({**facts, "scheme": "pigeon"}))
+    with pytest.raises(InputError, match="'pigeon' is no way to reach a server; known are grpc, tcp"):
+        Invitation.load(path)

@@ -113,12 +113,19 @@ class Live:
 
 @contextmanager
 def live(
-    folder: Path, *, seeded: bool = True, prepare: Callable[[dict[str, Kit]], None] = lambda kits: None
+    folder: Path,
+    *,
+    seeded: bool = True,
+    prepare: Callable[[dict[str, Kit]], None] = lambda kits: None,
+    idle: int = 0,
 ) -> Iterator[Live]:
-    """A server and two parties that are connected; ended, whatever happens. `prepare` gets the kits before."""
+    """A server and two parties that are connected; ended, whatever happens. `prepare` gets the kits before.
+
+    With `idle`, so many strangers are connected to the server before the parties come, and stay.
+    """
     seed = {"noise_seed": SEED} if seeded else {}
     sites = {party: {**write_party(folder, party), **seed} for party in PARTIES}
-    with federation_of(folder, {**sites, "server": seed}, prepare=prepare) as running:
+    with federation_of(folder, {**sites, "server": seed}, prepare=prepare, idle=idle) as running:
         yield running
 
 
@@ -128,10 +135,12 @@ def federation_of(
     sites: dict[str, dict[str, Any]],
     *,
     prepare: Callable[[dict[str, Kit]], None] = lambda kits: None,
+    idle: int = 0,
 ) -> Iterator[Live]:
     """A server and parties with what each one's kit is told, connected; ended, whatever happens."""
     parties = tuple(name for name in sites if name != "server")
-    _, kits = all_kits(folder / "kits", "test", parties, host="localhost", port=free_port())
+    port = free_port()
+    _, kits = all_kits(folder / "kits", "test", parties, host="localhost", port=port)
     for name, told in sites.items():
         kits[name].tell_site(told)
     prepare(kits)
@@ -139,10 +148,25 @@ def federation_of(
         running = Live(folder, kits, begin, parties)
         running.start("server")
         wait_for_server(kits["admin"], timeout=PATIENCE_SECONDS)
-        with Administration(kits["admin"], timeout=PATIENCE_SECONDS) as session:
+        with strangers(port, idle), Administration(kits["admin"], timeout=PATIENCE_SECONDS) as session:
             running.session = session
             running.start(*parties)
             yield running
+
+
+@contextmanager
+def strangers(port: int, idle: int) -> Iterator[None]:
+    """So many connections that say nothing, and a quarter as many each that stop in a handshake or talk nonsense."""
+    with contextlib.ExitStack() as stack:
+        for number in range(idle + 2 * (idle // 4)):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+            if idle <= number < idle + idle // 4:
+                # The first five bytes of a TLS record that promises 512 more.
+                connection.sendall(b"\x16\x03\x01\x02\x00")
+            elif number >= idle + idle // 4:
+                with contextlib.suppress(OSError):
+                    connection.sendall(b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n" * 8)
+        yield
 
 
 def free_port() -> int:

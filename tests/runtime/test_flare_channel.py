@@ -13,11 +13,12 @@ from typing import Any
 import nvflare
 import pytest
 from cells import addresses, cells, stop
-from nvflare.fuel.f3.cellnet.defs import ReturnCode
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.utils import make_reply
 
 from colonnade.conformance import check_channel
 from colonnade.errors import PeerTimeout, RemoteProtocolError
+from colonnade.runtime import flare as flare_module
 from colonnade.runtime.flare import FlareChannel, server_address, site_address
 
 NAMES = ("server", "bank", "shop")
@@ -116,6 +117,33 @@ def test_a_peer_whose_process_is_gone_is_named_long_before_the_timeout() -> None
             await channels["bank"].send("shop", "noise", b"x")
 
     talk(program)
+
+
+def test_a_peer_that_is_cut_off_is_named_long_before_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flare_module, "SILENCE_SECONDS", 2.0)
+    monkeypatch.setattr(flare_module, "_PING_PATIENCE", 1.0)
+    cut: list[str] = []
+
+    def relay(message: Any) -> Any:
+        """Nothing passes between the shop and anybody, and nobody is told."""
+        ends = {
+            message.get_header(key).split(".")[0]
+            for key in (MessageHeaderKey.ORIGIN, MessageHeaderKey.DESTINATION)
+        }
+        return make_reply(ReturnCode.TIMEOUT) if cut and "shop" in ends else None
+
+    async def program(channels: dict[str, FlareChannel], made: Any) -> tuple[str, str]:
+        cut.append("shop")
+        told = []
+        for waiting, peer in (("bank", "shop"), ("shop", "bank")):
+            with pytest.raises(RemoteProtocolError) as caught:
+                await channels[waiting].receive(peer, "s", 600)
+            told.append(str(caught.value))
+        return told[0], told[1]
+
+    at_bank, at_shop = talk(program, relay=relay)
+    assert "shop stopped: it has not answered for 2 s" in at_bank and "own connection" not in at_bank
+    assert "bank stopped: it has not answered for 2 s" in at_shop
 
 
 def test_where_the_relay_is_gone_it_is_named_beside_whoever_was_waited_for() -> None:

@@ -30,7 +30,8 @@ LONG, LONGER = split(400), split(4000)
 
 
 def test_moments_between_processes_are_bit_for_bit_those_of_one_process(tmp_path: Path) -> None:
-    with live(tmp_path) as running:
+    # Strangers that connect and say nothing, or nonsense, keep nobody away.
+    with live(tmp_path, idle=200) as running:
         job_id = running.submit(job_text())
         assert running.wait(job_id) == "FINISHED:COMPLETED"
         run = in_process().runs[0]

@@ -6,13 +6,15 @@ neither secrecy nor authenticity: it is to be sealed (`runtime/sealed.py`).
 
 Frames are numbered and go out without waiting for an answer; what arrived is told with every frame that goes back, and
 asked once a second. A frame that did not arrive is sent again, and the mailbox drops what it has. A peer is given up
-when FLARE says that it cannot be reached, or when it sent nothing to anybody for as long as the job allows.
+when FLARE says that it cannot be reached, when it does not answer for `SILENCE_SECONDS` however busy it is, or when it
+sent nothing to anybody for as long as the job allows.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +39,8 @@ _AT_ONCE = 1 << 14
 _LOST_SECONDS = 1.0
 _PING_SECONDS = 1.0
 _PING_PATIENCE = 10.0
+#: Whoever answers nothing for so long is cut off: answering takes a thread of FLARE's, whatever the protocol does.
+SILENCE_SECONDS = 22.0
 _PAUSE_SECONDS = (0.002, 0.1)
 _FAREWELL_SECONDS = 5.0
 _MOST_REASON = 1 << 12
@@ -78,6 +82,7 @@ class FlareChannel:
         self._sent = dict.fromkeys(self._addresses, 0)
         self._taken = dict.fromkeys(self._addresses, 0)
         self._moves = dict.fromkeys(self._addresses, 0)
+        self._heard_at = dict.fromkeys(self._addresses, math.inf)
         self._underway: dict[str, dict[int, _Underway]] = {peer: {} for peer in self._addresses}
         self._threads = ThreadPoolExecutor(2 * len(self._addresses) + 2, thread_name_prefix="colonnade")
         self._watching: list[asyncio.Task[None]] = []
@@ -99,6 +104,7 @@ class FlareChannel:
                         "(`colonnade party start`), and what its log says."
                     )
                 await asyncio.sleep(_PAUSE_SECONDS[1])
+        self._heard_at = dict.fromkeys(self._addresses, time.monotonic())
         self._watching = [asyncio.create_task(self._watch(peer)) for peer in self._addresses]
 
     async def send(self, to: str, step: str, frame: bytes) -> None:
@@ -180,7 +186,7 @@ class FlareChannel:
         if self._mailbox.interrupted is not None:
             raise RemoteProtocolError(f"{self.name} at step {step!r}: {self._mailbox.interrupted}")
 
-    async def _lose(self, peer: str) -> None:
+    async def _lose(self, peer: str, why: str = "its process cannot be reached any more") -> None:
         """Note that a peer cannot be reached, and who else cannot: whoever relays may be the one that is gone."""
         others = [other for other in self._addresses if other != peer and not self._mailbox.ended(other)]
         codes = await asyncio.gather(*(self._ask(other, _ROOM, {}, None, _PING_SECONDS) for other in others))
@@ -193,7 +199,9 @@ class FlareChannel:
             and (self._mailbox.fell(other) is not None or (other in others and other not in answered))
         ]
         more = f", nor did {' and '.join(silent)} answer" if silent else ""
-        self._mailbox.end(peer, f"its process cannot be reached any more{more}")
+        if not answered:
+            more += f". Nobody answers {self.name}: look at its own connection first"
+        self._mailbox.end(peer, why + more)
 
     async def _watch(self, peer: str) -> None:
         """Notice that a peer's process is gone while this member waits for it, and send again what was lost."""
@@ -204,6 +212,8 @@ class FlareChannel:
                 code = await self._again(peer)
             if code in _GONE:
                 await self._lose(peer)
+            elif time.monotonic() - self._heard_at[peer] > SILENCE_SECONDS:
+                await self._lose(peer, f"it has not answered for {SILENCE_SECONDS:g} s")
 
     async def _again(self, peer: str) -> str:
         """Send again, and have acknowledged, what has been underway for too long; returns FLARE's code."""
@@ -230,6 +240,8 @@ class FlareChannel:
     def _learn(self, peer: str, message: Any) -> None:
         """What a peer says: how many of this member's frames it has taken, how many have arrived, how many it sent."""
         taken, arrived, moves = (message.get_header(key) for key in ("taken", "arrived", "moves"))
+        if type(moves) is int:
+            self._heard_at[peer] = time.monotonic()
         if type(moves) is int and moves > self._moves[peer]:
             self._moves[peer] = moves
             self._mailbox.move(peer)

@@ -26,8 +26,10 @@ from colonnade.runtime.kit import Kit
 ADMIN = "admin@colonnade.local"
 DEFAULT_PORT = 8002
 INVITATION = "invitation.json"
-# FLARE's quickest transport of those that carry mutual TLS.
-SCHEME = "tcp"
+# Its handshakes are of no consequence to others: with FLARE's "tcp" a connection that says nothing keeps the server
+# from accepting anybody.
+SCHEME = "grpc"
+_SCHEMES = (SCHEME, "tcp")
 _VALID_DAYS = 3650
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
 _BUILDERS: tuple[dict[str, Any], ...] = (
@@ -55,6 +57,7 @@ class Invitation:
     host: str
     port: int
     root: str
+    scheme: str = SCHEME
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.federation):
@@ -63,13 +66,17 @@ class Invitation:
             )
         if not 0 < self.port < 1 << 16:
             raise InputError(f"port {self.port} does not exist; ports are 1 to 65535.")
+        if self.scheme not in _SCHEMES:
+            raise InputError(f"{self.scheme!r} is no way to reach a server; known are {', '.join(_SCHEMES)}.")
 
     @classmethod
     def load(cls, path: Path) -> Invitation:
         """The invitation in a file."""
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-            return cls(found["federation"], found["host"], found["port"], found["root"])
+            # Federations of version 0.1 have servers that speak FLARE's "tcp", and do not say so.
+            scheme = found.get("scheme", "tcp")
+            return cls(found["federation"], found["host"], found["port"], found["root"], scheme)
         except FileNotFoundError:
             raise KitError(f"{path} does not exist. Ask whoever made the federation for it.") from None
         except (ValueError, KeyError, TypeError):
@@ -77,7 +84,13 @@ class Invitation:
 
     def save(self, path: Path) -> None:
         """Write the invitation."""
-        facts = {"federation": self.federation, "host": self.host, "port": self.port, "root": self.root}
+        facts = {
+            "federation": self.federation,
+            "host": self.host,
+            "port": self.port,
+            "root": self.root,
+            "scheme": self.scheme,
+        }
         path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
 
 
@@ -257,7 +270,7 @@ def _documents(folder: Path, invitation: Invitation) -> None:
     }
     profile = {
         "name": invitation.federation,
-        "scheme": SCHEME,
+        "scheme": invitation.scheme,
         "connection_security": "mtls",
         "server": server,
     }
