@@ -133,6 +133,20 @@ def below(bound: int, randomness: Randomness) -> int:
             return candidate
 
 
+def shuffled(count: int, randomness: Randomness) -> NDArray[np.int64]:
+    """A secret uniform order of `range(count)`: that of as many random numbers, drawn again where two are equal.
+
+    >>> sorted(shuffled(3, SystemRandomness()).tolist())
+    [0, 1, 2]
+    """
+    while True:
+        words = randomness.words(count)
+        order = np.argsort(words)
+        ranked = words[order]
+        if not np.any(ranked[1:] == ranked[:-1]):
+            return order.astype(np.int64, copy=False)
+
+
 def public_permutation(rows: int, seed: int) -> NDArray[np.int64]:
     """A shuffle that everybody may know: for splits and batch orders, never for anything secret.
 

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from colonnade.data.coding import code, spell_ids
+from colonnade.data.coding import code
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, DateColumn, NumericColumn
 from colonnade.data.encoding import MODES, Encoder
 from colonnade.data.forms import columns_from_data
+from colonnade.data.ids import spell_ids
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.spelling import Spelling, text_of
 from colonnade.data.table import Table
@@ -73,7 +74,9 @@ def test_ids_follow_the_declared_rule_and_its_duplicates_are_counted_and_not_sho
     assert "Ann" not in str(raised.value)
     with pytest.raises(DataError, match="1 id is missing"):
         Table.from_arrays("bank", {"who": ["a", "  ", "b"], "age": [1, 2, 3]}, strict)
-    assert spell_ids(["É"], party="b", source="s", column="c", spelling=loose.id_spelling) == ["é"]
+    assert spell_ids([["É"]], party="b", source="s", columns=["c"], spelling=loose.id_spelling).texts() == [
+        "é"
+    ]
 
 
 def test_peers_see_the_rule_for_ids_and_not_the_name_of_their_column() -> None:

@@ -354,9 +354,44 @@ def test_every_protocol_of_many_steps_goes_on_with_coins_of_its_own(
         assert charges(tmp_path, party) == 1 and ended[party]["reproducible"] is False
 
 
-def test_a_short_run_is_not_resumed(kits: dict[str, Kit], tmp_path: Path) -> None:
-    reasons = failed(run_job(kits, resumes="j0"), tmp_path)
-    assert "too short to resume" in reasons["bank"]
+@pytest.mark.parametrize("step", ["twice blinded ids", "record values"])
+def test_a_short_run_goes_on_as_long_as_it_matches_people(
+    kits: dict[str, Kit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    from colonnade.protocols import intersection
+
+    monkeypatch.setattr(intersection, "CURVE_UP_TO", 4096 if step.startswith("twice") else 0)
+    for kit in kits.values():
+        kit.tell_site({key: value for key, value in kit.site().items() if key != "noise_seed"})
+    for party in PARTIES:
+        (tmp_path / f"{party}.policy.toml").write_text(
+            policy_text(party, more='alignment = ["intersection"]\nalignments = {most = 1, days = 30}')
+        )
+    texts = dict.fromkeys(MEMBERS, job_text('alignment = "intersection"'))
+    first, again = [], []
+    stopped = run_job(kits, texts=texts, relay=both(noting(first), breaking(step)))
+    assert {outcome["state"] for outcome in stopped.values()} == {"failed"}, stopped
+    assert [charges(tmp_path, party) for party in PARTIES] == [0, 0]
+    ended = run_job(kits, texts=texts, job_id="j2", resumes="j1", relay=noting(again))
+    assert {name: outcome.get("reason", "") for name, outcome in ended.items()} == dict.fromkeys(MEMBERS, "")
+    assert "id rules" in first and "id rules" not in again, "what had arrived is not sent again"
+    assert [charges(tmp_path, party) for party in PARTIES] == [1, 1]
+    assert len(Ledger.open(tmp_path / "bank.ledger").comparisons()) == 1
+
+
+def both(*relays: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def relay(message: Any) -> Any:
+        return [each(message) for each in relays][-1]
+
+    return relay
+
+
+def test_a_short_run_that_may_have_been_charged_is_not_resumed(kits: dict[str, Kit], tmp_path: Path) -> None:
+    run_job(kits, relay=breaking("columns 0"))
+    spent = [charges(tmp_path, party) for party in PARTIES]
+    reasons = failed(run_job(kits, job_id="j2", resumes="j1"), tmp_path, charged=True)
+    assert "holds no record of a run that stopped" in reasons["bank"]
+    assert [charges(tmp_path, party) for party in PARTIES] == spent
 
 
 def test_kits_forbid_code_foreign_classes_and_shells(kits: dict[str, Kit]) -> None:

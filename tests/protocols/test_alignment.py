@@ -14,6 +14,7 @@ from colonnade.learn.federation import Federation
 from colonnade.ledger import Ledger, Opening
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import _digest, align
+from colonnade.protocols.id_list import Ids
 from colonnade.runtime.group import Group
 from colonnade.runtime.run import Desk, run_here
 
@@ -111,7 +112,7 @@ def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how):
         assert how == "equal"
     party = SimpleNamespace(run=seen[0][1])
     for what, guess in (("in order", insurer), ("sorted", sorted(insurer))):
-        digest = _digest(party, what, guess)
+        digest = _digest(party, what, Ids.of(guess))
         assert not any(digest in frame or digest.hex().encode() in frame for _, _, frame in seen)
 
 

@@ -304,7 +304,7 @@ def are_points(message: Message) -> bool:
 def are_places(message: Message) -> bool:
     places = message.arrays["places"]
     kept = places.tolist()
-    return places.dtype == np.int64 and len(set(kept)) == len(kept) and all(0 <= place < 3 for place in kept)
+    return places.dtype == np.uint32 and len(set(kept)) == len(kept) and all(0 <= place < 3 for place in kept)
 
 
 def are_ciphertexts(message: Message, honest: Message) -> bool:
@@ -347,6 +347,8 @@ def could_be_sent(step: str, message: Message, honest: Message, sender: str) -> 
             return are_points(message)
         case ["twice", "blinded", "ids"]:
             return arrays["points"].shape == honest.arrays["points"].shape
+        case ["common", "number"]:
+            return 0 <= fields["common"] <= 3
         case ["common", "places"]:
             return are_places(message)
         case ["release"]:

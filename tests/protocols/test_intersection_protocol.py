@@ -14,6 +14,7 @@ from colonnade.errors import DataError, LocalProtocolError, RemoteProtocolError
 from colonnade.ledger import Opening
 from colonnade.protocols import intersection as protocol
 from colonnade.protocols.agreement import meet
+from colonnade.protocols.id_list import Ids
 from colonnade.protocols.intersection import intersect
 from colonnade.protocols.messages import hear, tell
 from colonnade.runtime.group import Group
@@ -40,7 +41,9 @@ class NoLedger:
 
 async def program(party, ids, padding):
     await meet(party)
-    return await intersect(party, ids, padded=padding.get(party.name))
+    return await intersect(
+        party, None if ids is None else Ids.of(ids), padded=padding.get(party.name), way="curve"
+    )
 
 
 def run(
@@ -97,7 +100,7 @@ def test_an_owner_that_is_not_active_sees_points_sizes_and_its_own_places_only()
     for name in ("bank", "clinic"):
         frames = [seen for seen in outcome.seen[name] if seen.step != "hello"]
         assert {(seen.sender, seen.step) for seen in frames} == {
-            ("insurer", step) for step in ("set sizes", "blinded ids", "common places")
+            ("insurer", step) for step in ("set sizes", "blinded ids", "common number", "common places")
         }
         (places,) = [
             decode(seen.frame)[1].arrays["places"] for seen in frames if seen.step == "common places"
@@ -139,7 +142,7 @@ def test_padding_to_less_than_there_is_is_refused() -> None:
 
 def test_parties_meet_before_they_intersect() -> None:
     async def eager(party, ids, padding):
-        return await intersect(party, ids)
+        return await intersect(party, None if ids is None else Ids.of(ids), way="curve")
 
     with pytest.raises(LocalProtocolError, match="must meet"):
         run(PAIR, {"bank": ["a"], "insurer": ["a"]}, play=eager)
@@ -149,6 +152,14 @@ def test_parties_meet_before_they_intersect() -> None:
 
 GOOD = blinded_sets.BlindedSet.prepare([b"x"], domain=b"d", randomness=Desk(NoLedger()).randomness)
 POINT = next(GOOD.blinded_blocks())
+POINTS = [
+    next(
+        blinded_sets.BlindedSet.prepare(
+            [name], domain=b"d", randomness=Desk(NoLedger()).randomness
+        ).blinded_blocks()
+    )
+    for name in (b"x", b"y", b"z")
+]
 
 
 def points(*rows: bytes) -> Message:
@@ -172,7 +183,7 @@ def test_points_that_are_none_end_the_run_by_name(bad: Message, why: str) -> Non
     async def play(party, ids, padding):
         await meet(party)
         if party.name != "insurer":
-            return await intersect(party, ids)
+            return await intersect(party, None if ids is None else Ids.of(ids), way="curve")
         await tell(party, "bank", "set sizes", Message({"size": 1}))
         await hear(party, "bank", "set sizes")
         await tell(party, "bank", "blinded ids", bad)
@@ -188,7 +199,7 @@ def test_an_impossible_size_ends_the_run(size: int) -> None:
     async def play(party, ids, padding):
         await meet(party)
         if party.name != "insurer":
-            return await intersect(party, ids)
+            return await intersect(party, None if ids is None else Ids.of(ids), way="curve")
         await tell(party, "bank", "set sizes", Message({"size": size}))
         return await hear(party, "bank", "blinded ids")
 
@@ -200,7 +211,7 @@ def test_an_answer_that_repeats_a_point_ends_the_run() -> None:
     async def play(party, ids, padding):
         await meet(party)
         if party.name != "insurer":
-            return await intersect(party, ids)
+            return await intersect(party, None if ids is None else Ids.of(ids), way="curve")
         await tell(party, "bank", "set sizes", Message({"size": 2}))
         await hear(party, "bank", "set sizes")
         await tell(party, "bank", "blinded ids", points(POINT, POINT))
@@ -212,28 +223,53 @@ def test_an_answer_that_repeats_a_point_ends_the_run() -> None:
         run(PAIR, {"bank": ["a"], "insurer": ["a"]}, play=play)
 
 
+def places(*named: int, dtype: str = "u4") -> Message:
+    return Message(arrays={"places": np.array(named, dtype=dtype)})
+
+
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
-        (Message(arrays={"places": np.array([0, 0])}), "twice"),
-        (Message(arrays={"places": np.array([7])}), "outside"),
-        (Message(arrays={"places": np.array([-1])}), "outside"),
-        (Message(arrays={"places": np.array([0, 1, 2])}), "dummy"),
-        (Message(arrays={"places": np.array([0.0])}), "no list of places"),
-        (Message(arrays={"places": np.array([[0]])}), "no list of places"),
-        (Message({"places": [0]}), "no list of places"),
+        (places(0, 0), "twice"),
+        (places(7), "outside"),
+        (places(0, 1, 2), "dummy"),
+        (places(0, dtype="f8"), "expected an array"),
+        (Message(arrays={"places": np.array([[0]], dtype="u4")}), "expected an array"),
+        (Message({"places": [0]}), "expected an array"),
     ],
 )
 def test_places_that_cannot_be_end_the_run_by_name(bad: Message, why: str) -> None:
     async def play(party, ids, padding):
         await meet(party)
         if party.name != "bank":
-            return await intersect(party, ids, padded=3 if party.name == "insurer" else None)
-        await tell(party, "insurer", "set sizes", Message({"size": 0}))
+            return await intersect(
+                party, Ids.of(ids) if ids else None, padded=3 if ids else None, way="curve"
+            )
+        await tell(party, "insurer", "set sizes", Message({"size": 3}))
         await hear(party, "insurer", "set sizes")
         await hear(party, "insurer", "blinded ids")
+        await tell(party, "insurer", "blinded ids", points(*POINTS))
+        await hear(party, "insurer", "twice blinded ids")
+        named = bad.arrays.get("places")
+        await tell(party, "insurer", "common number", Message({"common": 1 if named is None else named.size}))
         await tell(party, "insurer", "common places", bad)
         return await asyncio.sleep(5)
 
     with pytest.raises(RemoteProtocolError, match=f"insurer at step 'common places'.*{why}"):
+        run(PAIR, {"bank": ["a"], "insurer": ["a", "b"]}, play=play)
+
+
+@pytest.mark.parametrize("common", [-1, 4])
+def test_more_common_people_than_there_can_be_end_the_run(common: int) -> None:
+    async def play(party, ids, padding):
+        await meet(party)
+        if party.name != "bank":
+            return await intersect(party, Ids.of(ids) if ids else None, way="curve")
+        await tell(party, "insurer", "set sizes", Message({"size": 0}))
+        await hear(party, "insurer", "set sizes")
+        await hear(party, "insurer", "blinded ids")
+        await tell(party, "insurer", "common number", Message({"common": common}))
+        return await asyncio.sleep(5)
+
+    with pytest.raises(RemoteProtocolError, match="people cannot be common"):
         run(PAIR, {"bank": ["a"], "insurer": ["a", "b"]}, play=play)

@@ -199,5 +199,5 @@ def test_noise_is_drawn_from_the_partys_own_coins() -> None:
     group = Group.of(("bank", "shop"), active="bank")
     schemas = (schema().public("bank"), schema("").public("shop"))
     plan = REQUEST.plan(group, schemas, 1000)
-    part = plan.noise.part(group.honest_owners)
+    part = plan.noise.part(group.whole)
     assert not np.array_equal(part.draw(8, SystemRandomness()), part.draw(8, SystemRandomness()))

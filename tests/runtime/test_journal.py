@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from colonnade.errors import ColonnadeError, InputError, LocalProtocolError, RemoteProtocolError
+from colonnade.errors import CannotWrite, ColonnadeError, InputError, LocalProtocolError, RemoteProtocolError
 from colonnade.runtime.channel import Channel, Frame
 from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins
 from colonnade.runtime.kit import Kit
@@ -136,8 +136,29 @@ def test_an_entry_that_was_not_written_whole_is_dropped(tmp_path: Path) -> None:
     for cut in range(1, 10):
         (tmp_path / "j" / "frames").write_bytes(whole[:-cut])
         found = Journal.resume(tmp_path / "j")
-        assert (dict(found.sent), dict(found.received)) == ({"shop": [("s", b"whole")]}, {})
+        (kept,) = found.sent["shop"]
+        assert (kept.step, found.frame(kept)) == ("s", b"whole") and not found.received["shop"]
         found.close()
+
+
+def test_a_disk_that_fills_up_stops_the_run_by_name_and_it_goes_on_later(tmp_path: Path) -> None:
+    class Full:
+        def write(self, content: bytes) -> None:
+            raise OSError(28, "No space left on device")
+
+        def close(self) -> None:
+            raise OSError(28, "No space left on device")
+
+    journal = Journal.begin(tmp_path / "j")
+    journal.note_sent("shop", "s", b"whole")
+    whole, journal._file = journal._file, Full()
+    with pytest.raises(CannotWrite, match=r"No space left on device.*resume the job"):
+        journal.note_sent("shop", "t", b"more")
+    journal.close()
+    whole.close()
+    found = Journal.resume(tmp_path / "j")
+    assert [kept.step for kept in found.sent["shop"]] == ["s"]
+    found.close()
 
 
 def test_a_peer_that_has_more_than_was_sent_is_refused(tmp_path: Path) -> None:

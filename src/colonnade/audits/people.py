@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
 from colonnade.data.columns import Column, DateColumn, NumericColumn
+from colonnade.data.packed_text import Text
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import ArrayRows, Table
 from colonnade.data.targets import ClassLabel, Label
@@ -197,7 +198,7 @@ class _WatchedRows:
     def count(self) -> int:
         return self.inner.count
 
-    def ids(self) -> Iterator[list[str]]:
+    def ids(self) -> Iterator[Text]:
         return self.inner.ids()
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:

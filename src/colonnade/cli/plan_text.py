@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from colonnade.report.plain import lines_text
 from colonnade.report.text import duration_text, size_text, spent_text, table_lines, wrapped
 
 HEAD = ("method", "error", "ε at most", "sent", "rounds", "time", "memory", "budgets")
+_WAYS = {
+    "curve": "on a curve, as short lists are",
+    "oprf": "by oblivious transfers, as long lists are",
+}
 _SAID = {True: "yes", False: "no", None: "not known"}
 
 
@@ -17,6 +22,9 @@ def plan_text(facts: dict[str, Any], columns: int | None) -> str:
         f"  {facts['task']} by {facts['method']} on {facts['rows']} people with {facts['features']} features, "
         f"plan {facts['plan']['hash'][:12]}",
     ]
+    if facts["because"]:
+        said = f"The job names no method, so it takes {facts['method']}: {facts['because']}."
+        lines += wrapped([said], columns)
     if facts["warnings"]:
         lines += ["", "Warnings", *wrapped(facts["warnings"], columns, bullet="- ")]
     lines += ["", "What each observer could learn at most"]
@@ -34,7 +42,7 @@ def plan_text(facts: dict[str, Any], columns: int | None) -> str:
         [(item["party"], _SAID[item["admits"]], item["reason"]) for item in facts["budgets"]]
     )
     lines += ["", "Nothing was run or charged."]
-    return "\n".join(lines)
+    return lines_text(lines)
 
 
 def _noise_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
@@ -108,6 +116,9 @@ def _notes(facts: dict[str, Any]) -> list[str]:
         if each["expected"] is None
     ]
     found += [f"{item['method']} cannot do this job: {item['reason']}" for item in methods if item["reason"]]
+    passed = [f"{item['method']}: {item['passed']}" for item in methods if item["passed"]]
+    if passed:
+        found.append(f"Not rehearsed, unless --methods names them or says all. {'; '.join(passed)}.")
     noises = [
         f"{name}: {each['noise']['standard_deviation']:.3g} on {each['noise']['on']}"
         for name, each in made.items()
@@ -122,6 +133,13 @@ def _notes(facts: dict[str, Any]) -> list[str]:
         found.append(
             "Everybody is taken to hold the same people in the same order. If not, ids are matched, which sends more "
             "and takes longer: say with --held how many people each party holds."
+        )
+    if facts["matching"] is not None:
+        matching = facts["matching"]
+        listed = ", ".join(f"{party} {count:,}" for party, count in facts["people"].items())
+        found.append(
+            f"Ids are matched {_WAYS[matching['by']]} (alignment {facts['alignment']}; {listed}): "
+            f"{size_text(matching['bytes'])} and {duration_text(matching['seconds'])} of every method's figures."
         )
     where = "this machine" if facts["machine"] == facts["rehearsed_on"] else "the stated machine"
     lines = (

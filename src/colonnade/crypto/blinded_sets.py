@@ -17,23 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.curve import POINT_BYTES, Blinding, hash_to_curve
-from colonnade.randomness import Randomness
+from colonnade.randomness import Randomness, shuffled
 
 BLOCK_POINTS = 4096
 _DUMMY_BYTES = 32
 
 Places = NDArray[np.int64]
-
-
-def shuffled(count: int, randomness: Randomness) -> Places:
-    """A secret uniform order of `range(count)`: the order of as many random 128-bit numbers.
-
-    >>> from colonnade.randomness import SystemRandomness
-    >>> sorted(shuffled(3, SystemRandomness()).tolist())
-    [0, 1, 2]
-    """
-    words = randomness.words(2 * count)
-    return np.lexsort((words[:count], words[count:])).astype(np.int64)
 
 
 @dataclass(frozen=True, repr=False)

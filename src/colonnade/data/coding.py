@@ -26,14 +26,11 @@ from colonnade.data.columns import (
 from colonnade.data.derived import DAY_MICROSECONDS, microseconds, moment_of
 from colonnade.data.intake import values_of
 from colonnade.data.packed_text import Text
-from colonnade.data.problems import MARKS, Problems
-from colonnade.data.spelling import AS_WRITTEN, Spelling
+from colonnade.data.problems import MARKS, NO_VALUE, Problems
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.data.values import Numerals, Plain, Values
-from colonnade.errors import BadIds
 
-_MISSING, _UNDECLARED = -1, -2
-_NO_IDS = {"real": "double", "truth": "bool", "binary": "binary"}
+_MISSING, _UNDECLARED, _MARKED = -1, -2, -3
 _NO_PROBLEMS = Problems()
 _NUMBER = re.compile(
     r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE
@@ -104,42 +101,6 @@ def symmetric_numbers(declared: Mapping[str, Column | Label]) -> Spreads:
             if isinstance(one, NumericColumn | RealLabel)
         }
     )
-
-
-def spell_ids(
-    values: ArrayLike | Values, *, party: str, source: str, column: str, spelling: Spelling = AS_WRITTEN
-) -> list[str]:
-    """Ids as declared; a missing one becomes ''. Floats are refused: 12.0 and 12 must not be two people.
-
-    >>> spell_ids([12, 7], party="bank", source="arrays", column="customer")
-    ['12', '7']
-    """
-    given = cast(Plain | Text, values_of(values))
-    if isinstance(given, Plain) and given.kind in _NO_IDS:
-        raise BadIds(
-            f"party {party!r}, {source}, id column {column!r}: ids are {_NO_IDS[given.kind]} values. "
-            "Give them as integers or text, spelt the same at every party."
-        )
-    found = given.texts() if isinstance(given, Text) else given.objects()
-    spelt = ["" if value is None else spelling.spell(value) for value in found]
-    return spelt if spelling.trim else [one if one.strip() else "" for one in spelt]
-
-
-def refuse_ids(missing: int, repeated: int, *, party: str, source: str, column: str) -> None:
-    """Raise a `DataError` that counts missing and repeated ids, and shows none.
-
-    >>> refuse_ids(0, 2, party="bank", source="arrays", column="customer")
-    Traceback (most recent call last):
-    colonnade.errors.BadIds: party 'bank', arrays, id column 'customer': 2 ids are repeated. A person has one \
-row: merge or remove the others.
-    """
-    for count, what, advice in (
-        (missing, "missing", "Every row needs one."),
-        (repeated, "repeated", "A person has one row: merge or remove the others."),
-    ):
-        if count:
-            ids = "id is" if count == 1 else "ids are"
-            raise BadIds(f"party {party!r}, {source}, id column {column!r}: {count} {ids} {what}. {advice}")
 
 
 def _bounded(read: _Read, low: float, high: float, *, fill: float | None = None) -> Coded:
@@ -263,6 +224,8 @@ def _levels(values: ArrayLike | Values, declared: BinaryColumn | CategoricalColu
         if value is None or value != value:
             return absent
         text = declared.spelling.spell(value)
+        if elsewhere == _UNDECLARED and text not in number and text.strip().lower() in NO_VALUE:
+            return _MARKED
         return number.get(text, elsewhere) if text.strip() else absent
 
     # One place more than there are values, for those that are missing.
@@ -274,6 +237,7 @@ def _levels(values: ArrayLike | Values, declared: BinaryColumn | CategoricalColu
         codes,
         problems=Problems(
             missing=int(np.count_nonzero(codes == _MISSING)),
+            marked=int(np.count_nonzero(codes == _MARKED)),
             undeclared=int(np.count_nonzero(codes == _UNDECLARED)),
         ),
     )

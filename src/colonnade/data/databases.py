@@ -18,9 +18,9 @@ import duckdb
 
 from colonnade.data.arrow import StreamFailed, batches
 from colonnade.data.declaring import nearest
-from colonnade.data.documents import nearest_file
 from colonnade.data.files import File, described_fields
 from colonnade.data.packed_text import Text
+from colonnade.data.presence import nearest_file
 from colonnade.data.queries import Catalogue, aggregates, check_rows_apart, parsed, texts_by_name
 from colonnade.data.relation import (
     Engine,
@@ -40,11 +40,11 @@ QUERY_FAILED = "the query failed while its rows were read. Run it in the databas
 
 
 class DuckDBRelation:
-    """A query on a DuckDB file, opened for reading only; `key` is the id column that orders its rows."""
+    """A query on a DuckDB file, opened for reading only; `keys` are the id columns that order its rows."""
 
     typed = True
 
-    def __init__(self, source: DuckDBSource, *, party: str, key: str | None) -> None:
+    def __init__(self, source: DuckDBSource, *, party: str, keys: tuple[str, ...]) -> None:
         self.name = str(source)
         self._party = party
         self._file = _database_file(source.path, self.name, party)
@@ -53,10 +53,11 @@ class DuckDBRelation:
         self._query = f"({source.sql}\n)"
         self.fields = self._described()
         self._order = ""
-        if key is not None:
-            check_key(self.fields, key, party=party, name=self.name)
+        if keys:
+            check_keys(self.fields, keys, party=party, name=self.name)
             check_rows_apart(source, tree, self._catalogue(), party=party)
-            self._order = f" ORDER BY CAST({self.fields[key].identifier} AS VARCHAR)"
+            texts = (f"CAST({self.fields[key].identifier} AS VARCHAR)" for key in keys)
+            self._order = f" ORDER BY {', '.join(texts)}"
 
     def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
         """These columns of all rows in order."""
@@ -115,14 +116,14 @@ class DuckDBRelation:
 
 
 class SQLiteRelation:
-    """A query on a SQLite file, opened for reading only; `key` is the id column that orders its rows.
+    """A query on a SQLite file, opened for reading only; `keys` are the id columns that order its rows.
 
     SQLite's columns have no types that bind their values, so everything is spelt as text and read like a CSV.
     """
 
     typed = False
 
-    def __init__(self, source: SQLiteSource, *, party: str, key: str | None) -> None:
+    def __init__(self, source: SQLiteSource, *, party: str, keys: tuple[str, ...]) -> None:
         self.name = str(source)
         self._party = party
         _database_file(source.path, self.name, party)
@@ -139,11 +140,13 @@ class SQLiteRelation:
         self._version: Any = None
         self.fields = self._described()
         self._order = ""
-        if key is not None:
-            check_key(self.fields, key, party=party, name=self.name)
+        if keys:
+            check_keys(self.fields, keys, party=party, name=self.name)
             check_rows_apart(source, tree, self._catalogue(), party=party)
-            self._order = f" ORDER BY CAST({identifier(key)} AS TEXT) COLLATE BINARY"
-            self._refuse_real_ids(key)
+            texts = (f"CAST({identifier(key)} AS TEXT) COLLATE BINARY" for key in keys)
+            self._order = f" ORDER BY {', '.join(texts)}"
+            for key in keys:
+                self._refuse_real_ids(key)
 
     def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
         """These columns of all rows in order, as text."""
@@ -235,12 +238,14 @@ def fields_of(names: Sequence[str]) -> dict[str, Field]:
     return {name: Field(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
 
 
-def check_key(fields: Mapping[str, Field], key: str, *, party: str, name: str) -> None:
-    """Refuse a query without the id column.
+def check_keys(fields: Mapping[str, Field], keys: Sequence[str], *, party: str, name: str) -> None:
+    """Refuse a query without an id column.
 
-    >>> check_key({"customer": Field("c0", "BIGINT")}, "customer", party="bank", name="query on bank.duckdb")
+    >>> check_keys({"customer": Field("c0", "BIGINT")}, ["customer"], party="bank", name="query on bank.duckdb")
     """
-    if key not in fields:
+    for key in keys:
+        if key in fields:
+            continue
         raise refusal(
             party,
             name,

@@ -21,6 +21,7 @@ from colonnade.data.clipping import ClippingLog
 from colonnade.data.columns import Column, DateColumn, NumericColumn, nearest
 from colonnade.data.declaring import check_whole
 from colonnade.data.feature_maps import Ball, FeatureMap
+from colonnade.data.packed_text import Text
 from colonnade.data.random_maps import MOST_FEATURES
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
@@ -149,7 +150,7 @@ class _MappedRows:
             column.name for column in own.schema(table.schema).columns if column.name in _names(table)
         ]
 
-    def ids(self) -> Iterator[list[str]]:
+    def ids(self) -> Iterator[Text]:
         """The ids, some at a time."""
         return self._table.id_batches()
 

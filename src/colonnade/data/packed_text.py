@@ -61,7 +61,7 @@ class Text:
             missing = np.concatenate(
                 [np.zeros(len(part), dtype=bool) if part.missing is None else part.missing for part in parts]
             )
-        return Text(ends, np.concatenate([part._bytes() for part in parts]), missing)
+        return Text(ends, np.concatenate([part.bytes() for part in parts]), missing)
 
     def take(self, places: NDArray[Any]) -> Text:
         """Those at these places, in that order."""
@@ -77,9 +77,17 @@ class Text:
             store[first:last] = self.store[np.repeat(shifts, lengths[some]) + np.arange(first, last)]
         return Text(ends, store, None if self.missing is None else self.missing[places])
 
+    def lengths(self) -> NDArray[np.int64]:
+        """How many bytes each has.
+
+        >>> Text.of(["a", "bc"]).lengths().tolist()
+        [1, 2]
+        """
+        return np.diff(self.ends).astype(np.int64, copy=False)
+
     def texts(self) -> list[str | None]:
         """As Python's own texts, None for what is missing."""
-        content = self._bytes().tobytes()
+        content = self.bytes().tobytes()
         ends = (self.ends - self.ends[0]).tolist()
         found: list[str | None]
         if content.isascii():
@@ -113,7 +121,7 @@ class Text:
         """
         strange = np.ones(256, dtype=bool)
         strange[list(letters)] = False
-        found = strange[self._bytes()]
+        found = strange[self.bytes()]
         if not found.any():
             return np.zeros(len(self), dtype=bool)
         before = np.concatenate(([0], np.cumsum(found)))
@@ -164,5 +172,6 @@ class Text:
             codes[place] = seen[one]
         return codes, np.array(firsts, dtype=np.intp)
 
-    def _bytes(self) -> NDArray[np.uint8]:
+    def bytes(self) -> NDArray[np.uint8]:
+        """All texts, one after another."""
         return self.store[int(self.ends[0]) : int(self.ends[-1])]

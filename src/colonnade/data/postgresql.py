@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.databases import QUERY_FAILED, check_key, fields_of
+from colonnade.data.databases import QUERY_FAILED, check_keys, fields_of
 from colonnade.data.packed_text import Text
 from colonnade.data.queries import Catalogue, aggregates, check_rows_apart, parsed, texts_by_name
 from colonnade.data.relation import Field, first_line, identifier, refusal
@@ -51,11 +51,11 @@ _ANY = ("VARCHAR", "{}::text", _TEXT)
 
 
 class PostgreSQLRelation:
-    """The rows of a query on a server; `key` is the id column that orders them."""
+    """The rows of a query on a server; `keys` are the id columns that order them."""
 
     typed = True
 
-    def __init__(self, source: PostgreSQLSource, *, party: str, key: str | None) -> None:
+    def __init__(self, source: PostgreSQLSource, *, party: str, keys: tuple[str, ...]) -> None:
         self.name = str(source)
         self._party = party
         tree = parsed(source, party=party)
@@ -69,15 +69,16 @@ class PostgreSQLRelation:
         self._readings = itertools.count()
         try:
             self.fields = self._described()
-            if key is not None:
-                check_key(self.fields, key, party=party, name=self.name)
+            if keys:
+                check_keys(self.fields, keys, party=party, name=self.name)
                 check_rows_apart(source, tree, self._catalogue(), party=party)
         except DataError:
             self._connection.close()
             raise
-        if key is not None:
+        if keys:
             # By bytes: under the database's own collation different ids may count as equal.
-            self._order = f' ORDER BY {identifier(key)}::text COLLATE "C"'
+            texts = (f'{identifier(key)}::text COLLATE "C"' for key in keys)
+            self._order = f" ORDER BY {', '.join(texts)}"
 
     def batches(self, names: Sequence[str], *, size: int, floats: Container[str] = ()) -> Iterator[Batch]:
         """These columns of all rows in order, by a cursor on the server."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
-from colonnade.data.coding import Coded, code, holds_numbers, refuse_ids, spell_ids, symmetric_numbers
+from colonnade.data.coding import Coded, code, holds_numbers, symmetric_numbers
 from colonnade.data.columns import Column, DateColumn, nearest
 from colonnade.data.databases import DuckDBRelation, SQLiteRelation
 from colonnade.data.files import open_file
+from colonnade.data.ids import hashes, missing_ids, refuse_ids, spell_ids
+from colonnade.data.packed_text import Text
 from colonnade.data.postgresql import PostgreSQLRelation
 from colonnade.data.problems import Problems
 from colonnade.data.relation import Relation, refusal
@@ -29,9 +31,9 @@ _IDS = 1 << 16
 
 
 def open_source(
-    source: Source, *, party: str, key: str | None = None, wanted: tuple[str, ...] = ()
+    source: Source, *, party: str, keys: tuple[str, ...] = (), wanted: tuple[str, ...] = ()
 ) -> Relation:
-    """The rows of a source, none of them read yet; `key` is the id column that orders a query's rows.
+    """The rows of a source, none of them read yet; `keys` are the id columns that order a query's rows.
 
     >>> from pathlib import Path
     >>> open_source(FileSource(Path("no such file.csv")), party="bank")
@@ -42,11 +44,11 @@ def open_source(
         case FileSource(path=path):
             return open_file(path, party=party, wanted=wanted)
         case DuckDBSource():
-            return DuckDBRelation(source, party=party, key=key)
+            return DuckDBRelation(source, party=party, keys=keys)
         case SQLiteSource():
-            return SQLiteRelation(source, party=party, key=key)
+            return SQLiteRelation(source, party=party, keys=keys)
         case PostgreSQLSource():
-            return PostgreSQLRelation(source, party=party, key=key)
+            return PostgreSQLRelation(source, party=party, keys=keys)
 
 
 class SourceRows:
@@ -71,8 +73,8 @@ class SourceRows:
         if schema.label is not None:
             self._declared[schema.label.column] = schema.label
         self._numbers = {name for name, declared in self._declared.items() if holds_numbers(declared)}
-        names = (schema.id, *self._declared)
-        self._rows = open_source(source, party=party, key=schema.id, wanted=names)
+        names = (*schema.id_columns, *self._declared)
+        self._rows = open_source(source, party=party, keys=schema.id_columns, wanted=names)
         self.name = self._rows.name
         what = "query" if self.is_query else "file"
         for name in names:
@@ -92,7 +94,7 @@ class SourceRows:
             raise self._wrong("there are no rows.")
         return rows
 
-    def ids(self) -> Iterator[list[str]]:
+    def ids(self) -> Iterator[Text]:
         """The ids in order, some at a time."""
         if not self._ids_are_good:
             self._check_ids()
@@ -127,9 +129,10 @@ class SourceRows:
         random numbers gives other rows each time, and nothing else would show it.
         """
         ids, values = _Digest(), _Digest()
-        for batch in self._batches([self._schema.id, *self._declared], _IDS):
-            ids.add({"ids": self._spelt(batch.columns[0])})
-            coded = zip(self._declared, batch.columns[1:], strict=True)
+        keys = len(self._schema.id_columns)
+        for batch in self._batches([*self._schema.id_columns, *self._declared], _IDS):
+            ids.add_texts("ids", self._spelt(batch.columns[:keys]))
+            coded = zip(self._declared, batch.columns[keys:], strict=True)
             values.add({name: self._code(name, column).values for name, column in coded})
         self._check_same("rows", ids)
         self._check_same("values", values)
@@ -174,21 +177,21 @@ class SourceRows:
                 f"column {name!r} holds binary values. Leave it out, or turn it into text.", BadValues
             )
 
-    def _spelt_ids(self) -> Iterator[list[str]]:
+    def _spelt_ids(self) -> Iterator[Text]:
         digest = _Digest()
-        for batch in self._rows.batches([self._schema.id], size=_IDS):
-            spelt = self._spelt(batch.columns[0])
+        for batch in self._rows.batches(self._schema.id_columns, size=_IDS):
+            spelt = self._spelt(batch.columns)
             if self.is_query:
-                digest.add({"ids": spelt})
+                digest.add_texts("ids", spelt)
             yield spelt
         self._check_same("rows", digest)
 
-    def _spelt(self, ids: Values) -> list[str]:
+    def _spelt(self, ids: Sequence[Values]) -> Text:
         return spell_ids(
             ids,
             party=self._party,
             source=self.name,
-            column=self._schema.id,
+            columns=self._schema.id_columns,
             spelling=self._schema.id_spelling,
         )
 
@@ -206,19 +209,23 @@ class SourceRows:
     def _check_ids(self) -> None:
         """Refuse missing and repeated ids. Only where two hashes agree are the ids themselves compared."""
         pieces, missing = [], 0
+        compiled = False
         for spelt in self._spelt_ids():
-            pieces.append(np.fromiter(map(hash, spelt), dtype=np.int64, count=len(spelt)))
-            missing += spelt.count("")
-        hashes = np.sort(np.concatenate(pieces)) if pieces else np.zeros(0, dtype=np.int64)
-        same = set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
+            # Of a long list the first piece is a full one.
+            compiled = compiled or len(spelt) == _IDS
+            pieces.append(hashes(spelt, compiled=compiled))
+            missing += missing_ids(spelt)
+        ranked = np.sort(np.concatenate(pieces)) if pieces else np.zeros(0, dtype=np.int64)
+        same = ranked[1:][ranked[1:] == ranked[:-1]]
         suspects: dict[str, int] = {}
-        for spelt in self._spelt_ids() if same else ():
-            for one in spelt:
-                if hash(one) in same:
-                    suspects[one] = suspects.get(one, 0) + 1
+        for spelt in self._spelt_ids() if len(same) else ():
+            for one in map(
+                str, spelt.take(np.flatnonzero(np.isin(hashes(spelt, compiled=compiled), same))).texts()
+            ):
+                suspects[one] = suspects.get(one, 0) + 1
         suspects.pop("", None)
         repeated = sum(times - 1 for times in suspects.values())
-        refuse_ids(missing, repeated, party=self._party, source=self.name, column=self._schema.id)
+        refuse_ids(missing, repeated, party=self._party, source=self.name, columns=self._schema.id_columns)
 
     def _wrong(self, message: str, kind: type[DataError] = DataUnreadable) -> DataError:
         return refusal(self._party, self.name, message, kind=kind)
@@ -230,12 +237,12 @@ class _Digest:
     def __init__(self) -> None:
         self._columns: dict[str, Any] = {}
 
-    def add(self, columns: Mapping[str, NDArray[Any] | list[str]]) -> None:
+    def add(self, columns: Mapping[str, NDArray[Any]]) -> None:
         for name, values in columns.items():
-            content = (
-                values.tobytes() if isinstance(values, np.ndarray) else "\0".join((*values, "")).encode()
-            )
-            self._columns.setdefault(name, hashlib.blake2b(digest_size=16)).update(content)
+            self._columns.setdefault(name, hashlib.blake2b(digest_size=16)).update(values.tobytes())
+
+    def add_texts(self, name: str, texts: Text) -> None:
+        self.add({f"{name} lengths": texts.lengths(), name: texts.bytes()})
 
     def of_all(self) -> bytes:
         return b"".join(column.digest() for column in self._columns.values())

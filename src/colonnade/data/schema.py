@@ -29,9 +29,11 @@
     kind = "classes"
     classes = ["<=50K", ">50K"]
 
-Also: `kind = "date"` with dates as bounds, `kind = "bins"` with `edges`, `missing = {value = …}` or "category", and for
-text `trim`, `case` and `unicode`, in columns and in ids (`id = {column = "customer", case = "lower"}`). A name with
-a range in it, such as `"pixel{0..195}"`, declares that many columns alike. `[map]` sends columns through a public map
+Also: `kind = "date"` with dates as bounds; `kind = "bins"` with `edges`, or a number of `bins` between `low` and `high`
+or by `quantiles` of a public file, and `ordered = true`; `missing = {value = …}` or "category", and for text `trim`,
+`case` and `unicode`, in columns and in ids (`id = {column = "customer", case = "lower"}`). Where no column says by
+itself who a row is, several say it together: `id = ["name", "birth"]`. A name with a range in it, such as
+`"pixel{0..195}"`, declares that many columns alike. `[map]` sends columns through a public map
 (docs/feature-maps.md).
 
 The order of the columns is the order of declaration. A party without the label must declare at least one
@@ -42,7 +44,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,6 +53,7 @@ from colonnade.data.documents import Document, check
 from colonnade.data.encoding import Encoder, Mode
 from colonnade.data.feature_maps import FeatureMap
 from colonnade.data.forms import PublicForm, SchemaForm, by_name
+from colonnade.data.public_edges import with_public_edges
 from colonnade.data.spelling import AS_WRITTEN, Spelling
 from colonnade.data.targets import Label
 from colonnade.errors import LeftBlank, Misdeclared, SchemaError
@@ -109,30 +112,50 @@ class Schema:
     True
     """
 
-    id: str
+    id: str | tuple[str, ...]
     columns: tuple[Column, ...]
     label: Label | None = None
     id_spelling: Spelling = AS_WRITTEN
     map: FeatureMap | None = None
 
     def __post_init__(self) -> None:
-        if not self.id:
+        if not self.id_columns or not all(self.id_columns):
             raise Misdeclared(("id",), "the id column has no name.")
         _check_names(self.columns, self.label)
-        if self.id in (column.name for column in self.columns):
-            raise Misdeclared(
-                ("columns", self.id),
-                f"{self.id!r} is the id column and a feature. An id says who a row is and is never learnt from.",
-            )
-        if self.label is not None and self.label.column == self.id:
-            raise Misdeclared(("label", "column"), f"{self.id!r} is the id column and the label.")
+        names = {column.name for column in self.columns}
+        for key, times in Counter(self.id_columns).items():
+            if times > 1:
+                raise Misdeclared(("id",), f"column {key!r} is named twice in the id. Name it once.")
+            if key in names:
+                raise Misdeclared(
+                    ("columns", key),
+                    f"{key!r} is the id column and a feature. An id says who a row is and is never learnt from.",
+                )
+            if self.label is not None and self.label.column == key:
+                raise Misdeclared(("label", "column"), f"{key!r} is the id column and the label.")
         if self.map is not None:
             self.map.check(self.columns)
 
+    @property
+    def id_columns(self) -> tuple[str, ...]:
+        """The columns that say together who a row is, usually one.
+
+        >>> Schema.parse('id = ["name", "birth"]\\ncolumns.x = {kind = "numeric", low = 0, high = 1}').id_columns
+        ('name', 'birth')
+        """
+        return (self.id,) if isinstance(self.id, str) else self.id
+
+    @property
+    def id_name(self) -> str:
+        """The id columns in one text, for people to read."""
+        return ", ".join(self.id_columns)
+
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """The schema in a TOML file."""
-        return cls._of(Document.load(path))
+        """The schema in a TOML file, with edges from the public sets that it names."""
+        document = Document.load(path)
+        found = _located(lambda: with_public_edges(document.data, Path(path).parent), document)
+        return cls._of(replace(document, data=found))
 
     @classmethod
     def parse(cls, text: str, *, name: str = "schema") -> Schema:
@@ -148,13 +171,14 @@ class Schema:
 
     @classmethod
     def _made(cls, form: SchemaForm) -> Schema:
-        return cls(form.id.column, *form.values(), form.id.spelling(), form.feature_map())
+        return cls(form.id.columns(), *form.values(), form.id.spelling(), form.feature_map())
 
     def to_data(self) -> dict[str, object]:
         """Plain values from which `from_data` makes an equal schema."""
         rule = self.id_spelling.to_data()
         described = _to_data(self.columns, self.label, self.map)
-        return {"id": {"column": self.id, **rule} if rule else self.id, **described}
+        named = self.id if isinstance(self.id, str) else list(self.id)
+        return {"id": {"column": named, **rule} if rule else named, **described}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Schema:

@@ -6,7 +6,7 @@ an id. Counts depend on the data too, so they are for the party's own eyes and a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,15 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
-from colonnade.data.coding import code, refuse_ids, spell_ids, symmetric_numbers
+from colonnade.data.coding import code, symmetric_numbers
 from colonnade.data.columns import nearest
+from colonnade.data.ids import missing_ids, refuse_ids, spell_ids
 from colonnade.data.packed_text import Text
 from colonnade.data.reading import SourceRows
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource, Source
-from colonnade.errors import ColumnMissing, DataError, DataUnreadable
+from colonnade.data.spilled import SpilledRows
+from colonnade.errors import ColumnMissing, DataError, DataUnreadable, SchemaError
 
 BLOCK_ROWS = 1 << 16
+HELD_BYTES = 1 << 28
+"""Rows that are taken out of a table are held in memory up to this size."""
 
 
 class Rows(Protocol):
@@ -44,7 +48,7 @@ class Rows(Protocol):
         """The number of rows."""
         ...
 
-    def ids(self) -> Iterator[list[str]]:
+    def ids(self) -> Iterator[Text]:
         """The ids in order, some at a time; missing and repeated ones are a `DataError` before the first."""
         ...
 
@@ -68,6 +72,7 @@ class Table:
     """
 
     def __init__(self, party: str, source: str | Path | Source, schema: Schema) -> None:
+        check_declared(party, schema)
         where = FileSource(Path(source)) if isinstance(source, str | Path) else source
         self._set(party, schema, SourceRows(party, where, schema), ClippingLog())
 
@@ -113,10 +118,10 @@ class Table:
     def ids(self) -> Iterator[str]:
         """The ids in order, as text; see `text_of` for their spelling. Missing or repeated ids are refused."""
         for batch in self._rows.ids():
-            yield from batch
+            yield from map(str, batch.texts())
 
-    def id_batches(self) -> Iterator[list[str]]:
-        """The ids in order, some at a time."""
+    def id_batches(self) -> Iterator[Text]:
+        """The ids in order, some at a time, packed."""
         return self._rows.ids()
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[Block]:
@@ -146,17 +151,23 @@ class Table:
     def take(self, positions: ArrayLike) -> Table:
         """The rows at these positions, in any order: a public split, or the order that alignment asks for.
 
-        The rows taken are held in memory, at most eight bytes for each declared value, and the text of the ids. One
-        streamed reading fills them, so nothing else of the table is held.
+        One streamed reading fills them, so nothing else of the table is held. They are held in memory, eight bytes for
+        each declared value and the text of the ids, up to `HELD_BYTES`; above, they lie on the disk, in a file that
+        ends with this process, and are read from there in order.
         """
         wanted = np.asarray(positions)
         if wanted.ndim != 1 or wanted.dtype.kind not in "iu" or not wanted.size:
             raise ValueError("positions are a list of row numbers, at least one")
         if not 0 <= wanted.min() <= wanted.max() < self.rows:
             raise ValueError(f"positions run from 0 to {self.rows - 1}")
-        if len(np.unique(wanted)) != len(wanted):
+        named = np.zeros(self.rows, dtype=bool)
+        named[wanted] = True
+        if int(np.count_nonzero(named)) != len(wanted):
             raise ValueError("a row cannot be taken twice")
-        return Table.__new__(Table)._set(self.party, self.schema, _gather(self, wanted), self.clipping)
+        values = len(self.schema.columns) + (self.schema.label is not None)
+        large = len(wanted) * 8 * (values + 2) > HELD_BYTES
+        rows: Rows = SpilledRows(self, wanted) if large else _gather(self, wanted)
+        return Table.__new__(Table)._set(self.party, self.schema, rows, self.clipping)
 
     def public(self) -> PublicSchema:
         """What peers may see of it: declarations, no values."""
@@ -166,8 +177,8 @@ class Table:
 class ArrayRows:
     """Rows in memory, already as declared.
 
-    >>> list(ArrayRows("arrays", Block({}, None, 2), ["a", "b"]).ids())
-    [['a', 'b']]
+    >>> [one for batch in ArrayRows("arrays", Block({}, None, 2), ["a", "b"]).ids() for one in batch.texts()]
+    ['a', 'b']
     """
 
     def __init__(self, name: str, block: Block, ids: Sequence[str] | Text) -> None:
@@ -176,11 +187,10 @@ class ArrayRows:
         self._block = block
         self._ids = ids if isinstance(ids, Text) else Text.of(ids)
 
-    def ids(self) -> Iterator[list[str]]:
+    def ids(self) -> Iterator[Text]:
         """The ids, some at a time."""
         for start in range(0, self.count, BLOCK_ROWS):
-            some = self._ids.part(start, min(start + BLOCK_ROWS, self.count))
-            yield [str(one) for one in some.texts()]
+            yield self._ids.part(start, min(start + BLOCK_ROWS, self.count))
 
     def blocks(self, size: int, log: ClippingLog) -> Iterator[Block]:
         """Slices, without copying; they cannot be written to."""
@@ -197,6 +207,11 @@ class ArrayRows:
 def _array_rows(
     party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None, name: str
 ) -> tuple[ArrayRows, ClippingLog]:
+    check_declared(party, schema)
+    if not hasattr(arrays, "keys"):
+        raise DataError(
+            f"party {party!r}, {name}: columns are given by name, as {{'age': ages}}, not as {type(arrays).__name__}."
+        )
     coded: dict[str, NDArray[Any]] = {}
     counts = {}
     declared = {column.name: column for column in schema.columns}
@@ -206,8 +221,9 @@ def _array_rows(
         if column not in arrays:
             raise ColumnMissing(
                 f"party {party!r}, {name}: column {column!r} is declared but missing."
-                + nearest(column, arrays)
+                + nearest(column, map(str, arrays.keys()))
             )
+        _refuse_shape(arrays[column], f"party {party!r}, {name}, column {column!r}")
         result = code(arrays[column], declaration)
         result.problems.refuse(party=party, source=name, column=column)
         coded[column], counts[column] = _frozen(result.values), result.clipped
@@ -218,15 +234,26 @@ def _array_rows(
     rows = lengths.pop()
     if not rows:
         raise DataUnreadable(f"party {party!r}, {name}: there are no rows.")
-    given = ids if ids is not None else arrays.get(schema.id)
-    spelt = (
-        [str(number) for number in range(rows)]
-        if given is None
-        else spell_ids(given, party=party, source=name, column=schema.id, spelling=schema.id_spelling)
-    )
+    columns = schema.id_columns
+    given = [ids] if ids is not None else [arrays[key] for key in columns if key in arrays]
+    if not given:
+        spelt = Text.of([str(number) for number in range(rows)])
+    elif ids is None and len(given) < len(columns):
+        absent = next(key for key in columns if key not in arrays)
+        raise ColumnMissing(
+            f"party {party!r}, {name}: id column {absent!r} is declared but missing."
+            + nearest(absent, arrays)
+        )
+    else:
+        for key, values in zip(columns if ids is None else (schema.id_name,), given, strict=True):
+            _refuse_shape(values, f"party {party!r}, {name}, id column {key!r}")
+        # Ids that are given by themselves are one column, whatever the schema makes them of.
+        named = columns if ids is None else (schema.id_name,)
+        spelt = spell_ids(given, party=party, source=name, columns=named, spelling=schema.id_spelling)
     if len(spelt) != rows:
         raise DataError(f"party {party!r}, {name}: {len(spelt)} ids for {rows} rows.")
-    refuse_ids(spelt.count(""), rows - len(set(spelt)), party=party, source=name, column=schema.id)
+    repeated = rows - len(set(spelt.texts()))
+    refuse_ids(missing_ids(spelt), repeated, party=party, source=name, columns=columns)
     log = ClippingLog()
     log.finish(counts, rows=rows, standardised=spreads.standardised())
     label = coded[schema.label.column] if schema.label else None
@@ -249,7 +276,7 @@ def _gather(table: Table, positions: NDArray[Any]) -> ArrayRows:
             label = np.empty(len(positions), dtype=block.label.dtype) if label is None else label
             label[into] = block.label[here]
         start += block.rows
-    ids = Text.joined([Text.of(batch) for batch in table.id_batches()])
+    ids = Text.joined(list(table.id_batches()))
     frozen = {name: _frozen(values) for name, values in columns.items()}
     taken = Block(frozen, None if label is None else _frozen(label), len(positions))
     return ArrayRows(table.name, taken, ids.take(positions))
@@ -259,3 +286,33 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
     view = values.view()
     view.flags.writeable = False
     return view
+
+
+def check_declared(party: object, schema: object) -> None:
+    """Raise unless a table has the name of a party and a schema.
+
+    >>> check_declared("bank", {"id": "customer"})
+    Traceback (most recent call last):
+    colonnade.errors.SchemaError: a table is declared by a Schema, not by dict. `Schema.load` reads one from a file, \
+`Schema.parse` from a text.
+    """
+    if not isinstance(party, str):
+        raise DataError(f"a table belongs to a party; found {party!r}. Give the party's name.")
+    if not isinstance(schema, Schema):
+        raise SchemaError(
+            f"a table is declared by a Schema, not by {type(schema).__name__}. `Schema.load` reads one from a file, "
+            "`Schema.parse` from a text."
+        )
+
+
+def _refuse_shape(values: object, where: str) -> None:
+    """A column is a row of values in order: no table, no single value, nothing without an order or an end."""
+    shape = getattr(values, "shape", (0,))
+    if len(shape) != 1:
+        raise DataError(
+            f"{where}: it has {len(shape)} dimensions, and a column has one. Give each column by itself."
+        )
+    if isinstance(values, str | bytes | Set | Mapping) or not hasattr(values, "__len__"):
+        raise DataError(
+            f"{where}: found {type(values).__name__}; a column is an array or a list with a value for each person."
+        )

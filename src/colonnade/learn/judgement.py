@@ -134,7 +134,7 @@ def judge_opened(opened: Opened, *, centre: float, threshold: float, chances: bo
     law = phi.law()
     # People whose scores have just this law, judged again under fresh noise: how far figures then lie around the truth,
     # and how far off they are on average, is what noise and smoothing do.
-    parts = Fraction(len(plan.group.owners), plan.group.honest_owners)
+    parts = Fraction(len(plan.group.dealers), plan.group.whole)
     more = SkellamNoise(plan.mu * parts).draw((DRAWS, plan.coefficients), coins)
     clean, again = phi.opened_of(law), []
     for fresh in more:

@@ -51,7 +51,7 @@ class IdRules:
     @classmethod
     def of(cls, schema: Schema) -> IdRules:
         """Those that a schema declares."""
-        return cls(schema.id, schema.id_spelling)
+        return cls(schema.id_name, schema.id_spelling)
 
     def __str__(self) -> str:
         rules = self.spelling

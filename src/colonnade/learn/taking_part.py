@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import json
 import time
 import traceback
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from colonnade.learn.party_files import PartyFile
 from colonnade.learn.people import IdRules, People, remembered
 from colonnade.learn.policy import PolicedLedger, Policy
 from colonnade.learn.readiness import read_book, release_before
+from colonnade.learn.records import sealed_text
 from colonnade.learn.score_jobs import ScoreJob
 from colonnade.learn.site_scoring import scoring_of
 from colonnade.learn.training import check_people, found_at, protocol_of
@@ -167,15 +167,15 @@ async def _run(
 ) -> dict[str, Any]:
     await meeting.open(JOINING_SECONDS)
     group = job.group()
-    journal = None
+    journal = recorded = None
     try:
         desk = _desk(kit, job, member, resumed=bool(resumes))
         work = _work(kit, job, member, keep, desk)
-        if work.resumable:
+        if isinstance(job, Job):
             record = kit.run_folder(resumes or job_id) / JOURNAL
             journal = Journal.resume(record) if resumes else Journal.begin(record)
         elif resumes:
-            raise JobError(f"{job.path}, method: {job.method!r} is too short to resume. Submit the job anew.")
+            raise JobError(f"{job.path}: a job of scores is too short to resume. Submit it anew.")
         # A peer that does not come is named by its own timeout, which ends before this one.
         async with asyncio.timeout(2 * JOINING_SECONDS):
             sealed: Channel = await seal(
@@ -211,6 +211,8 @@ async def _run(
         part=desk.part,
         timeout=job.timeout,
     )
+    if recorded is not None and not work.resumable:
+        party.aligned = _from_there(party, recorded)
     try:
         result = await run_as(party, work.program, desk.table, work.request)
     except BaseException:
@@ -225,12 +227,14 @@ async def _run(
 
 
 def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk:
+    # A short run has a record only until it is charged, so it cannot have been.
+    may_be_charged = resumed and isinstance(job, Job) and protocol_of(job).resumable
     if member not in job.parties:
         path = kit.path / f"{member}.ledger"
         own = Ledger.open(path) if path.exists() else Ledger.create(path, member)
         share = job.held_out if isinstance(job, Job) else None
         part = None if share is None else PartAsked(share, "training")
-        return _Desk(ResumedLedger(own) if resumed else own, part=part)
+        return _Desk(ResumedLedger(own) if may_be_charged else own, part=part)
     site, people = kit.site(), PEOPLE_FILES[type(job)]
     if "party" not in site or "policy" not in site:
         raise JobError(
@@ -261,11 +265,11 @@ def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk
         release = release_before(plan, member, part)
         policy.check_plan(plan, counts=counts)
         policy.check_release(release)
-        if not resumed:
+        if not may_be_charged:
             # A run that goes on may have been charged before, which its ledger will find.
             admit(read_book(ledger), release, file.dataset)
 
-    book = ResumedLedger(policed) if resumed else policed
+    book = ResumedLedger(policed) if may_be_charged else policed
     return _Desk(book, table, file.dataset, file.shown_ids, ask, ledger, part)
 
 
@@ -309,6 +313,17 @@ def _kept(work: _Work, folder: Path, run: Run[Any], site: Site) -> dict[str, Any
         ) from None
 
 
+def _from_there(party: Party, recorded: JournalChannel) -> Callable[[], None]:
+    """What ends the record of a short run once people are matched: nothing that is charged is ever done again."""
+
+    def aligned() -> None:
+        recorded.end()
+        if isinstance(party.randomness, OwnCoins):
+            party.randomness = SystemRandomness()
+
+    return aligned
+
+
 def _coins(kit: Kit, member: str, journal: Journal | None) -> Randomness:
     # A seed makes a run repeatable for tests and demonstrations; the run, its ledgers and its release say so.
     seed = kit.site().get("noise_seed")
@@ -348,7 +363,7 @@ def _write_line(log: Any, member: str, job_id: str, facts: StepFacts) -> None:
 
 
 def _write(path: Path, facts: dict[str, Any]) -> None:
-    write_whole(path, json.dumps(facts, indent=1, ensure_ascii=False) + "\n", own=True)
+    write_whole(path, sealed_text(facts) + "\n", own=True)
 
 
 def _now() -> str:

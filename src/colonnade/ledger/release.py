@@ -77,12 +77,13 @@ class Release:
     without columns has none. `reproducible` says that the noise came from a seed, which protects nobody. `exact` is of
     how many people something leaves as it is, without noise: no ε covers that, and totals say so beside it.
 
-    `owners` are those whose columns it is about, and know their own noise; `shown_to` are those who receive what is not
-    published, `share_holders` keep shares, of which `threshold` show nothing, and `coalitions` is what colluding owners
-    learn. `published` says whether everybody may read something of it. The server is "server" in all of these, and
-    `server` is what it is called otherwise. A ledger needs these for accounts that no line names
-    (docs/proofs/ledger.md). `part` is the part of its data set's people that it is about, None for all of them.
-    Releases of format 1 do not say who took part: `owners` is None, and what they published has a line for the reader.
+    `owners` are those whose columns it is about, and know their own noise; `noise_from` are those who know a part of
+    the noise though no column is theirs. `shown_to` are those who receive what is not published, `share_holders` keep
+    shares, of which `threshold` show nothing, and `coalitions` is what so many colluding dealers learn. `published`
+    says whether everybody may read something of it. The server is "server" in all of these, and `server` is what it is
+    called otherwise. A ledger needs these for accounts that no line names (docs/proofs/ledger.md). `part` is
+    the part of its data set's people that it is about, None for all of them. Releases of format 1 do not say who took
+    part: `owners` is None, and what they published has a line for the reader.
 
     >>> from colonnade.privacy.events import Gaussian
     >>> line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=4.0))
@@ -109,6 +110,7 @@ class Release:
     coalitions: tuple[CoalitionBound, ...] = ()
     published: bool = True
     server: str = ""
+    noise_from: tuple[str, ...] = ()
     part: Part | None = None
 
     def __post_init__(self) -> None:
@@ -121,9 +123,10 @@ class Release:
             raise ValueError("a release says whether its noise is reproducible: True or False")
         if type(self.exact) is not int or self.exact < 0:
             raise ValueError("a release says of how many people something leaves exactly: 0 or more")
-        if self.owners is None and (self.shown_to or self.share_holders or self.threshold or self.coalitions):
+        named = self.shown_to or self.share_holders or self.threshold or self.coalitions or self.noise_from
+        if self.owners is None and named:
             raise ValueError(
-                "a release that names share holders, receivers or coalitions says whose columns it is about"
+                "a release that names share holders, receivers, dealers or coalitions says whose columns it is about"
             )
         if type(self.threshold) is not int or self.threshold < 0:
             raise ValueError("the threshold of a release is a number of shares: 0 or more")
@@ -169,6 +172,8 @@ class Release:
             ],
             "published": self.published,
             "server": self.server,
+            # As before format 3 where owners alone deal noise, so that its entries stay the same text.
+            **({"noise_from": list(self.noise_from)} if self.noise_from else {}),
         }
 
     @classmethod
@@ -204,6 +209,7 @@ def _roles(data: Mapping[str, Any]) -> dict[str, Any]:
         ),
         "published": data["published"],
         "server": str(data["server"]),
+        "noise_from": tuple(str(name) for name in data.get("noise_from", ())),
     }
 
 

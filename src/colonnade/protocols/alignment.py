@@ -8,7 +8,6 @@ common by private set intersection of the ids. A digest never travels in a form 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -19,12 +18,13 @@ from colonnade.errors import PeopleDiffer, PlanError, TooFewPeople
 from colonnade.ledger import Cut
 from colonnade.ledger.parts import PartName
 from colonnade.protocols.agreement import agree, canonical, meet
-from colonnade.protocols.intersection import intersect
+from colonnade.protocols.id_list import Ids
+from colonnade.protocols.intersection import Way, intersect
 from colonnade.protocols.messages import exchange
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
-Alignment = Literal["auto", "equal", "intersection"]
+Alignment = Literal["auto", "equal", "intersection", "curve", "oprf"]
 
 
 async def align(party: Party, table: Table | None, how: Alignment = "auto") -> AlignedTable | None:
@@ -34,6 +34,7 @@ async def align(party: Party, table: Table | None, how: Alignment = "auto") -> A
       whether sorting would help; the active party learns it of each peer.
     * "intersection": the rows whose ids all owners have, in an order that says nothing. What each learns stands in
       docs/proofs/psi.md.
+    * "curve", "oprf": as "intersection", in this way whatever the sizes are.
     * "auto": as "equal" if the ids are equal, else as "intersection".
     """
     if not party.owns_columns or table is None:
@@ -47,11 +48,12 @@ async def _align(party: Party, table: Table, how: Alignment) -> AlignedTable:
     await _same_id_rules(party, table)
     partners = [owner for owner in party.group.owners if owner != party.name]
     party.ledger.note_comparison(party.dataset, partners, run=party.run)
-    if how != "intersection":
+    if how in ("auto", "equal"):
         aligned = await _align_equal(party, table, must=how == "equal")
         if aligned is not None:
             return aligned
-    found = await intersect(party, list(table.ids()), padded=party.shown_ids)
+    way: Way | None = how if how in ("curve", "oprf") else None
+    found = await intersect(party, Ids.of_table(table), padded=party.shown_ids, way=way)
     if found is None or not len(found.rows):
         raise PeopleDiffer(
             f"{party.name} and its peers have no ids in common. See whether all use the same kind of id, and declare "
@@ -91,13 +93,15 @@ async def alignment_session(party: Party, table: Table | None, how: Alignment) -
 
 async def _same_id_rules(party: Party, table: Table) -> None:
     """Ids are compared as each party spells them, so all must spell them by the same declared rules."""
-    mine = canonical(table.schema.id_spelling.to_data()).decode()
+    parts = len(table.schema.id_columns)
+    rules = table.schema.id_spelling.to_data() | ({"columns": parts} if parts > 1 else {})
+    mine = canonical(rules).decode()
     said = await exchange(party, "id rules", Message({"rules": mine}), party.group.owners)
     for peer, message in said.items():
         if message.text("rules") != mine:
             raise PlanError(
-                f"step 'id rules': {party.name} and {peer} declare different rules for ids (trim, case, unicode). "
-                "Write the same [id] rules into both schemas."
+                f"step 'id rules': {party.name} and {peer} declare different rules for ids (how many columns, trim, "
+                "case, unicode). Write the same [id] rules into both schemas."
             )
 
 
@@ -108,13 +112,13 @@ async def _align_equal(party: Party, table: Table, *, must: bool) -> AlignedTabl
 
 async def _compare(party: Party, table: Table, *, explain: bool = False) -> bytes | None:
     """A digest of the ids if all owners hold the same in the same order; otherwise None, or the reason."""
-    ordered = _digest(party, "in order", table.ids())
+    ordered = _digest(party, "in order", Ids.of_table(table))
     if await _all_hold(party, ordered):
         return ordered
     if not explain:
         return None
     peers = " and ".join(owner for owner in party.group.owners if owner != party.name)
-    if await _all_hold(party, _digest(party, "sorted", sorted(table.ids()))):
+    if await _all_hold(party, _digest(party, "sorted", Ids.of(sorted(table.ids())))):
         raise PeopleDiffer(
             f"{party.name} and {peers} hold the same ids in different orders. Sort the tables by id, or align by "
             "intersection."
@@ -127,14 +131,15 @@ async def _compare(party: Party, table: Table, *, explain: bool = False) -> byte
 
 async def _all_hold(party: Party, digest: bytes) -> bool:
     """Whether every owner holds the same digest: the intersection of sets of one element each."""
-    found = await intersect(party, [digest.hex()])
+    found = await intersect(party, Ids.of([digest.hex()]), way="curve")
     return found is not None and len(found.rows) == 1
 
 
-def _digest(party: Party, what: str, ids: Iterable[str]) -> bytes:
+def _digest(party: Party, what: str, ids: Ids) -> bytes:
     """SHA-256 of a list of ids, bound to the run; it stays with the party."""
-    state = hashlib.sha256(f"colonnade ids {what} {party.run}".encode())
-    for text in ids:
-        encoded = text.encode()
-        state.update(len(encoded).to_bytes(4, "little") + encoded)
-    return state.digest()
+    lengths, texts = hashlib.sha256(), hashlib.sha256()
+    for sizes, content in ids.pieces():
+        lengths.update(sizes)
+        texts.update(content)
+    bound = f"colonnade ids {what} {party.run}".encode()
+    return hashlib.sha256(bound + lengths.digest() + texts.digest()).digest()

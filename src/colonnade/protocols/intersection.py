@@ -1,38 +1,56 @@
 """Which people all owners have in common, in one order, without showing the others.
 
-The active party runs one Diffie–Hellman intersection with each other owner, block by block, and tells each of
-them which of its own rows are common to all. What each learns (docs/proofs/psi.md):
+The active party asks each other owner which of its own ids that owner has, and tells each of them which of its rows are
+common to all. Two owners find that out in one of two ways, by the sizes that they show each other:
+
+* "curve", blinded points (`colonnade.protocols.curve_intersection`): for small lists, which need nothing compiled;
+* "oprf", oblivious transfer extension (`colonnade.protocols.oprf_intersection`): for all others, and far
+  quicker.
+
+What each learns is the same (docs/proofs/psi.md, docs/proofs/psi-transfer.md):
 
 * every other owner: the active party's (padded) number of ids, and which of its own ids everybody has;
 * the active party: each other owner's (padded) number of ids, and which of its own ids that owner has;
 * nobody learns what two other owners share beyond what everybody shares, and the server learns nothing.
 
-Parties are taken to follow the protocol. Points that are malformed, off the curve, of small order or repeated, and
-places that name no id or a dummy, end the run with the sender's name.
+The common order is drawn by the active party and says nothing about any list, or about how the ids were compared.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto import blinded_sets
-from colonnade.crypto.blinded_sets import BlindedSet, Matches, match
-from colonnade.crypto.curve import POINT_BYTES, InvalidPoint
-from colonnade.errors import BadIds, DataError, LocalProtocolError, RemoteProtocolError
+from colonnade.errors import DataError, LocalProtocolError, RemoteProtocolError
+from colonnade.protocols import curve_intersection, oprf_intersection
+from colonnade.protocols.id_list import Ids
 from colonnade.protocols.messages import hear, tell
+from colonnade.randomness import KeyedRandomness, Randomness, shuffled
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
-# 2^27 points are 4 GiB on the wire in each direction.
-MOST_IDS = 1 << 27
+Way = Literal["curve", "oprf"]
 
-T = TypeVar("T")
+MOST_IDS = 1 << 27
+"""Above, the tables of the quick way would not be addressed by 32 bits, and the slow way would take days."""
+CURVE_UP_TO = 4096
+"""Up to so many ids at two owners together, points are as quick as transfers, whose tables have a least size."""
+_PLACES = 1 << 16
+_COINS = 32
+
+
+def way_for(mine: int, theirs: int) -> Way:
+    """How two owners that show so many ids intersect them, if nobody says otherwise.
+
+    >>> way_for(10, 20), way_for(10, 1_000_000)
+    ('curve', 'oprf')
+    """
+    return "curve" if mine + theirs <= CURVE_UP_TO else "oprf"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,121 +65,94 @@ class Intersection:
     sizes: Mapping[str, int]
 
 
+class Found(Protocol):
+    """What the active party found with one owner."""
+
+    @property
+    def places(self) -> NDArray[Any]:
+        """For each of its own ids the place in the other owner's secret order, or −1 where that owner lacks it."""
+        ...
+
+
+class Answered(Protocol):
+    """What another owner keeps until it hears which of its places are common to all."""
+
+    def rows(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Its rows at these places of its secret order; a place that names none, or one twice, is a `ValueError`."""
+        ...
+
+
 async def intersect(
-    party: Party, ids: Sequence[str] | None, *, padded: int | None = None
+    party: Party, ids: Ids | None, *, padded: int | None = None, way: Way | None = None
 ) -> Intersection | None:
     """The rows of this owner that every owner has; None at nodes that own nothing.
 
-    Ids must be distinct and not empty. `padded` is the size shown to peers instead of the number of ids.
+    Ids must be distinct and not empty. `padded` is the size shown to peers instead of the number of ids. `way` is for
+    all pairs of owners; None: each pair takes the one that suits its sizes.
     """
     if not party.owns_columns or ids is None:
         return None
     if not party.run:
         raise LocalProtocolError(f"{party.name}: parties must meet before they intersect their ids")
-    encoded = _encoded(party, ids)
-    size = len(encoded) if padded is None else padded
-    if not len(encoded) <= size <= MOST_IDS:
+    size = ids.count if padded is None else padded
+    if not ids.count <= size <= MOST_IDS:
         raise DataError(
-            f"party {party.name!r}: {len(encoded)} ids cannot be shown as {size}. Pad to no less than the number of "
+            f"party {party.name!r}: {ids.count} ids cannot be shown as {size}. Pad to no less than the number of "
             f"ids and no more than {MOST_IDS}."
         )
     hub = party.group.active or party.group.owners[0]
     others = [name for name in party.group.owners if name != hub]
     if party.name == hub:
-        return await _ask_everybody(party, encoded, size, others)
-    return await _answer(party, encoded, size, hub)
+        return await _ask_everybody(party, ids, size, others, way)
+    return await _answer(party, ids, size, hub, way)
 
 
 async def _ask_everybody(
-    party: Party, ids: Sequence[bytes], size: int, others: Sequence[str]
+    party: Party, ids: Ids, size: int, others: Sequence[str], way: Way | None
 ) -> Intersection:
+    # Each pair has coins of its own, drawn before any of them begins: a run that goes on draws them alike.
+    coins = {peer: KeyedRandomness(party.randomness.bytes(_COINS)) for peer in others}
+    hashed = oprf_intersection.Hashed(party, ids)
     # All at once: an owner that had to wait for the others' turns could time out.
-    tasks = [asyncio.create_task(_ask(party, ids, size, peer)) for peer in others]
+    tasks = [asyncio.create_task(_ask(party, hashed, size, peer, way, coins[peer])) for peer in others]
     try:
         answers = dict(zip(others, await asyncio.gather(*tasks), strict=True))
     finally:
         for task in tasks:
             task.cancel()
     sizes = {party.name: size} | {peer: theirs for peer, (theirs, _) in answers.items()}
-    found = {peer: pair for peer, (_, pair) in answers.items()}
-    # The order of the values shared with the first owner; to everybody else it is a random order.
-    asked, first = found[others[0]]
-    rows = asked.rows(first.mine)
-    places = {}
-    for peer in others:
-        mine, matches = found[peer]
-        at = np.full(len(ids), -1, dtype=np.int64)
-        at[mine.rows(matches.mine)] = matches.theirs
-        places[peer] = at
-    common = rows[np.all([places[peer][rows] >= 0 for peer in others], axis=0)]
-    for peer in others:
-        await tell(party, peer, "common places", Message(arrays={"places": places[peer][common]}))
+    common = np.flatnonzero(np.all([found.places >= 0 for _, found in answers.values()], axis=0))
+    # A fresh order: that of the values compared would show how the active party's table was filled.
+    common = common[shuffled(len(common), party.randomness)]
+    for peer, (_, found) in answers.items():
+        await _tell_places(party, peer, found.places[common])
     return Intersection(common, sizes)
 
 
 async def _ask(
-    party: Party, ids: Sequence[bytes], size: int, peer: str
-) -> tuple[int, tuple[BlindedSet, Matches]]:
-    mine = _blinded(party, ids, size, _domain(party, party.name, peer))
+    party: Party, ids: oprf_intersection.Hashed, size: int, peer: str, way: Way | None, coins: Randomness
+) -> tuple[int, Found]:
     theirs = await _sizes(party, peer, size)
-    blocks = mine.blinded_blocks()
-    returned, multiplied = bytearray(), bytearray()
-    for block in range(_rounds(size, theirs)):
-        own, their = _points_in(block, size), _points_in(block, theirs)
-        if own:
-            await _send(party, peer, "blinded ids", await asyncio.to_thread(next, blocks))
-        if their:
-            points = await _receive(party, peer, "blinded ids", their)
-            multiplied += await _checked(party, peer, "blinded ids", mine.blinding.multiply_received, points)
-        if own:
-            returned += await _receive(party, peer, "twice blinded ids", own)
-        party.progress("align", min((block + 1) * blinded_sets.BLOCK_POINTS, size), size)
-    matches = await _checked(party, peer, "twice blinded ids", match, returned, multiplied)
-    try:
-        mine.rows(matches.mine)
-    except ValueError as error:
-        raise RemoteProtocolError(f"{party.name} at step 'twice blinded ids', from {peer}: {error}") from None
-    return theirs, (mine, matches)
+    if (way or way_for(size, theirs)) == "curve":
+        return theirs, await curve_intersection.ask(party, ids.ids, size, theirs, peer=peer, randomness=coins)
+    return theirs, await oprf_intersection.ask(party, ids, size, theirs, peer=peer, randomness=coins)
 
 
-async def _answer(party: Party, ids: Sequence[bytes], size: int, hub: str) -> Intersection:
-    mine = _blinded(party, ids, size, _domain(party, hub, party.name))
+async def _answer(party: Party, ids: Ids, size: int, hub: str, way: Way | None) -> Intersection:
+    coins = KeyedRandomness(party.randomness.bytes(_COINS))
     theirs = await _sizes(party, hub, size)
-    blocks = mine.blinded_blocks()
-    for block in range(_rounds(size, theirs)):
-        own, their = _points_in(block, size), _points_in(block, theirs)
-        if own:
-            await _send(party, hub, "blinded ids", await asyncio.to_thread(next, blocks))
-        if their:
-            points = await _receive(party, hub, "blinded ids", their)
-            answer = await _checked(party, hub, "blinded ids", mine.blinding.multiply_received, points)
-            await _send(party, hub, "twice blinded ids", answer)
-        party.progress("align", min((block + 1) * blinded_sets.BLOCK_POINTS, size), size)
-    places = (await hear(party, hub, "common places")).arrays.get("places")
-    if places is None or places.dtype != np.int64 or places.ndim != 1:
-        raise RemoteProtocolError(f"{party.name} at step 'common places': {hub} sent no list of places")
-    rows = await _checked(party, hub, "common places", mine.rows, places)
+    answered: Answered
+    if (way or way_for(size, theirs)) == "curve":
+        answered = await curve_intersection.answer(party, ids, size, theirs, peer=hub, randomness=coins)
+    else:
+        hashed = oprf_intersection.Hashed(party, ids)
+        answered = await oprf_intersection.answer(party, hashed, size, theirs, peer=hub, randomness=coins)
+    places = await _hear_places(party, hub, min(size, theirs))
+    try:
+        rows = answered.rows(places)
+    except ValueError as error:
+        raise RemoteProtocolError(f"{party.name} at step 'common places', from {hub}: {error}") from None
     return Intersection(rows, {party.name: size, hub: theirs})
-
-
-def _encoded(party: Party, ids: Sequence[str]) -> list[bytes]:
-    encoded = [identifier.encode() for identifier in ids]
-    empty, repeated = sum(not identifier for identifier in encoded), len(encoded) - len(set(encoded))
-    if empty or repeated:
-        raise BadIds(
-            f"party {party.name!r}: {empty} ids are empty and {repeated} are repeated. Every row needs an id of its "
-            "own; correct the table, or its id rules in the schema."
-        )
-    return encoded
-
-
-def _blinded(party: Party, ids: Sequence[bytes], size: int, domain: bytes) -> BlindedSet:
-    return BlindedSet.prepare(ids, domain=domain, randomness=party.randomness, padded=size)
-
-
-def _domain(party: Party, hub: str, other: str) -> bytes:
-    """Bound to the run and the pair, so that points of one exchange mean nothing in another."""
-    return f"colonnade intersection 1 {party.run} {hub} {other}".encode()
 
 
 async def _sizes(party: Party, peer: str, size: int) -> int:
@@ -174,27 +165,20 @@ async def _sizes(party: Party, peer: str, size: int) -> int:
     return theirs
 
 
-def _rounds(*sizes: int) -> int:
-    return -(-max(sizes) // blinded_sets.BLOCK_POINTS)
+async def _tell_places(party: Party, peer: str, places: NDArray[Any]) -> None:
+    await tell(party, peer, "common number", Message({"common": len(places)}))
+    for start in range(0, len(places), _PLACES):
+        some = places[start : start + _PLACES].astype(np.uint32)
+        await tell(party, peer, "common places", Message(arrays={"places": some}))
 
 
-def _points_in(block: int, size: int) -> int:
-    return max(0, min(blinded_sets.BLOCK_POINTS, size - block * blinded_sets.BLOCK_POINTS))
-
-
-async def _send(party: Party, peer: str, step: str, points: bytes) -> None:
-    array = np.frombuffer(points, dtype=np.uint8).reshape(-1, POINT_BYTES)
-    await tell(party, peer, step, Message(arrays={"points": array}))
-
-
-async def _receive(party: Party, peer: str, step: str, count: int) -> bytes:
-    message = await hear(party, peer, step)
-    return message.array("points", dtype="u1", shape=(count, POINT_BYTES)).tobytes()
-
-
-async def _checked(party: Party, peer: str, step: str, function: Callable[..., T], *arguments: object) -> T:
-    """Run a pure function on what a peer sent, off the event loop; what it refuses is the peer's error."""
-    try:
-        return await asyncio.to_thread(function, *arguments)
-    except (InvalidPoint, ValueError) as error:
-        raise RemoteProtocolError(f"{party.name} at step {step!r}, from {peer}: {error}") from None
+async def _hear_places(party: Party, hub: str, most: int) -> NDArray[np.int64]:
+    said = await hear(party, hub, "common number")
+    common = said.integer("common")
+    if not 0 <= common <= most:
+        raise said.wrong(f"{common} people cannot be common to lists of which the shorter has {most}")
+    places = np.empty(common, dtype=np.int64)
+    for start in range(0, common, _PLACES):
+        part = places[start : start + _PLACES]
+        part[:] = (await hear(party, hub, "common places")).array("places", dtype="u4", shape=(len(part),))
+    return places

@@ -3,7 +3,7 @@
 1. every owner charges its ledger for the whole judgement and tells its peers the ledger's head;
 2. block by block, the label holder deals phases by class and the other owner its own, at degree t;
 3. each keeper multiplies its own shares: degree 2t, nothing is sent;
-4. every owner deals its part of the noise at degree 2t;
+4. every dealer deals its part of the noise at degree 2t;
 5. the sum is opened to the server, once, and published.
 """
 
@@ -79,8 +79,8 @@ async def judged(
         phases = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"phases {number}")
         sums.add(phases[plan.holder], phases[plan.other])
         party.progress("phases", min((number + 1) * plan.block, plan.rows), plan.rows)
-    noise = noise_part(party, plan) if party.owns_columns else None
-    shapes = dict.fromkeys(group.owners, (1, plan.coefficients))
+    noise = noise_part(party, plan) if party.name in group.dealers else None
+    shapes = dict.fromkeys(group.dealers, (1, plan.coefficients))
     noises = await share(party, noise, shapes, scheme=plan.scheme, degree=2 * t, step="noise")
     # Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
     noisy = sums.value(2 * t) + total(noises.values())
@@ -89,8 +89,8 @@ async def judged(
 
 
 def noise_part(party: Party, plan: JudgePlan) -> Integers:
-    """This owner's part of the noise."""
-    return plan.noise.part(plan.group.honest_owners).draw((1, plan.coefficients), party.randomness)
+    """This dealer's part of the noise."""
+    return plan.noise.part(plan.group.whole).draw((1, plan.coefficients), party.randomness)
 
 
 def checked_terms(terms: Array, owner: str, plan: JudgePlan) -> Array:

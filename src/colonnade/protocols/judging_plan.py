@@ -9,9 +9,10 @@ them divides by f.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from colonnade.crypto.shares import Scheme, make_scheme
@@ -22,14 +23,14 @@ from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Approximated, Event, Skellam
-from colonnade.privacy.guarantee import View
-from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
+from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.phases import PhaseChange, Phases
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
-from colonnade.protocols.plans import Request, SharedPlan, check_keepers, check_parties, checked_delta
+from colonnade.protocols.assumptions import known_to_party
+from colonnade.protocols.plans import Request, check_keepers, check_parties, checked_delta
 from colonnade.protocols.shared import block_rows
+from colonnade.protocols.shared_plan import SharedPlan
 from colonnade.runtime.group import Group
 
 GRID = 1 << 12
@@ -122,16 +123,16 @@ class JudgePlan(SharedPlan):
 
     @cached_property
     def noise(self) -> SkellamNoise:
-        """The whole noise, of which each owner draws one part of 1/(K − t)."""
+        """The whole noise, of which each dealer draws one part."""
         return SkellamNoise(self.mu)
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of an opened number, every owner's part included, in natural units.
+        """The standard deviation of an opened number, every dealer's part included, in natural units.
 
         A count has this one, a coefficient of frequency f one that is √f times as large.
         """
-        parts = len(self.group.owners) / self.group.honest_owners
+        parts = len(self.group.dealers) / self.group.whole
         return math.sqrt(2.0 * float(self.mu) * parts) / self.gamma**2
 
     @cached_property
@@ -141,7 +142,7 @@ class JudgePlan(SharedPlan):
             FIELD63,
             rows=self.rows,
             per_row=2 * self.phases.largest,
-            noise=len(self.group.owners) * self.noise.part(self.group.honest_owners).support,
+            noise=len(self.group.dealers) * self.noise.part(self.group.whole).support,
             what="a judgement",
         )
         return FIELD63
@@ -151,43 +152,25 @@ class JudgePlan(SharedPlan):
         """How shares are dealt and opened."""
         return make_scheme(len(self.group.keepers), self.field)
 
-    def event(self, change: PhaseChange) -> Event:
-        """What is opened is for such a change, to whoever knows t owners' noise."""
+    def event(self, change: PhaseChange, known: int) -> Event:
+        """What is opened is for such a change, to whoever knows so many parts of the noise."""
         group = self.group
         return self.noise.event(
-            change,
-            known=group.threshold,
-            parts=len(group.owners),
-            of=group.honest_owners,
-            entries=self.coefficients,
+            change, known=known, parts=len(group.dealers), of=group.whole, entries=self.coefficients
         )
 
-    def seen_by(self, owner: str) -> PhaseChange:
-        """How far the other owner's part of a record moves what is opened."""
-        return self.phases.other_replaced() if owner == self.holder else self.phases.holder_replaced()
+    def zeroed(self, known: int) -> Event:
+        """For a record zeroed out."""
+        return self.event(self.phases.zeroed(), known)
 
-    @cached_property
-    def views(self) -> tuple[View, ...]:
-        """What the judgement is to each observer. Whoever reads the report sees what the server opens."""
-        group, zeroed = self.group, self.event(self.phases.zeroed())
-        return (
-            View(Server(), ZERO_OUT, zeroed, server_assumption(group)),
-            View(Reader(), ZERO_OUT, zeroed, reader_assumption(group)),
-            *(
-                View(
-                    PartyView(owner),
-                    OthersPart(owner),
-                    self.event(self.seen_by(owner)),
-                    party_assumption(group),
-                )
-                for owner in group.owners
-            ),
-        )
+    def others_replaced(self, owner: str, known: int) -> Event:
+        """For the other owner's part of a record, replaced."""
+        holds = owner == self.holder
+        return self.event(self.phases.other_replaced() if holds else self.phases.holder_replaced(), known)
 
-    @property
-    def replaced(self) -> Event:
-        """What is opened, for a record replaced by any other."""
-        return self.event(self.phases.replaced())
+    def all_replaced(self, known: int) -> Event | None:
+        """For a record replaced by any other; None where no noise would be left."""
+        return self.event(self.phases.replaced(), known) if known < len(self.group.dealers) else None
 
     @property
     def what(self) -> str:
@@ -251,26 +234,35 @@ class JudgeRequest(Request[JudgePlan]):
                 f"the label has {len(blank.label.classes)} classes, and judging on private people is for two. Judge "
                 "it on public rows with --rows."
             )
-        wanted = [(blank.phases.zeroed(), float(self.epsilon))]
-        lines = {
-            (line.observer, line.unit): line for owner in group.owners for line in blank.lines_for(owner)
+        stated: dict[tuple[str, str], Callable[[JudgePlan], Event]] = {
+            (Server().name, ZERO_OUT.name): lambda plan: plan.zeroed(group.tolerated),
+            (Reader().name, ZERO_OUT.name): lambda plan: plan.zeroed(group.tolerated),
+            (Reader().name, REPLACE.name): lambda plan: plan.replaced,
         }
-        changes = {("reader", "record-replaced"): blank.phases.replaced()}
-        changes |= {
-            (PartyView(owner).name, OthersPart(owner).name): blank.seen_by(owner) for owner in group.owners
-        }
-        for observer, unit, epsilon in self.limits:
-            if (observer, unit) in lines:
-                wanted.append((changes.get((observer, unit), blank.phases.zeroed()), epsilon))
-        draws = group.honest_owners * blank.coefficients
+        for owner in group.owners:
+            stated[PartyView(owner).name, OthersPart(owner).name] = partial(_others_replaced, owner)
+        wanted = [(stated[Server().name, ZERO_OUT.name], float(self.epsilon))]
+        wanted += [
+            (stated[observer, unit], most)
+            for observer, unit, most in self.limits
+            if (observer, unit) in stated
+        ]
 
-        def noise(change: PhaseChange, epsilon: float) -> Fraction:
-            return calibrate(
-                lambda mu: Approximated(Skellam(change.l1, change.l2, mu), draws=draws),
-                epsilon=epsilon,
-                delta=delta,
-            )
+        def noise(event: Callable[[JudgePlan], Event], most: float) -> Fraction:
+            once = event(blank)
+            return calibrate(lambda mu: _scaled(once, mu), epsilon=most, delta=delta)
 
-        plan = replace(blank, mu=max(noise(change, epsilon) for change, epsilon in wanted))
+        plan = replace(blank, mu=max(noise(event, most) for event, most in wanted))
         _ = plan.field  # refuses here, before any data is touched, what could wrap around
         return plan
+
+
+def _others_replaced(owner: str, plan: JudgePlan) -> Event:
+    return plan.others_replaced(owner, known_to_party(plan.group))
+
+
+def _scaled(event: Event, mu: Fraction) -> Event:
+    """An event of noise with μ = 1 under so many times as much."""
+    if not isinstance(event, Approximated) or not isinstance(event.event, Skellam):
+        raise TypeError(f"a judgement has Skellam noise, not {type(event).__name__}")
+    return replace(event, event=replace(event.event, mu=event.event.mu * mu))

@@ -50,6 +50,8 @@ async def prepare(
     if party.part is not None:
         aligned = keep_part(aligned, await agree_on_cut(party), party.part.name)
     rows = await agreed_rows(party, aligned)
+    if party.aligned is not None:
+        party.aligned()
     plan = request.plan(party.group, schemas, rows)
     if party.asks is not None:
         party.asks(plan, True)

@@ -7,7 +7,10 @@ the record ends the run goes on.
 
 Every frame is in the record, on the disk, before it leaves. What was received is written before it is used, and so is
 on the disk before anything that was made from it leaves: no noise is ever drawn twice for different messages. The
-folder is as private as the member's data, and is deleted when the run has ended.
+folder is as private as the member's data, and is deleted when the run has ended, or, where a run is short, when the
+common people are found: what comes after that then starts again from the beginning, with a charge of its own.
+
+Frames stay on the disk: memory holds where each begins.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ import shutil
 import struct
 import zlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,7 +30,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.errors import InputError, LocalProtocolError, RemoteProtocolError
+from colonnade.errors import CannotWrite, InputError, LocalProtocolError, RemoteProtocolError
 from colonnade.randomness import KeyedRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel, Frame
 from colonnade.runtime.party import Book
@@ -36,6 +40,7 @@ RESUMED = "resumed"
 _KEY, _FRAMES = "key", "frames"
 _HEAD = struct.Struct("<BHHQI")
 _SENT, _RECEIVED = 0, 1
+_PIECE = 1 << 20
 
 
 class OwnCoins:
@@ -53,6 +58,15 @@ class OwnCoins:
         return self._stream.words(count)
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A frame in a record: its step, and where it is."""
+
+    step: str
+    start: int
+    size: int
+
+
 class Journal:
     """The record in a folder. Make it with `begin` or `resume`; it is one process's until that closes it or ends.
 
@@ -63,9 +77,10 @@ class Journal:
     def __init__(self, folder: Path, key: bytes, file: BinaryIO) -> None:
         self._folder = folder
         self.key = key
-        self.sent: dict[str, list[tuple[str, bytes]]] = defaultdict(list)
-        self.received: dict[str, list[tuple[str, bytes]]] = defaultdict(list)
+        self.sent: dict[str, list[Kept]] = defaultdict(list)
+        self.received: dict[str, list[Kept]] = defaultdict(list)
         self._file = file
+        self._end = 0
         self.resumed = False
 
     @classmethod
@@ -85,45 +100,63 @@ class Journal:
             if not (folder / _FRAMES).exists():
                 raise FileNotFoundError
             file = _alone(folder)
-            key, data = (folder / _KEY).read_bytes(), (folder / _FRAMES).read_bytes()
+            key = (folder / _KEY).read_bytes()
         except OSError:
             raise InputError(
                 f"{folder} holds no record of a run that stopped: it has ended, or never began here. Submit the job "
                 "anew; it is charged anew."
             ) from None
-        whole = _entries(data)
-        file.truncate(sum(size for *_, size in whole))
         journal = cls(folder, key, file)
         journal.resumed = True
-        for kind, peer, step, frame, _ in whole:
-            (journal.sent if kind == _SENT else journal.received)[peer].append((step, frame))
+        with (folder / _FRAMES).open("rb") as content:
+            for kind, peer, kept in _entries(content):
+                (journal.sent if kind == _SENT else journal.received)[peer].append(kept)
+                journal._end = kept.start + kept.size
+        file.truncate(journal._end)
         return journal
+
+    def frame(self, kept: Kept) -> bytes:
+        """What was kept."""
+        self._file.flush()
+        with (self._folder / _FRAMES).open("rb") as content:
+            content.seek(kept.start)
+            return content.read(kept.size)
 
     def note_sent(self, peer: str, step: str, frame: bytes) -> None:
         """Keep a frame, on the disk, before it leaves."""
-        self._append(_SENT, peer, step, frame)
-        self.sent[peer].append((step, frame))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self.sent[peer].append(self._append(_SENT, peer, step, frame, now=True))
 
     def note_received(self, peer: str, step: str, frame: bytes) -> None:
         """Keep a frame before it is used; the next one that leaves puts it on the disk first."""
-        self._append(_RECEIVED, peer, step, frame)
-        self.received[peer].append((step, frame))
+        self.received[peer].append(self._append(_RECEIVED, peer, step, frame))
 
     def close(self) -> None:
         """Put the record aside, to go on later."""
-        self._file.close()
+        # What a full disk did not take had not left.
+        with suppress(OSError):
+            self._file.close()
 
     def forget(self) -> None:
         """Delete the record: the run has ended."""
         self.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _append(self, kind: int, peer: str, step: str, frame: bytes) -> None:
+    def _append(self, kind: int, peer: str, step: str, frame: bytes, *, now: bool = False) -> Kept:
         names = peer.encode(), step.encode()
         head = _HEAD.pack(kind, len(names[0]), len(names[1]), len(frame), zlib.crc32(frame))
-        self._file.write(b"".join((head, *names, frame)))
+        start = self._end + len(head) + len(names[0]) + len(names[1])
+        try:
+            self._file.write(b"".join((head, *names, frame)))
+            if now:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+        except OSError as error:
+            raise CannotWrite(
+                f"{self._folder} cannot be written to ({error.strerror or error}), and nothing leaves that is not in "
+                "the record of the run. Make room there, then resume the job."
+            ) from None
+        self._end = start + len(frame)
+        return Kept(step, start, len(frame))
 
 
 def journals_in(folder: Path, members: tuple[str, ...]) -> Mapping[str, Journal]:
@@ -197,6 +230,12 @@ class JournalChannel:
         self._journal = journal
         self._at: dict[tuple[int, str], int] = defaultdict(int)
         self._has: dict[str, int] = defaultdict(int)
+        self._ended = False
+
+    def end(self) -> None:
+        """Delete the record; from here on this is the channel alone."""
+        self._ended = True
+        self._journal.forget()
 
     @property
     def resumed(self) -> bool:
@@ -218,10 +257,13 @@ class JournalChannel:
                 )
 
     async def send(self, to: str, step: str, frame: bytes) -> None:
+        if self._ended:
+            await self._inner.send(to, step, frame)
+            return
         number, recorded = self._next(_SENT, to), self._journal.sent[to]
         if number >= len(recorded):
             self._journal.note_sent(to, step, frame)
-        elif recorded[number] != (step, bytes(frame)):
+        elif recorded[number].step != step or self._journal.frame(recorded[number]) != frame:
             raise LocalProtocolError(
                 f"{self.name} at step {step!r}: going on would send {to} something else than the record says was sent, "
                 "so it stops. Data, job or program changed since. Submit the job anew; it is charged anew."
@@ -230,17 +272,19 @@ class JournalChannel:
             await self._inner.send(to, step, frame)
 
     async def receive(self, peer: str, step: str, timeout: float) -> Frame:
+        if self._ended:
+            return await self._inner.receive(peer, step, timeout)
         number, recorded = self._next(_RECEIVED, peer), self._journal.received[peer]
         if number >= len(recorded):
             frame = await self._inner.receive(peer, step, timeout)
             self._journal.note_received(peer, step, bytes(frame))
             return frame
-        then, kept = recorded[number]
-        if then != step:
+        kept = recorded[number]
+        if kept.step != step:
             raise LocalProtocolError(
-                f"{self.name} is at step {step!r}, where its record is at {then!r}. Submit the job anew."
+                f"{self.name} is at step {step!r}, where its record is at {kept.step!r}. Submit the job anew."
             )
-        return kept
+        return self._journal.frame(kept)
 
     def stop(self, reason: str | None) -> None:
         self._inner.stop(reason)
@@ -251,18 +295,17 @@ class JournalChannel:
         return number
 
 
-def _entries(data: bytes) -> list[tuple[int, str, str, bytes, int]]:
-    """The whole entries at the beginning of a record, each with its size."""
-    found: list[tuple[int, str, str, bytes, int]] = []
+def _entries(content: BinaryIO) -> Iterator[tuple[int, str, Kept]]:
+    """The whole entries at the beginning of a record."""
     at = 0
-    while at + _HEAD.size <= len(data):
-        kind, peer_size, step_size, size, check = _HEAD.unpack_from(data, at)
-        names = at + _HEAD.size
-        body = names + peer_size + step_size
-        frame = data[body : body + size]
-        if len(frame) != size or zlib.crc32(frame) != check:
-            break
-        peer, step = data[names : names + peer_size], data[names + peer_size : body]
-        found.append((kind, peer.decode(), step.decode(), frame, body + size - at))
-        at = body + size
-    return found
+    while len(head := content.read(_HEAD.size)) == _HEAD.size:
+        kind, peer_size, step_size, size, check = _HEAD.unpack(head)
+        names = content.read(peer_size + step_size)
+        start = at + _HEAD.size + len(names)
+        found, left = 0, size
+        while left and (piece := content.read(min(left, _PIECE))):
+            found, left = zlib.crc32(piece, found), left - len(piece)
+        if left or found != check:
+            return
+        yield kind, names[:peer_size].decode(), Kept(names[peer_size:].decode(), start, size)
+        at = start + size

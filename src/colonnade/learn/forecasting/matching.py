@@ -11,11 +11,31 @@ from colonnade.learn.forecasting.clock import Clock
 from colonnade.learn.forecasting.cost import Cost, weighted
 from colonnade.learn.forecasting.invented import Invented
 from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.intersection import Way, way_for
 from colonnade.runtime.group import Group
 
 # People at the party that holds most: the cost of matching is a straight line in their number.
-FEW, MORE = 256, 1024
+SIZES: dict[Way, tuple[int, int]] = {"curve": (256, 1024), "oprf": (8192, 32768)}
 _UNLIMITED = (1e9, 0.5)
+
+
+def matched_by(group: Group, *, alignment: Alignment, rows: int, held: Mapping[str, int]) -> Way | None:
+    """How parties that hold so many people each find the common ones; None where their ids are simply equal.
+
+    Pairs of owners may take different ways: this is the one of the pair that holds most.
+
+    "auto" matches people only where the parties hold different ones, or in another order: with as many at every party
+    as they have in common it is taken to find them equal.
+
+    >>> matched_by(Group.of(("bank", "shop")), alignment="auto", rows=9, held={"bank": 9, "shop": 1_000_000})
+    'oprf'
+    """
+    if alignment == "equal" or (alignment == "auto" and all(count == rows for count in held.values())):
+        return None
+    if alignment == "curve" or alignment == "oprf":
+        return alignment
+    hub = group.active or group.owners[0]
+    return way_for(held[hub], max(count for party, count in held.items() if party != hub))
 
 
 def matching_cost(
@@ -26,31 +46,32 @@ def matching_cost(
     rows: int,
     held: Mapping[str, int],
 ) -> Cost | None:
-    """What matching adds to a run whose parties hold so many people each; None where their ids are simply equal.
-
-    "auto" matches people only where the parties hold different ones, or in another order: with as many at every party
-    as they have in common it is taken to find them equal.
-    """
-    if alignment == "equal" or (alignment == "auto" and all(count == rows for count in held.values())):
+    """What matching adds to a run whose parties hold so many people each; None where their ids are simply equal."""
+    way = matched_by(group, alignment=alignment, rows=rows, held=held)
+    if way is None:
         return None
+    few_people, more_people = SIZES[way]
     largest = max(held.values())
     equal = _aligned(group, schemas, "equal", rows=8, held=dict.fromkeys(held, 8))
     # Comparing digests is part of every other run; here it is replaced.
     compared = weighted([(-1.0, equal)])
-    if largest <= MORE:
+    if way == "oprf":
+        # What a process does once, loading kernels above all, is no part of what each id costs.
+        _aligned(group, schemas, way, rows=1, held=dict.fromkeys(held, 1))
+    if largest <= more_people:
         found = _aligned(group, schemas, alignment, rows=rows, held=held)
         return _sum(found, compared, found.seconds)
     few, more = (
         _aligned(
             group,
             schemas,
-            alignment,
+            way,
             rows=max(1, rows * size // largest),
             held={party: max(1, count * size // largest) for party, count in held.items()},
         )
-        for size in (FEW, MORE)
+        for size in (few_people, more_people)
     )
-    weight = (largest - FEW) / (MORE - FEW)
+    weight = (largest - few_people) / (more_people - few_people)
     whole = weighted([(1.0 - weight, few), (weight, more)])
     return _sum(whole, compared, whole.seconds)
 
@@ -81,6 +102,7 @@ def _aligned(
         server=group.server,
         threshold=group.threshold,
         keepers=group.keepers,
+        disclosed_noise=group.disclosed_noise,
         alignment=alignment,
     )
     with Clock() as clock:

@@ -1,0 +1,139 @@
+"""Who a row is: ids as they are compared, from one column or from several together.
+
+Ids stay packed in one piece of memory: as texts of Python's own, ten million of them take more than a gigabyte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colonnade.data.intake import values_of
+from colonnade.data.packed_text import Text
+from colonnade.data.spelling import AS_WRITTEN, Spelling
+from colonnade.data.values import Plain, Values
+from colonnade.errors import BadIds
+
+_NO_IDS = {"real": "double", "truth": "bool", "binary": "binary"}
+# What Python takes off the ends of a text, of the letters that are one byte.
+_BLANK = np.zeros(256, dtype=bool)
+_BLANK[[*range(9, 14), *range(28, 33)]] = True
+# Further letters may be blanks too: a text that begins or ends with one is looked at by itself.
+_BLANK[128:] = True
+_LONGEST_NUMBER = 21
+SEPARATOR = "|"
+
+
+def spell_ids(
+    parts: Sequence[ArrayLike | Values],
+    *,
+    party: str,
+    source: str,
+    columns: Sequence[str],
+    spelling: Spelling = AS_WRITTEN,
+) -> Text:
+    """Ids as declared; a missing one becomes ''. Floats are refused: 12.0 and 12 must not be two people.
+
+    An id of several columns is their texts, each spelt by the rules, with a bar between them; a bar or a backslash in
+    one is written with a backslash before it, so that different parts never make the same id. Where a part is missing
+    the id is.
+
+    >>> spell_ids([[12, 7]], party="bank", source="arrays", columns=["customer"]).texts()
+    ['12', '7']
+    >>> spell_ids([["Ann ", "a|b"], [1980, None]], party="bank", source="arrays", columns=["name", "birth"]).texts()
+    ['Ann|1980', '']
+    """
+    spelt = [
+        _spelt(
+            cast(Plain | Text, values_of(part)), spelling, f"party {party!r}, {source}, id column {column!r}"
+        )
+        for part, column in zip(parts, columns, strict=True)
+    ]
+    if len(spelt) == 1:
+        return spelt[0]
+    whole = zip(*(one.texts() for one in spelt), strict=True)
+    return Text.of([SEPARATOR.join(map(_escaped, texts)) if all(texts) else "" for texts in whole])
+
+
+def missing_ids(ids: Text) -> int:
+    """How many are missing.
+
+    >>> missing_ids(Text.of(["a", ""]))
+    1
+    """
+    return int(np.count_nonzero(np.diff(ids.ends) == 0))
+
+
+def hashes(ids: Text, *, compiled: bool) -> NDArray[np.int64]:
+    """A number for each id, equal for equal ones; different ones hardly ever have the same.
+
+    Machine code is worth its loading where there are many. The two kinds of numbers differ, so a list has one of them.
+
+    >>> first, second, third = hashes(Text.of(["a", "b", "a"]), compiled=False).tolist()
+    >>> first == third, first == second
+    (True, False)
+    """
+    if not compiled:
+        return np.fromiter(map(hash, ids.texts()), dtype=np.int64, count=len(ids))
+    from colonnade.crypto.blake2s import digests
+
+    return digests(ids.store, ids.ends, b"repeated ids")[:, 0].view(np.int64)
+
+
+def refuse_ids(missing: int, repeated: int, *, party: str, source: str, columns: Sequence[str]) -> None:
+    """Raise a `DataError` that counts missing and repeated ids, and shows none.
+
+    >>> refuse_ids(0, 2, party="bank", source="arrays", columns=["customer"])
+    Traceback (most recent call last):
+    colonnade.errors.BadIds: party 'bank', arrays, id column 'customer': 2 ids are repeated. A person has one \
+row: merge or remove the others.
+    """
+    named = f"id column{'s' if len(columns) > 1 else ''} {' and '.join(map(repr, columns))}"
+    for count, what, advice in (
+        (missing, "missing", "Every row needs one."),
+        (repeated, "repeated", "A person has one row: merge or remove the others."),
+    ):
+        if count:
+            ids = "id is" if count == 1 else "ids are"
+            raise BadIds(f"party {party!r}, {source}, {named}: {count} {ids} {what}. {advice}")
+
+
+def _spelt(given: Plain | Text, spelling: Spelling, where: str) -> Text:
+    if isinstance(given, Plain) and given.kind in _NO_IDS:
+        raise BadIds(
+            f"{where}: ids are {_NO_IDS[given.kind]} values. Give them as integers or text, spelt the same at every "
+            "party."
+        )
+    if isinstance(given, Plain) and given.kind == "whole" and given.missing is None:
+        return _decimals(given.data)
+    if isinstance(given, Text) and spelling == AS_WRITTEN and _stays(given):
+        return given
+    found = given.texts() if isinstance(given, Text) else given.objects()
+    spelt = ["" if value is None else spelling.spell(value) for value in found]
+    return Text.of(spelt if spelling.trim else [one if one.strip() else "" for one in spelt])
+
+
+def _stays(text: Text) -> bool:
+    """Whether every text is there and begins and ends with a letter that no rule takes off."""
+    if text.missing is not None:
+        return False
+    begins, ends = text.ends[:-1], text.ends[1:]
+    there = ends > begins
+    edges = text.store[begins[there]], text.store[ends[there] - 1]
+    return not any(_BLANK[edge].any() for edge in edges)
+
+
+def _decimals(numbers: Any) -> Text:
+    """Whole numbers as they are written."""
+    wide = numbers.astype(f"S{_LONGEST_NUMBER}").view(np.uint8).reshape(len(numbers), _LONGEST_NUMBER)
+    there = wide != 0
+    ends = np.zeros(len(numbers) + 1, dtype=np.int64)
+    np.cumsum(there.sum(axis=1), out=ends[1:])
+    return Text(ends, wide[there])
+
+
+def _escaped(part: str | None) -> str:
+    return str(part).replace("\\", "\\\\").replace(SEPARATOR, f"\\{SEPARATOR}")

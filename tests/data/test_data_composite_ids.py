@@ -1,0 +1,121 @@
+"""Ids of several columns: the same people by the same rules, wherever rows come from."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from colonnade.data.schema import Schema
+from colonnade.data.sources import DuckDBSource, SQLiteSource
+from colonnade.data.table import Table
+from colonnade.errors import BadIds, ColumnMissing, DataError, PlanError, SchemaError
+from colonnade.learn.federation import Federation
+
+COLUMNS = "[columns.{0}]\nkind = 'numeric'\nlow = 0\nhigh = 100\n"
+IDS = 'id = ["name", "birth"]\n'
+ROWS = [("Ann", "1980-02-01", 3), (" Bob|x", "1975-12-31", 4), ("Bob", "1975-12-31", 5)]
+SPELT = ["Ann|1980-02-01", "Bob\\|x|1975-12-31", "Bob|1975-12-31"]
+
+
+def schema(column: str, ids: str = IDS) -> Schema:
+    return Schema.parse(ids + COLUMNS.format(column))
+
+
+def sources(folder: Path) -> dict[str, object]:
+    listed = ", ".join(f"('{name}', DATE '{birth}', {x})" for name, birth, x in ROWS)
+    rows = f"SELECT * FROM (VALUES {listed}) AS t(name, birth, x)"
+    duckdb.sql(f"COPY ({rows}) TO '{folder / 'a.csv'}' (HEADER)")
+    duckdb.sql(f"COPY ({rows}) TO '{folder / 'a.parquet'}'")
+    with duckdb.connect(str(folder / "a.duckdb")) as database:
+        database.execute(f"CREATE TABLE people AS {rows}")
+    with sqlite3.connect(folder / "a.sqlite") as database:
+        database.execute("CREATE TABLE people (name, birth, x)")
+        database.executemany("INSERT INTO people VALUES (?, ?, ?)", ROWS)
+    return {
+        "csv": folder / "a.csv",
+        "parquet": folder / "a.parquet",
+        "duckdb": DuckDBSource("select * from people", folder / "a.duckdb"),
+        "sqlite": SQLiteSource("select * from people", folder / "a.sqlite"),
+    }
+
+
+def test_every_source_spells_an_id_of_several_columns_alike(tmp_path: Path) -> None:
+    for kind, source in sources(tmp_path).items():
+        table = Table("bank", source, schema("x")).check()
+        assert sorted(table.ids()) == sorted(SPELT), kind
+
+
+def test_people_are_found_by_several_columns_whatever_those_are_called() -> None:
+    rules = 'id = {{column = ["{0}", "{1}"], case = "fold"}}\n'
+    bank = Table.from_arrays(
+        "bank",
+        {"name": ["Ann", "Bob", "Eve"], "birth": ["1980", "1975", "1960"], "x": [1, 2, 3]},
+        schema("x", rules.format("name", "birth")),
+    )
+    shop = Table.from_arrays(
+        "shop",
+        {"who": ["EVE", "ann", "bob"], "born": ["1960", "1980", "1976"], "y": [7, 8, 9]},
+        schema("y", rules.format("who", "born")),
+    )
+    found = Federation([bank, shop], budget=(1.0, 1e-5)).align().results
+    pairs = {
+        (x, y)
+        for mine, theirs in zip(found["bank"].blocks(), found["shop"].blocks(), strict=True)
+        for x, y in zip(mine.columns["x"], theirs.columns["y"], strict=True)
+    }
+    assert pairs == {(1.0, 8.0), (3.0, 7.0)}
+
+
+def test_parties_that_name_people_by_other_numbers_of_columns_are_told_so() -> None:
+    bank = Table.from_arrays("bank", {"name": ["a"], "birth": ["b"], "x": [1]}, schema("x"))
+    shop = Table.from_arrays("shop", {"name": ["a|b"], "y": [1]}, schema("y", 'id = "name"\n'))
+    with pytest.raises(PlanError, match="different rules for ids"):
+        Federation([bank, shop], budget=(1.0, 1e-5)).align()
+
+
+@pytest.mark.parametrize(
+    ("births", "error", "why"),
+    [
+        (["1", "2", "2"], None, ""),
+        (["1", "2", ""], BadIds, "id columns 'name' and 'birth': 1 id is missing"),
+        (["1", " 1", "3"], BadIds, "id columns 'name' and 'birth': 1 id is repeated"),
+    ],
+)
+def test_what_is_missing_or_repeated_after_spelling_is_counted(births, error, why) -> None:
+    given = {"name": ["a", "a", "b"], "birth": births, "x": [1, 2, 3]}
+    if error is None:
+        assert Table.from_arrays("bank", given, schema("x")).rows == 3
+        return
+    with pytest.raises(error, match=why):
+        Table.from_arrays("bank", given, schema("x"))
+
+
+def test_a_part_that_is_not_there_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("name,x\nAnn,1\n")
+    with pytest.raises(ColumnMissing, match="'birth'"):
+        Table("bank", tmp_path / "a.csv", schema("x"))
+    with pytest.raises(DataError, match="'birth' is declared but missing"):
+        Table.from_arrays("bank", {"name": ["a"], "x": [1]}, schema("x"))
+
+
+@pytest.mark.parametrize(
+    ("ids", "why"),
+    [
+        ('id = ["name", "name"]\n', "named twice"),
+        ("id = []\n", "id"),
+        ('id = ["x", "name"]\n', "is the id column and a feature"),
+        ("id = [3]\n", "id"),
+    ],
+)
+def test_ids_that_are_declared_wrongly_are_refused(ids: str, why: str) -> None:
+    with pytest.raises(SchemaError, match=why):
+        schema("x", ids)
+
+
+def test_a_schema_survives_being_written() -> None:
+    declared = schema("x", 'id = {column = ["name", "birth"], case = "fold"}\n')
+    assert Schema.from_data(declared.to_data()) == declared
+    assert declared.id_columns == ("name", "birth") and declared.id_name == "name, birth"
