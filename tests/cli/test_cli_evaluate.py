@@ -187,7 +187,4 @@ def test_scores_of_rows_with_an_epsilon_are_refused(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, found = asked("predict", trained / "run", "--rows", trained / "rows.csv", "-e", "1", capsys=capsys)
-    assert (
-        code == 2
-        and "--epsilon is for people whose columns lie with the parties" in found["error"]["message"]
-    )
+    assert code == 2 and "--epsilon and --party are for a JOB" in found["error"]["message"]

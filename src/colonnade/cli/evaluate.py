@@ -120,9 +120,9 @@ def _of_job(
     from colonnade.learn.figures import check_rule
     from colonnade.learn.jobs import Job
     from colonnade.learn.party_files import federation_of, party_files
+    from colonnade.learn.records import json_text
     from colonnade.learn.whole_files import write_whole
     from colonnade.report.judged import judged_facts
-    from colonnade.report.plain import json_text
 
     if stored.whole is None:
         raise InputError(

@@ -8,8 +8,8 @@ from markupsafe import Markup
 
 from colonnade.learn.evaluating import Judged
 from colonnade.learn.judgement import Figure, Judgement
+from colonnade.learn.records import plain
 from colonnade.report.charts import Axes, Chart, Line, Style, svg
-from colonnade.report.plain import plain
 
 Facts = dict[str, Any]
 _CHANCE = Style("#999999", (3, 3))
