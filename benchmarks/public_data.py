@@ -153,16 +153,21 @@ class PublicSet:
         shuffled = np.array_split(public_permutation(len(self.labels), number // 5), 5)
         test = shuffled.pop(number % 5)
         train = np.concatenate(shuffled)
+        tables = self.tables(parties, train)
+        return Split(tables, self._take(train), self.labels[train], self._take(test), self.labels[test])
+
+    def tables(self, parties: int, people: np.ndarray[Any, Any]) -> list[Table]:
+        """These people in tables of as many parties, the label with the first."""
         names = [f"party{number}" for number in range(1, parties + 1)]
         tables = []
         for name, columns in zip(names, np.array_split(np.arange(len(self.columns)), parties), strict=True):
             mine = tuple(self.columns[i] for i in columns)
-            arrays = {column.name: self.rows[column.name][train] for column in mine}
+            arrays = {column.name: self.rows[column.name][people] for column in mine}
             label = self.label if name == names[0] else None
             if label is not None:
-                arrays[label.column] = self.labels[train]
+                arrays[label.column] = self.labels[people]
             tables.append(Table.from_arrays(name, arrays, Schema("row", mine, label)))
-        return Split(tables, self._take(train), self.labels[train], self._take(test), self.labels[test])
+        return tables
 
     def _take(self, people: np.ndarray[Any, Any]) -> Rows:
         return {name: values[people] for name, values in self.rows.items()}

@@ -36,7 +36,7 @@ def test_runs_are_listed_with_task_epsilon_rows_date_and_state(
     monkeypatch.chdir(finished.folder)
     assert run(["runs"]) == 0
     head, line = capsys.readouterr().out.splitlines()
-    assert head.split() == ["run", "name", "task", "epsilon", "rows", "date", "state"]
+    assert head.split() == ["run", "name", "task", "epsilon", "rows", "score", "date", "state"]
     assert "runs/first" in line and f"  {ROWS}  " in line and line.endswith("done")
     assert run(["runs", "--json"]) == 0
     (listed,) = one_object(capsys.readouterr().out)["runs"]

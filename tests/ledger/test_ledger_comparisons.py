@@ -70,7 +70,7 @@ def test_a_ledger_of_format_1_is_read_as_it_was_and_takes_the_new_number_with_it
     assert ledger.receipt().head == "8b664deb9ad257c245c7c7bfe2705fb32fd38110e8d50fbd6fad6e868e2e46c4"
     assert format_of(old) == 1
     ledger.note_comparison("customers", ["insurer"], run="r1")
-    assert format_of(old) == 3
+    assert format_of(old) == 4
     assert Ledger.open(old).verify().entries == 5
 
 
@@ -80,7 +80,7 @@ def test_a_version_that_knows_no_comparisons_refuses_such_a_ledger_by_its_number
     Ledger.open(old).note_comparison("customers", ["insurer"], run="r1")
     monkeypatch.setattr(layout, "FORMAT", 1)
     with pytest.raises(
-        LedgerNewer, match="written in ledger format 3; this version of Colonnade reads up to 1"
+        LedgerNewer, match="written in ledger format 4; this version of Colonnade reads up to 1"
     ):
         Ledger.open(old)
 

@@ -13,6 +13,8 @@ from colonnade.methods.functional.protocol import integer_rows
 from colonnade.methods.messages.plan import IntermediatePlan
 from colonnade.methods.messages.protocol import batch_order
 from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.protocols.judging import own_phases
+from colonnade.protocols.judging_plan import JudgePlan
 
 
 def ideal_moments(tables: Mapping[str, AlignedTable], plan: MomentsPlan) -> NDArray[np.object_]:
@@ -80,3 +82,26 @@ def ideal_descent(
             stepped = plan.penalty.step(stepped, plan.rate(owner), free=int(owner == plan.active))
             weights[owner] = stepped / max(1.0, float(np.linalg.norm(stepped)) / plan.radius)
     return weights
+
+
+def ideal_judgement(
+    terms: Mapping[str, NDArray[np.float64]], classes: NDArray[np.int64], plan: JudgePlan
+) -> NDArray[np.object_]:
+    """Counts and sums of phases by class, person by person in Python integers, without noise."""
+    m = plan.harmonics
+    sums = np.zeros((2, 1 + 2 * m), dtype=object)
+    for person, label in enumerate(classes):
+        alone = slice(person, person + 1)
+        dealt = {
+            owner: [int(value) for value in own_phases(owner, terms[owner][alone], classes[alone], plan)[0]]
+            for owner in plan.group.owners
+        }
+        mine, theirs = dealt[plan.holder][label * (1 + 2 * m) :][: 1 + 2 * m], dealt[plan.other]
+        sums[label, 0] += mine[0] * theirs[0]
+        for place in range(1, m + 1):
+            first = complex(mine[place], mine[place + m])
+            second = complex(theirs[place], theirs[place + m])
+            # Products of integers this small are exact in floats.
+            sums[label, place] += int((first * second).real)
+            sums[label, place + m] += int((first * second).imag)
+    return np.asarray(sums.reshape(-1))

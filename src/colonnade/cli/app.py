@@ -25,6 +25,7 @@ from colonnade.cli import (
     demo,
     describe,
     doctor,
+    evaluate,
     explain,
     export,
     federation,
@@ -80,6 +81,7 @@ app.command("compare")(compare.compare)
 app.command("attack")(attack.attack)
 app.command("audit")(audit.audit)
 app.command("predict")(predict.predict)
+app.command("evaluate")(evaluate.evaluate)
 app.command("export")(export.export)
 app.command("describe")(describe.describe)
 app.command("synthesize")(synthesize.synthesize)

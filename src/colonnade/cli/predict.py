@@ -75,7 +75,7 @@ def predict(
                 f"{model}: the weights of this model stay with their parties, so it scores nobody in one place. Give "
                 "a JOB in which the parties score together."
             )
-        _check_columns(rows, id_column, stored.whole.frame.column_names)
+        check_columns(rows, id_column, stored.whole.frame.column_names)
         found = score_file(stored.whole, rows, id_column=id_column)
     else:
         found = _between_parties(stored, job or Path(), party, epsilon, quiet=as_json)
@@ -90,7 +90,7 @@ def predict(
 predict.__doc__ = f"{predict.__doc__}\n{EXAMPLE}"
 
 
-def _check_columns(rows: Path, id_column: str, wanted: Sequence[str]) -> None:
+def check_columns(rows: Path, id_column: str, wanted: Sequence[str]) -> None:
     """Refuse a file without the id or with columns of the model missing, all of them at once."""
     from colonnade.data.declaring import nearest
     from colonnade.data.files import open_file

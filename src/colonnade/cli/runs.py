@@ -31,7 +31,7 @@ def runs(
     ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """List the runs in a folder or of a kit: name, task, ε, rows, date and how they ended."""
+    """List the runs in a folder or of a kit: name, task, ε, rows, score, date and how they ended."""
     if kit is not None:
         from colonnade.runtime.kit import Kit
 
@@ -76,6 +76,8 @@ def _read(place: Path) -> RunFolder:
 
 def _line(run: RunFolder) -> dict[str, Any]:
     facts = run.facts
+    from colonnade.report.judged import score_text
+
     plan = facts.get("plan")
     epsilon = plan.get("epsilon") if isinstance(plan, dict) else facts.get("epsilon")
     return {
@@ -84,6 +86,7 @@ def _line(run: RunFolder) -> dict[str, Any]:
         "task": facts.get("task"),
         "epsilon": epsilon,
         "rows": facts.get("rows"),
+        "score": score_text(facts),
         "date": str(facts.get("time", facts.get("started", "")))[:19].replace("T", " "),
         "state": "unreadable" if facts.get("state") == "unreadable" else run.state,
     }

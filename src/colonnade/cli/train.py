@@ -64,8 +64,9 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     from colonnade.learn.forecasting.before import foretold
     from colonnade.learn.forecasting.clock import Clock
     from colonnade.learn.jobs import Job
+    from colonnade.learn.judged_training import judge_trained, worth_training
     from colonnade.learn.party_files import federation_of, party_files
-    from colonnade.learn.training import RELEASE, found_for, worth_its_charge
+    from colonnade.learn.training import RELEASE, found_for
     from colonnade.learn.uncertainty import Watch
     from colonnade.report.run_folder import write_run
 
@@ -80,9 +81,13 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
             with progress(not quiet) as advance, Clock() as clock:
                 federation.progress, federation.logged = advance, True
                 if not federation.public:
-                    federation.asks = worth_its_charge(job)
+                    federation.asks = worth_training(job)
                 federation.opened = partial(_keep_paid, folder, job, federation)
                 found = found_for(job, federation)
+            run = federation.runs[-1]
+            with progress(not quiet) as advance:
+                federation.progress = advance
+                judged = judge_trained(job, federation, found, run)
         except BaseException as error:
             stopped = federation.stopped
             begun = "" if stopped is None else stopped.run
@@ -91,7 +96,6 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
         with uninterrupted() as interrupted, progress(not quiet) as advance:
             try:
                 folder.free_reserve()
-                run = federation.runs[-1]
                 facts, failure = write_run(
                     folder.draft,
                     job,
@@ -101,9 +105,10 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
                     made=made,
                     seconds=clock.seconds,
                     watch=Watch(advance, interrupted),
+                    judged=judged,
                 )
             except (OSError, ColonnadeError) as error:
-                _fail(folder, job, federation, error, run=federation.runs[-1].name)
+                _fail(folder, job, federation, error, run=run.name)
                 raise
             finished = folder.finish()
             facts["report"] = str(finished / "report.html")

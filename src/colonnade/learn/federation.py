@@ -12,16 +12,19 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Mode
 from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, DataError, PlanError
+from colonnade.learn.cuts import part_asked
 from colonnade.learn.people import remember, remembered
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.readiness import check_budgets, check_plan
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.stopping import Journey, Stopped
-from colonnade.ledger import Ledger
+from colonnade.ledger import Cut, Ledger
+from colonnade.ledger.parts import PartName
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.moments.session import MomentsRequest, OpenedMoments, moments_session
 from colonnade.protocols.alignment import Alignment, alignment_session
 from colonnade.protocols.assumptions import Verify
+from colonnade.protocols.parts import PartAsked
 from colonnade.protocols.plans import Plan, Request, Task
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
@@ -97,7 +100,8 @@ class Federation:
     before anything leaves; `budget` is the (ε, δ) that every party without a ledger of its own grants to
     every observer, in a ledger that ends with this process. `public` says that every party declared its data public:
     only then may a study look at everybody's rows in one place. What `asks` is set to raises where a plan is not to be
-    paid for: every party asks it before anything is charged.
+    paid for: every party asks it before anything is charged. `held_out` is the share of people who are not trained on
+    and whom models can be judged on (docs/proofs/parts.md).
 
     >>> from colonnade import Federation, PCA, Schema, Table
     >>> def declared(column, high):
@@ -128,6 +132,7 @@ class Federation:
         timeout: float = 600.0,
         public: bool = False,
         noise_seed: int | None = None,
+        held_out: float | None = None,
     ) -> None:
         self.tables = _by_party(tables)
         active = [party for party, table in self.tables.items() if table.schema.label is not None]
@@ -145,6 +150,12 @@ class Federation:
         self.shown_ids = dict(shown_ids or {})
         self.timeout = timeout
         self.public = public
+        if held_out is not None and not 0 < held_out < 1:
+            raise PlanError(
+                f"held_out = {held_out!r}: the share of people held out is between 0 and 1. Try 0.2."
+            )
+        self.held_out = held_out
+        self._cuts: dict[str, dict[str, Cut]] = {party: {} for party in self.tables}
         self.progress: Callable[[str, int, int], None] = silent
         self.asks: Callable[[Any, bool], None] | None = None
         self.logged = False
@@ -206,6 +217,7 @@ class Federation:
         *,
         record: bool = False,
         trains: bool = True,
+        part: PartName = "training",
         checkpoint: Path | None = None,
     ) -> Run[PlanT]:
         """Run a protocol once between all parties: `session(party, table, request)`.
@@ -213,15 +225,19 @@ class Federation:
         What can be found wrong without a run is found before it, and what is wrong with rows when the parties meet,
         so that nothing is charged in vain. Where a run stopped that did not reach its end is in `stopped`. With
         `record` every member keeps what it saw. Beside each ledger that is a file the people of a run that `trains` are
-        remembered. With a `checkpoint`, a folder, a run that stopped goes on there and is charged once; what members
-        keep in it to go on is as private as their data, and deleted when the run ends.
+        remembered; where a share is held out, it is about that `part` of them. With a `checkpoint`, a folder, a run
+        that stopped goes on there and is charged once; what members keep in it to go on is as private as their data,
+        and deleted when the run ends.
         """
         journals = {} if checkpoint is None else journals_in(checkpoint, self.group.members)
+        parts = self.parts(part) if trains else {}
         try:
             # A run that goes on was asked about and charged when it began.
             if not any(journal.resumed for journal in journals.values()):
-                self._check(request, trains=trains)
-            outcome = self._run(session, request, record=record, trains=trains, journals=journals)
+                self._check(request, trains=trains, parts=parts)
+            outcome = self._run(
+                session, request, record=record, trains=trains, parts=parts, journals=journals
+            )
         except BaseException:
             for journal in journals.values():
                 journal.close()
@@ -233,10 +249,28 @@ class Federation:
         self.opened(run)
         return run
 
-    def _check(self, request: Request[Any], *, trains: bool) -> None:
+    def parts(self, part: PartName) -> dict[str, PartAsked]:
+        """For each member the part of the people that a run is about; nothing where nobody is held out."""
+        if self.held_out is None:
+            return {}
+        asked = dict.fromkeys(self.group.members, PartAsked(self.held_out, part))
+        for party, table in self.tables.items():
+            asked[party] = part_asked(
+                self.held_out,
+                part,
+                ledger=self.ledgers[party],
+                dataset=self.datasets[party],
+                schema=table.schema,
+                cuts=self._cuts[party],
+            )
+        return asked
+
+    def _check(self, request: Request[Any], *, trains: bool, parts: Mapping[str, PartAsked]) -> None:
+        for party, asked in parts.items():
+            asked.check(party)
         plan = check_plan(request, self.group, self.tables)
         if plan is not None:
-            check_budgets(plan, self.ledgers, self.datasets)
+            check_budgets(plan, self.ledgers, self.datasets, parts)
         for party in self.tables if trains else ():
             # A list that cannot be read could not be added to when the run is paid for.
             remembered(self.ledgers[party].path, self.datasets[party])
@@ -260,6 +294,7 @@ class Federation:
         *agreed: Any,
         record: bool = False,
         trains: bool = False,
+        parts: Mapping[str, PartAsked] | None = None,
         journals: Mapping[str, Journal] | None = None,
     ) -> Outcome:
         journals = journals or {}
@@ -274,6 +309,7 @@ class Federation:
                 remembers=remembering(self.ledgers[member], self.datasets[member])
                 if trains and member in self.tables
                 else None,
+                part=(parts or {}).get(member),
                 randomness=self.coins(member, journals.get(member)),
                 asks=self.asks if member in self.tables else None,
             )

@@ -56,6 +56,7 @@ class _JobForm(Form):
     components: int | None = None
     alignment: Alignment = "auto"
     timeout: float = 600.0
+    held_out: float | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ class Job:
     alignment: Alignment
     timeout: float
     options: Form
+    held_out: float | None = None
     because: str = ""
     """Why this method, where the job names none."""
 
@@ -138,6 +140,7 @@ class Job:
             alignment=form.alignment,
             timeout=form.timeout,
             options=NoOptions(),
+            held_out=form.held_out,
         )
         try:
             job.group()
@@ -201,6 +204,12 @@ def _check_numbers(form: _JobForm, document: Document) -> None:
     for field, value, fits, limit in (
         ("epsilon", form.epsilon, form.epsilon > 0, "greater than 0; a common choice is 1"),
         ("delta", form.delta, form.delta is None or 0 < form.delta < 1, "between 0 and 1, well below 1/rows"),
+        (
+            "held_out",
+            form.held_out,
+            form.held_out is None or 0 < form.held_out < 1,
+            "a share of the people between 0 and 1; a common choice is 0.2",
+        ),
         ("timeout", form.timeout, form.timeout > 0, "a number of seconds greater than 0"),
         (
             "gamma",

@@ -236,6 +236,7 @@ def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:
         shown_ids={party: file.shown_ids for party, file in files.items() if file.shown_ids is not None},
         timeout=job.timeout,
         public=all(file.public for file in files.values()),
+        held_out=job.held_out,
     )
 
 

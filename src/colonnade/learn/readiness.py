@@ -7,12 +7,14 @@ What is wrong with rows each party finds itself when they meet, before any ledge
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
 from colonnade.ledger.book import Book
+from colonnade.protocols.parts import PartAsked
 from colonnade.protocols.plans import Plan, Request
 from colonnade.runtime.group import Group
 
@@ -31,13 +33,19 @@ def check_plan(request: Request[PlanT], group: Group, tables: Mapping[str, Table
     return request.plan(group, tuple(tables[owner].public() for owner in group.owners), min(rows))
 
 
-def check_budgets(plan: Plan, ledgers: Mapping[str, Ledger], datasets: Mapping[str, str]) -> None:
+def check_budgets(
+    plan: Plan,
+    ledgers: Mapping[str, Ledger],
+    datasets: Mapping[str, str],
+    parts: Mapping[str, PartAsked] | None = None,
+) -> None:
     """Ask every owner's ledger whether it would admit the release; writes nothing.
 
     The answer binds nobody: `charge` decides again when the run comes to it.
     """
     for owner in plan.group.owners:
-        admit(read_book(ledgers[owner]), release_before(plan, owner), datasets[owner])
+        release = release_before(plan, owner, (parts or {}).get(owner))
+        admit(read_book(ledgers[owner]), release, datasets[owner])
 
 
 def read_book(ledger: Ledger) -> Book:
@@ -52,6 +60,7 @@ def read_book(ledger: Ledger) -> Book:
     return book
 
 
-def release_before(plan: Plan, owner: str) -> Release:
+def release_before(plan: Plan, owner: str, part: PartAsked | None = None) -> Release:
     """What an owner would charge for this plan, under the name of no run."""
-    return plan.release(owner, run="before the run", reproducible=False)
+    release = plan.release(owner, run="before the run", reproducible=False)
+    return release if part is None else replace(release, part=part.before())

@@ -100,7 +100,7 @@ def score_file(model: Saved, path: Path, *, id_column: str) -> Scores:
         for name, column in zip(model.frame.column_names, _columns(model.frame), strict=True)
     ]
     table = Table("rows", path, Schema(id_column, tuple(columns)))
-    features = np.concatenate([_features(block, model.frame) for block in table.blocks()])
+    features = np.concatenate([features_of(block, model.frame) for block in table.blocks()])
     if isinstance(model, NetworkFile):
         found = model.network().scores(features)
         statement = f"{IN_ONE_PLACE} {WHOLE}"
@@ -219,7 +219,7 @@ def _columns(frame: Frame) -> tuple[Column, ...]:
     return tuple(column for _, encoder in frame.encoders for column in encoder.columns)
 
 
-def _features(block: Block, frame: Frame) -> Array:
+def features_of(block: Block, frame: Frame) -> Array:
     """Rows of one file as features: each party's columns under the names that the frame gives them."""
     names, parts = iter(frame.column_names), []
     for _, encoder in frame.encoders:

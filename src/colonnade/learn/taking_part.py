@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ColonnadeError, JobError, RemoteProtocolError
+from colonnade.learn.cuts import part_asked
 from colonnade.learn.federation import Run, Site, remembering
 from colonnade.learn.jobs import Job
 from colonnade.learn.own_files import LOG, OUTCOME, learnt_note
@@ -32,6 +33,7 @@ from colonnade.learn.whole_files import make_folder, open_own, write_whole
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
 from colonnade.methods.method import Found
+from colonnade.protocols.parts import PartAsked
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel
 from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins, ResumedLedger
@@ -83,6 +85,7 @@ class _Desk:
     shown_ids: int | None = None
     asks: Callable[[Any, bool], None] | None = None
     ledger: Ledger | None = None
+    part: PartAsked | None = None
 
     def lists(self) -> tuple[People, ...]:
         """Whom this party's data has been trained on, under the names by which people are to be scored."""
@@ -205,6 +208,7 @@ async def _run(
         shown_ids=desk.shown_ids,
         asks=desk.asks,
         remembers=desk.remembers(job),
+        part=desk.part,
         timeout=job.timeout,
     )
     if recorded is not None and not work.resumable:
@@ -228,7 +232,9 @@ def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk
     if member not in job.parties:
         path = kit.path / f"{member}.ledger"
         own = Ledger.open(path) if path.exists() else Ledger.create(path, member)
-        return _Desk(ResumedLedger(own) if may_be_charged else own)
+        share = job.held_out if isinstance(job, Job) else None
+        part = None if share is None else PartAsked(share, "training")
+        return _Desk(ResumedLedger(own) if may_be_charged else own, part=part)
     site, people = kit.site(), PEOPLE_FILES[type(job)]
     if "party" not in site or "policy" not in site:
         raise JobError(
@@ -245,6 +251,10 @@ def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk
     policy.check_job(job, member)
     ledger = file.open_ledger()
 
+    table, part = file.table(), None
+    if isinstance(job, Job) and job.held_out is not None:
+        part = part_asked(job.held_out, "training", ledger=ledger, dataset=file.dataset, schema=table.schema)
+        part.check(member)
     policed = PolicedLedger(ledger, policy)
     if not resumed:
         policy.check_comparisons(ledger.comparisons(), file.dataset)
@@ -252,7 +262,7 @@ def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk
     def ask(plan: Any, counts: bool) -> None:
         if counts and isinstance(job, Job):
             check_people(plan, protocol_of(job).noise(plan))
-        release = release_before(plan, member)
+        release = release_before(plan, member, part)
         policy.check_plan(plan, counts=counts)
         policy.check_release(release)
         if not may_be_charged:
@@ -260,7 +270,7 @@ def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk
             admit(read_book(ledger), release, file.dataset)
 
     book = ResumedLedger(policed) if may_be_charged else policed
-    return _Desk(book, file.table(), file.dataset, file.shown_ids, ask, ledger)
+    return _Desk(book, table, file.dataset, file.shown_ids, ask, ledger, part)
 
 
 @dataclass(frozen=True, eq=False)

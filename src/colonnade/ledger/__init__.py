@@ -7,6 +7,7 @@ from colonnade.ledger.chain import Entry
 from colonnade.ledger.comparison import Comparison
 from colonnade.ledger.ledger import Ledger
 from colonnade.ledger.opening import Opening
+from colonnade.ledger.parts import Cut, Part
 from colonnade.ledger.release import CoalitionBound, Line, Receipt, Release
 
 __all__ = [
@@ -14,10 +15,12 @@ __all__ = [
     "Budget",
     "CoalitionBound",
     "Comparison",
+    "Cut",
     "Entry",
     "Ledger",
     "Line",
     "Opening",
+    "Part",
     "Receipt",
     "Release",
     "Total",

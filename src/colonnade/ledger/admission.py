@@ -131,7 +131,7 @@ def _admit(book: Book, release: Release, account: Account, budget: Budget) -> No
     if not added.events:
         return
     spent = book.lost(account, budget.delta)
-    after = spent.epsilon(budget.delta, *added.events)
+    after = spent.epsilon(budget.delta, *added.events, part=book.added_part(release, account))
     # Written so that a cost that is not a number is refused too.
     if not after <= budget.epsilon:
         before = spent.epsilon(budget.delta)

@@ -18,6 +18,7 @@ from colonnade.ledger.budget import Account, Budget, governing
 from colonnade.ledger.chain import GENESIS, Entry, canonical
 from colonnade.ledger.comparison import Comparison
 from colonnade.ledger.cost import epsilon_of
+from colonnade.ledger.parts import counted_part
 from colonnade.ledger.release import Receipt, Release
 from colonnade.privacy.events import Event
 
@@ -28,7 +29,9 @@ class Total:
 
     `reproducible` means that some of it was released with seeded noise, which protects nobody: for this
     account ε is then no guarantee. `left` is never negative, also after a budget was lowered. `because` says why ε is ∞
-    where a release has no line that bounds the account.
+    where a release has no line that bounds the account. Where releases were about parts of the people, ε is that of the
+    `part` that lost most; `otherwise` is how many of them cut the data set otherwise than the first, and so count in
+    every part.
 
     >>> Total("adult", "record", "server", epsilon=0.25, delta=1e-5, budget_epsilon=1.0, left=0.75,
     ...       entries=1, reproducible=False).left
@@ -45,16 +48,21 @@ class Total:
     entries: int
     reproducible: bool
     because: str = ""
+    part: str = ""
+    otherwise: int = 0
 
 
 @dataclass
 class Spent:
     """What releases add up to: how often each event, over how many releases, how many of them seeded.
 
+    `events` count for everybody, and those of `parts` for the people of one part, who are in no other.
     `because` is why the first release that no line bounds is unbounded; then ε is ∞.
     """
 
     events: Counter[Event] = field(default_factory=Counter)
+    parts: dict[str, Counter[Event]] = field(default_factory=dict)
+    otherwise: int = 0
     entries: int = 0
     seeded: int = 0
     because: str = ""
@@ -64,20 +72,32 @@ class Spent:
         """Whether any of the releases had noise from a seed."""
         return self.seeded > 0
 
-    def take(self, release: Release, found: Bound) -> None:
-        """Count one more release, which is this to the account; nothing if it adds nothing."""
+    def take(self, release: Release, found: Bound, part: str = "") -> None:
+        """Count one more release, which is this to the account, in a part or in all; nothing if it adds nothing."""
         if found.unbounded and not self.because:
             self.because = f"{release.what} ({release.id}): {found.reason}"
         if found.unbounded or found.events:
-            self.events.update(found.events)
+            counted = self.parts.setdefault(part, Counter()) if part else self.events
+            counted.update(found.events)
             self.entries += 1
             self.seeded += release.reproducible
 
-    def epsilon(self, delta: float, *extra: Event) -> float:
-        """ε at δ of all events together with `extra`."""
+    def epsilon(self, delta: float, *extra: Event, part: str = "") -> float:
+        """ε at δ of all events together with `extra`, which is about one part or about all: the largest of any part."""
         if self.because:
             return math.inf
-        return epsilon_of((*self.events.items(), *((event, 1) for event in extra)), delta)
+        return max(self._of(name, delta, extra, part) for name in {"": None, **self.parts, part: None})
+
+    def _of(self, name: str, delta: float, extra: tuple[Event, ...], part: str) -> float:
+        own = self.parts.get(name, Counter())
+        added = [(event, 1) for event in extra if part in ("", name)]
+        return epsilon_of((*self.events.items(), *own.items(), *added), delta)
+
+    def worst_part(self, delta: float) -> str:
+        """The part that lost most; empty where nothing was about one part alone."""
+        if self.because or not self.parts:
+            return ""
+        return max(self.parts, key=lambda name: self._of(name, delta, (), ""))
 
 
 @dataclass
@@ -171,10 +191,23 @@ class Book:
         """
         releases = self.released.get(account.dataset, [])
         counted, spent = self._lost.setdefault((account, delta), (0, Spent()))
+        cut = self.cut_of(account.dataset)
         for release in releases[counted:]:
-            spent.take(release, bound(release, account, delta))
+            part = counted_part(release.part, cut, account.unit)
+            spent.otherwise += release.part is not None and release.part.cut != cut
+            spent.take(release, bound(release, account, delta), part)
         self._lost[account, delta] = (len(releases), spent)
         return spent
+
+    def cut_of(self, dataset: str) -> str:
+        """The cut whose parts are counted apart: that of the first release about a part. Empty before it."""
+        parts = (release.part for release in self.released.get(dataset, []))
+        return next((part.cut for part in parts if part is not None), "")
+
+    def added_part(self, release: Release, account: Account) -> str:
+        """In which part a release would count for an account; empty where it would in every part."""
+        first = release.part.cut if release.part is not None else ""
+        return counted_part(release.part, self.cut_of(account.dataset) or first, account.unit)
 
     def known(self) -> tuple[Account, ...]:
         """Every account that was charged by name, or that a budget names in full, in order of name."""
@@ -200,6 +233,8 @@ class Book:
             entries=spent.entries,
             reproducible=spent.reproducible,
             because=spent.because,
+            part=spent.worst_part(budget.delta),
+            otherwise=spent.otherwise,
         )
 
     def totals(self) -> tuple[Total, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from colonnade.ledger.parts import Part
 from colonnade.privacy.events import Event, event_from_data, event_to_data
 from colonnade.privacy.guarantee import check_claim
 from colonnade.privacy.neighbours import parse_unit
@@ -80,8 +81,9 @@ class Release:
     the noise though no column is theirs. `shown_to` are those who receive what is not published, `share_holders` keep
     shares, of which `threshold` show nothing, and `coalitions` is what so many colluding dealers learn. `published`
     says whether everybody may read something of it. The server is "server" in all of these, and `server` is what it is
-    called otherwise. A ledger needs these for accounts that no line names (docs/proofs/ledger.md). Releases of format 1
-    do not say: `owners` is None, and what they published has a line for the reader.
+    called otherwise. A ledger needs these for accounts that no line names (docs/proofs/ledger.md). `part` is
+    the part of its data set's people that it is about, None for all of them. Releases of format 1 do not say who took
+    part: `owners` is None, and what they published has a line for the reader.
 
     >>> from colonnade.privacy.events import Gaussian
     >>> line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=4.0))
@@ -109,6 +111,7 @@ class Release:
     published: bool = True
     server: str = ""
     noise_from: tuple[str, ...] = ()
+    part: Part | None = None
 
     def __post_init__(self) -> None:
         for name in ("id", "run", "plan", "what", "receiver"):
@@ -129,6 +132,8 @@ class Release:
             raise ValueError("the threshold of a release is a number of shares: 0 or more")
         if not isinstance(self.published, bool):
             raise ValueError("a release says whether it is published: True or False")
+        if self.part is not None and not isinstance(self.part, Part):
+            raise ValueError("the part of a release is a Part")
 
     @property
     def is_read(self) -> bool:
@@ -153,6 +158,7 @@ class Release:
             **({"exact": self.exact} if self.exact else {}),
             # As it was written, so that an entry of format 1 is the same text when it is read and written again.
             **({} if self.owners is None else self._roles()),
+            **({} if self.part is None else {"part": self.part.to_data()}),
         }
 
     def _roles(self) -> dict[str, Any]:
@@ -185,6 +191,7 @@ class Release:
             lines=lines,
             reproducible=data["reproducible"],
             exact=data.get("exact", 0),
+            part=Part.from_data(data["part"]) if "part" in data else None,
             **_roles(data),
         )
 

@@ -10,9 +10,13 @@ from __future__ import annotations
 import hashlib
 from typing import Literal
 
+import numpy as np
+
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
-from colonnade.errors import PeopleDiffer, PlanError
+from colonnade.errors import PeopleDiffer, PlanError, TooFewPeople
+from colonnade.ledger import Cut
+from colonnade.ledger.parts import PartName
 from colonnade.protocols.agreement import agree, canonical, meet
 from colonnade.protocols.id_list import Ids
 from colonnade.protocols.intersection import Way, intersect
@@ -62,6 +66,20 @@ async def _align(party: Party, table: Table, how: Alignment) -> AlignedTable:
             "step 'ids': after intersection the owners do not hold the same ids; nothing was released."
         )
     return AlignedTable(common, common.rows, agreed)
+
+
+def keep_part(aligned: AlignedTable | None, cut: Cut | None, part: PartName) -> AlignedTable | None:
+    """The aligned people of one part. How many there are is public."""
+    if aligned is None or cut is None:
+        return None
+    held_out = cut.held_out(aligned.table.ids())
+    rows = np.flatnonzero(held_out if part == "held-out" else ~held_out)
+    if not len(rows):
+        raise TooFewPeople(
+            f"of {aligned.rows} people nobody is in the {part} part at held_out = {cut.share:g}; nothing was charged. "
+            "Bring more people."
+        )
+    return AlignedTable(aligned.table.take(rows), len(rows), aligned.digest)
 
 
 async def alignment_session(party: Party, table: Table | None, how: Alignment) -> AlignedTable | None:

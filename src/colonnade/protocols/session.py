@@ -17,8 +17,9 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError
 from colonnade.protocols.agreement import agree, meet
-from colonnade.protocols.alignment import align
+from colonnade.protocols.alignment import align, keep_part
 from colonnade.protocols.messages import exchange, hear, tell
+from colonnade.protocols.parts import agree_on_cut
 from colonnade.protocols.plans import PlanT, Request, group_data
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -36,7 +37,8 @@ async def prepare(
     can be, and again when it is known how many there are.
     """
     await meet(party)
-    await agree(party, "job", {**request.to_data(), "group": group_data(party.group)})
+    part = {} if party.part is None else {"held_out": party.part.to_data()}
+    await agree(party, "job", {**request.to_data(), "group": group_data(party.group), **part})
     schemas = await introduce(party, table)
     if party.asks is not None and table is not None:
         most = most_people(table.rows, request.to_data())
@@ -45,6 +47,8 @@ async def prepare(
         if most > FEW:
             party.asks(request.plan(party.group, schemas, FEW), False)
     aligned = await align(party, table, request.alignment)
+    if party.part is not None:
+        aligned = keep_part(aligned, await agree_on_cut(party), party.part.name)
     rows = await agreed_rows(party, aligned)
     if party.aligned is not None:
         party.aligned()

@@ -194,6 +194,7 @@ def entries_facts(entries: Sequence[Entry]) -> tuple[Facts, Book]:
                 "left": total.left,
                 "entries": total.entries,
                 "private": not total.reproducible,
+                **({"otherwise": total.otherwise} if total.otherwise else {}),
             }
             for total in book.totals()
         ],
@@ -248,7 +249,10 @@ def entry_text(entry: Entry) -> str:
         case "charge":
             release, run = body["release"], body["release"]["run"][:12]
             seeded = ", with seeded noise: no privacy" if release["reproducible"] else ""
-            return f"{release['what']} of {body['dataset']!r} to {release['receiver']}, run {run}{seeded}"
+            part = f", {release['part']['name']} part," if "part" in release else ""
+            return (
+                f"{release['what']} of {body['dataset']!r}{part} to {release['receiver']}, run {run}{seeded}"
+            )
         case "compared":
             return f"ids of {body['dataset']!r} compared with {', '.join(body['partners'])}, run {body['run'][:12]}"
         case _:

@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from colonnade.privacy.guarantee import delta_text
 from colonnade.report.audits import audit_section
 from colonnade.report.facts import Facts
+from colonnade.report.judged import figure_rows, judged_note, judged_pictures
 from colonnade.report.pictures import effect_picture, effect_scale, eigenvalue_picture, flow_picture
 from colonnade.report.text import (
     NONE_STANDS_OUT,
@@ -62,8 +63,21 @@ def run_page(facts: Facts, beside: Sequence[Facts] = ()) -> str:
             ),
             none_stands_out=NONE_STANDS_OUT if none_stands_out(facts["learnt"]) else "",
             would_hold=WOULD_HOLD,
+            judged=judged_section(facts.get("judged")),
         )
     )
+
+
+def judged_section(judged: Facts | None) -> dict[str, Any] | None:
+    """How good a model is on people it was not trained on: figures, a table, pictures; None where nobody knows."""
+    if not judged:
+        return None
+    return {
+        "rows": figure_rows(judged),
+        "note": judged_note(judged),
+        "pictures": judged_pictures(judged),
+        "guarantees": judged.get("guarantees", []),
+    }
 
 
 def environment() -> Environment:

@@ -15,6 +15,7 @@ from colonnade import __version__
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
 from colonnade.learn.exporting import exportable
 from colonnade.learn.model_file import ModelFile
+from colonnade.report.judged import figure_rows, judged_note
 from colonnade.runtime.channel import readable
 
 TAGS = ("colonnade", "differential-privacy", "vertical-federated-learning", "tabular")
@@ -184,6 +185,13 @@ def _privacy(model: ModelFile, facts: Mapping[str, Any]) -> str:
 
 
 def _evaluation(facts: Mapping[str, Any]) -> str:
+    judged = facts.get("judged")
+    if judged:
+        rows = [f"| {_cell(what)} | {value} | {beside} |" for what, value, beside in figure_rows(judged)]
+        return (
+            f"## Evaluation\n\n{_prose(judged_note(judged))}\n\n| figure | value | the commonest class alone |\n"
+            "|---|---|---|\n" + "\n".join(rows) + "\n"
+        )
     measured = _measured(facts)
     if not measured:
         return (

@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import UndefinedError
 
 from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
+from colonnade.learn.evaluating import Judged
 from colonnade.learn.federation import Federation, Run, Site
 from colonnade.learn.forecasting.forecast import Forecast
 from colonnade.learn.jobs import Job
@@ -28,6 +29,7 @@ from colonnade.methods.method import Found
 from colonnade.report.facts import Facts, run_facts
 from colonnade.report.forecast import forecast_facts
 from colonnade.report.html import run_page
+from colonnade.report.judged import judged_facts
 from colonnade.report.learning import learning_facts
 from colonnade.report.party import party_pages
 from colonnade.report.plain import now
@@ -51,11 +53,13 @@ def write_run(
     made: Forecast | None = None,
     seconds: float | None = None,
     watch: Watch | None = None,
+    judged: Judged | str | None = None,
 ) -> tuple[Facts, ColonnadeError | None]:
     """Everything that a run leaves with those who are here, and why there is no model if noise left none.
 
     `made` is what was foretold of it and `seconds` how long it took; on private data nothing is foretold.
-    `watch` may skip the estimate of what noise did to the model.
+    `watch` may skip the estimate of what noise did to the model. `judged` is how good it is on the people held out, or
+    why that is not known.
     """
     if found is not None and not isinstance(found, ColonnadeError):
         keep_paid(folder, job, run, place, found)
@@ -69,10 +73,16 @@ def write_run(
         name=job.name,
         learnt=trained.learnt,
         measured=trained.measured,
-        notes=(*trained.notes, *([f"No model was learnt: {failure}"] if failure else [])),
+        notes=(
+            *trained.notes,
+            *([f"No model was learnt: {failure}"] if failure else []),
+            *([judged] if isinstance(judged, str) else []),
+        ),
         watch=watch,
     )
     facts["time"] = now()
+    if isinstance(judged, Judged):
+        facts["judged"] = judged_facts(judged)
     if made is not None and seconds is not None:
         facts["forecast"] = forecast_facts(made, run, seconds=seconds, measured=trained.measured)
     facts["asked"] = asked_facts(job, run.plan.group)
@@ -177,5 +187,6 @@ def asked_facts(job: Job, group: Group) -> Facts:
         "server": group.server,
         "keepers": list(group.keepers),
         "threshold": group.threshold,
+        **({} if job.held_out is None else {"held_out": job.held_out}),
         "disclosed_noise": group.disclosed_noise,
     }

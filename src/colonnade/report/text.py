@@ -9,6 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from colonnade.privacy.guarantee import delta_text, epsilon_text
 from colonnade.report.facts import Facts
+from colonnade.report.judged import confusion_rows, figure_rows, judged_note
 from colonnade.report.plain import lines_text, one_line
 
 TEXT_ROWS = 5
@@ -32,6 +33,9 @@ def run_text(facts: Facts, *, width: int | None = None) -> str:
     if facts["measured"]:
         lines += ["", "How good it is, measured on data declared public"]
         lines += table_lines([(what, f"{value:.3f}") for what, value in facts["measured"].items()])
+    if facts.get("judged"):
+        lines += ["", "How good it is", *judged_lines(facts["judged"])]
+        lines += wrapped([judged_note(facts["judged"])], width)
     if facts["notes"]:
         lines += ["", "Notes", *wrapped(facts["notes"], width, bullet="- ")]
     lines += learnt_lines(facts, width)
@@ -46,6 +50,12 @@ def run_text(facts: Facts, *, width: int | None = None) -> str:
             "Made by " + ", ".join(f"{what} {version}" for what, version in facts["versions"].items()) + "."
         ]
     return lines_text(lines)
+
+
+def judged_lines(judged: Facts) -> list[str]:
+    """Figures of a judgement beside what the commonest class alone would have, and who was taken for what."""
+    heads = ("", "", "the commonest class alone")
+    return [*table_lines([heads, *figure_rows(judged)]), "", *table_lines(confusion_rows(judged))]
 
 
 def forecast_rows(facts: Facts) -> list[tuple[str, str, str]]:
@@ -239,8 +249,29 @@ def budget_lines(ledgers: Iterable[Facts]) -> list[str]:
                 )
             )
         bare += [f"  {exact_text(ledger['party'], item)}" for item in ledger.get("exact", ())]
+        bare += [f"  {otherwise_text(ledger['party'], *item)}" for item in _otherwise(ledger["totals"])]
     heads = ("party", "data set", "observer", "unit", "ε spent", "ε left", "at δ", "")
     return (table_lines([heads, *rows]) if rows else []) + bare
+
+
+def _otherwise(totals: Iterable[Facts]) -> list[tuple[str, int]]:
+    """By data set, how many releases cut it otherwise than the first."""
+    found: dict[str, int] = {}
+    for total in totals:
+        if total.get("otherwise"):
+            found[total["dataset"]] = max(found.get(total["dataset"], 0), total["otherwise"])
+    return sorted(found.items())
+
+
+def otherwise_text(party: str, dataset: str, releases: int) -> str:
+    """That parts of a data set were not cut as before, and what that does to the totals.
+
+    >>> otherwise_text("shop", "visits", 1)
+    "1 release of 'visits' cut shop's people otherwise than the first, so it counts for everybody."
+    """
+    many = "1 release" if releases == 1 else f"{releases} releases"
+    verb = "it counts" if releases == 1 else "they count"
+    return f"{many} of {dataset!r} cut {party}'s people otherwise than the first, so {verb} for everybody."
 
 
 def exact_text(party: str, item: Facts) -> str:

@@ -49,7 +49,7 @@ class Party:
     `asks` raises where this party's policy or budgets do not accept a plan; it is told whether the plan is for as many
     people as there can be, or for few, which only its ε and δ are to be judged by. None: nobody asks during the run.
     `remembers` is given the aligned people and the name of a run that trains, before anything is charged; None where it
-    trains nothing.
+    trains nothing. `part` says which part of the people a run is about (`colonnade.protocols.parts`); None for all.
     `aligned` is called when the common people are found and before anything is charged.
     `run` names the run once the parties have agreed on it, and `tainted` says that somebody in it draws from
     a seed, so that its noise protects nobody. `numbers` counts the frames to and from each
@@ -66,6 +66,7 @@ class Party:
     shown_ids: int | None = None
     asks: Callable[[Any, bool], None] | None = None
     remembers: Callable[[Any, str], None] | None = None
+    part: Any = None
     aligned: Callable[[], None] | None = None
     timeout: float = 60.0
     progress: Callable[[str, int, int], None] = silent

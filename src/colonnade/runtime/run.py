@@ -73,6 +73,7 @@ class Desk:
     dataset: str = ""
     shown_ids: int | None = None
     remembers: Callable[[Any, str], None] | None = None
+    part: Any = None
     randomness: Randomness = field(default_factory=SystemRandomness)
     asks: Callable[[Any, bool], None] | None = None
 
@@ -168,6 +169,7 @@ async def _run_all(
             dataset=desks[name].dataset,
             shown_ids=desks[name].shown_ids,
             remembers=desks[name].remembers,
+            part=desks[name].part,
             asks=desks[name].asks,
             timeout=timeout,
             progress=progress if name in (group.server, group.active or group.owners[0]) else silent,

@@ -1,0 +1,156 @@
+"""`colonnade evaluate`: how good a released model is, on people it was not trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from colonnade.cli.options import AS_JSON, PARTY_FILES
+from colonnade.cli.screen import progress, say, say_json, width
+from colonnade.errors import InputError
+
+EVALUATION = "evaluation-{number}.json"
+EXAMPLE = """
+With --rows, all columns and the label lie in one file that may be looked at: figures are exact, and nothing is charged.
+
+With JOB, people and labels lie with the parties of a job, and nobody looks at them: what is opened carries noise for
+the job's ε (or --epsilon) and is charged like any release. A job with held_out judges the people it holds out.
+
+--threshold says above which probability the second class is predicted: a number, or a rule that is read from what was
+opened and costs nothing: balanced, f1, recall=0.8, share=0.1, or cost=5:1 (a miss costs five false alarms).
+
+Examples (`colonnade demo` writes such files):
+
+  colonnade evaluate demo-run/run --rows labelled.csv --id patient --label readmitted
+
+  colonnade evaluate demo-run/run others/job.toml --threshold recall=0.8
+"""
+
+
+def evaluate(
+    model: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its model.json."),
+    job: Path | None = typer.Argument(
+        None, metavar="JOB", help="A job (TOML) whose parties hold people with labels."
+    ),
+    rows: Path | None = typer.Option(
+        None, "--rows", "-r", metavar="FILE", help="A CSV or Parquet file with every column of the model."
+    ),
+    label: str | None = typer.Option(
+        None, "--label", "-l", metavar="COLUMN", help="The column of --rows with what is to be predicted."
+    ),
+    id_column: str = typer.Option(
+        "id", "--id", metavar="COLUMN", help="The column of --rows that names people."
+    ),
+    party: list[Path] = PARTY_FILES,
+    epsilon: float | None = typer.Option(
+        None,
+        "--epsilon",
+        "-e",
+        metavar="ε",
+        help="What a judgement on private people may cost; the job's if left out.",
+    ),
+    threshold: str | None = typer.Option(
+        None, "--threshold", "-t", metavar="RULE", help="A probability, or a rule such as f1 or recall=0.8."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Judge a released model: AUC, accuracy, log-loss and more, with errors, on people it was not trained on."""
+    from colonnade.learn.scoring import Stored
+
+    if (job is None) == (rows is None):
+        raise typer.BadParameter("give a JOB, or --rows FILE with --label COLUMN, and not both.")
+    if rows is not None and label is None:
+        raise typer.BadParameter("--rows needs --label COLUMN, which says what is to be predicted.")
+    if rows is not None and epsilon is not None:
+        raise typer.BadParameter("--epsilon is for a JOB: figures of --rows are exact and cost nothing.")
+    stored = Stored.load(model)
+    if rows is not None:
+        facts = _of_rows(stored, model, rows, id_column, str(label), threshold)
+    else:
+        facts = _of_job(stored, model, job or Path(), party, epsilon, threshold, quiet=as_json)
+    if as_json:
+        say_json(facts)
+        return
+    from colonnade.report.judged import judged_note
+    from colonnade.report.text import judged_lines, wrapped
+
+    for line in judged_lines(facts):
+        say(line)
+    told = [judged_note(facts), *facts.get("guarantees", [])]
+    for line in wrapped(["", *told], width()):
+        say(line)
+    if "kept" in facts:
+        say(f"\nKept: {facts['kept']}")
+
+
+evaluate.__doc__ = f"{evaluate.__doc__}\n{EXAMPLE}"
+
+
+def _of_rows(
+    stored: Any, model: Path, rows: Path, id_column: str, label: str, threshold: str | None
+) -> dict[str, Any]:
+    from colonnade.cli.predict import check_columns
+    from colonnade.learn.evaluating import judge_file
+    from colonnade.report.judged import judgement_facts
+
+    if stored.whole is None:
+        raise InputError(
+            f"{model}: the weights of this model stay with their parties, so it scores nobody in one place."
+        )
+    check_columns(rows, id_column, (*stored.whole.frame.column_names, label))
+    judgement = judge_file(stored.whole, rows, id_column=id_column, label=label)
+    return judgement_facts(judgement if threshold is None else judgement.at(threshold))
+
+
+def _of_job(
+    stored: Any,
+    model: Path,
+    job: Path,
+    given: list[Path],
+    epsilon: float | None,
+    threshold: str | None,
+    *,
+    quiet: bool,
+) -> dict[str, Any]:
+    from dataclasses import replace
+
+    from colonnade.learn.evaluating import check_model, judge_jointly
+    from colonnade.learn.figures import check_rule
+    from colonnade.learn.jobs import Job
+    from colonnade.learn.party_files import federation_of, party_files
+    from colonnade.learn.records import json_text
+    from colonnade.learn.whole_files import write_whole
+    from colonnade.report.judged import judged_facts
+
+    if stored.whole is None:
+        raise InputError(
+            f"{model}: the weights of this model stay with their parties, and no guarantee covers scores by them, so "
+            "that it cannot be judged on private people."
+        )
+    if threshold is not None:
+        check_rule(threshold)
+    check_model(stored.whole)
+    agreed = Job.load(job)
+    federation = federation_of(agreed, party_files(agreed, given))
+    with progress(not quiet) as advance:
+        federation.progress = advance
+        judged = judge_jointly(
+            federation,
+            stored.whole,
+            epsilon=agreed.epsilon if epsilon is None else epsilon,
+            delta=agreed.delta,
+            accepted_delta=agreed.accepted_delta,
+            trained_on=stored.people,
+        )
+    if threshold is not None:
+        judged = replace(judged, judgement=judged.judgement.at(threshold))
+    facts = judged_facts(judged)
+    # It was paid for, so it is kept.
+    folder = model if model.is_dir() else model.parent
+    number = 1
+    while (place := folder / EVALUATION.format(number=number)).exists():
+        number += 1
+    write_whole(place, json_text(facts))
+    return {**facts, "kept": str(place)}

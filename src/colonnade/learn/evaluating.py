@@ -1,0 +1,289 @@
+"""Judge a released model: on private people by the protocol, charged, or on rows that may be looked at, for free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column
+from colonnade.data.encoding import Encoder, simplex
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.data.targets import ClassLabel
+from colonnade.errors import ColumnMissing, LabelMismatch, PlanError, TooFewPeople, TrainedOn
+from colonnade.learn.federation import Federation, Run
+from colonnade.learn.frame import Frame
+from colonnade.learn.joint_scoring import linear_terms
+from colonnade.learn.judgement import Judgement, judge_opened, judge_rows
+from colonnade.learn.model_file import ModelFile
+from colonnade.learn.people import People
+from colonnade.learn.scoring import PROBABILITIES, Saved, features_of
+from colonnade.methods.network.network_file import NetworkFile
+from colonnade.privacy.guarantee import account
+from colonnade.protocols.joint_scores import Terms
+from colonnade.protocols.judging import Opened, judge_session
+from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest, Limit
+from colonnade.protocols.plans import Plan
+from colonnade.runtime.party import Party
+
+Array = NDArray[np.float64]
+AUC_ERROR = 0.05
+"""With a larger error from noise than this, on as many people of one class as of the other, a figure says nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A judgement and the run that it was read from."""
+
+    judgement: Judgement
+    run: Run[JudgePlan]
+
+
+def judge_jointly(
+    federation: Federation,
+    model: Saved,
+    *,
+    epsilon: float,
+    delta: float | None = None,
+    accepted_delta: float | None = None,
+    limits: tuple[Limit, ...] = (),
+    trained_on: Mapping[str, People] | None = None,
+) -> Judged:
+    """Judge a model on the people of a federation, those held out if it holds some out, charged to every ledger.
+
+    People in `trained_on` are refused: figures on them would be too good. Judged people are remembered like those
+    trained on, because exact scores of them would show more than was promised.
+    """
+    whole = check_model(model)
+    missing = [party for party, _ in whole.frame.encoders if party not in federation.tables]
+    if missing:
+        raise ColumnMissing(
+            f"the model reads columns of {', '.join(missing)}, which takes no part in this job."
+        )
+    for party, encoder in whole.frame.encoders:
+        _check_columns(party, encoder, federation.tables[party], whole.frame)
+        _refuse_trained(party, federation.tables[party], (trained_on or {}).get(party), federation)
+    ranges = score_ranges(whole.frame, whole.weights[0])
+    owners = federation.group.owners
+    request = JudgeRequest(
+        model=whole.run,
+        reaches=tuple(ranges[owner].reach for owner in owners),
+        epsilon=epsilon,
+        delta=delta,
+        accepted_delta=accepted_delta,
+        limits=limits,
+        alignment=federation.alignment,
+    )
+    terms = {
+        owner: _centred(term, ranges[owner].middle)
+        for owner, term in linear_terms(whole.frame, whole.weights[:1]).items()
+    }
+
+    async def session(party: Party, table: Table | None, asked: JudgeRequest) -> Opened:
+        return await judge_session(party, table, asked, terms.get(party.name))
+
+    before, opened = federation.asks, federation.opened
+    federation.asks = lambda plan, counts: check_enough(plan) if counts else None
+    federation.opened = lambda run: None
+    try:
+        run = federation.run(session, request, part="held-out")
+    finally:
+        federation.asks, federation.opened = before, opened
+    centre = sum(ranges[owner].middle for owner in owners) + float(whole.offsets[0])
+    judgement = judge_opened(
+        run.result(owners[0]),
+        centre=centre,
+        threshold=_threshold(whole),
+        chances=whole.kind in PROBABILITIES,
+    )
+    return Judged(judgement, run)
+
+
+def judge_file(model: Saved, path: Path, *, id_column: str, label: str) -> Judgement:
+    """Judge a model on rows of one file that everybody may look at: exact, and nothing is charged."""
+    whole: Saved = model if isinstance(model, NetworkFile) else check_model(model)
+    declared = whole.frame.label.label
+    if not isinstance(declared, ClassLabel):
+        raise PlanError("the model predicts no classes.")
+    columns = [
+        replace(column, name=name)
+        for name, column in zip(
+            whole.frame.column_names,
+            (column for _, encoder in whole.frame.encoders for column in encoder.columns),
+            strict=True,
+        )
+    ]
+    table = Table("rows", path, Schema(id_column, tuple(columns), label=replace(declared, column=label)))
+    table.check()
+    scores, classes = [], []
+    for block in table.blocks():
+        features = features_of(block, whole.frame)
+        if isinstance(whole, NetworkFile):
+            scores.append(whole.network().scores(features))
+        else:
+            scores.append(features @ whole.weights.T + whole.offsets)
+        classes.append(np.asarray(block.label, dtype=np.int64))
+    found = np.concatenate(scores)
+    if found.ndim != 2 or found.shape[1] != 1:
+        raise LabelMismatch(f"the model tells {len(declared.classes)} classes apart; figures are for two.")
+    return judge_rows(
+        found[:, 0],
+        np.concatenate(classes),
+        names=(declared.classes[0], declared.classes[1]),
+        threshold=_threshold(whole),
+        chances=whole.kind in PROBABILITIES,
+    )
+
+
+def limits_of(plan: Plan) -> tuple[Limit, ...]:
+    """What a run was to each observer about each unit, at its own δ: judging within that raises no total."""
+    lines = {
+        (line.observer, line.unit): line.event
+        for owner in plan.group.owners
+        for line in plan.lines_for(owner)
+    }
+    return tuple((*key, account(event, plan.delta).epsilon) for key, event in lines.items())
+
+
+def check_model(model: Saved) -> ModelFile:
+    """A linear model of two classes whose weights are all released; anything else is refused by name."""
+    if isinstance(model, NetworkFile):
+        raise PlanError(
+            "networks are not judged on private people: their parts stay with their parties. Judge on public rows "
+            "where all parts lie in one place."
+        )
+    if model.party is not None:
+        raise PlanError(
+            f"the weights of method {model.method!r} stay with their parties and scores by them are covered by no "
+            "guarantee, so it cannot be judged on private people. Train with a method that releases its model."
+        )
+    if not model.classifies:
+        raise PlanError(
+            f"a {model.kind} predicts no classes, and judging is for two classes. Its fit is in the release."
+        )
+    if len(model.weights) != 1:
+        classes = len(model.frame.label.classes)
+        raise LabelMismatch(f"the model tells {classes} classes apart, and judging is for two.")
+    return model
+
+
+def people_for(plan: JudgePlan) -> int:
+    """With fewer people the noise alone moves an AUC by more than `AUC_ERROR` even if both classes are as large.
+
+    The variance of Σ Im(φ₁ conj φ₀)/f from noise s√f/n_c on each coordinate of φ_c, |φ| ≤ 1, is at most
+    (s²/n₁² + s²/n₀²) Σ 1/f, times (2/π)² for the AUC.
+    """
+    spread = math.sqrt(sum(1.0 / frequency for frequency in plan.frequencies))
+    return math.ceil((2.0 / math.pi) * plan.deviation * spread * 2.0 * math.sqrt(2.0) / AUC_ERROR)
+
+
+def check_enough(plan: JudgePlan, rows: int | None = None) -> None:
+    """Refuse a judgement on so few people that the noise hides it, before anything is charged."""
+    found = plan.rows if rows is None else rows
+    needed = people_for(plan)
+    if found < needed:
+        raise TooFewPeople(
+            f"{found} people to judge on are too few: noise of standard deviation {plan.deviation:.3g} on a count "
+            f"would move an AUC by more than {AUC_ERROR:g}. Nothing was charged. {needed} people would do; hold out a "
+            "larger share, bring more people, or raise epsilon."
+        )
+
+
+def check_held_out(training: Plan, share: float, *, epsilon: float) -> None:
+    """Refuse a training whose held-out people would be too few to judge it on, before anything is charged."""
+    if len(training.group.owners) != 2:
+        return
+    request = JudgeRequest("", (1.0, 1.0), epsilon, training.delta, training.delta, limits_of(training))
+    rows = max(1, round(training.rows * share / (1.0 - share)))
+    check_enough(request.plan(training.group, training.schemas, rows))
+
+
+@dataclass(frozen=True)
+class ScoreRange:
+    """Where one owner's part of a score can lie: around a middle, by at most a reach."""
+
+    middle: float
+    reach: float
+
+
+def score_ranges(frame: Frame, weights: Array) -> dict[str, ScoreRange]:
+    """For each owner where its part of a linear score lies, whatever its people are like; from declarations alone.
+
+    >>> from colonnade.data.columns import NumericColumn
+    >>> from colonnade.data.label import LabelBlock
+    >>> encoder = Encoder((NumericColumn("age", low=0, high=9),), "linear")
+    >>> score_ranges(Frame((("bank", encoder),), LabelBlock(None)), np.array([2.0]))["bank"].middle
+    0.0
+    """
+    scale = math.sqrt(frame.attributes)
+    ranges, start = {}, 0
+    for party, encoder in frame.encoders:
+        own = np.asarray(weights, dtype=np.float64)[start : start + encoder.width] / scale
+        start += encoder.width
+        low = high = 0.0
+        for column in encoder.plain:
+            least, most = _column_range(column, encoder, own[encoder.spans[column.name]])
+            low, high = low + least, high + most
+        if encoder.map is not None:
+            plain = sum(span.stop - span.start for span in encoder.spans.values())
+            size = math.sqrt(encoder.map.attributes(len(encoder.mapped))) * float(np.linalg.norm(own[plain:]))
+            low, high = low - size, high + size
+        # A little more than any rounding of floats could add; a part that is always the same still has a bound.
+        ranges[party] = ScoreRange((low + high) / 2.0, max(1e-6, (high - low) / 2.0 * (1 + 1e-9)))
+    return ranges
+
+
+def _column_range(column: Column, encoder: Encoder, weights: Array) -> tuple[float, float]:
+    if isinstance(column, BinaryColumn | CategoricalColumn | BinnedColumn):
+        values = simplex(len(column.levels)) @ weights
+        return float(values.min()), float(values.max())
+    if encoder.mode == "linear":
+        return -abs(float(weights[0])), abs(float(weights[0]))
+    # On the half circle (sin u, cos u) the cosine is never negative.
+    sine, cosine = abs(float(weights[0])), float(weights[1])
+    whole = math.hypot(sine, cosine)
+    return (-sine, whole) if cosine >= 0 else (-whole, sine)
+
+
+def _centred(term: Terms, middle: float) -> Terms:
+    def centred(aligned: AlignedTable) -> Array:
+        return np.asarray(term(aligned) - middle)
+
+    return centred
+
+
+def _threshold(model: Saved) -> float:
+    return float(logit(model.threshold)) if isinstance(model, ModelFile) else 0.0
+
+
+def _check_columns(party: str, encoder: Encoder, table: Table, frame: Frame) -> None:
+    declared = set(table.schema.columns)
+    missing = [column.name for column in encoder.columns if column not in declared]
+    if missing:
+        raise ColumnMissing(
+            f"{party}: the model reads {', '.join(missing)}, which the people to judge on do not have, or which are "
+            "declared otherwise than in training. Declare them alike."
+        )
+    if table.schema.label is not None and table.schema.label != frame.label.label:
+        raise LabelMismatch(
+            f"{party}: its label is declared otherwise than the one that the model predicts. Declare it alike."
+        )
+
+
+def _refuse_trained(party: str, table: Table, people: People | None, federation: Federation) -> None:
+    if people is None or federation.held_out is not None or federation.public:
+        return
+    people.check_rules(party, table.schema)
+    found = sum(str(person) in people for person in table.ids())
+    if found:
+        raise TrainedOn(
+            f"{party}: {found} of the people to judge on were trained on, and figures on them would be too good. Leave "
+            "them out, or train with held_out."
+        )

@@ -1,0 +1,67 @@
+"""Judge what a job trained on the people that it held out, at no further cost to anybody but for whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from colonnade.errors import ColonnadeError
+from colonnade.learn.evaluating import Judged, check_held_out, judge_jointly, limits_of
+from colonnade.learn.federation import Federation, Run
+from colonnade.learn.jobs import Job
+from colonnade.learn.model_file import Model, model_file
+from colonnade.learn.training import model_for, worth_its_charge
+from colonnade.methods.method import Found, Learnt
+from colonnade.protocols.plans import Plan
+
+SPLIT = (
+    "The model was not judged on the people held out: its weights stay with their parties, and no guarantee covers "
+    "scores by them."
+)
+
+
+def worth_training(job: Job) -> Callable[[Plan, bool], None]:
+    """What refuses a plan of a job, before anything is charged: too few people to learn from, or to judge on."""
+    learnt = worth_its_charge(job)
+
+    def ask(plan: Plan, counts: bool) -> None:
+        learnt(plan, counts)
+        if counts and job.held_out is not None and _judgeable(job, plan):
+            check_held_out(plan, job.held_out, epsilon=job.epsilon)
+
+    return ask
+
+
+def judge_trained(
+    job: Job, federation: Federation, found: Found | ColonnadeError, run: Run[Any]
+) -> Judged | str | None:
+    """The judgement of what was trained, or why there is none; None for a job that holds nobody out.
+
+    Its noise is such that no total grows by it: the people held out lose at most what those trained on did.
+    """
+    if job.held_out is None or isinstance(found, ColonnadeError):
+        return None
+    if isinstance(found, Learnt) and found.split:
+        return SPLIT
+    try:
+        model = model_for(job, found).fit(found)
+        if not isinstance(model, Model):
+            return SPLIT
+        limits = limits_of(run.plan)
+        record = [epsilon for _, unit, epsilon in limits if unit == "record"]
+        return judge_jointly(
+            federation,
+            model_file(model, method=job.method, run=run.name),
+            epsilon=min(record, default=job.epsilon),
+            delta=run.plan.delta,
+            accepted_delta=run.plan.delta,
+            limits=limits,
+        )
+    except ColonnadeError as error:
+        return f"The model was not judged on the people held out: {error}"
+
+
+def _judgeable(job: Job, plan: Plan) -> bool:
+    labels = [schema.label for schema in plan.schemas if schema.label is not None]
+    two = len(labels) == 1 and len(getattr(labels[0], "classes", ())) == 2
+    return job.task == "classification" and len(plan.group.owners) == 2 and bool(plan.group.keepers) and two

@@ -1,0 +1,113 @@
+"""A run about one part of the people: owners agree on the key of the cut, and every charge names the part.
+
+Which part somebody is in depends on the id and the key alone (docs/proofs/parts.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from colonnade.errors import PlanError
+from colonnade.ledger import Cut, Part, Release
+from colonnade.ledger.parts import KEY_BYTES, PartName
+from colonnade.protocols.messages import exchange, hear, tell
+from colonnade.runtime.party import Book, Party
+from colonnade.runtime.wire import Message
+
+
+@dataclass(frozen=True)
+class PartAsked:
+    """The part that a run is about, and at an owner how its data set was cut before, if it was.
+
+    `rules` are those by which this owner reads ids. `keep` writes down a cut that is the data set's first.
+
+    >>> PartAsked(0.2, "training").to_data()
+    {'share': 0.2, 'part': 'training'}
+    """
+
+    share: float
+    name: PartName
+    rules: str = ""
+    known: Cut | None = field(default=None, repr=False)
+    keep: Callable[[Cut], None] = field(default=lambda cut: None, repr=False)
+
+    def to_data(self) -> dict[str, Any]:
+        """What the parties compare."""
+        return {"share": self.share, "part": self.name}
+
+    def check(self, party: str) -> None:
+        """Refuse another share than the data set was cut at before: nobody would be in one part only."""
+        if self.known is not None and self.known.share != self.share:
+            raise PlanError(
+                f"held_out = {self.share:g}, but {party}'s data set was cut at {self.known.share:g} before, and people "
+                "would change sides: some who were trained on would be judged. Nothing was charged. Write "
+                f"held_out = {self.known.share:g}."
+            )
+
+    def before(self) -> Part:
+        """The part, as far as it is known before the parties have met: by the own cut, or by one still to be made."""
+        known = self.known or Cut(bytes(KEY_BYTES), self.share, self.rules)
+        return replace(known, rules=self.rules).part(self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class PartBook:
+    """A book in which every charge is about one part of the data set."""
+
+    book: Book
+    part: Part
+
+    def charge(self, release: Release, dataset: str, *, fresh: bool = False) -> Any:
+        """Charge the release to the part."""
+        return self.book.charge(replace(release, part=self.part), dataset, fresh=fresh)
+
+    def keep_receipt(self, receipt: Any) -> None:
+        """Remember the head of a peer's ledger."""
+        self.book.keep_receipt(receipt)
+
+    def opening(self) -> Any:
+        """Which ledger this is."""
+        return self.book.opening()
+
+    def recognise(self, opening: Any) -> None:
+        """Refuse a peer's ledger that is not the one whose receipts are kept here."""
+        self.book.recognise(opening)
+
+    def note_comparison(self, dataset: str, partners: Sequence[str], *, run: str) -> None:
+        """Write down with whom ids are compared."""
+        self.book.note_comparison(dataset, partners, run=run)
+
+
+async def agree_on_cut(party: Party) -> Cut | None:
+    """One key for all owners, and from here on every charge of this run is about its part; None at mere members.
+
+    The key is that of the first owner whose data set was cut before; a fresh one of the first owner if none was. An
+    owner whose data set was cut by another key counts this run in every part.
+    """
+    asked: PartAsked = party.part
+    if not party.owns_columns:
+        return None
+    asked.check(party.name)
+    owners = party.group.owners
+    said = await exchange(party, "cut before", Message({"cut": asked.known is not None}), owners)
+    before = {owner: message.fields.get("cut") is True for owner, message in said.items()}
+    before[party.name] = asked.known is not None
+    chooser = next((owner for owner in owners if before[owner]), owners[0])
+    if chooser == party.name:
+        key = asked.known.key if asked.known is not None else party.randomness.bytes(KEY_BYTES)
+        for owner in owners:
+            if owner != party.name:
+                await tell(party, owner, "cut", Message({"key": key}))
+    else:
+        heard = await hear(party, chooser, "cut")
+        found = heard.fields.get("key")
+        if type(found) is not bytes or len(found) != KEY_BYTES:
+            raise heard.wrong("it sent no key to cut the people by")
+        key = found
+    cut = Cut(key, asked.share, asked.rules)
+    if asked.known is None:
+        asked.keep(cut)
+    party.ledger = PartBook(party.ledger, cut.part(asked.name))
+    return cut

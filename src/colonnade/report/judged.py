@@ -1,0 +1,101 @@
+"""A judgement as facts, as lines of text, and as pictures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markupsafe import Markup
+
+from colonnade.learn.evaluating import Judged
+from colonnade.learn.judgement import Figure, Judgement
+from colonnade.learn.records import plain
+from colonnade.report.charts import Axes, Chart, Line, Style, svg
+
+Facts = dict[str, Any]
+_CHANCE = Style("#999999", (3, 3))
+PRIVATE = (
+    "Measured on {people} people whom it was not trained on and whom nobody has looked at. ± is a standard deviation, "
+    "of noise and of chance together."
+)
+EXACT = "Measured exactly on {people} rows that may be looked at. ± is a standard deviation, of chance alone."
+
+
+def judged_facts(judged: Judged) -> Facts:
+    """What everybody may read of a judgement on private people, and what it was to each observer."""
+    return {
+        **judgement_facts(judged.judgement),
+        "run": judged.run.name,
+        "guarantees": [str(item) for item in judged.run.plan.guarantees],
+        "private": not judged.run.reproducible,
+    }
+
+
+def judgement_facts(judgement: Judgement) -> Facts:
+    """A judgement as plain values."""
+    found: Facts = plain(judgement.to_data())
+    return found
+
+
+def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
+    """What, how much, and what always answering with the commonest class would have.
+
+    >>> figure_rows({"figures": {"AUC": {"value": 0.8913, "noise": 0.003, "sampling": 0.004, "beside": 0.5}}})
+    [('AUC', '0.891 ± 0.005', '0.5')]
+    """
+    return [
+        (name, str(Figure(**figure)), f"{figure['beside']:.3g}") for name, figure in judged["figures"].items()
+    ]
+
+
+def confusion_rows(judged: Facts) -> list[tuple[str, str, str]]:
+    """People by what they are and what is said of them."""
+    first, second = judged["classes"]
+    (kept, alarm), (missed, right) = ([f"{count:.0f}" for count in row] for row in judged["confusion"])
+    return [
+        (f"above {judged['threshold']:.3g}", f"said {first}", f"said {second}"),
+        (f"is {first}", kept, alarm),
+        (f"is {second}", missed, right),
+    ]
+
+
+def judged_note(judged: Facts) -> str:
+    """On whom, and what ± is."""
+    return (EXACT if judged["exact"] else PRIVATE).format(people=judged["people"])
+
+
+def judged_pictures(judged: Facts) -> list[Markup]:
+    """ROC, precision and recall, calibration and lift, as drawings."""
+    curves, said = judged["curves"], judged["calibration"]
+    positives = judged["counts"][1] / sum(judged["counts"])
+    diagonal = Line("chance", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)
+
+    def drawn(title: str, across: str, up: str, pairs: list[list[float]], beside: Line) -> Markup:
+        line = Line(
+            "this model", tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs), style=_OWN
+        )
+        return Markup(svg(Chart(title, Axes(across, up), (line, beside))))
+
+    share = Line("chance", (0.0, 1.0), (positives, positives), style=_CHANCE)
+    perfect = Line("as it should be", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)
+    calibration = [[item["said"], item["so"]] for item in said]
+    return [
+        drawn("ROC", "false alarms among the rest", "found", curves["roc"], diagonal),
+        drawn("Precision and recall", "recall", "precision", curves["precision-recall"], share),
+        drawn("Calibration", "said probability", "share that was so", calibration, perfect),
+        drawn("Lift", "share of people, highest scores first", "found", curves["lift"], diagonal),
+    ]
+
+
+_OWN = Style("#000000")
+
+
+def score_text(facts: Facts) -> str | None:
+    """The score of a run in a word: its AUC where it was judged; None where it was not.
+
+    >>> score_text({"task": "pca"}) is None
+    True
+    """
+    judged = facts.get("judged")
+    if isinstance(judged, dict) and "AUC" in judged.get("figures", {}):
+        return f"AUC {Figure(**judged['figures']['AUC'])}"
+    return None

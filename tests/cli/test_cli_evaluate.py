@@ -1,0 +1,190 @@
+"""`colonnade train` with people held out, and `colonnade evaluate`: private people, public rows, refusals."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from colonnade.cli.app import run
+from colonnade.ledger import Ledger
+
+PEOPLE = 2400
+JOB = """name = "who buys"
+task = "classification"
+parties = ["bank", "shop"]
+active = "bank"
+epsilon = 3.0
+delta = 1e-5
+"""
+
+
+def write(folder: Path, *, first: int, people: int, job: str, ledgers: Path, classes: int = 2) -> Path:
+    """The files of two parties about so many people, and a job."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(first)
+    age, spent = rng.uniform(-1, 1, (2, people))
+    odds = 3.0 * age + 2.0 * spent + rng.logistic(size=people) * 0.6
+    names = [f"c{first + number}" for number in range(people)]
+    answer = np.where(odds > 0.4, "yes", "no")
+    if classes == 3:
+        answer = np.where(odds > 2, "maybe", answer)
+    columns: dict[str, dict[str, Any]] = {
+        "bank": {"id": names, "age": age.round(4), "buys": answer},
+        "shop": {"id": names, "spent": spent.round(4)},
+    }
+    declared = '["no", "yes"]' if classes == 2 else '["no", "maybe", "yes"]'
+    labels = {"bank": f'[label]\ncolumn = "buys"\nkind = "classes"\nclasses = {declared}\n', "shop": ""}
+    for party, values in columns.items():
+        with (folder / f"{party}.csv").open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(values)
+            writer.writerows(zip(*values.values(), strict=True))
+        feature = "age" if party == "bank" else "spent"
+        (folder / f"{party}.schema.toml").write_text(
+            f'id = "id"\ncolumns.{feature} = {{kind = "numeric", low = -1, high = 1}}\n{labels[party]}'
+        )
+        (folder / f"{party}.toml").write_text(
+            f'party = "{party}"\ndata = "{party}.csv"\nschema = "{party}.schema.toml"\ndataset = "people"\n'
+            f'ledger = "{ledgers / party}.ledger"\n[[budget]]\nepsilon = 20.0\ndelta = 1e-5\n'
+        )
+    with (folder / "rows.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "age", "spent", "buys"])
+        writer.writerows(zip(names, age, spent, answer, strict=True))
+    path = folder / "job.toml"
+    path.write_text(job)
+    return path
+
+
+def asked(*arguments: Any, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    code = run([*map(str, arguments), "--json"])
+    return code, json.loads(capsys.readouterr().out.strip().splitlines()[-1])
+
+
+def totals(folder: Path) -> dict[tuple[str, str, str], float]:
+    return {
+        (name, total.unit, total.observer): total.epsilon
+        for name in ("bank", "shop")
+        for total in Ledger.open(folder / f"{name}.ledger").totals()
+    }
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that held people out, with everything that lies about it."""
+    folder = tmp_path_factory.mktemp("evaluate")
+    job = write(folder, first=0, people=PEOPLE, job=f"{JOB}held_out = 0.3\n", ledgers=folder)
+    assert run(["train", str(job), "--output", str(folder / "run"), "--json"]) == 0
+    return folder
+
+
+def test_what_was_trained_is_judged_on_those_held_out_and_costs_nothing_more(trained: Path) -> None:
+    facts = json.loads((trained / "run" / "facts.json").read_text())
+    judged = facts["judged"]
+    assert facts["rows"] + judged["people"] == PEOPLE
+    # The truth is about 0.97; noise moves it by what is said.
+    auc = judged["figures"]["AUC"]
+    assert abs(auc["value"] - 0.965) < 5 * (auc["noise"] + auc["sampling"]) + 0.01
+    assert judged["figures"]["accuracy"]["value"] > judged["figures"]["accuracy"]["beside"] + 0.1
+    stated = {(item["observer"], item["unit"]): item["epsilon"] for item in facts["guarantees"]}
+    for (_, unit, observer), epsilon in totals(trained).items():
+        if (observer, unit) in stated:
+            assert epsilon == pytest.approx(stated[observer, unit])
+    page = (trained / "run" / "report.html").read_text()
+    assert "How good it is on people held out" in page and page.count("<svg") >= 4
+
+
+def test_runs_are_listed_with_their_score(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = asked("runs", trained / "run", capsys=capsys)
+    assert found["runs"][0]["score"].startswith("AUC 0.9")
+    assert run(["show", str(trained / "run")]) == 0
+    shown = capsys.readouterr().out
+    assert "How good it is" in shown and "the commonest class alone" in shown and "AUC" in shown
+
+
+def test_public_rows_are_judged_exactly_and_for_nothing(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, first=10_000, people=500, job=JOB, ledgers=tmp_path)
+    before = totals(trained)
+    rows = tmp_path / "rows.csv"
+    code, found = asked("evaluate", trained / "run", "--rows", rows, "--label", "buys", capsys=capsys)
+    assert code == 0 and found["exact"] and found["people"] == 500
+    _, scored = asked("predict", trained / "run", "--rows", rows, capsys=capsys)
+    chances = [float(line["probability of yes"]) for line in scored["scores"]]
+    with rows.open() as file:
+        truth = [line["buys"] == "yes" for line in csv.DictReader(file)]
+    assert found["figures"]["AUC"]["value"] == pytest.approx(roc_auc_score(truth, chances), abs=1e-4)
+    assert totals(trained) == before
+    _, recall = asked(
+        "evaluate", trained / "run", "--rows", rows, "--label", "buys", "-t", "recall=0.9", capsys=capsys
+    )
+    (_, _), (missed, right) = recall["confusion"]
+    assert 0.9 <= right / (missed + right) < 0.92
+
+
+def test_other_private_people_are_judged_charged_and_remembered(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = write(tmp_path, first=50_000, people=900, job=JOB, ledgers=tmp_path)
+    code, found = asked("evaluate", trained / "run", job, "--threshold", "balanced", capsys=capsys)
+    assert code == 0, found
+    assert found["people"] == 900 and not found["exact"] and len(found["guarantees"]) == 4
+    assert json.loads(Path(found["kept"]).read_text())["figures"]["AUC"]["noise"] > 0
+    spent = totals(tmp_path)
+    assert 2.0 < max(spent.values()) < 8.0
+    # Exact scores of those judged would show more of them than was promised.
+    code, refused = asked("predict", trained / "run", job, capsys=capsys)
+    assert code != 0 and refused["error"]["kind"] == "TrainedOn"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--rows", "rows.csv"), "--rows needs --label"),
+        (("--rows", "rows.csv", "--label", "buys", "--epsilon", "1"), "--epsilon is for a JOB"),
+        (("--rows", "rows.csv", "--label", "sold"), "lacks 1 of the"),
+        (("--rows", "rows.csv", "--label", "age"), ""),
+        (("--rows", "rows.csv", "--label", "buys", "--threshold", "best"), "rules are balanced"),
+        ((), "give a JOB, or --rows FILE"),
+        (("job.toml", "--threshold", "recall=7"), "rules are balanced"),
+        (("few/job.toml",), "40 people to judge on are too few"),
+        (("three/job.toml",), "declared otherwise than the one that the model predicts"),
+        (("again/job.toml",), "were trained on, and figures on them would be too good"),
+    ],
+)
+def test_what_cannot_be_judged_is_named_and_nothing_is_charged(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    write(tmp_path, first=90_000, people=40, job=JOB, ledgers=tmp_path)
+    write(tmp_path / "few", first=91_000, people=40, job=JOB, ledgers=tmp_path)
+    write(tmp_path / "three", first=92_000, people=40, job=JOB, ledgers=tmp_path, classes=3)
+    write(tmp_path / "again", first=0, people=60, job=JOB, ledgers=tmp_path)
+    given = [str(tmp_path / item) if item.endswith((".csv", ".toml")) else item for item in arguments]
+    code, found = asked("evaluate", trained / "run", *given, capsys=capsys)
+    assert code in (2, 3, 4, 5) and said in found["error"]["message"], found
+    for name in ("bank", "shop"):
+        path = tmp_path / f"{name}.ledger"
+        assert not path.exists() or not Ledger.open(path).totals()
+
+
+def test_too_few_to_judge_on_are_refused_before_training_is_paid_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = write(tmp_path, first=0, people=600, job=f"{JOB}held_out = 0.05\n", ledgers=tmp_path)
+    code, found = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    assert code == 4 and "people would do" in found["error"]["message"], found
+    assert not Ledger.open(tmp_path / "bank.ledger").totals()
+
+
+def test_scores_of_rows_with_an_epsilon_are_refused(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, found = asked("predict", trained / "run", "--rows", trained / "rows.csv", "-e", "1", capsys=capsys)
+    assert code == 2 and "--epsilon and --party are for a JOB" in found["error"]["message"]

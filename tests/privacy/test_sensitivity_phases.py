@@ -1,0 +1,101 @@
+"""Sensitivities of sums of rounded phases against brute force."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from colonnade.privacy.sensitivity.phases import Phases
+
+STEPS = 17
+
+
+def phases(gamma: int, harmonics: int, first: float, second: float) -> Phases:
+    """As a plan makes them: two owners whose parts reach so far, at a period in which nothing wraps around."""
+    frequencies = tuple(2 * number + 1 for number in range(harmonics))
+    amplitudes = tuple(round(gamma / math.sqrt(frequency)) for frequency in frequencies)
+    omega = math.pi / (2 * (first + second))
+    return Phases(frequencies, amplitudes, gamma, gamma, (2 * omega * first, 2 * omega * second))
+
+
+def rounded(sizes, angle, frequencies):
+    turned = np.array(sizes) * np.exp(1j * angle * np.array(frequencies))
+    return np.rint(turned.real) + 1j * np.rint(turned.imag)
+
+
+def row(bounds: Phases, label: int, first: float, second: float):
+    """What a record adds, both classes beside each other."""
+    mine = rounded(bounds.amplitudes, first, bounds.frequencies)
+    theirs = rounded([bounds.other] * len(bounds.frequencies), second, bounds.frequencies)
+    product = mine * theirs
+    own = np.concatenate([[bounds.count * bounds.other], product.real, product.imag])
+    blank = np.zeros_like(own)
+    return np.concatenate([own, blank] if label == 0 else [blank, own])
+
+
+def angles(turn: float):
+    return np.linspace(-turn / 2, turn / 2, STEPS)
+
+
+CASES = [(4, 1, 1.0, 1.0), (8, 2, 1.0, 1.0), (16, 3, 3.0, 1.0), (64, 2, 0.2, 2.0), (9, 4, 1.0, 5.0)]
+
+
+def moved(pairs):
+    changes = [after - before for before, after in pairs]
+    return max(np.linalg.norm(change) for change in changes), max(np.abs(change).sum() for change in changes)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_record_moves_the_sums_further_than_is_said(case) -> None:
+    bounds = phases(*case)
+    mine, theirs = angles(bounds.turns[0]), angles(bounds.turns[1])
+    rows = {key: row(bounds, *key) for key in itertools.product((0, 1), mine, theirs)}
+    zero = np.zeros_like(next(iter(rows.values())))
+    found = {
+        bounds.zeroed(): moved((zero, after) for after in rows.values()),
+        bounds.other_replaced(): moved(
+            (rows[0, first, old], rows[0, first, new])
+            for first in mine[:: STEPS // 4]
+            for old, new in itertools.product(theirs, theirs)
+        ),
+        bounds.holder_replaced(): moved(
+            (rows[0, old, second], rows[label, new, second])
+            for second in theirs[:: STEPS // 4]
+            for label in (0, 1)
+            for old, new in itertools.product(mine, mine)
+        ),
+    }
+    for stated, (l2, l1) in found.items():
+        assert l2 <= stated.l2 and l1 <= stated.l1
+        if case[0] >= 16:
+            # What is said is not much more than what there is, once rounding is small.
+            assert stated.l2 <= 1.35 * l2
+    some = list(rows.values())[:: max(1, len(rows) // 90)]
+    l2, l1 = moved(itertools.product(some, some))
+    assert l2 <= bounds.replaced().l2 and l1 <= bounds.replaced().l1
+
+
+def test_a_finer_grid_comes_to_the_norms_of_phases_that_are_not_rounded() -> None:
+    bounds, gamma = phases(1 << 14, 8, 1.0, 1.0), float(1 << 14)
+    weights = np.array([1 / frequency for frequency in bounds.frequencies])
+    assert bounds.zeroed().l2 / gamma**2 == pytest.approx(math.sqrt(1 + weights.sum()), rel=1e-3)
+    # With odd frequencies everything turns round at once where a score goes from one end to the other.
+    assert bounds.replaced().l2 / gamma**2 == pytest.approx(2 * math.sqrt(weights.sum()), rel=1e-3)
+    turned = np.linspace(0, bounds.turns[1], 20001)[:, None] * np.array(bounds.frequencies)
+    half = math.sqrt(float((weights * (2 - 2 * np.cos(turned))).sum(axis=1).max()))
+    assert bounds.other_replaced().l2 / gamma**2 == pytest.approx(half, rel=5e-3)
+
+
+def test_brute_force_would_notice_a_bound_without_the_rounding() -> None:
+    """A control: on a coarse grid rounding alone moves more than phases that are not rounded."""
+    bounds = phases(4, 1, 1.0, 1.0)
+    plain = math.hypot(bounds.count * bounds.other, bounds.amplitudes[0] * bounds.other)
+    worst = max(
+        np.linalg.norm(row(bounds, 0, first, second))
+        for first in angles(bounds.turns[0])
+        for second in angles(bounds.turns[1])
+    )
+    assert plain < worst <= bounds.zeroed().l2

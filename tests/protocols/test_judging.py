@@ -1,0 +1,203 @@
+"""The judging protocol against its ideal twin, its noise and its refusals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from ideals import ideal_judgement
+
+from colonnade.audits.bounds import threshold_bound
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.errors import BudgetExceeded, LabelMismatch, PlanError
+from colonnade.learn.federation import Federation
+from colonnade.noise.skellam import SkellamNoise
+from colonnade.privacy.guarantee import account
+from colonnade.protocols.judging import Opened, judge_session
+from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
+from colonnade.randomness import SeededRandomness, SystemRandomness
+from colonnade.runtime.group import Group
+
+PEOPLE = 300
+REACHES = (2.0, 1.0)
+
+
+def schema(label: str = 'classes = ["no", "yes"]') -> Schema:
+    text = 'id = "n"\ncolumns.value = {kind = "numeric", low = -1, high = 1}\n'
+    return Schema.parse(text + (f'[label]\ncolumn = "buys"\nkind = "classes"\n{label}\n' if label else ""))
+
+
+def tables(parties: tuple[str, ...] = ("bank", "shop"), rows: int = PEOPLE, **options: str) -> list[Table]:
+    rng = np.random.default_rng(7)
+    found = []
+    for place, party in enumerate(parties):
+        columns = {"n": [f"p{number}" for number in range(rows)], "value": rng.uniform(-1, 1, rows)}
+        if place == 0:
+            columns["buys"] = rng.choice(["no", "yes"], rows)
+        found.append(Table.from_arrays(party, columns, schema(**options) if place == 0 else schema("")))
+    return found
+
+
+def terms(parties: tuple[str, ...] = ("bank", "shop"), rows: int = PEOPLE) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    # Some lie past what was agreed, and are taken for what was.
+    return {
+        party: 1.2 * reach * rng.uniform(-1, 1, rows) for party, reach in zip(parties, REACHES, strict=True)
+    }
+
+
+def run(request: JudgeRequest, **options: object) -> tuple[Federation, Opened]:
+    parties = Federation(tables(), budget=(9.0, 1e-5), **options)  # type: ignore[arg-type]
+    said = terms()
+
+    async def session(party, table, asked):
+        mine = said.get(party.name)
+        return await judge_session(party, table, asked, None if mine is None else lambda aligned: mine)
+
+    made = parties.run(session, request)
+    return parties, made.result("bank")
+
+
+class Silence(SkellamNoise):
+    """No noise at all."""
+
+    support = 0
+
+    def part(self, parts):
+        return self
+
+    def draw(self, shape, randomness):
+        return np.zeros(shape, dtype=np.int64)
+
+
+def ideal(plan: JudgePlan) -> np.ndarray:
+    said = {
+        owner: np.clip(term, -plan.reach_of(owner), plan.reach_of(owner)) for owner, term in terms().items()
+    }
+    (block,) = tables()[0].blocks(PEOPLE)
+    return ideal_judgement(said, np.asarray(block.label), plan)
+
+
+REQUEST = JudgeRequest("5f0c", REACHES, epsilon=1.0, delta=1e-5)
+
+
+def test_without_noise_the_protocol_is_the_ideal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(JudgePlan, "noise", Silence(Fraction(1)))
+    monkeypatch.setattr(JudgePlan, "views", ())
+    monkeypatch.setattr(JudgePlan, "block", 77)
+    _, opened = run(replace(REQUEST, model="silent"))
+    assert opened.coefficients.tolist() == ideal(opened.plan).tolist()
+
+
+def test_what_is_opened_is_the_ideal_and_everybodys_noise() -> None:
+    parties, opened = run(REQUEST)
+    noise = (opened.coefficients - ideal(opened.plan)) / opened.plan.gamma**2
+    # 34 draws: their mean square is within five of its own deviations of what the plan says.
+    share = float((noise**2).mean()) / opened.plan.deviation**2
+    assert abs(share - 1) < 5 * math.sqrt(2 / len(noise))
+    assert {total.epsilon for total in parties.ledgers["shop"].totals() if total.unit == "record"} == {
+        account(opened.plan.views[0].event, 1e-5).epsilon
+    }
+
+
+def test_what_a_run_would_cost_is_what_it_costs_and_refusals_come_first() -> None:
+    poor = Federation(tables(), budget=(0.5, 1e-5))
+    sent: list[str] = []
+
+    async def session(party, table, asked):
+        sent.append(party.name)
+        return await judge_session(party, table, asked, lambda aligned: np.zeros(PEOPLE))
+
+    with pytest.raises(BudgetExceeded, match="scores by class"):
+        poor.run(session, REQUEST)
+    assert not sent and not poor.ledgers["bank"].totals()
+
+
+def test_limits_add_noise_until_nothing_is_above_them() -> None:
+    group = Group.of(("bank", "shop"), active="bank")
+    schemas = (schema().public("bank"), schema("").public("shop"))
+    plan = REQUEST.plan(group, schemas, 1000)
+    wanted = (
+        ("reader", "record-replaced", 0.9),
+        ("party:shop", "others-part", 0.8),
+        ("party:bank", "others-part", 0.7),
+        ("party:elsewhere", "others-part", 0.0001),
+    )
+    within = replace(REQUEST, limits=wanted).plan(group, schemas, 1000)
+    assert within.mu > plan.mu
+    lines = {
+        (line.observer, line.unit): line.event for owner in group.owners for line in within.lines_for(owner)
+    }
+    for observer, unit, epsilon in wanted[:3]:
+        assert account(lines[observer, unit], 1e-5).epsilon <= epsilon
+    assert min(epsilon - account(lines[o, u], 1e-5).epsilon for o, u, epsilon in wanted[:3]) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("parties", "label", "error", "said"),
+    [
+        (
+            ("bank", "shop", "clinic"),
+            'classes = ["no", "yes"]',
+            PlanError,
+            "judging on private people is for two",
+        ),
+        (("bank", "shop"), 'classes = ["no", "maybe", "yes"]', LabelMismatch, "3 classes"),
+        (("bank", "shop"), "", LabelMismatch, "no party declares one"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_by_name(parties, label, error, said) -> None:
+    group = Group.of(parties, active=parties[0] if label else None)
+    schemas = (schema(label).public(parties[0]), *(schema("").public(name) for name in parties[1:]))
+    with pytest.raises(error, match=said):
+        replace(REQUEST, reaches=(1.0,) * len(parties)).plan(group, schemas, 1000)
+
+
+def test_bounds_that_are_none_are_refused() -> None:
+    group = Group.of(("bank", "shop"), active="bank")
+    schemas = (schema().public("bank"), schema("").public("shop"))
+    for reaches in ((1.0,), (1.0, 0.0), (math.inf, 1.0)):
+        with pytest.raises(PlanError, match="bound above 0"):
+            replace(REQUEST, reaches=reaches).plan(group, schemas, 1000)
+
+
+def audited(plan: JudgePlan, noise: SkellamNoise, draws: int = 300_000) -> float:
+    """A lower bound on ε for a record zeroed out, from the noise that hides it: the other owner's part is known."""
+    from colonnade.protocols.judging import own_phases
+
+    mine = own_phases("bank", np.array([plan.reach_of("bank")]), np.array([1]), plan)[0][
+        1 + 2 * plan.harmonics :
+    ]
+    theirs = own_phases("shop", np.array([plan.reach_of("shop")]), None, plan)[0]
+    m = plan.harmonics
+    product = (mine[1 : m + 1] + 1j * mine[m + 1 :]) * (theirs[1 : m + 1] + 1j * theirs[m + 1 :])
+    change = np.concatenate([[mine[0] * theirs[0]], product.real, product.imag])
+    found = noise.part(plan.group.honest_owners).draw(
+        (draws, len(change)), SeededRandomness("audit of judging")
+    )
+    along = found @ change / np.linalg.norm(change)
+    half = draws // 2
+    return threshold_bound(
+        along[:half], along[half:] + np.linalg.norm(change), delta=plan.delta, confidence=1 - 1e-5
+    ).epsilon
+
+
+def test_an_audit_stays_below_what_is_promised_and_catches_half_of_the_noise() -> None:
+    group = Group.of(("bank", "shop"), active="bank")
+    schemas = (schema().public("bank"), schema("").public("shop"))
+    plan = replace(REQUEST, epsilon=1.5).plan(group, schemas, 1000)
+    promised = account(plan.views[0].event, plan.delta).epsilon
+    assert 0.3 < audited(plan, plan.noise) <= promised
+    assert audited(plan, SkellamNoise(plan.mu / 4)) > promised
+
+
+def test_noise_is_drawn_from_the_partys_own_coins() -> None:
+    group = Group.of(("bank", "shop"), active="bank")
+    schemas = (schema().public("bank"), schema("").public("shop"))
+    plan = REQUEST.plan(group, schemas, 1000)
+    part = plan.noise.part(group.whole)
+    assert not np.array_equal(part.draw(8, SystemRandomness()), part.draw(8, SystemRandomness()))
