@@ -1,6 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
-BENCHMARKS := field_kernels moments noise gram functional paillier encrypted intermediate embeddings psi scale masks accounting plan engine house
+BENCHMARKS := field_kernels moments noise gram functional paillier encrypted intermediate embeddings psi scale masks accounting plan comfort engine house
 
 .PHONY: demo demo-federation docs test coverage check format bench reproduce clean
 
@@ -41,13 +41,17 @@ format: .venv/ready
 bench: .venv/ready .bench-venv/ready
 	@for name in $(BENCHMARKS); do echo "$$name"; $(BIN)/python benchmarks/$$name.py --json || exit 1; done
 	@if [ -n "$(DATA)" ]; then echo utility; $(BIN)/python benchmarks/utility.py --data "$(DATA)" --json; fi
+	@if [ -n "$(DATA)" ]; then echo calibration; $(BIN)/python benchmarks/calibration.py --data "$(DATA)" --json; fi
 
 # The papers' tables and figures, run again on the public data sets in DATA=folder, into docs/reproduction.md; then a
-# notebook for each paper, and the slow tests, of which some read those sets too.
+# notebook for each paper, the slow tests, of which some read those sets too, and KILLS kills of `colonnade train`, which
+# go on where they stopped.
+KILLS ?= 1000
 reproduce: .venv/ready
 	@if [ -n "$(DATA)" ]; then $(BIN)/python -m reproduction --data "$(DATA)"; else echo "DATA=folder runs the studies"; fi
 	$(BIN)/python -m notebooks $(if $(DATA),--data "$(DATA)")
 	COLONNADE_EXAMPLES=new COLONNADE_DATA="$(DATA)" $(BIN)/pytest -n 2 -m slow
+	$(BIN)/python -m reproduction.kills --kills $(KILLS) --folder build/kills
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

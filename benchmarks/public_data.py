@@ -207,6 +207,69 @@ def acs_income_texas(folder: Path) -> PublicSet:
     return _numbered(table, ACS_INCOME, ClassLabel("PINCP_gt_50000", ("0", "1")))
 
 
+def thinned(data: PublicSet, share: float) -> PublicSet:
+    """The same people without most of the second class, so that only this share is left of it."""
+    second = data.labels.astype(str) == str(data.label.classes[1])  # type: ignore[union-attr]
+    rare = np.flatnonzero(second)
+    wanted = round(share / (1.0 - share) * np.count_nonzero(~second))
+    kept = np.sort(np.concatenate([np.flatnonzero(~second), rare[public_permutation(len(rare), 0)][:wanted]]))
+    return PublicSet(data.columns, data.label, data._take(kept), data.labels[kept])
+
+
+GIVE_CREDIT: tuple[Column, ...] = (
+    NumericColumn("x0", 0, 60),  # open credit lines
+    *(
+        NumericColumn(name, 0, 20, "log1p") for name in ("x1", "x2", "x3")
+    ),  # 90 days late, loans, 60 days late
+    NumericColumn("x4", 0, 10),  # dependents
+    NumericColumn("x5", 0, 2),  # use of revolving credit
+    NumericColumn("x6", 18, 100),  # age
+    NumericColumn("x7", 0, 20, "log1p"),  # 30 days late
+    NumericColumn("x8", 0, 5),  # debt ratio
+    NumericColumn("x9", 0, 50_000, "log1p"),  # monthly income
+)
+KDD_NUMBERS: dict[str, tuple[float, float, bool]] = {
+    **dict.fromkeys(("duration", "src_bytes", "dst_bytes"), (0, 1e9, True)),
+    **dict.fromkeys(("count", "srv_count"), (0, 511, False)),
+    **dict.fromkeys(("dst_host_count", "dst_host_srv_count"), (0, 255, False)),
+    **dict.fromkeys(("hot", "num_failed_logins", "num_compromised"), (0, 1e3, True)),
+    **dict.fromkeys(
+        (
+            *("serror_rate", "srv_serror_rate", "rerror_rate", "srv_rerror_rate", "same_srv_rate"),
+            *("diff_srv_rate", "srv_diff_host_rate", "dst_host_same_srv_rate", "dst_host_diff_srv_rate"),
+            *("dst_host_same_src_port_rate", "dst_host_srv_diff_host_rate", "dst_host_serror_rate"),
+            *("dst_host_srv_serror_rate", "dst_host_rerror_rate", "dst_host_srv_rerror_rate", "logged_in"),
+        ),
+        (0, 1, False),
+    ),
+}
+KDD: tuple[Column, ...] = (
+    *(
+        NumericColumn(name, low, high, "log1p" if log else "none")
+        for name, (low, high, log) in KDD_NUMBERS.items()
+    ),
+    CategoricalColumn("protocol_type", ("icmp", "tcp", "udp")),
+    CategoricalColumn("flag", ("REJ", "RSTO", "RSTR", "S0", "S1", "SF", "SH", "other"), other="other"),
+)
+PROBES = ("ipsweep", "nmap", "portsweep", "satan")
+
+
+def give_credit(folder: Path) -> PublicSet:
+    """30,000 people of Give me some credit: 6.7 % are seriously late with a payment within two years."""
+    table = pq.read_table(folder / "fate_give_credit_homo_test.parquet")
+    return _numbered(table, GIVE_CREDIT, ClassLabel("y", ("0", "1")))
+
+
+def kdd_probes(folder: Path) -> PublicSet:
+    """KDD Cup 1999, ten per cent: 101,385 connections that are normal or probe for a way in (4.1 %)."""
+    table = pq.read_table(folder / "kddcup99_10_percent.parquet")
+    found = np.array(table["label"].to_pylist())
+    kept = np.flatnonzero(np.isin(found, ("normal", *PROBES)))
+    rows = {column.name: np.array(table[column.name].to_pylist())[kept] for column in KDD}
+    labels = np.where(found[kept] == "normal", "normal", "probe")
+    return PublicSet(KDD, ClassLabel("label", ("normal", "probe")), rows, labels)
+
+
 def mnist(folder: Path) -> Split:
     """MNIST as four parties that hold a quadrant of every digit each, through gradient histograms; its own test set."""
     with np.load(folder / "mnist.npz", allow_pickle=False) as archive:

@@ -71,7 +71,7 @@ def main() -> None:
 
     # Both of them and a server without data; here in one process, between machines by the same protocol.
     federation = Federation([hospital, insurer], budget=(1.5, 1e-6))
-    model = LogisticRegression(epsilon=1.0, delta=1e-6).fit(federation)
+    model = LogisticRegression(epsilon=1.0, delta=1e-6, method="moments").fit(federation)
 
     print(
         f"hospital has {hospital.rows:,} people, insurer {insurer.rows:,}, both {federation.runs[0].plan.rows:,}"

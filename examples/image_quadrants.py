@@ -56,7 +56,9 @@ def main() -> None:
     print(f"network:     {network.score(others, digits[test]):.2f} of {len(test)} others right")
 
     warnings.simplefilter("ignore")  # that few rows make some classes faint is what this comparison shows
-    matrix = LogisticRegression(epsilon=4.0, delta=1e-5).fit(Federation(tables, budget=(8.0, 1e-5)))
+    matrix = LogisticRegression(epsilon=4.0, delta=1e-5, method="moments").fit(
+        Federation(tables, budget=(8.0, 1e-5))
+    )
     print(
         f"one matrix:  {matrix.score(others, digits[test]):.2f}, ε = 4 for whole images, server and readers"
     )

@@ -20,6 +20,7 @@ NAMES = {
     "Federate and train": ("Federation", "LogisticRegression", "LinearRegression", "PCA", "MomentRelease"),
     "Other losses and networks": (
         "SupportVectorClassifier", "PoissonRegression", "GammaRegression", "NeuralClassifier", "NeuralRegressor",
+        "GradientBoostedTrees",
     ),
     "Tables": ("Table", "Schema"),
     "Privacy": ("Guarantee", "Ledger"),

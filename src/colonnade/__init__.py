@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from colonnade.learn.pca import PCA
     from colonnade.learn.ranking import rank_columns
     from colonnade.learn.release import MomentRelease
+    from colonnade.learn.trees import GradientBoostedTrees
     from colonnade.ledger import Ledger
     from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
     from colonnade.privacy.guarantee import Guarantee
@@ -30,6 +31,7 @@ __all__ = [
     "PCA",
     "Federation",
     "GammaRegression",
+    "GradientBoostedTrees",
     "Guarantee",
     "Ledger",
     "LinearRegression",
@@ -60,6 +62,7 @@ def __getattr__(name: str) -> object:
     global Federation, Guarantee, Ledger, MomentRelease, Schema, Table
     global \
         GammaRegression, \
+        GradientBoostedTrees, \
         LinearRegression, \
         LogisticRegression, \
         NeuralClassifier, \
@@ -79,6 +82,7 @@ def __getattr__(name: str) -> object:
     from colonnade.learn.pca import PCA
     from colonnade.learn.ranking import rank_columns
     from colonnade.learn.release import MomentRelease
+    from colonnade.learn.trees import GradientBoostedTrees
     from colonnade.ledger import Ledger
     from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
     from colonnade.privacy.guarantee import Guarantee

@@ -15,7 +15,8 @@
     │   │   ├── BadValues         E315  values are not as declared
     │   │   ├── PeopleDiffer      E316  the parties do not hold the same people
     │   │   ├── DrownedByNoise    E317  a release is too noisy to learn from
-    │   │   └── QueryRefused      E318  a query is no plain SELECT, takes rows together, or gives others each time
+    │   │   ├── QueryRefused      E318  a query is no plain SELECT, takes rows together, or gives others each time
+    │   │   └── NotConverged      E319  a fit came to nothing
     │   ├── ModelError            E320  a file that a run left is not what was asked for  (a DataError too)
     │   │   ├── ModelDamaged      E321  it is cut off or altered
     │   │   └── ModelNewer        E322  a newer Colonnade wrote it
@@ -52,12 +53,14 @@
     │   ├── LedgerLocked          E602  another process holds it
     │   ├── LedgerMissing         E603  there is none
     │   ├── LedgerNewer           E604  a newer Colonnade wrote it
-    │   └── LedgerReplaced        E605  it is not the one that peers hold receipts of
+    │   ├── LedgerReplaced        E605  it is not the one that peers hold receipts of
+    │   └── LedgerExists          E606  one is to be made where there is one
     └── ProtocolError             E700  parties do not agree                            exit code 7
         ├── LocalProtocolError    E710  this party erred
         └── RemoteProtocolError   E720  a peer erred, or is not who or where it should be
             ├── PlansDiffer       E721  the parties planned different things
-            └── PeerTimeout       E722  a peer did not answer in time
+            ├── PeerTimeout       E722  a peer did not answer in time
+            └── RowsNotProved     E723  what a peer dealt did not pass its check
 
 A message says what was asked, what was found and what to do; it names the file, column, party and
 step, and never shows a secret, a share or a row. `colonnade explain E311` says more about a number; numbers are
@@ -145,6 +148,10 @@ class DrownedByNoise(DataError, number="E317"):
 
 class QueryRefused(DataError, number="E318"):
     """A query is not one SELECT, takes several rows together unacknowledged, or gives other rows at each reading."""
+
+
+class NotConverged(DataError, number="E319"):
+    """A fit to a release came no nearer to it than nothing would."""
 
 
 class ModelError(DataError, number="E320"):
@@ -333,6 +340,10 @@ class LedgerReplaced(LedgerError, number="E605"):
     family = "LedgerReplaced"
 
 
+class LedgerExists(LedgerError, number="E606"):
+    """A ledger was to be made where a file is already."""
+
+
 class ProtocolError(ColonnadeError, number="E700"):
     """Parties do not agree."""
 
@@ -355,3 +366,7 @@ class PlansDiffer(RemoteProtocolError, number="E721"):
 
 class PeerTimeout(RemoteProtocolError, number="E722"):
     """A peer did not answer in time."""
+
+
+class RowsNotProved(RemoteProtocolError, number="E723"):
+    """What a peer dealt did not pass its check: it, or one of its verifiers, does not follow the protocol."""

@@ -29,7 +29,8 @@ ENTRIES = {"learn/remote.py": "cli"}
 # parties with the protocols, audits with the audits, the rest with the learners.
 BETWEEN_PARTIES = {
     *("plan", "request", "views", "terms", "noise", "interfaces", "session", "protocol", "steps", "exchange"),
-    *("owner", "ideal", "batches", "blocks", "rows", "optimiser", "sigmoid"),
+    *("owner", "ideal", "batches", "blocks", "rows", "optimiser", "sigmoid", "curve", "waves", "turning"),
+    "conditional",
 }
 METHOD_FOLDERS = sorted(path.parent for path in (ROOT / "methods").glob("*/__init__.py"))
 SHARED_BY_METHODS = {"glm"}

@@ -13,12 +13,15 @@ from colonnade.audits.sessions import Sessions
 from colonnade.audits.targets import AUDITED, target_of
 from colonnade.data.block import Block
 from colonnade.errors import PlanError
+from colonnade.methods.margin.audit import margin_draws
 from colonnade.methods.messages.audit import expected, messages_of
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
+from colonnade.randomness import SeededRandomness
 
 QUICK = [
     ("moments", {}),
+    ("moments", {"conditional": True}),
     ("moments", {"task": "regression", "parties": 3}),
     ("spca", {"task": "pca"}),
     ("functional", {}),
@@ -29,6 +32,7 @@ QUICK = [
     ("intermediate", {"epochs": 2, "batch": 30}),
     ("intermediate", {"epochs": 2, "parties": 3, "task": "regression"}),
     ("slr", {"epochs": 1, "rate": 0.5}),
+    ("margin", {"steps": 2}),
     ("network", {"embedding": 4}),
     ("network", {"embedding": 4, "regime": "private-local", "epochs": 2, "held_out": 0.25}),
 ]
@@ -63,10 +67,13 @@ def test_every_method_with_a_protocol_is_audited():
     assert planned == set(AUDITED)
 
 
-@pytest.mark.parametrize(("method", "task"), [("moments", "classification"), ("functional", "regression")])
-def test_what_was_opened_is_the_rows_and_the_noise_that_each_party_can_draw_again(method, task):
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [("moments", {}), ("moments", {"conditional": True}), ("functional", {"task": "regression"})],
+)
+def test_what_was_opened_is_the_rows_and_the_noise_that_each_party_can_draw_again(method, options):
     """With everybody's own noise taken off nothing is left but the people's products, exactly."""
-    target = target_of(wanted(method, task=task))
+    target = target_of(wanted(method, **options))
     experiment = target.experiments[0]
     session = sessions_of(target).run(
         experiment.request(np.array([True])), experiment.people(np.array([True]))
@@ -189,3 +196,17 @@ def test_people_are_at_the_ends_of_what_is_declared():
     for owner, block in both.items():
         assert isinstance(block, Block)
         assert all((block.columns[name] == apart[owner].columns[name]).all() for name in block.columns)
+
+
+def test_draws_of_margins_noise_catch_half_of_its_scale():
+    """The real noise stays below its claim; noise of half the scale shows more than is claimed."""
+    wish = wanted("margin", epsilon=2.0, steps=1)
+    plan = METHODS["margin"].request(wish.asked, "equal").plan(wish.group, wish.schemas, 8)
+    halved = replace(plan)
+    halved.__dict__.update(guarantees=plan.guarantees, views=plan.views)
+    halved.__dict__["noise"] = replace(plan.noise, sigma_squared=plan.noise.sigma_squared / 4)
+    halved.__dict__["moments_noise"] = replace(
+        plan.moments_noise, sigma_squared=plan.moments_noise.sigma_squared / 4
+    )
+    right, wrong = (margin_draws(each)[0].bound(60_000, SeededRandomness("draws")) for each in (plan, halved))
+    assert 0.4 < right.epsilon < plan.guarantees[0].epsilon < wrong.epsilon

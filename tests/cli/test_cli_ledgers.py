@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -184,3 +186,16 @@ def test_a_party_is_no_witness_for_itself(project: Project, capsys: pytest.Captu
     assert train(project) == 0
     assert run(["ledger", "bank.toml", "-w", "bank.ledger"]) == LEDGER
     assert "--witness" in capsys.readouterr().err
+
+
+def test_reading_a_ledger_loads_no_model(project: Project) -> None:
+    # What takes most of a second to load; a process of its own, because tests have loaded everything.
+    assert train(project) == 0
+    code = (
+        "import sys; from colonnade.cli.app import run; "
+        f"code = run(['ledger', {str(project.path('bank.toml'))!r}]); "
+        "heavy = {'sklearn', 'scipy.stats', 'scipy.optimize', 'numba', 'torch'}; "
+        "print(sorted(heavy & set(sys.modules))); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -8,8 +8,13 @@ import pytest
 from cli_project import ROWS, Project, one_object, train
 
 from colonnade.cli.app import run
+from colonnade.cli.plan import _named as named
+from colonnade.learn.forecasting.rehearsal import Rehearsals
+from colonnade.learn.jobs import Job
+from colonnade.methods.table import METHODS, methods_for
 
 USAGE, INPUT, PLAN = 2, 3, 4
+REHEARSE = Rehearsals.rehearse
 
 
 def plan(project: Project, *options: str) -> int:
@@ -143,6 +148,37 @@ def test_methods_stand_side_by_side_and_one_is_recommended_with_a_reason(
     out = capsys.readouterr().out
     assert "Recommended" in out and " * " in out and "invented people" in out
     assert "ε of local: server" in out and "Noise, standard deviation" in out
+
+
+def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says_why(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = tuple(METHODS[name] for name in ("moments", "local", "encrypted", "network"))
+    monkeypatch.setattr("colonnade.learn.forecasting.choosing.methods_for", lambda task: few)
+    rehearsed = []
+    monkeypatch.setattr(
+        Rehearsals,
+        "rehearse",
+        lambda self, method, asked, plan: (
+            rehearsed.append(method.name) or REHEARSE(self, method, asked, plan)
+        ),
+    )
+    assert run(["plan", str(project.path("job.toml")), "--rows", "2000", "--json"]) == 0
+    facts = one_object(capsys.readouterr().out)
+    methods = {item["method"]: item for item in facts["methods"]}
+    assert rehearsed == ["moments", "local"] and facts["recommended"] == "moments"
+    assert (
+        "larger than that of moments by" in methods["encrypted"]["passed"]
+        and methods["encrypted"]["guarantees"]
+    )
+    assert "trains a network" in methods["network"]["passed"] and not methods["network"]["reason"]
+    assert methods["encrypted"]["forecast"] is methods["network"]["forecast"] is None
+
+
+def test_all_methods_can_be_asked_for(project: Project) -> None:
+    job = Job.load(project.path("job.toml"))
+    every = {method.name for method in methods_for("classification")}
+    assert named(job, "all") == every and named(job, None) is None and named(job, "none") == {"moments"}
 
 
 def test_a_method_that_cannot_do_the_job_is_listed_with_its_reason(

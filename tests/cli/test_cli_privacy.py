@@ -156,7 +156,9 @@ def test_the_moments_command_plans_what_training_plans(ask: Any) -> None:
     plan = plan_moments(group, schemas, task="classification", rows=1000, epsilon=1.0, delta=1e-5)
     answer = ask(*MOMENTS, "--epsilon", "1")
     assert Fraction(answer["noise"]["exact"]) == plan.mu
-    assert [item["sentence"] for item in answer["guarantees"]] == [str(item) for item in plan.guarantees]
+    # What it would cost if more noise became known is for a plan to say.
+    planned = [re.sub(r" \(if one does, [^)]*\)", "", str(item)) for item in plan.guarantees]
+    assert [item["sentence"] for item in answer["guarantees"]] == planned
 
 
 def test_the_moments_of_a_number_and_of_no_label_are_planned_too(ask: Any) -> None:

@@ -36,6 +36,7 @@ METHODS = {
     "moments": "",
     "functional": "",
     "slr": "[options]\nepochs = 1\n",
+    "margin": "[options]\nsteps = 2\n",
     "local": "",
     "intermediate": "[options]\nepochs = 1\n",
     "one-shot": "",

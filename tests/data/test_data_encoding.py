@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from colonnade.data.block import Block
-from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, NumericColumn
-from colonnade.data.encoding import MODES, Encoder, Mode, simplex
+from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
+from colonnade.data.encoding import MODES, Encoder, Mode, codes_of, simplex, thermometer
 from colonnade.errors import DataError, SchemaError
 
 AGE = NumericColumn("age", low=17, high=90)
@@ -78,6 +78,31 @@ def test_a_simplex_has_equal_angles_unit_vertices_and_its_centre_at_the_origin(v
     np.fill_diagonal(expected, 1)
     np.testing.assert_allclose(corners @ corners.T, expected, atol=1e-14)
     np.testing.assert_allclose(corners.sum(axis=0), 0, atol=1e-14)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("levels", [2, 3, 7, 40])
+def test_ordered_levels_have_norm_one_and_their_mean_gives_every_share(levels: int, missing: bool) -> None:
+    codes = thermometer(levels, missing=missing)
+    np.testing.assert_allclose(np.linalg.norm(codes, axis=1), 1, atol=1e-12)
+    assert np.linalg.matrix_rank(np.column_stack([codes, np.ones(len(codes))])) == len(codes)
+
+
+def test_ordered_neighbours_are_alike_and_unordered_ones_are_not() -> None:
+    def distances(ordered: bool) -> list[float]:
+        codes = codes_of(BinnedColumn("age", (1, 2, 3), ordered=ordered))
+        return [float(np.linalg.norm(codes[0] - code)) for code in codes[1:]]
+
+    near, _, far = distances(True)
+    assert near < far
+    np.testing.assert_allclose(distances(False), distances(False)[0])
+
+
+def test_ordered_bins_are_read_back_with_what_was_missing() -> None:
+    encoder = Encoder((BinnedColumn("age", (18, 65), missing="category", ordered=True),), "circle")
+    features = encoder.encode({"age": [3, 30, 70, None]})
+    assert encoder.decode(features)["age"].tolist() == ["below 18", "18 to 65", "from 65", "missing"]
+    assert Encoder.from_data(json.loads(json.dumps(encoder.to_data()))) == encoder
 
 
 def test_these_rows_have_these_features() -> None:

@@ -27,6 +27,7 @@ SMALL: list[tuple[str, Any, dict[str, Any]]] = [
     ("functional", "classification", {}),
     ("spca", "pca", {}),
     ("slr", "classification", {"epochs": 4.0}),
+    ("margin", "classification", {"steps": 9}),
     ("local", "classification", {}),
     ("intermediate", "classification", {"epochs": 13}),
     ("intermediate", "regression", {"epochs": 12, "batch": 16}),
@@ -44,7 +45,7 @@ def test_a_run_takes_the_bytes_and_rounds_that_were_foretold(
     rows = 170 + 13 * len(widths)
     made = tables(widths, rows, task=task)
     asked, plan, federation = planned(method, made, rows, task=task, options=options)
-    if method in ("slr", "intermediate"):
+    if method in ("slr", "margin", "intermediate"):
         assert len(METHODS[method].pilots(plan)) > 1, "something must be left out for this to show anything"
     cost, outcome = foretold(method, asked, plan, made), ran(method, asked, federation)
     assert cost.rounds == outcome.rounds

@@ -22,6 +22,7 @@ from colonnade.data.targets import ClassLabel
 from colonnade.errors import DataError, InputError
 from colonnade.learn.fitting import NoiseWarning
 from colonnade.learn.linear import LinearRegression
+from colonnade.learn.log_odds import log_odds
 from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.pca import PCA
 from colonnade.learn.release import MomentRelease
@@ -45,13 +46,15 @@ class Recorder:
         return self.release
 
 
-def test_without_noise_two_classes_are_predicted_as_by_least_squares() -> None:
+def test_without_noise_two_classes_are_least_squares_and_its_log_odds() -> None:
     release = PEOPLE.release("two")
     model = LogisticRegression().fit(release)
-    line = linear_model.LinearRegression().fit(release.features(PEOPLE.raw), PEOPLE.buys)
-    fitted = line.predict(release.features(PEOPLE.raw))
-    sure = np.abs(fitted - 0.5) > 1e-4
-    names = np.array(["no", "yes"])[(fitted > 0.5).astype(int)]
+    x = release.features(PEOPLE.raw)
+    line = linear_model.LinearRegression().fit(x, PEOPLE.buys)
+    odds = log_odds(PEOPLE.buys.mean(), line.score(x, PEOPLE.buys)).at(line.predict(x))
+    assert_allclose(model.decision_function(PEOPLE.raw), odds, atol=0.02)
+    sure = np.abs(odds) > 0.02
+    names = np.array(["no", "yes"])[(odds > 0).astype(int)]
     assert np.array_equal(model.predict(PEOPLE.raw)[sure], names[sure])
     share = model.predict_proba(PEOPLE.raw)
     assert_allclose(share.sum(axis=1), 1)

@@ -11,8 +11,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LinearRegression, Ridge
 
 from colonnade.errors import DataError
-from colonnade.learn.discriminant import binary_rule, multiclass_rule, probabilities
+from colonnade.learn.discriminant import binary_rule, binary_score, multiclass_rule, probabilities
 from colonnade.learn.least_squares import least_squares
+from colonnade.learn.log_odds import least_cross_entropy, normal_law
 from colonnade.learn.moments import ClassMoments, ConstantMoments, ValueMoments
 from colonnade.learn.principal import principal_directions
 from colonnade.learn.spectral import decompose, default_floor, deflated, learnable_rank, noise_edge
@@ -63,25 +64,25 @@ def value_moments(x: Array, v: Array, *, noise: float = 0.0) -> ValueMoments:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_without_noise_two_classes_are_least_squares_on_the_indicator(seed: int) -> None:
+def test_without_noise_the_score_of_two_classes_is_least_squares_on_the_indicator(seed: int) -> None:
     x = rows_of(seed)
     y = labels_of(x, seed, 2)
-    rule = binary_rule(class_moments(x, y, 2))
+    score = binary_score(class_moments(x, y, 2))
     line = LinearRegression().fit(x, y)
-    scores = x @ rule.coefficients[0] + rule.intercepts[0]
-    fitted = line.predict(x) - 0.5
-    share = y.mean()
-    slope = 1 / (share * (1 - share) * (1 - line.score(x, y)))
-    np.testing.assert_allclose(scores, slope * fitted, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(x @ score.weights + score.offset, line.predict(x), rtol=1e-7, atol=1e-9)
+    assert score.share == pytest.approx(y.mean())
+    assert score.explained == pytest.approx(line.score(x, y))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_slope_of_the_log_odds_is_that_of_discriminant_analysis(seed: int) -> None:
+def test_if_classes_are_normal_the_log_odds_are_those_of_discriminant_analysis(seed: int) -> None:
     x = rows_of(seed)
     y = labels_of(x, seed, 2)
-    rule = binary_rule(class_moments(x, y, 2))
+    score = binary_score(class_moments(x, y, 2))
+    line = least_cross_entropy(score.share, (normal_law(score.share, score.explained),))
     other = LinearDiscriminantAnalysis(solver="lsqr").fit(x, y)
-    np.testing.assert_allclose(rule.coefficients, other.coef_, rtol=1e-6)
+    np.testing.assert_allclose(line.slope * score.weights, other.coef_[0], rtol=1e-6)
+    np.testing.assert_allclose(line.at(np.array([score.offset])), other.intercept_, rtol=1e-6)
 
 
 @pytest.mark.parametrize("classes", [3, 6])
@@ -250,16 +251,14 @@ def test_the_bias_correction_centres_the_scores(skew: float) -> None:
     x = rows_of(9, rows=3000, columns=40) * 0.5
     y = (x[:, 0] * 20 + rng.logistic(size=len(x)) > skew).astype(np.int64)
     exact = class_moments(x, y, 2)
-    noise, share = 6.0, y.mean()
+    noise = 6.0
     shifts: dict[bool, list[float]] = {True: [], False: []}
     for seed in range(300):
         moments = noisy(exact, noise, seed)
         for unbias, found in shifts.items():
-            rule = binary_rule(moments, unbias=unbias)
-            slope = np.linalg.norm(rule.coefficients) / np.linalg.norm(_weights(moments))
-            found.append(
-                float((rule.coefficients[0] @ x.mean(axis=0) + rule.intercepts[0]) / slope - (share - 0.5))
-            )
+            score = binary_score(moments, unbias=unbias)
+            gain = np.linalg.norm(score.weights) / np.linalg.norm(_weights(moments))
+            found.append(float((score.weights @ x.mean(axis=0) + score.offset - score.share) / gain))
     z = {unbias: abs(np.mean(f)) / (np.std(f) / len(f) ** 0.5) for unbias, f in shifts.items()}
     assert z[True] < 6.1
     if skew:

@@ -20,6 +20,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "encrypted": {"epochs": 1},
     "network": {"embedding": 2, "epochs": 2},
     "slr": {"epochs": 2},
+    "margin": {"steps": 2},
     "intermediate": {"epochs": 2},
 }
 

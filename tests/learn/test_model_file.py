@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Sch
 from colonnade.errors import DataError
 from colonnade.learn.model_file import ModelFile, model_file, parts_of
 
+KEPT = Path(__file__).parent / "kept"
 RNG = np.random.default_rng(3)
 PEOPLE = {"age": RNG.uniform(0, 90, 300), "spent": RNG.uniform(0, 10, 300)}
 
@@ -50,6 +52,13 @@ def test_a_saved_model_predicts_as_the_fitted_one_and_carries_its_statement(mode
     assert np.array_equal(getattr(loaded, predict)(PEOPLE), getattr(model, predict)(PEOPLE))
     assert str(loaded.privacy_) == str(model.privacy_)
     assert json.loads(path.read_text())["statement"] == str(model.privacy_)
+
+
+def test_a_model_kept_from_before_says_of_people_what_it_said_then() -> None:
+    # Log-odds are in the weights, whichever rule made them: a file carries the rule of its day.
+    model = ModelFile.load(KEPT / "model-format-1.json").estimator()
+    found = model.predict_proba({"age": [20.0, 44.0, 80.0], "spent": [1.0, 5.0, 9.0]})[:, 1]
+    np.testing.assert_allclose(found, [0.000225980537, 0.425718689894, 0.999987153351], rtol=1e-8)
 
 
 def test_parts_hold_their_partys_weights_alone_and_add_up_to_the_whole() -> None:

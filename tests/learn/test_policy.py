@@ -272,3 +272,32 @@ def test_a_plan_for_few_people_is_judged_by_its_delta_and_not_by_their_number() 
     accepted.check_plan(few, counts=False)
     with pytest.raises(PolicyRefused, match="the fewest accepted are 20000"):
         accepted.check_plan(few)
+
+
+def test_a_job_turns_no_check_off_unless_the_policy_says_so() -> None:
+    with pytest.raises(
+        PolicyRefused, match="the job checks 'none', and accepted is the default, or more"
+    ) as refused:
+        policy().check_job(job('verify = "none"'), "bank")
+    assert 'write verify = "none"' in str(refused.value)
+    for verify in ("", 'verify = "rows"', 'verify = "all"'):
+        policy().check_job(job(verify), "bank")
+    policy('verify = "none"\n').check_job(job('verify = "none"'), "bank")
+
+
+def test_a_policy_that_asks_for_checks_looks_at_the_plan() -> None:
+    asked = policy('verify = "rows"\n')
+    asked.check_plan(SimpleNamespace(delta=1e-6, rows=10, verify="rows"))
+    asked.check_plan(SimpleNamespace(delta=1e-6, rows=10, verify="all"))
+    for plan in (SimpleNamespace(delta=1e-6, rows=10, verify="none"), SimpleNamespace(delta=1e-6, rows=10)):
+        with pytest.raises(PolicyRefused, match="the least accepted is 'rows'"):
+            asked.check_plan(plan)
+    assert "checked: rows" in asked.words
+
+
+def test_a_job_asks_for_checks_only_of_methods_that_have_them() -> None:
+    assert job('verify = "all"').asked.verify == "all" and job().asked.verify is None
+    with pytest.raises(FormError, match="by method 'intermediate' nothing that is dealt is checked"):
+        job('verify = "rows"', method="intermediate")
+    with pytest.raises(FormError, match="verify"):
+        job('verify = "sometimes"')

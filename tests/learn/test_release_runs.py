@@ -110,7 +110,9 @@ def test_an_own_function_takes_part_like_any_columns(tmp_path: Path) -> None:
         own.on(Table.from_arrays("eye", RAW, eye)),
         Table.from_arrays("shop", {**RAW, "buys": BUYS}, shop),
     ]
-    model = LogisticRegression(epsilon=20.0).fit(Federation(tables, budget=(1e3, 1e-4), noise_seed=1))
+    model = LogisticRegression(epsilon=20.0, method="moments").fit(
+        Federation(tables, budget=(1e3, 1e-4), noise_seed=1)
+    )
     release = model.releases_[0]
     release.save(tmp_path / "moments.npz")
     again = MomentRelease.load(tmp_path / "moments.npz")

@@ -24,7 +24,12 @@ from colonnade.report.run_folder import write_run
 
 ROOT = Root.make()
 PROTOCOLS = tuple(name for name, method in METHODS.items() if isinstance(method, Method))
-OPTIONS = {"encrypted": "epochs = 1", "network": "embedding = 2, epochs = 2", "slr": "epochs = 2"}
+OPTIONS = {
+    "encrypted": "epochs = 1",
+    "network": "embedding = 2, epochs = 2",
+    "slr": "epochs = 2",
+    "margin": "steps = 2",
+}
 # Times, and hashes that times go into.
 VOLATILE = ("time", "head", "hash", "seconds", "started", "digest")
 

@@ -75,6 +75,7 @@ class World:
     server: str
     stated: frozenset[tuple[str, str]]
     format_1: bool
+    noise_from: tuple[str, ...] = ()
 
     def members(self, observer: str) -> frozenset[str]:
         """Those of an observer who saw more than was published."""
@@ -86,7 +87,7 @@ class World:
         seen = self.published or looking & set(self.shown_to) or len(shares) > self.threshold
         # Shares that are too few show nothing: who has no more than that, and receives nothing, saw nothing.
         added = shares if len(shares) > self.threshold else set()
-        return frozenset(looking & {*self.owners, *self.shown_to} | added if seen else ())
+        return frozenset(looking & {*self.owners, *self.shown_to, *self.noise_from} | added if seen else ())
 
     def loss(self, observer: str, unit: str) -> float:
         """μ² of what the observer can tell about the unit: the truth, which every bound has to be above."""
@@ -109,7 +110,7 @@ class World:
             square = sum(self.widths[party] ** 2 for party in self.owners) / 4 + self.constant**2
         if not square:
             return 0.0
-        unknown = len(set(self.owners) - members)
+        unknown = len({*self.owners, *self.noise_from} - members)
         if len(members & set(self.holders)) > self.threshold or not unknown:
             return math.inf
         return square / unknown
@@ -139,10 +140,14 @@ class World:
             share_holders=self.holders,
             threshold=self.threshold,
             coalitions=tuple(
-                CoalitionBound(size, Gaussian(math.sqrt(whole / (len(self.owners) - size)), 1.0))
+                CoalitionBound(
+                    size,
+                    Gaussian(math.sqrt(whole / (len({*self.owners, *self.noise_from}) - size)), 1.0),
+                )
                 for size in sizes
             ),
             published=self.published,
+            noise_from=self.noise_from,
         )
 
 
@@ -182,6 +187,7 @@ def worlds(draw: st.DrawFn) -> World:
         server="" if format_1 else draw(st.sampled_from(("server", "hub"))),
         stated=frozenset(stated),
         format_1=format_1,
+        noise_from=() if format_1 else draw(st.sampled_from([(), ("server",)])),
     )
 
 
@@ -464,5 +470,24 @@ def test_writing_to_a_ledger_of_format_1_makes_it_one_of_this_format(tmp_path: P
 
     assert version() == 1
     ledger.charge(of(moments("bank", "shop"), "shop", "another"), "people")
-    assert version() == 2
+    assert version() == 3
     assert Ledger.open(path).verify([head]).entries == head.entry + 1
+
+
+def test_a_ledger_of_format_2_is_read_as_it_was_and_grows_by_releases_of_this_format(tmp_path: Path) -> None:
+    """Kept from a program in which owners alone dealt noise, Skellam by its Rényi curve: two owners at ε = 1."""
+    path = tmp_path / "bank.ledger"
+    shutil.copy(KEPT / "format-2.ledger", path)
+    ledger = Ledger.open(path)
+    assert ledger.receipt().head == "6c621255ce4e4916faead7d6d3791e20567c424f455a170f641e4350563b4225"
+    before = epsilons(ledger)
+    assert before["record", "server"] == pytest.approx(0.9999998357, rel=1e-6)
+    assert before["others-part", "party:shop"] == pytest.approx(1.459993046, rel=1e-6)
+    (release,) = (entry.body["release"] for entry in ledger.entries() if entry.kind == "charge")
+    assert "noise_from" not in release
+    assert Release.from_data(release).to_data() == release, "read and written again it is the same text"
+    ledger.charge(of(moments("bank", "shop"), "bank", "another"), "people")
+    after = epsilons(Ledger.open(path))
+    assert all(after[account] > spent for account, spent in before.items())
+    # In the first release the server was a reader; in the second it knows a part of the noise.
+    assert after["record-replaced", "server"] == pytest.approx(after["record-replaced", "reader"])

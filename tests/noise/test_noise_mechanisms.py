@@ -9,19 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from colonnade.conformance import check_mechanism
+from colonnade.conformance.mechanisms import two_sample
 from colonnade.errors import PlanError, PrivacyError
 from colonnade.noise import (
     DiscreteGaussianNoise,
     DiscreteLaplaceNoise,
+    MatrixGaussianNoise,
     MatrixSkellamNoise,
     PoissonBinomialNoise,
     PolyaNoise,
     SkellamNoise,
     VectorChange,
 )
+from colonnade.noise.discrete_gaussian import matrix_gaussian_event
 from colonnade.noise.mechanism import share
 from colonnade.noise.sampler import LARGEST_DRAW
 from colonnade.privacy.events import (
+    COARSE_BITS,
+    FINE_BITS,
     Approximated,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -63,6 +68,8 @@ class Counts:
         (SkellamNoise(Fraction(1, 3)), VectorChange(3, 2), {}),
         (DiscreteLaplaceNoise(Fraction(20)), 3, {}),
         (DiscreteGaussianNoise(Fraction(9)), 2, {}),
+        (DiscreteGaussianNoise(Fraction(80)), 2, {"parts": (2, 8)}),
+        (MatrixGaussianNoise(Fraction(800)), CHANGE, SQUARES),
         (PolyaNoise(Fraction(20), Fraction(1, 2)), None, {"parts": (2,)}),
         (MatrixSkellamNoise(Fraction(100)), CHANGE, SQUARES),
         (Counts(PoissonBinomialNoise(16, Fraction(1, 4), Fraction(1))), None, {"impossible": ()}),
@@ -100,17 +107,64 @@ def test_a_single_entry_may_use_the_exact_law():
     assert DiscreteGaussianNoise(Fraction(5)).event(1, entries=1).event.coordinates == 1
 
 
-def test_discrete_gaussians_come_whole():
+def test_discrete_gaussians_too_small_for_a_sum_come_whole():
     noise = DiscreteGaussianNoise(Fraction(5))
-    assert noise.part(1) is noise
-    with pytest.raises(PlanError, match="do not sum to one"):
+    assert noise.part(1) == noise
+    with pytest.raises(PlanError, match="do not sum to a discrete Gaussian"):
         noise.part(2)
-    with pytest.raises(PlanError, match="do not sum to one"):
+    with pytest.raises(PlanError, match="do not sum to a discrete Gaussian"):
         noise.event(1, parts=3, of=2)
-    # Three parties add a whole each; an observer who knows two is left with one.
-    assert noise.event(1, known=2, parts=3, entries=2) == Approximated(
-        DiscreteGaussian(1, Fraction(5)), draws=2
+    # Three parties add a whole each; of those that an observer does not know one counts.
+    for known in (0, 2):
+        assert noise.event(1, known=known, parts=3, entries=2) == Approximated(
+            DiscreteGaussian(1, Fraction(5), coordinates=2), draws=2
+        )
+
+
+@given(st.integers(1, 9), st.integers(0, 8), st.integers(1, 9), st.sampled_from([COARSE_BITS, FINE_BITS]))
+def test_a_gaussian_observer_is_left_with_the_parts_it_does_not_know(parts, known, of, bits):
+    noise, matrix = DiscreteGaussianNoise(Fraction(1000), bits), MatrixGaussianNoise(Fraction(2000), bits)
+    if known >= parts:
+        with pytest.raises((PlanError, PrivacyError)):
+            noise.event(2, known=known, parts=parts, of=of)
+        return
+    left, unknown = Fraction(parts - known, of), parts - known
+    assert noise.event(2, known=known, parts=parts, of=of, entries=7) == Approximated(
+        DiscreteGaussian(2, 1000 * left, coordinates=7), draws=7 * unknown, bits=bits
     )
+    # Rounding takes twice as much off the diagonal, in units of its own variance.
+    assert matrix.event(CHANGE, known=known, parts=parts, of=of, size=4) == Approximated(
+        DiscreteGaussian(2, 2000 * left - 36, coordinates=10), draws=10 * unknown, bits=bits
+    )
+
+
+def test_parts_of_discrete_gaussians_keep_their_fineness_and_their_least_variance():
+    assert DiscreteGaussianNoise(Fraction(24)).part(3) == DiscreteGaussianNoise(Fraction(8))
+    fine = DiscreteGaussianNoise(Fraction(216), FINE_BITS)
+    assert fine.part(3) == DiscreteGaussianNoise(Fraction(72), FINE_BITS)
+    for noise, parts in ((DiscreteGaussianNoise(Fraction(24)), 4), (fine, 4)):
+        with pytest.raises(PlanError, match="finer grid"):
+            noise.part(parts)
+    assert MatrixGaussianNoise(Fraction(432)).part(3) == MatrixGaussianNoise(Fraction(144))
+    with pytest.raises(PlanError, match="finer grid"):
+        MatrixGaussianNoise(Fraction(432)).part(4)
+
+
+def test_a_matrix_of_one_entry_is_not_given_the_exact_law_of_one_integer():
+    assert MatrixGaussianNoise(Fraction(500)).event(CHANGE, size=1).event.coordinates == 2
+    # Calibration looks below every variance that can be drawn.
+    assert matrix_gaussian_event(CHANGE, Fraction(1, 10**11), size=1, parts=1).event.sigma_squared > 0
+
+
+def test_fine_draws_reach_further_and_follow_the_same_law():
+    coarse, fine = (DiscreteGaussianNoise(Fraction(400), bits) for bits in (COARSE_BITS, FINE_BITS))
+    assert fine.support > coarse.support
+    drawn = [noise.draw(200_000, SystemRandomness()) for noise in (coarse, fine)]
+    assert two_sample(*drawn) > 1e-9
+    assert two_sample(drawn[0], fine.part(2).draw(200_000, SystemRandomness())) < 1e-9
+    for bits in (99, 101):
+        with pytest.raises(PlanError, match="100 or 1000 bits"):
+            DiscreteGaussianNoise(Fraction(400), bits)
 
 
 def test_discrete_laplace_is_pure_when_dealt_whole_and_truncated_when_dealt_in_parts():
@@ -161,6 +215,9 @@ def test_parameters_are_exact_and_positive(kind):
         lambda: MatrixSkellamNoise(Fraction(1, 10**9)),
         lambda: MatrixSkellamNoise(Fraction(10**24 + 1)),
         lambda: DiscreteGaussianNoise(Fraction((1 << 88) + 1)),
+        lambda: DiscreteGaussianNoise(Fraction((1 << 87) + 1), FINE_BITS),
+        lambda: MatrixGaussianNoise(Fraction((1 << 87) + 1), FINE_BITS),
+        lambda: MatrixGaussianNoise(Fraction(143)),
         lambda: DiscreteGaussianNoise(Fraction(1, 10**10)),
         lambda: DiscreteLaplaceNoise(Fraction((1 << 45) + 1)),
         lambda: DiscreteLaplaceNoise(Fraction(1, 101)),
@@ -181,6 +238,7 @@ def test_parameters_past_what_is_proved_or_fits_an_int64_are_refused(beyond):
         SkellamNoise(Fraction(10**24)),
         DiscreteGaussianNoise(Fraction(1, 10**9)),
         DiscreteGaussianNoise(Fraction(1 << 88)),
+        DiscreteGaussianNoise(Fraction(1 << 87), FINE_BITS),
         DiscreteLaplaceNoise(Fraction(1, 100)),
         DiscreteLaplaceNoise(Fraction(1 << 45)),
         PolyaNoise(Fraction(1, 100), Fraction(1, 1000)),
@@ -195,5 +253,5 @@ def test_the_ends_of_the_ranges_can_be_drawn(noise):
 
 
 def test_supports_bound_every_draw_of_a_matrix():
-    noise = MatrixSkellamNoise(Fraction(10))
-    assert abs(noise.draw_symmetric(60, SystemRandomness())).max() <= noise.support
+    for noise in (MatrixSkellamNoise(Fraction(10)), MatrixGaussianNoise(Fraction(144))):
+        assert abs(noise.draw_symmetric(60, SystemRandomness())).max() <= noise.support

@@ -21,12 +21,11 @@ from colonnade.noise.skellam import SkellamLaw
 from colonnade.noise.table import (
     CAPACITY,
     COLUMNS,
-    PRECISION,
-    SCALE_BITS,
     UNIFORM_BITS,
     alias_columns,
     table_of,
 )
+from colonnade.privacy.events import FINE_BITS
 from colonnade.randomness import SeededRandomness, SystemRandomness
 
 LAWS = [
@@ -53,6 +52,8 @@ LAWS = [
     PolyaLaw(Fraction(1, 100), Fraction(1, 1 << 20)),
     PolyaLaw(Fraction(1), Fraction(1, 1000)),
     PolyaLaw(Fraction(1, 3), Fraction(1, 1 << 40)),
+    DiscreteGaussianLaw(Fraction(72), FINE_BITS),
+    DiscreteGaussianLaw(Fraction(1 << 40), FINE_BITS),
 ]
 
 
@@ -82,7 +83,7 @@ class Inflated:
 
     def __init__(self, law):
         self.exponent, self.two_sided, self.tails = law.exponent, law.two_sided, law.tails
-        self._law = law
+        self._law, self.precision = law, law.precision
 
     def mass(self, k):
         return self._law.mass(k) * 1001 // 1000
@@ -169,7 +170,7 @@ def test_fast_decisions_agree_with_the_exact_one_at_either_end_of_the_missing_bi
             offset = int(source.integers(1 << table.cells[cell].log_length))
             mass = table.mass(table.cells[cell], offset)
             middle = (table.scale * mass << (table.cells[cell].log_length + UNIFORM_BITS)) // (
-                table.weights[cell] << SCALE_BITS
+                table.weights[cell] << table.scale_bits
             )
             # Near the acceptance probability, where a mistake would be made.
             uniform = min(max(middle + int(source.integers(-300, 300)), 0), (1 << UNIFORM_BITS) - 1)
@@ -303,6 +304,6 @@ def test_masses_are_within_two_units_of_an_independent_formula(law):
     formula = {DiscreteGaussianLaw: exact_gaussian, DiscreteLaplaceLaw: exact_laplace, PolyaLaw: exact_polya}
     reach = 1 << law.exponent
     values = {0, 1, 2, 3, 511, 512, 513, reach, *range(0, reach + 1, max(1, reach // 12))}
-    with mpmath.workprec(900):
+    with mpmath.workprec(law.precision + 700):
         for k in (k for k in values if k <= reach):
-            assert abs(law.mass(k) - mpmath.ldexp(formula[type(law)](law, k), PRECISION)) <= 2
+            assert abs(law.mass(k) - mpmath.ldexp(formula[type(law)](law, k), law.precision)) <= 2

@@ -25,7 +25,12 @@ def ideal_moments(tables: Mapping[str, AlignedTable], plan: MomentsPlan) -> NDAr
         if owner == plan.label_holder:
             values = block.label if plan.task != "pca" else None
             label = plan.label.quantize(values, plan.gamma, rows=plan.rows)
-    if label is not None:
+    if plan.conditional:
+        # The rows of each class beside those of the others: what is 0 for all of a class stays 0.
+        one = plan.label.constant(plan.gamma)
+        alone = np.concatenate([*rows, np.full((plan.rows, 1), one, dtype=np.int64)], axis=1)
+        rows = [alone * (label[:, [kind]] // one) for kind in range(plan.label.width)]
+    elif label is not None:
         rows.append(label)
     joint = np.concatenate(rows, axis=1).astype(object)
     return np.asarray(joint.T @ joint)

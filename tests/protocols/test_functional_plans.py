@@ -104,20 +104,22 @@ def test_delta_is_zero_only_where_whole_untruncated_noise_is_dealt():
 
 
 def test_no_owner_s_part_of_the_noise_helps_it_and_others_are_dealt_enough():
-    """A part is 1/(K − t) of the noise, so that what one owner knows leaves a whole."""
+    """A part is one over the parts of a whole, so that what one dealer knows leaves a whole."""
     for parties in (2, 3, 4, 5):
         plan = plan_for(tables_of(NAMES[:parties], 10), noise="skellam", rows=10_000)
-        assert plan.noises[0].part(plan.group).mu * plan.group.honest_owners == plan.noises[0].parameter
+        assert plan.noises[0].part(plan.group).mu * plan.group.whole == plan.noises[0].parameter
         ratio = plan.noises[0].variance(plan.group) / (2 * float(plan.noises[0].parameter))
-        assert ratio == pytest.approx(parties / (parties - plan.group.threshold))
+        dealers = len(plan.group.dealers)
+        assert dealers == (3 if parties == 2 else parties)
+        assert ratio == pytest.approx(dealers / (dealers - plan.group.threshold))
 
 
-@pytest.mark.parametrize(("width", "delta", "less"), [(1, 1e-12, "laplace"), (20, 1e-5, "skellam")])
+@pytest.mark.parametrize(("width", "delta", "less"), [(1, 1e-15, "laplace"), (20, 1e-5, "gaussian")])
 def test_auto_takes_whichever_adds_less(width, delta, less):
     tables = tables_of(NAMES[:2], 10, width=width)
     more = {"domain": "box", "rows": 10_000, "delta": delta, "task": "classification", "epsilon": 0.5}
     variances = {}
-    for law in ("laplace", "skellam"):
+    for law in ("laplace", "gaussian", "skellam"):
         plan = plan_for(tables, noise=law, **more)
         variances[law] = plan.noises[0].variance(plan.group)
     assert plan_for(tables, **more).noises[0].law == less == min(variances, key=variances.get)
@@ -249,7 +251,7 @@ def test_two_owners_without_keepers_are_refused():
 
 def test_an_epsilon_past_what_truncated_draws_can_claim_is_refused():
     tables = tables_of(NAMES[:3], 10)
-    with pytest.raises(PlanError, match="lower epsilon, or choose noise = 'skellam'"):
+    with pytest.raises(PlanError, match="lower epsilon, or choose noise = 'gaussian'"):
         plan_for(tables, noise="laplace", domain="box", gamma=64, epsilon=60.0, rows=10_000)
 
 
@@ -292,7 +294,7 @@ def test_laplace_noise_past_what_can_be_drawn_names_the_largest_grid():
     more = {"domain": "box", "gamma": 2**14, "epsilon": 0.01}
     with pytest.raises(PlanError, match="The largest gamma that fits is"):
         plan_for(tables, noise="laplace", **more)
-    assert plan_for(tables, **more).noises[0].law == "skellam"
+    assert plan_for(tables, **more).noises[0].law == "gaussian"
 
 
 def test_a_map_has_no_box():

@@ -82,7 +82,7 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise(noise, bottom_up):
     noises = [plan.noise_of(block) for block in plan.dissection.blocks]
     if bottom_up:
         drawn = np.concatenate([sum(each.drawn) for each in noises])
-        assert all(len(each.drawn) == 2 for each in noises)
+        assert all(len(each.drawn) == (2 if noise == "laplace" else 3) for each in noises)
     else:
         parts, size = plan.noises[0].drawn, len(noises)
         # Owners draw in turn, block by block.
@@ -160,17 +160,20 @@ def chi_square(values, law):
     return stats.chisquare(counts, np.diff(cumulative) * len(values)).pvalue
 
 
-@pytest.mark.parametrize(("noise", "parties"), [("laplace", 2), ("laplace", 3), ("skellam", 3)])
+@pytest.mark.parametrize(
+    ("noise", "parties"), [("laplace", 2), ("laplace", 3), ("skellam", 3), ("gaussian", 3), ("gaussian", 2)]
+)
 def test_the_parts_of_k_minus_t_owners_make_the_noise_that_was_calibrated(noise, parties):
     tables = tables_of(NAMES[:parties], 20, width=8)
     plan = plan_for(tables, noise=noise, domain="box", gamma=16, epsilon=2.0)
-    honest = plan.group.owners[: plan.group.honest_owners]
+    dealers = plan.noises[0].dealers(plan.group)
+    honest = dealers[plan.group.threshold :]
     values = np.concatenate([drawn_noise(plan, honest, seed) for seed in range(40)])
     parameter = float(plan.noises[0].parameter)
     if noise == "laplace":
         law, worse = stats.dlaplace(1 / parameter), stats.dlaplace(1 / (1.15 * parameter))
     else:
-        deviation = math.sqrt(2 * parameter)
+        deviation = math.sqrt(parameter if noise == "gaussian" else 2 * parameter)
         law, worse = stats.norm(0, deviation), stats.norm(0, 1.15 * deviation)
     assert chi_square(values, law) > FALSE_ALARM
     assert chi_square(values, worse) < FALSE_ALARM, "this test would notice fifteen percent"

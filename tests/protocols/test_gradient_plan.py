@@ -13,7 +13,7 @@ from colonnade.methods.slr.optimiser import Optimiser
 from colonnade.methods.slr.plan import schedule
 from colonnade.privacy.batches import as_draws
 from colonnade.privacy.composition import contains_sampling, itemise
-from colonnade.privacy.events import Approximated, Repeated, Skellam
+from colonnade.privacy.events import Approximated, DiscreteGaussian, Repeated
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.neighbours import REPLACE
 from colonnade.runtime.group import Group
@@ -35,7 +35,8 @@ def test_the_server_and_readers_get_the_epsilon_asked_for(plan):
 
 
 def test_less_noise_would_miss_it(plan):
-    assert account(plan.sampled(plan.mu * Fraction(99, 100)), plan.delta).epsilon > 1.0
+    less = replace(plan.dealt_noise, variance=plan.dealt_noise.variance * Fraction(99, 100))
+    assert account(plan.sampled(less), plan.delta).epsilon > 1.0
 
 
 def test_parties_know_the_batches_and_get_no_credit_for_sampling(plan):
@@ -53,10 +54,10 @@ def test_a_party_pays_for_the_most_uses_and_not_for_the_expected_ones(plan):
 
 
 def test_what_the_limits_cost_is_taken_out_of_delta(plan):
-    event = plan.sampled(plan.mu)
+    event = plan.sampled(plan.dealt_noise)
     assert isinstance(event, Approximated)
     assert event.draws == as_draws(plan.limits_cost) > 0 and plan.limits_cost <= plan.overflow
-    noise = plan.schedule.steps * plan.size * plan.group.honest_owners
+    noise = plan.schedule.steps * plan.size * plan.group.whole
     assert itemise(event).draws == event.draws + noise
 
 
@@ -86,9 +87,10 @@ def test_the_assumption_names_the_batches(plan):
 def test_noise_parts_of_the_honest_make_the_whole(count):
     tables = tables_of(NAMES[:count], 100)
     plan = plan_for(tables)
-    assert plan.noise.part(plan.group.honest_owners).mu * plan.group.honest_owners == plan.mu
-    leaf = plan.known_batches.event.event
-    assert isinstance(leaf, Skellam) and leaf.mu == plan.mu
+    whole = plan.group.whole
+    assert plan.noise.part(whole).sigma_squared * whole == 2 * plan.mu == plan.dealt_noise.variance
+    leaf = plan.all_replaced(plan.group.threshold).event.event
+    assert isinstance(leaf, DiscreteGaussian) and leaf.sigma_squared == 2 * plan.mu
 
 
 def test_rows_and_constant_share_a_norm_of_gamma(plan):
@@ -128,7 +130,7 @@ def test_a_grid_too_fine_for_the_noise_says_which_one_fits():
 
 def test_a_rate_at_which_parties_would_pay_without_limit_is_refused_with_a_way_out():
     with pytest.raises(PlanError, match="Take a rate above"):
-        plan_for(tables_of(("bank", "insurer"), 5000), epsilon=16.0, epochs=20, rate=0.01)
+        plan_for(tables_of(("bank", "insurer"), 5000), epsilon=60.0, epochs=20, rate=0.01)
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise():
         support = noise.support
 
         def draw(self, shape, randomness):
-            drawn.append(noise.part(plan.group.honest_owners).draw(shape, randomness))
+            drawn.append(noise.part(plan.group.whole).draw(shape, randomness))
             return drawn[-1]
 
     plan.__dict__["noise"] = Witnessed()

@@ -28,7 +28,7 @@ from colonnade.methods.slr.session import GradientRequest, gradient_session
 from colonnade.protocols.agreement import agree_on_public, meet
 from colonnade.protocols.messages import tell
 from colonnade.protocols.shared import Shared, total
-from colonnade.protocols.sharing import _unpack
+from colonnade.protocols.sharing import unpack
 from colonnade.runtime.group import Group
 from colonnade.runtime.run import Desk, run_here
 from colonnade.runtime.wire import Message, decode
@@ -82,7 +82,7 @@ def rows_read(plan, seen):
     frames = {(one.sender, one.step): decode(one.frame)[1] for one in seen}
 
     def share_from(owner, step, shape, degree):
-        return Shared(_unpack(plan.scheme, frames[owner, step], shape, owner), shape, degree)
+        return Shared(unpack(plan.scheme, frames[owner, step], shape, owner), shape, degree)
 
     owners, place = plan.group.owners, plan.group.keepers.index("server")
     batch = {owner: share_from(owner, "batch 0.0", (2, plan.dealt[owner]), 1) for owner in owners}

@@ -184,6 +184,14 @@ def test_columns_are_shown_as_they_were_declared() -> None:
         assert line in card
 
 
+def test_a_classifier_says_where_it_cuts_and_what_its_probabilities_rest_on() -> None:
+    card = model_card(replace(model(), threshold=0.3))
+    assert "- Predicts `high` where its probability is above 0.3\n" in card
+    assert "nobody has compared them with what came true" in card
+    assert "nobody has compared" not in model_card(replace(model(), method="slr"))
+    assert "probabilit" not in model_card(model("LinearRegression"))
+
+
 def test_a_model_that_promises_nothing_says_so() -> None:
     assert "- No guarantee." in (card := model_card(model(privacy=Privacy(()))))
     assert "Nothing is promised" in card

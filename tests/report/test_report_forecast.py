@@ -20,7 +20,7 @@ MADE = Forecast(
     True,
     None,
     "products",
-    Expected(0.219, 0.01, 3, 300),
+    Expected((0.209, 0.219, 0.229), 300),
 )
 
 

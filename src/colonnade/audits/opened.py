@@ -18,6 +18,7 @@ from colonnade.audits.sessions import Session
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import integer_rows
 from colonnade.methods.functional.protocol import noise_part as functional_noise
+from colonnade.methods.moments.conditional import noise_by_class
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import arranged
 from colonnade.methods.moments.protocol import noise_part as matrix_noise
@@ -127,7 +128,8 @@ def noise_of(party: Party, plan: OpenedPlan) -> Array:
     """What one owner deals of the noise, drawn from its coins by its own code."""
     if isinstance(plan, FunctionalPlan):
         return np.asarray(functional_noise(party, plan)[0], dtype=np.float64)
-    return np.asarray(arranged(matrix_noise(party, plan), plan)[np.triu_indices(plan.size)], dtype=np.float64)
+    drawn = noise_by_class(party, plan) if plan.conditional else arranged(matrix_noise(party, plan), plan)
+    return np.asarray(drawn[np.triu_indices(plan.size)], dtype=np.float64)
 
 
 def row_of(plan: OpenedPlan, people: People) -> Array:
@@ -143,6 +145,12 @@ def row_of(plan: OpenedPlan, people: People) -> Array:
     holder = people[plan.label_holder]
     label = plan.label.quantize(holder.label if plan.task != "pca" else None, plan.gamma, rows=holder.rows)
     joint = np.concatenate([*parts, label], axis=1)
+    if plan.conditional:
+        one = plan.label.constant(plan.gamma)
+        alone = np.column_stack([*parts, np.full(len(label), one)])
+        joint = np.concatenate(
+            [alone * (label[:, [kind]] // one) for kind in range(plan.label.width)], axis=1
+        )
     return np.asarray((joint.T @ joint)[np.triu_indices(plan.size)])
 
 

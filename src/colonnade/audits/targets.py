@@ -16,6 +16,9 @@ from colonnade.errors import PlanError
 from colonnade.methods.encrypted.audit import ROWS as ENCRYPTED_ROWS
 from colonnade.methods.encrypted.audit import encrypted_experiments
 from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.methods.margin.audit import ROWS as MARGIN_ROWS
+from colonnade.methods.margin.audit import margin_draws, margin_experiments
+from colonnade.methods.margin.request import MarginRequest
 from colonnade.methods.messages.audit import MANY as MANY_MESSAGES
 from colonnade.methods.messages.audit import ROWS as MESSAGE_ROWS
 from colonnade.methods.messages.audit import canary_message_experiments, message_experiments
@@ -150,6 +153,16 @@ def _gradient(wanted: Wanted) -> Target:
     return _target(wanted, experiments, 24, OWN_ROWS)
 
 
+def _margin(wanted: Wanted) -> Target:
+    request = _request(wanted.method, wanted.asked)
+    if not isinstance(request, MarginRequest):
+        raise TypeError(f"margin asks for margins, not {type(request).__name__}")
+    plan = request.plan(wanted.group, wanted.schemas, wanted.rows(MARGIN_ROWS))
+    experiments = margin_experiments(plan, request, wanted.others(MARGIN_ROWS - 1))
+    found = _target(wanted, experiments, 24, SAME_NOISE)
+    return replace(found, drawn=tuple(margin_draws(plan)))
+
+
 def _encrypted(wanted: Wanted) -> Target:
     defence = getattr(wanted.asked.options, "defence", "sound")
     if defence == "none":
@@ -206,6 +219,7 @@ _BUILDERS: dict[str, Callable[[Wanted], Target]] = {
     "spca": _opened,
     "functional": _opened,
     "slr": _gradient,
+    "margin": _margin,
     "local": _local,
     "intermediate": _messages,
     "one-shot": _one_shot,

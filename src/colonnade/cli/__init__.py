@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import sys
 
+INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the command line; a user's mistake ends in one sentence and an exit code, never in a traceback."""
     hold_streams()
-    from colonnade.cli.app import run
-
+    try:
+        from colonnade.cli.app import run
+    except KeyboardInterrupt:
+        # Nothing has begun yet, and nothing is there to say it with.
+        sys.exit(INTERRUPTED)
     sys.exit(run())
 
 

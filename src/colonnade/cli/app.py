@@ -7,6 +7,7 @@ Colonnade; 2 the command line itself is wrong; 3 input; 4 plan; 5 privacy, a rel
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -22,6 +23,7 @@ from colonnade.cli import (
     audit,
     compare,
     demo,
+    describe,
     doctor,
     explain,
     export,
@@ -38,6 +40,7 @@ from colonnade.cli import (
     runs,
     schema,
     show,
+    synthesize,
     train,
 )
 from colonnade.cli.folders import terminated_as_interrupted
@@ -52,6 +55,7 @@ INTERRUPTION = (
     "been seen: `colonnade runs` lists such a run, and `colonnade ledger PARTY` shows the charge."
 )
 TRACEBACK = "COLONNADE_TRACEBACK"
+LONGEST_SHOWN = 120
 NUL_IN_PATH = re.compile("embedded null (?:byte|character)")
 # Typer carries its own copy of the class that all mistakes on a command line share, and names only this heir.
 _UsageError: Any = typer.BadParameter.__base__
@@ -77,6 +81,8 @@ app.command("attack")(attack.attack)
 app.command("audit")(audit.audit)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
+app.command("describe")(describe.describe)
+app.command("synthesize")(synthesize.synthesize)
 app.command("runs")(runs.runs)
 app.command("recover")(recover.recover)
 app.command("show")(show.show)
@@ -130,13 +136,13 @@ def _run(given: list[str]) -> int:
         return _report("UsageError", message, int(error.exit_code), as_json, number=explain.USAGE)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(as_json)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):
+        # Typer makes an exit of a broken pipe.
         # Whoever read the output has seen enough; nothing is left to say it to.
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
         return DONE
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        message = f"{where}{error.strerror or error}."
+        message = _refused_by_system(error)
         return _report("InputError", message, InputError.exit_code, as_json, number=InputError.number)
     except RecursionError:
         message = "a file that was read is nested too deep. Nothing that Colonnade writes is; see if it was changed."
@@ -148,6 +154,14 @@ def _run(given: list[str]) -> int:
         if os.environ.get(TRACEBACK):
             raise
         return _report("Mistake", _mistake(error), MISTAKE, as_json, number=ColonnadeError.number)
+
+
+def _refused_by_system(error: OSError) -> str:
+    """What the operating system says, of what; a name that is too long is not shown at length."""
+    name = "" if error.filename is None else str(error.filename)
+    if error.errno == errno.ENAMETOOLONG:
+        return f"{name[:LONGEST_SHOWN]}…: the name has {len(name)} letters, longer than a path can be."
+    return f"{name}{': ' if name else ''}{error.strerror or error}."
 
 
 def _mistake(error: Exception) -> str:

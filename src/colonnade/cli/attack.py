@@ -12,7 +12,7 @@ from colonnade.cli.folders import new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.screen import Advance, progress, say, say_json, width
 from colonnade.errors import InputError, OnlyForPublicData, PlanError
-from colonnade.report.plain import json_text
+from colonnade.learn.records import json_text
 
 if TYPE_CHECKING:
     from colonnade.data.table import Table
@@ -79,6 +79,8 @@ def attack(
 
     if people < 2:
         raise InputError(f"--people: found {people}; it must be at least 2.")
+    if batch is not None and batch < 1:
+        raise InputError(f"--batch: found {batch}; it must be at least 1.")
     agreed = Job.load(job)
     files = party_files(agreed, party)
     _refuse_private(files)

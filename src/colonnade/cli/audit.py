@@ -14,7 +14,7 @@ from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.run_folders import RunFolder, find_run, is_run, readable, with_facts
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import InputError, ModelError, OnlyForPublicData, PrivacyError
-from colonnade.report.plain import json_text
+from colonnade.learn.records import json_text
 
 if TYPE_CHECKING:
     from colonnade.audits.people import People
@@ -81,6 +81,8 @@ def audit(
     if draws < 0:
         raise InputError(f"--draws: found {draws}; it must not be negative.")
     if str(what) == PAPERS:
+        if output is not None or public or party:
+            raise InputError("--output, --public and --party are for a job; papers have none of their own.")
         _audit_papers(as_json)
         return
     run = _run(what)
@@ -192,6 +194,7 @@ def _wanted_of_job(job: Job, files: Mapping[str, PartyFile], rest: People | None
         server=job.server,
         threshold=job.threshold,
         keepers=job.keepers,
+        disclosed_noise=job.disclosed_noise,
     )
     return Wanted(job.method, job.asked, group, schemas, rest)
 
@@ -218,6 +221,7 @@ def _wanted_of_run(run: RunFolder) -> Wanted:
             keepers=tuple(asked["keepers"]),
             threshold=asked["threshold"],
             active=asked["active"],
+            disclosed_noise=asked.get("disclosed_noise"),
         )
         schemas = tuple(PublicSchema.from_data(plan["schemas"][party]) for party in group.owners)
         delta = run.facts["guarantees"][0]["delta"] if run.facts["guarantees"] else plan["delta"]

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.completing import complete_methods
-from colonnade.cli.folders import new_folder, uninterrupted
+from colonnade.cli.folders import MODELS, Folder, holds_paid, new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.run_folders import RUNS
 from colonnade.cli.screen import Advance, note, progress, say, say_json, width
 from colonnade.errors import InputError, PrivacyError
-from colonnade.report.plain import json_text, now
+from colonnade.learn.records import json_text
+from colonnade.report.plain import now
 
 if TYPE_CHECKING:
     from colonnade.learn.comparing import Comparison
@@ -89,12 +90,16 @@ def compare(
     name = output or RUNS / f"{agreed.path.stem}-comparison"
     with new_folder(name, numbered=output is None) as folder:
         folder.reserve(1 << 21)
-        with progress(not as_json) as advance, told_of(agreed):
-            found = (
-                _on_public(agreed, files, wanted, seeds, field, advance)
-                if public
-                else _on_private(agreed, files, wanted, field, folder.draft, advance)
-            )
+        try:
+            with progress(not as_json) as advance, told_of(agreed):
+                found = (
+                    _on_public(agreed, files, wanted, seeds, field, advance)
+                    if public
+                    else _on_private(agreed, files, wanted, field, folder.draft, advance)
+                )
+        except BaseException:
+            _keep_paid(folder)
+            raise
         with uninterrupted():
             folder.free_reserve()
             facts = _write(folder.draft, agreed, found)
@@ -207,11 +212,21 @@ def _on_private(
         delta=job.delta,
         accepted_delta=job.accepted_delta,
         gamma=job.gamma,
-        keep=lambda name, found: _keep(folder / "models", name, found),
+        keep=lambda name, found: _keep(folder / MODELS, name, found),
         # In one process one user is every party and may read it all; the table goes to others.
         tell=lambda name, error: note(f"{name} gave no model. {error}"),
         progress=advance,
     )
+
+
+def _keep_paid(folder: Folder) -> None:
+    """Of a comparison that ended half way, what its trainings were charged for, under the comparison's name."""
+    with uninterrupted():
+        if holds_paid(folder.draft):
+            place = folder.finish()
+            note(
+                f"What was charged for by then is kept: {', '.join(map(str, sorted((place / MODELS).iterdir())))}."
+            )
 
 
 def _keep(folder: Path, name: str, found: Learnt | MomentRelease) -> None:

@@ -227,7 +227,7 @@ def _files(what: str, kit: Kit) -> Finding:
 
     if kit.kind != "party":
         return Finding(what, True, "this kit needs none")
-    check_site(kit)
+    check_site(kit, kit.site())
     return Finding(what, True, f"{kit.site()['party']} and {kit.site()['policy']} are in order")
 
 

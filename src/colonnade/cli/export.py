@@ -45,6 +45,8 @@ def export(
     """Write a released model as ONNX, its model card, or both."""
     if onnx is None and card is None:
         raise typer.BadParameter("say what to write: --onnx FILE, --card FILE, or both.")
+    if onnx is not None and onnx == card:
+        raise typer.BadParameter(f"--onnx and --card are both {card}. Name a file for each.")
     for option, path in (("--onnx", onnx), ("--card", card)):
         if path is not None and (path.exists() or path.is_symlink()):
             raise NameTaken(f"{option}: {path} exists already. Name another file, or remove it first.")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from colonnade.errors import ColonnadeError
-from colonnade.report.plain import json_text, now
+from colonnade.learn.records import sealed_text
+from colonnade.report.plain import lines_text, now
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +67,7 @@ def keep_failure(folder: Folder, facts: dict[str, Any]) -> Path | None:
     """Leave the record, and nothing else, under the folder's name; None where even that has no room."""
     from colonnade.learn.whole_files import write_whole
 
-    text = json_text(facts)
+    text = sealed_text(facts)
     try:
         folder.clear()
         write_whole(folder.draft / FAILED, text)
@@ -119,4 +120,4 @@ def failure_text(facts: dict[str, Any]) -> str:
         "Budgets when it stopped",
         *budget_lines(facts["ledgers"].values()),
     ]
-    return "\n".join(lines)
+    return lines_text(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,10 +82,17 @@ def new(
         raise NameTaken(f"{folder} exists already. Name a new folder.")
     for member in party:
         _check_name(member, "--party")
-    if party:
-        invitation, _ = all_kits(folder, name, party, host=host, port=port)
-    else:
-        invitation = found_federation(folder, name, host=host, port=port)
+        if party.count(member) > 1:
+            raise InputError(f"--party: {member!r} is named twice. Name each party once.")
+    try:
+        if party:
+            invitation, _ = all_kits(folder, name, party, host=host, port=port)
+        else:
+            invitation = found_federation(folder, name, host=host, port=port)
+    except BaseException:
+        # Half a federation is none, and holds keys.
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     facts = {
         "folder": str(folder),
         "invitation": str(folder / INVITATION),
@@ -138,7 +146,7 @@ def join(
     _check_name(party, "--as")
     home = folder or Path(party)
     if file.suffix == ".json":
-        facts = _ask(file, party, home)
+        facts = _ask(file, party, home, fingerprint)
         text = (
             f"{party}'s key is in {facts['key']} and stays there.\nSend {facts['request']} to whoever made the "
             f"federation, and tell them its key's fingerprint by telephone:\n  {_spaced(facts['fingerprint'])}\n"
@@ -189,10 +197,12 @@ def approve(
         say(f"Ask {asked.name} by telephone whether that is its key, and only then send {signed} back.")
 
 
-def _ask(file: Path, party: str, home: Path) -> dict[str, str]:
+def _ask(file: Path, party: str, home: Path, fingerprint: str) -> dict[str, str]:
     from colonnade.runtime.provision import INVITATION, Asked, Invitation, ask_for_kit
 
     invitation = Invitation.load(file)
+    if fingerprint:
+        _check_told(fingerprint, invitation)
     if (home / "request").exists():
         raise NameTaken(f"{home / 'request'} exists already. Remove it to ask again with a new key.")
     home.mkdir(parents=True, exist_ok=True)

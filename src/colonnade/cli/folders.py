@@ -15,9 +15,12 @@ from types import FrameType
 from colonnade.errors import CannotWrite, InputError, NameTaken
 
 RESERVE = "reserve"
+MODELS = "models"
+"""Where a comparison keeps what each of its trainings was charged for."""
 # What a run keeps as soon as it is opened: drafts that hold it are never removed.
-PAID = ("release.npz", "model.json", "paid.json", "parties/*.model.json")
+PAID = ("release.npz", "model.json", "paid.json", "parties/*.model.json", f"{MODELS}/*")
 ATTEMPTS = 100
+POLITE = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Folder:
@@ -69,19 +72,21 @@ def new_folder(name: Path, *, numbered: bool = False) -> Iterator[Folder]:
             f"--output: {str(name)!r} is no name for a new folder. Nothing was run or charged. Name one, such as "
             "runs/first."
         )
-    made = _make_parents(name)
+    made: list[Path] = []
+    claimed: tuple[Path, Path, int] | None = None
     try:
-        name, draft, lock = _claim_first(name) if numbered else _claim(name)
-    except InputError:
-        _remove_empty(made)
-        raise
-    try:
-        yield Folder(name, draft)
+        # Ctrl-C waits for the names of what was made, which is to be removed then.
+        with uninterrupted():
+            made = _make_parents(name)
+            claimed = _claim_first(name) if numbered else _claim(name)
+        yield Folder(*claimed[:2])
     finally:
-        # A finished draft has another name by now. The lock goes last: until then nobody else may write here.
-        if not holds_paid(draft):
-            shutil.rmtree(draft, ignore_errors=True)
-        os.close(lock)
+        if claimed is not None:
+            _, draft, lock = claimed
+            # A finished draft has another name by now. The lock goes last: until then nobody else may write here.
+            if not holds_paid(draft):
+                shutil.rmtree(draft, ignore_errors=True)
+            os.close(lock)
         _remove_empty(made)
 
 
@@ -123,7 +128,7 @@ def left_behind(draft: Path) -> Iterator[bool]:
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """What ends a program politely, SIGTERM, does here what Ctrl-C would do at that moment."""
+    """What ends a program politely, SIGTERM and a terminal that is gone, does here what Ctrl-C would do then."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -134,11 +139,16 @@ def terminated_as_interrupted() -> Iterator[None]:
             raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.getsignal(number) for number in POLITE}
+    for number, handler in before.items():
+        # Whoever started this with nohup wants it to go on.
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def free_name(name: Path) -> Path:

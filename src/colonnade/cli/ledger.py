@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from colonnade.ledger import Ledger
     from colonnade.ledger.chain import Entry
 
+ON_PURPOSE = "on purpose"
 EXAMPLE = """
 The ledger's hash chain shows any change within its history. That its end was cut off shows only against the
 receipts that peers keep: name their ledgers with --witness.
@@ -83,7 +84,7 @@ def ledger(
         help="Begin a ledger again on purpose, for the party's own file; its first entry says so.",
     ),
     reason: str = typer.Option(
-        "on purpose", "--reason", metavar="TEXT", help="Why, for the first entry of a --new ledger."
+        ON_PURPOSE, "--reason", metavar="TEXT", help="Why, for the first entry of a --new ledger."
     ),
     as_json: bool = AS_JSON,
 ) -> None:
@@ -92,6 +93,8 @@ def ledger(
 
     if key is not None and export is None:
         raise typer.BadParameter("--key signs an export. Add --export FILE.")
+    if reason != ON_PURPOSE and not new:
+        raise typer.BadParameter("--reason is for a ledger that is begun again. Add --new, or leave it out.")
     if new:
         from colonnade.cli.ledger_files import begin_anew
 

@@ -62,16 +62,16 @@ def new(
     data = _parties(party)
     holder, column = _label(label, data, task)
     ids = _ids(identity, data)
+    from colonnade.learn.whole_files import write_whole
+
     with new_folder(folder) as made:
         for name, source in data.items():
             held = column if name == holder else None
             text = _schema(source, identity=ids.get(name), label=held, task=task)
-            (made.draft / f"{name}.schema.toml").write_text(text, encoding="utf-8")
+            write_whole(made.draft / f"{name}.schema.toml", text)
             place = source if source.is_absolute() else Path(os.path.relpath(source, folder))
-            (made.draft / f"{name}.toml").write_text(_party(name, place, epsilon), encoding="utf-8")
-        (made.draft / "job.toml").write_text(
-            _job(folder.name, tuple(data), holder, task, epsilon), encoding="utf-8"
-        )
+            write_whole(made.draft / f"{name}.toml", _party(name, place, epsilon))
+        write_whole(made.draft / "job.toml", _job(folder.name, tuple(data), holder, task, epsilon))
         finished = made.finish()
     files = sorted(path.name for path in finished.iterdir())
     if as_json:

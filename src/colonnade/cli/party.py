@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +72,23 @@ def start(
         raise KitError(
             f"{kit} is an administrator's kit, which starts nothing. Name a party's or the server's."
         )
+    if found.kind == "server" and (party or policy or score):
+        raise InputError(
+            f"--party, --policy and --score are for a party's kit, and {kit} is the server's, which holds no data."
+        )
     check_startable(found)
     if found.kind == "server" and answers(found.address):
         raise InputError(
             f"port {found.address[1]} is in use by another program. End that one, or make the federation with "
             "another --port."
         )
+    if metrics is not None and not 0 <= metrics < 1 << 16:
+        raise InputError(f"--metrics: port {metrics} does not exist; ports are 1 to 65535.")
     site = site_facts(found, party=party, policy=policy, score=score, pins=pin, noise_seed=noise_seed)
+    if found.kind == "party":
+        check_site(found, site)
     found.tell_site(site)
     if found.kind == "party":
-        check_site(found)
         wait_for_server(found)
     code = 0
     told = contextlib.nullcontext() if metrics is None else served(Tally(found), metrics)
@@ -127,12 +135,11 @@ def site_facts(
     return site
 
 
-def check_site(kit: Any) -> None:
-    """Find what is wrong with a party's files before a job does."""
+def check_site(kit: Any, site: Mapping[str, Any]) -> None:
+    """Find what is wrong with a party's files before a job does, and before a kit remembers them."""
     from colonnade.learn.party_files import PartyFile
     from colonnade.learn.policy import Policy
 
-    site = kit.site()
     for name in ("party", "policy"):
         if name not in site:
             raise KitError(f"{kit.path} does not know the {name} file yet. Give it with --{name}.")

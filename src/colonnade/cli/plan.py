@@ -57,7 +57,7 @@ def plan(
         None,
         "--methods",
         metavar="LIST",
-        help="Only these methods beside the job's own, such as slr,local; or none.",
+        help="Only these methods beside the job's own, such as slr,local; or none, or all.",
         autocompletion=complete_methods,
     ),
     simulation: bool = typer.Option(
@@ -107,10 +107,20 @@ def plan(
             simulated=simulation,
             effort=effort,
             advance=advance,
+            measured=as_json or there is not None,
         )
     matched = None if matching is None else _matching_facts(agreed, planned, matching, people, line)
     facts = _facts(
-        agreed, schemas, planned, choice, people=people, matching=matched, line=line, here=here, there=there
+        agreed,
+        schemas,
+        planned,
+        choice,
+        files=files,
+        people=people,
+        matching=matched,
+        line=line,
+        here=here,
+        there=there,
     )
     if as_json:
         say_json(facts)
@@ -185,11 +195,13 @@ def _held(job: Job, given: list[str], common: int) -> dict[str, int]:
 
 
 def _named(job: Job, listed: str | None) -> frozenset[str] | None:
-    """The methods that were asked for beside the job's own; None for all."""
-    from colonnade.methods.table import method_named
+    """The methods that were asked for beside the job's own; None for those that may be recommended."""
+    from colonnade.methods.table import method_named, methods_for
 
     if listed is None:
         return None
+    if listed.strip() == "all":
+        return frozenset(method.name for method in methods_for(job.task))
     names = [name.strip() for name in listed.split(",") if name.strip() and name.strip() != "none"]
     return frozenset(method_named(name, job.task, place="--methods").name for name in names) | {job.method}
 
@@ -205,14 +217,15 @@ def _chosen(
     simulated: bool,
     effort: float,
     advance: Any,
-) -> tuple[Choice, Machine, Cost | None]:
-    """Rehearse, and measure the machine that it was rehearsed on, and what matching people costs there."""
+    measured: bool,
+) -> tuple[Choice, Machine | None, Cost | None]:
+    """Rehearse, measure the machine that it was rehearsed on where somebody will want to know, and match people."""
     from colonnade.learn.forecasting.choosing import candidates, choose, error_without_privacy
     from colonnade.learn.forecasting.machine import Machine
     from colonnade.learn.forecasting.matching import matching_cost
     from colonnade.learn.forecasting.rehearsal import Rehearsals
 
-    here = Machine.measured()
+    here = Machine.measured() if measured else None
     rehearsals = Rehearsals(schemas, effort=effort)
     matching = matching_cost(planned.group, schemas, alignment=job.alignment, rows=planned.rows, held=held)
     found = candidates(
@@ -244,24 +257,28 @@ def _facts(
     plan: Plan,
     choice: Choice,
     *,
+    files: Mapping[str, PartyFile],
     people: Mapping[str, int],
     matching: dict[str, Any] | None,
     line: Line,
-    here: Machine,
+    here: Machine | None,
     there: Machine | None,
 ) -> dict[str, Any]:
+    from colonnade.crypto.cores import usable_cores
     from colonnade.learn.forecasting.forecast import ERRORS
-    from colonnade.learn.planning import features_of, warnings_for
+    from colonnade.learn.planning import features_of, refusals_for, warnings_for
     from colonnade.methods.functional.plan import FunctionalPlan
     from colonnade.report.facts import guarantee_facts
 
     features = features_of(job.task, schemas)
     own = choice.candidates[0]
     made = own.forecast
+    rehearsed_on = {"cores": usable_cores()} if here is None else here.to_data()
     return {
         "name": job.name,
         "task": job.task,
         "method": job.method,
+        "because": job.because,
         "rows": plan.rows,
         "alignment": job.alignment,
         "people": dict(people),
@@ -282,18 +299,23 @@ def _facts(
             "bandwidth": line.bandwidth if math.isfinite(line.bandwidth) else None,
             "latency": line.latency,
         },
-        "machine": (there or here).to_data(),
-        "rehearsed_on": here.to_data(),
+        "machine": there.to_data() if there is not None else rehearsed_on,
+        "rehearsed_on": rehearsed_on,
         "held": 8 * plan.rows * sum(len(schema.columns) for schema in schemas.values()),
         "budgets": [
             {"party": answer.party, "admits": answer.admits, "reason": answer.reason}
             for answer in own.answers
         ],
-        "warnings": list(warnings_for(plan, epsilon=job.epsilon, features=features)),
+        "warnings": [
+            *refusals_for(job, plan, files),
+            *warnings_for(plan, epsilon=job.epsilon, features=features),
+        ],
     }
 
 
-def _method_facts(item: Candidate, *, line: Line, here: Machine, there: Machine | None) -> dict[str, Any]:
+def _method_facts(
+    item: Candidate, *, line: Line, here: Machine | None, there: Machine | None
+) -> dict[str, Any]:
     """One method's promise and forecast, its seconds on the stated machine and line."""
     from colonnade.report.facts import guarantee_facts
 
@@ -303,13 +325,14 @@ def _method_facts(item: Candidate, *, line: Line, here: Machine, there: Machine 
         "title": item.method.title,
         "admitted": item.admitted,
         "reason": item.reason,
+        "passed": item.passed,
         "guarantees": [] if item.plan is None else [guarantee_facts(each) for each in item.plan.guarantees],
         "forecast": None,
     }
     if made is None:
         return facts
     data = made.to_data()
-    work = made.cost.seconds * (1.0 if there is None else here.stretch(made.kernel, to=there))
+    work = made.cost.seconds * (1.0 if here is None or there is None else here.stretch(made.kernel, to=there))
     sent = line.seconds(made.cost)
     return facts | {"forecast": {**data, "seconds": work + sent, "computing": work, "sending": sent}}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from colonnade.report.plain import lines_text
 from colonnade.report.text import duration_text, size_text, spent_text, table_lines, wrapped
 
 HEAD = ("method", "error", "ε at most", "sent", "rounds", "time", "memory", "budgets")
@@ -21,6 +22,9 @@ def plan_text(facts: dict[str, Any], columns: int | None) -> str:
         f"  {facts['task']} by {facts['method']} on {facts['rows']} people with {facts['features']} features, "
         f"plan {facts['plan']['hash'][:12]}",
     ]
+    if facts["because"]:
+        said = f"The job names no method, so it takes {facts['method']}: {facts['because']}."
+        lines += wrapped([said], columns)
     if facts["warnings"]:
         lines += ["", "Warnings", *wrapped(facts["warnings"], columns, bullet="- ")]
     lines += ["", "What each observer could learn at most"]
@@ -38,7 +42,7 @@ def plan_text(facts: dict[str, Any], columns: int | None) -> str:
         [(item["party"], _SAID[item["admits"]], item["reason"]) for item in facts["budgets"]]
     )
     lines += ["", "Nothing was run or charged."]
-    return "\n".join(lines)
+    return lines_text(lines)
 
 
 def _noise_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
@@ -112,6 +116,9 @@ def _notes(facts: dict[str, Any]) -> list[str]:
         if each["expected"] is None
     ]
     found += [f"{item['method']} cannot do this job: {item['reason']}" for item in methods if item["reason"]]
+    passed = [f"{item['method']}: {item['passed']}" for item in methods if item["passed"]]
+    if passed:
+        found.append(f"Not rehearsed, unless --methods names them or says all. {'; '.join(passed)}.")
     noises = [
         f"{name}: {each['noise']['standard_deviation']:.3g} on {each['noise']['on']}"
         for name, each in made.items()

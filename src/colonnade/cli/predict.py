@@ -62,6 +62,10 @@ def predict(
 
     if (job is None) == (rows is None):
         raise typer.BadParameter("give a JOB, or --rows FILE, and not both.")
+    if rows is not None and (epsilon is not None or party):
+        raise typer.BadParameter(
+            "--epsilon and --party are for a JOB: scores by --rows are disclosed to nobody, and carry no noise."
+        )
     if output is not None and output.exists():
         raise NameTaken(f"--output: {output} exists already. Name another file, or remove it first.")
     stored = Stored.load(model)

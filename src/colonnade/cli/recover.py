@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from colonnade.cli.failures import FAILED
-from colonnade.cli.folders import draft_of, free_name, holds_paid, left_behind, uninterrupted
+from colonnade.cli.folders import MODELS, RESERVE, draft_of, free_name, holds_paid, left_behind, uninterrupted
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.run_folders import RUNS
 from colonnade.cli.screen import say, say_json, width
@@ -36,11 +36,20 @@ def recover(
     with left_behind(place) as free, uninterrupted():
         if not free:
             raise ModelError(f"{place} is being written by a run now. Wait for it to end.")
-        facts = recover_run(place)
+        compared = (place / MODELS).is_dir()
+        facts = {} if compared else recover_run(place)
         (place / FAILED).unlink(missing_ok=True)
         if place.name.startswith("."):
+            (place / RESERVE).unlink(missing_ok=True)
             name = free_name(place.with_name(place.name.removeprefix(".").removesuffix(".draft")))
             place = place.rename(name)
+    if compared:
+        kept = sorted(str(path) for path in (place / MODELS).iterdir())
+        if as_json:
+            say_json({"models": kept})
+        else:
+            say(f"A comparison was stopped. What it was charged for by then: {', '.join(kept)}.")
+        return
     facts["report"] = str(place / REPORT)
     if as_json:
         say_json(facts)
@@ -57,6 +66,8 @@ def _place(given: Path) -> Path:
     """Where the run left what it had kept: under its name, or in the draft that a kill left."""
     from colonnade.learn.own_files import PAID
 
+    if not given.name:
+        raise ModelError(f"{str(given)!r} names no run. `colonnade runs` lists those that were stopped.")
     for place in (given, draft_of(given), RUNS / given, draft_of(RUNS / given)):
         whole = (place / "facts.json").is_file()
         if holds_paid(place) and (not whole or (place / PAID).is_file()):

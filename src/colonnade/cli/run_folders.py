@@ -7,18 +7,25 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from colonnade.cli.failures import FAILED
-from colonnade.cli.folders import left_behind
+from colonnade.cli.folders import holds_paid, left_behind
 from colonnade.cli.screen import note
 from colonnade.errors import InputError, ModelDamaged, ModelError
-from colonnade.report.plain import digest_of
+from colonnade.learn.records import is_sealed
+from colonnade.report.plain import lines_text
+
+if TYPE_CHECKING:
+    from colonnade.learn.release import MomentRelease
 
 FACTS, OUTCOME = "facts.json", "outcome.json"
 RUNS = Path("runs")
+RECORDS = (FACTS, FAILED, OUTCOME)
 UNFINISHED = "unfinished"
 """Paid for and not written to its end: `colonnade recover` does."""
+GOES_ON = "running or killed"
+"""A member's job that left a log and no record."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +43,8 @@ class RunFolder:
     @property
     def state(self) -> str:
         """In a word or two, how it ended."""
-        if self.facts.get("state") == UNFINISHED:
-            return UNFINISHED
+        if self.facts.get("state") in (UNFINISHED, GOES_ON):
+            return str(self.facts["state"])
         if self.failed:
             return "failed"
         if self.noted:
@@ -47,7 +54,12 @@ class RunFolder:
     @property
     def unsealed(self) -> bool:
         """Whether its facts have no digest that shows a change: an earlier version wrote them, or somebody took it."""
-        return not self.noted and not self.failed and "digest" not in self.facts
+        return "digest" not in self.facts
+
+    @property
+    def record(self) -> Path:
+        """The file that its facts were read from."""
+        return next(self.path / name for name in RECORDS if name == OUTCOME or (self.path / name).is_file())
 
     @property
     def noted(self) -> bool:
@@ -57,7 +69,7 @@ class RunFolder:
 
 def find_run(given: Path) -> RunFolder:
     """The run that a person means: a folder, its facts.json, or a name within `runs`."""
-    named = given.name in (FACTS, FAILED, OUTCOME, "report.html") and given.is_file()
+    named = given.name in (*RECORDS, "report.html") and given.is_file()
     path = given.parent if named else given
     for place in (path, RUNS / path):
         if is_run(place):
@@ -69,14 +81,30 @@ def find_run(given: Path) -> RunFolder:
     raise ModelError(f"there is no run {path}.{meant}")
 
 
+def release_of(given: Path) -> MomentRelease:
+    """The release of the run that a person means, or of a file; a `ModelError` where a run left none."""
+    from colonnade.learn.release import MomentRelease
+    from colonnade.learn.training import RELEASE
+
+    if given.is_file() and given.suffix == ".npz":
+        return MomentRelease.load(given)
+    run = find_run(given)
+    if not (run.path / RELEASE).is_file():
+        raise ModelError(
+            f"{run.path} has no {RELEASE}: {'the run failed' if run.failed else 'its method releases no moments'}. "
+            'Train with method = "moments".'
+        )
+    return MomentRelease.load(run.path / RELEASE)
+
+
 def is_run(folder: Path) -> bool:
     """Whether a folder holds a run, finished or failed."""
-    return any((folder / name).is_file() for name in (FACTS, FAILED, OUTCOME))
+    return any((folder / name).is_file() for name in RECORDS)
 
 
 def read_run(folder: Path) -> RunFolder:
     """The run in a folder."""
-    path = next(folder / name for name in (FACTS, FAILED, OUTCOME) if (folder / name).is_file())
+    path = next(folder / name for name in RECORDS if (folder / name).is_file())
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -85,10 +113,10 @@ def read_run(folder: Path) -> RunFolder:
         raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since the run wrote it.") from None
     if not isinstance(facts, dict) or (path.name == OUTCOME and not {"member", "state"} <= facts.keys()):
         raise ModelDamaged(f"{path} holds no facts of a run: it was changed since the run wrote it.")
-    if path.name == FACTS and "digest" in facts and facts["digest"] != digest_of(facts):
+    if "digest" in facts and not is_sealed(facts):
         raise ModelDamaged(
             f"{path} was changed since the run wrote it: its digest is of other facts, so no ε in it can be trusted. "
-            "What each party was charged is in its ledger (`colonnade ledger PARTY`), and report.html beside it may "
+            "What each party was charged is in its ledger (`colonnade ledger PARTY`), and a report.html beside it may "
             "be as it was. Put the file back as it was."
         )
     return RunFolder(folder, facts)
@@ -113,7 +141,7 @@ UNSEALED = (
 def tell_unsealed(run: RunFolder) -> None:
     """Say of facts that nothing shows whether they were changed."""
     if run.unsealed:
-        note(UNSEALED.format(path=run.path / FACTS))
+        note(UNSEALED.format(path=run.record))
 
 
 def unfinished_in(folder: Path) -> tuple[RunFolder, ...]:
@@ -129,6 +157,17 @@ def unfinished_in(folder: Path) -> tuple[RunFolder, ...]:
                 name = draft.with_name(draft.name.removeprefix(".").removesuffix(".draft"))
                 found.append(RunFolder(name, {**_noted(draft), "state": UNFINISHED}))
     return tuple(found)
+
+
+def not_ended_in(folder: Path) -> tuple[RunFolder, ...]:
+    """The jobs of a kit that left no record: their member takes part now, or its process was killed."""
+    from colonnade.learn.own_files import LOG
+
+    return tuple(
+        RunFolder(log.parent, {"state": UNFINISHED if holds_paid(log.parent) else GOES_ON})
+        for log in sorted(folder.glob(f"*/{LOG}"))
+        if not is_run(log.parent)
+    )
 
 
 def _noted(draft: Path) -> dict[str, Any]:
@@ -166,7 +205,7 @@ def noted_text(run: RunFolder) -> str:
     if run.failed:
         lines += ["", f"It stopped at step {facts.get('step', '')!r}: {facts.get('reason', '')}"]
         lines += ["What the ledger had charged by then stays charged; `colonnade ledger` has it."]
-        return "\n".join(lines)
+        return lines_text(lines)
     lines += [
         f"  {facts.get('rows')} people, run {str(facts.get('run', ''))[:12]}",
         "",
@@ -176,7 +215,7 @@ def noted_text(run: RunFolder) -> str:
         f"- {sentence}"
         for sentence in (*facts.get("guarantees", ()), *filter(None, [facts.get("statement")]))
     ]
-    return "\n".join(lines)
+    return lines_text(lines)
 
 
 @contextmanager
@@ -191,8 +230,8 @@ def readable(run: RunFolder) -> Iterator[None]:
 
         version = run.facts.get("version", "an unknown version")
         raise ModelError(
-            f"{run.path / FACTS} cannot be shown: {type(error).__name__} {error}. It was written by Colonnade "
-            f"{version}, and this is {__version__}; or it was changed since. Its report.html is as it was."
+            f"{run.record} cannot be shown: {type(error).__name__} {error}. It was written by Colonnade {version}, and "
+            f"this is {__version__}; or it was changed since. A report.html beside it is as it was."
         ) from None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.run_folders import RUNS, RunFolder, is_run, read_run, runs_in, unfinished_in
+from colonnade.cli.run_folders import RUNS, RunFolder, is_run, not_ended_in, read_run, runs_in, unfinished_in
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import InputError
 
@@ -41,13 +41,14 @@ def runs(
     if kit is not None and not folder.exists():
         places: tuple[Path, ...] = ()
     elif not folder.is_dir():
-        from colonnade.data.documents import nearest_file
+        from colonnade.data.presence import nearest_file
 
         wrong = "is a file, not a folder" if folder.exists() else "does not exist"
         raise InputError(f"{folder} {wrong}.{nearest_file(folder) if not folder.exists() else ''}")
     else:
         places = (folder,) if is_run(folder) else runs_in(folder)
-    found = [_line(run) for run in (*map(_read, places), *unfinished_in(folder))]
+    ended = (*map(_read, places), *unfinished_in(folder))
+    found = [_line(run) for run in (*ended, *(() if kit is None else not_ended_in(folder)))]
     if as_json:
         say_json({"folder": str(folder), "runs": found})
         return

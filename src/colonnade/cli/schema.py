@@ -9,7 +9,7 @@ import typer
 
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import InputError, NameTaken
+from colonnade.errors import CannotWrite, InputError, NameTaken
 
 if TYPE_CHECKING:
     from colonnade.data.sources import Source
@@ -126,8 +126,11 @@ def _source(data: str, sql: str | None, password_env: str | None) -> Source:
 
 def _write(output: Path, text: str) -> None:
     """Never over something: a person may have corrected it already."""
+    from colonnade.learn.whole_files import write_whole
+
+    if output.exists() or output.is_symlink():
+        raise NameTaken(f"{output} exists already. Name another file, or move it away.")
     try:
-        with output.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise NameTaken(f"{output} exists already. Name another file, or move it away.") from None
+        write_whole(output, text)
+    except OSError as error:
+        raise CannotWrite(f"{output} cannot be written ({error.strerror}). Name another file.") from None

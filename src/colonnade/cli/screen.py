@@ -13,7 +13,8 @@ from typing import Any, TextIO
 import typer
 
 from colonnade.errors import CannotWrite
-from colonnade.report.plain import plain
+from colonnade.learn.records import plain
+from colonnade.report.plain import one_line
 
 WIDEST = 100
 # What people call the steps of a protocol; steps that are not named here go by their own name.
@@ -33,7 +34,7 @@ def say(text: str) -> None:
 
 def note(text: str) -> None:
     """What a person should know besides the result."""
-    _put(f"note: {text}", err=True)
+    _put(f"note: {one_line(text)}", err=True)
 
 
 def say_json(data: Any) -> None:
@@ -46,7 +47,7 @@ def say_json(data: Any) -> None:
 
 def complain(text: str, number: str) -> None:
     """What went wrong and what to do, and where there is more about it."""
-    _put(f"error {number}: {text}\n`colonnade explain {number}` says more.", err=True)
+    _put(f"error {number}: {one_line(text)}\n`colonnade explain {number}` says more.", err=True)
 
 
 def _put(text: str, *, err: bool = False) -> None:

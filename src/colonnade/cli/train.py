@@ -13,7 +13,7 @@ from colonnade.cli.failures import charged_text, failure_facts, keep_failure
 from colonnade.cli.folders import Folder, holds_paid, new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.screen import progress, say, say_json, width
-from colonnade.errors import CannotWrite, ColonnadeError
+from colonnade.errors import CannotWrite, ColonnadeError, LedgerError
 
 if TYPE_CHECKING:
     from colonnade.learn.federation import Federation, Run
@@ -102,7 +102,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
                     seconds=clock.seconds,
                     watch=Watch(advance, interrupted),
                 )
-            except (OSError, CannotWrite) as error:
+            except (OSError, ColonnadeError) as error:
                 _fail(folder, job, federation, error, run=federation.runs[-1].name)
                 raise
             finished = folder.finish()
@@ -130,7 +130,11 @@ def _keep_paid(folder: Folder, job: Job, federation: Federation, run: Run[Any]) 
 
 def _fail(folder: Folder, job: Job, federation: Federation, error: BaseException, *, run: str) -> None:
     """Leave a record of a run that was charged for, and say so; of one that was not, nothing is left."""
-    facts = failure_facts(job, federation, error, run=run)
+    try:
+        facts = failure_facts(job, federation, error, run=run)
+    except LedgerError:
+        # The ledger that says what was charged is what failed; what was kept is listed by `runs`.
+        return
     if not facts["charged"]:
         return
     with uninterrupted():

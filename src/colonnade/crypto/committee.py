@@ -45,11 +45,19 @@ class Committee:
         half = self.field.inverse(2)
         return (self.field.modulus - 1, half, half)
 
-    def deal(self, secret: FieldArray, degree: int, randomness: Randomness) -> tuple[Dealt, ...]:
-        """One piece for each keeper; at degree 2 the second keeper's is a seed as well."""
+    def deal(
+        self, secret: FieldArray, degree: int, randomness: Randomness, *, dealer: int | None = None
+    ) -> tuple[Dealt, ...]:
+        """One piece for each keeper; at degree 2 the second keeper's is a seed as well.
+
+        A dealer that is the first keeper itself needs nothing sent, so at degree 1 it leaves the seed to the second.
+        """
         _check_degree(degree)
         first = Seed(randomness.bytes(32), secret.shape)
         a = first.expand(self.field)
+        if degree == 1 and dealer == 0:
+            own = a - secret
+            return own, first, own - secret
         if degree == 1:
             return first, a + secret, a - secret
         second = Seed(randomness.bytes(32), secret.shape)

@@ -16,13 +16,15 @@ exponentiation needs no final subtractions" (1999).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from colonnade.numbers.compiling import machine_code
 
 LIMB_BITS = 27
 LANES = 4
@@ -41,7 +43,7 @@ _alloca_once_value: Any = cgutils.alloca_once_value
 
 def compiled(function: _Function) -> _Function:
     """Compile a loop that may run beside other threads."""
-    return cast(_Function, njit(nogil=True, cache=True)(function))
+    return machine_code(function)
 
 
 def _spread(builder: Any, scalar: Any) -> Any:

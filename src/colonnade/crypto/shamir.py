@@ -70,19 +70,28 @@ class Shamir:
         if degree not in (self.threshold, 2 * self.threshold):
             raise ValueError(f"a degree is {self.threshold} or {2 * self.threshold} here, not {degree}")
 
-    def deal(self, secret: FieldArray, degree: int, randomness: Randomness) -> tuple[Dealt, ...]:
-        """One piece for each keeper: seeds for the first `degree`, field elements for the rest."""
+    def deal(
+        self, secret: FieldArray, degree: int, randomness: Randomness, *, dealer: int | None = None
+    ) -> tuple[Dealt, ...]:
+        """One piece for each keeper: seeds for the first `degree`, field elements for the rest.
+
+        A dealer that is a keeper itself needs nothing sent, so it leaves the seeds to others.
+        """
         self._check_degree(degree)
-        seeds = tuple(Seed(randomness.bytes(32), secret.shape) for _ in range(degree))
-        drawn = tuple(seed.expand(self.field) for seed in seeds)
-        base = self.points[:degree]
-        rest = []
-        for point in self.points[degree:]:
+        seeded = [keeper for keeper in range(self.keepers) if keeper != dealer][:degree]
+        seeds = {keeper: Seed(randomness.bytes(32), secret.shape) for keeper in seeded}
+        drawn = tuple(seed.expand(self.field) for seed in seeds.values())
+        base = tuple(self.points[keeper] for keeper in seeded)
+        pieces: list[Dealt] = []
+        for keeper, point in enumerate(self.points):
+            if keeper in seeds:
+                pieces.append(seeds[keeper])
+                continue
             # f = s·∏(X − x_i) + the polynomial of lower degree through the drawn values.
             of_secret = spread((*base, point), degree)
             weights = value_weights(base, point, self.field)
-            rest.append(combine([(of_secret, secret), *zip(weights, drawn, strict=True)]))
-        return (*seeds, *rest)
+            pieces.append(combine([(of_secret, secret), *zip(weights, drawn, strict=True)]))
+        return tuple(pieces)
 
     def expand(self, dealt: Dealt) -> FieldArray:
         """The share that a dealt piece stands for."""

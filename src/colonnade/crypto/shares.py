@@ -54,8 +54,13 @@ class Scheme(Protocol):
         """Σ weights[j] · share[j] over all keepers is the secret of a sharing of degree 2t."""
         ...
 
-    def deal(self, secret: FieldArray, degree: int, randomness: Randomness) -> tuple[Dealt, ...]:
-        """One piece for each keeper; `degree` is t, or 2t for what is opened together with products."""
+    def deal(
+        self, secret: FieldArray, degree: int, randomness: Randomness, *, dealer: int | None = None
+    ) -> tuple[Dealt, ...]:
+        """One piece for each keeper; `degree` is t, or 2t for what is opened together with products.
+
+        Whoever deals and keeps says which keeper it is, where it is to spare itself a seed.
+        """
         ...
 
     def expand(self, dealt: Dealt) -> FieldArray:
@@ -124,4 +129,4 @@ def reshare(scheme: Scheme, keeper: int, share: FieldArray, randomness: Randomne
     >>> scheme.reconstruct(lowered, scheme.threshold).decode()
     array([36])
     """
-    return scheme.deal(share.times(scheme.weights[keeper]), scheme.threshold, randomness)
+    return scheme.deal(share.times(scheme.weights[keeper]), scheme.threshold, randomness, dealer=keeper)

@@ -26,11 +26,11 @@ from colonnade.data.columns import (
 from colonnade.data.derived import DAY_MICROSECONDS, microseconds, moment_of
 from colonnade.data.intake import values_of
 from colonnade.data.packed_text import Text
-from colonnade.data.problems import MARKS, Problems
+from colonnade.data.problems import MARKS, NO_VALUE, Problems
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.data.values import Numerals, Plain, Values
 
-_MISSING, _UNDECLARED = -1, -2
+_MISSING, _UNDECLARED, _MARKED = -1, -2, -3
 _NO_PROBLEMS = Problems()
 _NUMBER = re.compile(
     r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE
@@ -224,6 +224,8 @@ def _levels(values: ArrayLike | Values, declared: BinaryColumn | CategoricalColu
         if value is None or value != value:
             return absent
         text = declared.spelling.spell(value)
+        if elsewhere == _UNDECLARED and text not in number and text.strip().lower() in NO_VALUE:
+            return _MARKED
         return number.get(text, elsewhere) if text.strip() else absent
 
     # One place more than there are values, for those that are missing.
@@ -235,6 +237,7 @@ def _levels(values: ArrayLike | Values, declared: BinaryColumn | CategoricalColu
         codes,
         problems=Problems(
             missing=int(np.count_nonzero(codes == _MISSING)),
+            marked=int(np.count_nonzero(codes == _MARKED)),
             undeclared=int(np.count_nonzero(codes == _UNDECLARED)),
         ),
     )

@@ -11,9 +11,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
-from colonnade.data.declaring import check_bounds, check_member, check_values, check_within, nearest
+from colonnade.data.declaring import (
+    Transform,
+    check_bounds,
+    check_member,
+    check_transform,
+    check_values,
+    check_within,
+    nearest,
+)
 from colonnade.data.derived import BinnedColumn, DateColumn
 from colonnade.data.spelling import AS_WRITTEN, Spelling, text_of
 from colonnade.errors import Misdeclared
@@ -30,8 +37,6 @@ __all__ = [
     "nearest",
     "text_of",
 ]
-
-Transform = Literal["none", "log1p"]
 
 
 @dataclass(frozen=True)
@@ -55,18 +60,8 @@ class NumericColumn:
         check_bounds(where, what, self.low, self.high)
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
-        if self.transform not in ("none", "log1p"):
-            raise Misdeclared(
-                (*where, "transform"),
-                f"{what}: transform = {self.transform!r} is not one of 'none', 'log1p'."
-                + nearest(str(self.transform), ("none", "log1p")),
-            )
+        check_transform(where, what, self.transform, self.low)
         if self.transform == "log1p":
-            if self.low <= -1:
-                raise Misdeclared(
-                    (*where, "low"),
-                    f"{what}: log1p needs low above -1, not {self.low:g}.",
-                )
             check_bounds(where, f"{what} after log1p", *self.range)
         if self.missing is not None:
             check_within((*where, "missing"), what, self.missing, low=self.low, high=self.high)

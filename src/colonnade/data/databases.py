@@ -18,9 +18,9 @@ import duckdb
 
 from colonnade.data.arrow import StreamFailed, batches
 from colonnade.data.declaring import nearest
-from colonnade.data.documents import nearest_file
 from colonnade.data.files import File, described_fields
 from colonnade.data.packed_text import Text
+from colonnade.data.presence import nearest_file
 from colonnade.data.queries import Catalogue, aggregates, check_rows_apart, parsed, texts_by_name
 from colonnade.data.relation import (
     Engine,

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
 
 from colonnade.errors import Misdeclared
+
+Transform = Literal["none", "log1p"]
+LONGEST_NAME = 200
+"""Letters of the name of a job, or of a data set."""
+# Control characters, halves of characters, separators of lines.
+_NO_LETTERS = frozenset({"Cc", "Cs", "Zl", "Zp"})
+# What makes text run the other way, so that a line reads as another.
+_TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
@@ -20,6 +32,25 @@ def nearest(name: str, choices: Iterable[str]) -> str:
     """
     close = get_close_matches(name, list(choices), n=1, cutoff=0.6)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def checked_name(name: str) -> str:
+    """A name that a person gave, if it can stand in one line of a table; else a `ValueError` that says why not.
+
+    >>> checked_name("Default risk")
+    'Default risk'
+    """
+    if not name.strip():
+        raise ValueError("a name has letters")
+    if len(name) > LONGEST_NAME:
+        raise ValueError(f"a name of {len(name)} letters is too long, {LONGEST_NAME} are the most")
+    if any(unicodedata.category(letter) in _NO_LETTERS or letter in _TURNING for letter in name):
+        raise ValueError("a name has no line breaks, and no characters that move or turn text")
+    return name
+
+
+Name = Annotated[str, AfterValidator(checked_name)]
+"""A text in a form that names something, in one line."""
 
 
 def check_bounds(where: tuple[str, ...], what: str, low: float, high: float) -> None:
@@ -45,6 +76,21 @@ def check_bounds(where: tuple[str, ...], what: str, low: float, high: float) -> 
         raise Misdeclared(
             (*where, "low"), f"{what}: the range from {low:g} to {high:g} is too wide or too narrow to scale."
         )
+
+
+def check_transform(where: tuple[str, ...], what: str, transform: str, low: float) -> None:
+    """Raise unless the transform is known and takes numbers from `low` up.
+
+    >>> check_transform(("columns", "gain"), "column 'gain'", "log1p", 0.0)
+    """
+    if transform not in ("none", "log1p"):
+        raise Misdeclared(
+            (*where, "transform"),
+            f"{what}: transform = {transform!r} is not one of 'none', 'log1p'."
+            + nearest(str(transform), ("none", "log1p")),
+        )
+    if transform == "log1p" and low <= -1:
+        raise Misdeclared((*where, "low"), f"{what}: log1p needs low above -1, not {low:g}.")
 
 
 def check_values(where: tuple[str, ...], what: str, values: tuple[str, ...], *, least: int) -> None:

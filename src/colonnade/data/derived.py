@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Literal
 
-from colonnade.data.declaring import check_bounds
+from colonnade.data.bin_edges import checked_edges
+from colonnade.data.declaring import Transform, check_bounds, check_transform
 from colonnade.errors import Misdeclared
 
 DAY_MICROSECONDS = 86_400_000_000
@@ -116,6 +117,10 @@ class BinnedColumn:
     Below the first edge and from the last one up are bins too, so nothing lies outside. `missing` is a number,
     whose bin then takes in missing values, or "category", which gives them a bin of their own.
 
+    `ordered` bins are told apart by the edges that a number has passed, others by being different. `low` and `high`,
+    the ends of the outer bins, `transform`, the scale on which bins are even, and `whole`, that only whole numbers
+    occur, say nothing about where a number belongs: invented people are drawn by them.
+
     >>> BinnedColumn("age", edges=(18, 65)).levels
     ('below 18', '18 to 65', 'from 65')
     """
@@ -123,18 +128,16 @@ class BinnedColumn:
     name: str
     edges: tuple[float, ...]
     missing: float | Literal["category"] | None = None
+    ordered: bool = False
+    low: float | None = None
+    high: float | None = None
+    transform: Transform = "none"
+    whole: bool = False
 
     def __post_init__(self) -> None:
-        where, what = ("columns", self.name, "edges"), f"column {self.name!r}"
-        if not self.edges:
-            raise Misdeclared(where, f"{what}: edges declares no edge; one makes two bins.")
-        for edge in self.edges:
-            if isinstance(edge, bool) or not isinstance(edge, int | float) or not math.isfinite(edge):
-                raise Misdeclared(where, f"{what}: the edge {edge!r} is not a finite number.")
-        edges = tuple(float(edge) for edge in self.edges)
-        if any(not left < right for left, right in itertools.pairwise(edges)):
-            raise Misdeclared(where, f"{what}: edges must rise, each above the one before it.")
-        object.__setattr__(self, "edges", edges)
+        where, what = ("columns", self.name), f"column {self.name!r}"
+        object.__setattr__(self, "edges", checked_edges((*where, "edges"), what, self.edges))
+        self._check_ends(where, what)
         if self.missing is None or self.missing == "category":
             return
         if (
@@ -143,9 +146,29 @@ class BinnedColumn:
             or not math.isfinite(self.missing)
         ):
             raise Misdeclared(
-                (*where[:2], "missing"), f"{what}: missing = {self.missing!r} is not a finite number."
+                (*where, "missing"), f"{what}: missing = {self.missing!r} is not a finite number."
             )
         object.__setattr__(self, "missing", float(self.missing))
+
+    def _check_ends(self, where: tuple[str, ...], what: str) -> None:
+        check_transform(where, what, self.transform, self.edges[0] if self.low is None else self.low)
+        for key, end, first in (("low", self.low, self.edges[0]), ("high", self.high, self.edges[-1])):
+            if end is None:
+                continue
+            if isinstance(end, bool) or not isinstance(end, int | float) or not math.isfinite(end):
+                raise Misdeclared((*where, key), f"{what}: {key} = {end!r} is not a finite number.")
+            if not (end < first if key == "low" else end >= first):
+                side = "below its first edge" if key == "low" else "at or above its last edge"
+                raise Misdeclared((*where, key), f"{what}: {key} = {end:g} is not {side}, {first:g}.")
+            object.__setattr__(self, key, float(end))
+        if self.whole:
+            for low, high in itertools.pairwise(self.edges):
+                if math.ceil(low) >= high:
+                    raise Misdeclared(
+                        (*where, "whole"),
+                        f"{what}: no whole number lies from {low:g} to below {high:g}, so nobody can be in that bin. "
+                        "Declare fewer bins.",
+                    )
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -158,11 +181,11 @@ class BinnedColumn:
     def to_data(self) -> dict[str, object]:
         """The declaration as plain values."""
         data: dict[str, object] = {"name": self.name, "kind": "bins", "edges": list(self.edges)}
-        return (
-            {**data, "missing": "category"}
-            if self.missing == "category"
-            else {**data, **_filled(self.missing)}
-        )
+        ends = {key: end for key, end in (("low", self.low), ("high", self.high)) if end is not None}
+        scale = {} if self.transform == "none" else {"transform": self.transform}
+        marks = {key: True for key in ("ordered", "whole") if getattr(self, key)}
+        missing = {"missing": "category"} if self.missing == "category" else _filled(self.missing)
+        return {**data, **ends, **scale, **marks, **missing}
 
 
 def _filled(missing: object) -> dict[str, object]:

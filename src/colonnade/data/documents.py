@@ -6,6 +6,7 @@ from data files never are.
 
 from __future__ import annotations
 
+import datetime
 import re
 import tomllib
 import types
@@ -20,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from colonnade.data.declaring import nearest
+from colonnade.data.presence import absence, nearest_file
 from colonnade.errors import (
     FileMissing,
     FormError,
@@ -47,6 +49,8 @@ _PASSWORD = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_SHOWN = 120
+_ODD_NUMBER = re.compile(r"=\s*[-+]?[0-9.]+\s*[,%]")
+_TIMES = (datetime.date, datetime.time)
 LARGEST = 16 << 20
 """Bytes of a TOML file, and of a text: reading takes many times as much memory."""
 LONGEST_KEY = 1000
@@ -98,6 +102,8 @@ class Document:
     @classmethod
     def parse(cls, text: str, name: str) -> Document:
         """The document in a text; `name` is how messages call it."""
+        if not isinstance(text, str):
+            raise WrongType(f"{name}: a text was expected, and found {type(text).__name__}.")
         _check_size(text, name)
         try:
             return cls(name, text, tomllib.loads(text))
@@ -118,22 +124,25 @@ class Document:
     def load(cls, path: str | Path) -> Document:
         """The document in a file."""
         path = Path(path)
-        if path.is_dir():
-            raise FormError(f"{path} is a directory; a TOML file was expected.")
         try:
             size = path.stat().st_size
+            if path.is_dir():
+                raise FormError(f"{path} is a directory; a TOML file was expected.")
             if size > LARGEST:
                 raise FormError(_too_large(str(path), size))
             text = path.read_bytes().decode("utf-8-sig")
-        except FileNotFoundError:
-            raise FileMissing(f"{path} does not exist." + nearest_file(path)) from None
         except UnicodeDecodeError as wrong:
             line = wrong.object.count(b"\n", 0, wrong.start) + 1
-            raise NotTOML(
-                f"{path}, line {line}: this is not UTF-8 text, as TOML must be. Save it as UTF-8."
-            ) from None
-        except OSError as wrong:
-            raise FileMissing(f"{path} cannot be read: {wrong.strerror}.") from None
+            said = "this is not UTF-8 text, as TOML must be. Save it as UTF-8."
+            raise NotTOML(f"{path}, line {line}: {said}") from None
+        except FileNotFoundError:
+            link = (
+                " It is a link to something that is not there." if path.is_symlink() else nearest_file(path)
+            )
+            raise FileMissing(f"{path} does not exist." + link) from None
+        except (OSError, ValueError) as wrong:
+            why = absence(path, str(path)) or f"{path} cannot be read ({getattr(wrong, 'strerror', wrong)})."
+            raise FileMissing(str(why)) from None
         return cls.parse(text, str(path))
 
     def where(self, path: Sequence[str | int]) -> str:
@@ -209,26 +218,21 @@ def check(
     raise kind(f"{place}: {_sentence(first, path, valid, wanted)}")
 
 
-def nearest_file(path: Path) -> str:
-    """A sentence naming the file in the same folder that was probably meant.
-
-    >>> nearest_file(Path("no such folder/bank.csv"))
-    ' The folder no such folder does not exist either.'
-    """
-    try:
-        names = [entry.name for entry in path.parent.iterdir()]
-    except OSError:
-        return f" The folder {path.parent} does not exist either." if not path.parent.exists() else ""
-    return nearest(path.name, names)
-
-
 def shown(value: object) -> str:
     """A value as a message may quote it: not too long, and without the password of an address.
 
     >>> shown("postgresql://reader:hunter2@db.bank/core")
     "'postgresql://reader:…@db.bank/core'"
     """
-    text = without_passwords(repr(value))
+    # As TOML spells it, where Python does otherwise.
+    spelt = (
+        str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
+        if isinstance(value, _TIMES)
+        else repr(value)
+    )
+    text = without_passwords(spelt)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
@@ -276,7 +280,9 @@ def _broken(text: str, name: str, wrong: str) -> str:
     what = found["what"] if found else wrong
     if what.startswith(("Cannot overwrite", "Cannot declare", "Cannot mutate")):
         advice = "The key or table stands there a second time: keep one."
-    elif what.startswith("Invalid value"):
+    elif what.startswith("Invalid date"):
+        advice = "Dates are written 2000-01-31, and there must be such a day."
+    elif what.startswith("Invalid value") or _ODD_NUMBER.search(lines[number - 1]):
         advice = 'Texts stand in quotation marks, as in name = "risk", and numbers have a point and no comma.'
     else:
         advice = "See whether a quotation mark, a bracket or an equals sign is missing there or on the line before."

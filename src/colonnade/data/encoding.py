@@ -2,9 +2,10 @@
 
 Two modes. "circle" serves classification: a number v in its bounds becomes (sin πu/2, cos πu/2), which lets
 a linear rule bend once along each attribute at no cost in norm. "linear" serves regression and principal
-components, where the features must stay the columns themselves. In both, a binary column is ±1 and a k-ary
-one a vertex of the regular simplex in k − 1 dimensions. Columns may go through a public map instead, as one block
-(`colonnade.data.feature_maps`). Proof of the norms: docs/proofs/encoding-norm.md.
+components, where the features must stay the columns themselves. In both, a binary column is ±1, a k-ary one a
+vertex of the regular simplex in k − 1 dimensions, and ordered bins have ±1/√(k − 1) for each edge. Columns may go
+through a public map instead, as one block (`colonnade.data.feature_maps`). Proof of the norms:
+docs/proofs/encoding-norm.md.
 """
 
 from __future__ import annotations
@@ -59,6 +60,37 @@ def simplex(vertices: int) -> NDArray[np.float64]:
         corners[axis + 1, axis] = axis + 1.0
         corners[:, axis] *= math.sqrt(vertices / ((vertices - 1) * (axis + 1) * (axis + 2)))
     return corners
+
+
+def thermometer(levels: int, *, missing: bool = False) -> NDArray[np.float64]:
+    """The codes of ordered levels, one row each, norm 1, in k − 1 dimensions: which edges a level has passed.
+
+    Entry a is +1/√(k − 1) from level a + 1 up and −1/√(k − 1) before it. `missing` adds one level that is on neither
+    side of any edge and has an axis of its own: 1 there, where the k ordered levels have −1/√k beside their ±1/√k.
+
+    >>> thermometer(3).round(3).tolist()
+    [[-0.707, -0.707], [0.707, -0.707], [0.707, 0.707]]
+    >>> thermometer(2, missing=True).round(3).tolist()
+    [[-0.707, -0.707], [0.707, -0.707], [0.0, 1.0]]
+    """
+    if levels < 2:
+        raise ValueError(f"ordered levels are two or more, not {levels}")
+    passed = np.where(np.arange(1, levels) <= np.arange(levels)[:, None], 1.0, -1.0)
+    if not missing:
+        return np.asarray(passed / math.sqrt(levels - 1))
+    known = np.column_stack([passed, np.full(levels, -1.0)]) / math.sqrt(levels)
+    return np.vstack([known, np.eye(1, levels, levels - 1)])
+
+
+def codes_of(column: BinaryColumn | CategoricalColumn | BinnedColumn) -> NDArray[np.float64]:
+    """The features of each level of a column, one row a level, each of norm 1.
+
+    >>> codes_of(BinnedColumn("age", edges=(18, 65), ordered=True)).shape
+    (3, 2)
+    """
+    if isinstance(column, BinnedColumn) and column.ordered:
+        return thermometer(len(column.edges) + 1, missing=column.missing == "category")
+    return simplex(len(column.levels))
 
 
 @dataclass(frozen=True)
@@ -217,6 +249,7 @@ class Encoder:
             case BinaryColumn():
                 return (column.name,)
             case CategoricalColumn() | BinnedColumn():
+                # Of ordered bins, an entry is whether this level is reached.
                 return tuple(f"{column.name}:{level}" for level in column.levels[1:])
 
     def _writer(self, column: Column, scale: float) -> _Writer:
@@ -225,7 +258,7 @@ class Encoder:
                 low, high = column.range
                 return _NumberWriter(low, high, _logarithmic(column), self.mode == "circle", scale)
             case BinaryColumn() | CategoricalColumn() | BinnedColumn():
-                return _LevelWriter(np.ascontiguousarray(simplex(len(column.levels)).T * scale))
+                return _LevelWriter(np.ascontiguousarray(codes_of(column).T * scale))
 
     def _read(self, column: Column, features: NDArray[np.float64]) -> NDArray[Any]:
         match column:
@@ -239,8 +272,9 @@ class Encoder:
                     return np.rint(value * DAY_MICROSECONDS).astype(np.int64).astype("datetime64[us]")
                 return np.clip(np.expm1(value) if _logarithmic(column) else value, column.low, column.high)
             case BinaryColumn() | CategoricalColumn() | BinnedColumn():
-                nearest_vertex = np.argmax(features @ simplex(len(column.levels)).T, axis=1)
-                return np.asarray(np.array(column.levels, dtype=object)[nearest_vertex])
+                # All codes have norm 1: the nearest one has the largest inner product.
+                nearest_code = np.argmax(features @ codes_of(column).T, axis=1)
+                return np.asarray(np.array(column.levels, dtype=object)[nearest_code])
 
 
 def _logarithmic(column: NumericColumn | DateColumn) -> bool:

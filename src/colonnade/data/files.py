@@ -40,6 +40,7 @@ SUFFIXES = (*TEXT_SUFFIXES, ".parquet")
 
 _DELIMITERS = (",", ";", "\t", "|")
 _NESTED = re.compile(r".*\[\d*\]|(STRUCT|MAP|UNION|LIST).*")
+_NOT_PACKED = "it is not packed as its name says, or it is damaged or cut off. Pack the table anew."
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _NOT_TEXT = "it is not UTF-8 text. Save it as UTF-8."
 _DAMAGED = "it is damaged: it cannot be unpacked."
@@ -105,6 +106,11 @@ class File:
     def wrong(self, message: str) -> DataError:
         """What is wrong with it."""
         return refusal(self.party, self.name, message)
+
+    @property
+    def packed(self) -> bool:
+        """Whether its name says that it is packed."""
+        return self.path.suffix.lower() in (".gz", ".zip")
 
     @contextmanager
     def unpacked(self) -> Iterator[IO[bytes]]:
@@ -219,7 +225,7 @@ class FileRelation:
             )
         if re.search(r"quote", text, re.IGNORECASE):
             return self._file.wrong(f"{where}a quotation mark is not closed or stands inside a field.")
-        return self._file.wrong(f"{where}the rows cannot be read.")
+        return self._file.wrong(_NOT_PACKED if self._file.packed else f"{where}the rows cannot be read.")
 
 
 class ZippedText:
@@ -359,7 +365,7 @@ def _first_record(file: File) -> str:
         wrong = file.wrong(_NOT_TEXT)
     except (OSError, EOFError, zipfile.BadZipFile) as error:
         why = error.strerror if isinstance(error, OSError) else None
-        wrong = file.wrong(f"it cannot be read ({why})." if why else "its header cannot be read.")
+        wrong = file.wrong(f"it cannot be read ({why})." if why else _NOT_PACKED)
     # The error that was caught holds a piece of the file.
     raise wrong
 

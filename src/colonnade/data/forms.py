@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from colonnade.data.bin_edges import even_edges
 from colonnade.data.columns import (
     BinaryColumn,
     BinnedColumn,
@@ -15,6 +16,7 @@ from colonnade.data.columns import (
     Column,
     DateColumn,
     NumericColumn,
+    Transform,
 )
 from colonnade.data.declaring import nearest
 from colonnade.data.derived import MISSING, moment_of
@@ -75,7 +77,7 @@ class _Numeric(Form):
     kind: Literal["numeric"]
     low: float
     high: float
-    transform: Literal["none", "log1p"] = "none"
+    transform: Transform = "none"
     missing: _Policy = None
 
     def column(self, name: str) -> Column:
@@ -98,12 +100,45 @@ class _Dated(Form):
 
 class _Bins(Form):
     kind: Literal["bins"]
-    edges: list[float]
+    edges: list[float] | None = None
+    bins: int | None = None
+    quantiles: Any = None
+    ordered: bool = False
+    low: float | None = None
+    high: float | None = None
+    transform: Transform = "none"
+    whole: bool = False
     missing: _Policy = None
 
     def column(self, name: str) -> Column:
         own = self.missing is not None and self.missing.own_category
-        return BinnedColumn(name, tuple(self.edges), "category" if own else _fixed(self.missing, name))
+        return BinnedColumn(
+            name,
+            self._edges(name),
+            "category" if own else _fixed(self.missing, name),
+            self.ordered,
+            self.low,
+            self.high,
+            self.transform,
+            self.whole,
+        )
+
+    def _edges(self, name: str) -> tuple[float, ...]:
+        where, what = ("columns", name), f"column {name!r}"
+        if self.quantiles is not None:
+            raise Misdeclared(
+                (*where, "quantiles"),
+                f"{what}: edges are taken from a public set where a schema file is read. List them as edges here.",
+            )
+        if (self.edges is None) == (self.bins is None):
+            found = "both" if self.edges is not None else "neither"
+            raise Misdeclared(
+                (*where, "edges"),
+                f"{what} declares {found} of edges, a list, and bins, a number. Write one of them.",
+            )
+        if self.bins is not None:
+            return even_edges(name, self.bins, low=self.low, high=self.high, transform=self.transform)
+        return tuple(self.edges or ())
 
 
 class _Binary(_Spelt):

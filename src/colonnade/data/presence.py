@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from colonnade.data.documents import nearest_file
+from colonnade.data.declaring import nearest
 from colonnade.errors import DataError, DataMissing, DataUnreadable
 
 _LONGEST_SHOWN = 120
@@ -20,8 +20,7 @@ def absence(path: Path, start: str) -> DataError | None:
     try:
         path.stat()
     except FileNotFoundError:
-        link = " It is a link to something that is not there." if path.is_symlink() else nearest_file(path)
-        return DataMissing(f"{start} does not exist.{link}")
+        return DataMissing(f"{start} does not exist.{nearest_file(path)}")
     except ValueError:
         return DataMissing(f"{start} does not exist: no file has NUL in its name.")
     except OSError as error:
@@ -34,3 +33,18 @@ def absence(path: Path, start: str) -> DataError | None:
             )
         return DataUnreadable(f"{start} cannot be read ({error.strerror}).")
     return None
+
+
+def nearest_file(path: Path) -> str:
+    """A sentence naming the file in the same folder that was probably meant.
+
+    >>> nearest_file(Path("no such folder/bank.csv"))
+    ' The folder no such folder does not exist either.'
+    """
+    if path.is_symlink():
+        return " It is a link to something that is not there."
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return f" The folder {path.parent} does not exist either." if not path.parent.exists() else ""
+    return nearest(path.name, names)

@@ -6,10 +6,12 @@ from dataclasses import dataclass, fields
 
 from colonnade.errors import BadValues
 
-# What tables have where a number is not known, in small letters.
-MARKS = frozenset(
-    {"na", "n/a", "#n/a", "nan", "null", "none", "nil", "missing", "unknown", "-", "--", ".", "?"}
+# What tables have where a value is not known, in small letters; no category is called so.
+NO_VALUE = frozenset(
+    {"na", "n/a", "nan", "null", "nil", "?", "#n/a", "#null!", "#div/0!", "#value!", "#ref!", "#num!"}
 )
+# The same where a number is declared: these may also be categories.
+MARKS = NO_VALUE | {"none", "missing", "unknown", "-", "--", "."}
 
 
 @dataclass(frozen=True)

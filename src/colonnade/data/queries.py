@@ -84,6 +84,8 @@ def statement(sql: str) -> Tree:
     with Engine().session() as session:
         try:
             found = session.extract_statements(sql)
+            if not found:
+                raise QueryRefused("the query is a comment and nothing else. Write one SELECT.")
             if len(found) > 1:
                 raise QueryRefused(f"the query is {len(found)} statements. Write one SELECT.")
             ((text,),) = session.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()

@@ -213,4 +213,4 @@ def first_line(error: Exception) -> str:
     'Catalog Error: no table "x"; did you mean "y"?'
     """
     lines: list[Any] = str(error).strip().splitlines() or [type(error).__name__]
-    return str(lines[0]).strip().rstrip(".")
+    return str(lines[0]).strip().rstrip(".!")

@@ -29,10 +29,11 @@
     kind = "classes"
     classes = ["<=50K", ">50K"]
 
-Also: `kind = "date"` with dates as bounds, `kind = "bins"` with `edges`, `missing = {value = …}` or "category", and for
-text `trim`, `case` and `unicode`, in columns and in ids (`id = {column = "customer", case = "lower"}`). Where no column
-says by itself who a row is, several say it together: `id = ["name", "birth"]`. A name with
-a range in it, such as `"pixel{0..195}"`, declares that many columns alike. `[map]` sends columns through a public map
+Also: `kind = "date"` with dates as bounds; `kind = "bins"` with `edges`, or a number of `bins` between `low` and `high`
+or by `quantiles` of a public file, and `ordered = true`; `missing = {value = …}` or "category", and for text `trim`,
+`case` and `unicode`, in columns and in ids (`id = {column = "customer", case = "lower"}`). Where no column says by
+itself who a row is, several say it together: `id = ["name", "birth"]`. A name with a range in it, such as
+`"pixel{0..195}"`, declares that many columns alike. `[map]` sends columns through a public map
 (docs/feature-maps.md).
 
 The order of the columns is the order of declaration. A party without the label must declare at least one
@@ -43,7 +44,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,6 +53,7 @@ from colonnade.data.documents import Document, check
 from colonnade.data.encoding import Encoder, Mode
 from colonnade.data.feature_maps import FeatureMap
 from colonnade.data.forms import PublicForm, SchemaForm, by_name
+from colonnade.data.public_edges import with_public_edges
 from colonnade.data.spelling import AS_WRITTEN, Spelling
 from colonnade.data.targets import Label
 from colonnade.errors import LeftBlank, Misdeclared, SchemaError
@@ -150,8 +152,10 @@ class Schema:
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """The schema in a TOML file."""
-        return cls._of(Document.load(path))
+        """The schema in a TOML file, with edges from the public sets that it names."""
+        document = Document.load(path)
+        found = _located(lambda: with_public_edges(document.data, Path(path).parent), document)
+        return cls._of(replace(document, data=found))
 
     @classmethod
     def parse(cls, text: str, *, name: str = "schema") -> Schema:

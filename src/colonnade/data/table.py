@@ -6,7 +6,7 @@ an id. Counts depend on the data too, so they are for the party's own eyes and a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from colonnade.data.reading import SourceRows
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource, Source
 from colonnade.data.spilled import SpilledRows
-from colonnade.errors import ColumnMissing, DataError, DataUnreadable
+from colonnade.errors import ColumnMissing, DataError, DataUnreadable, SchemaError
 
 BLOCK_ROWS = 1 << 16
 HELD_BYTES = 1 << 28
@@ -72,6 +72,7 @@ class Table:
     """
 
     def __init__(self, party: str, source: str | Path | Source, schema: Schema) -> None:
+        check_declared(party, schema)
         where = FileSource(Path(source)) if isinstance(source, str | Path) else source
         self._set(party, schema, SourceRows(party, where, schema), ClippingLog())
 
@@ -206,6 +207,11 @@ class ArrayRows:
 def _array_rows(
     party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None, name: str
 ) -> tuple[ArrayRows, ClippingLog]:
+    check_declared(party, schema)
+    if not hasattr(arrays, "keys"):
+        raise DataError(
+            f"party {party!r}, {name}: columns are given by name, as {{'age': ages}}, not as {type(arrays).__name__}."
+        )
     coded: dict[str, NDArray[Any]] = {}
     counts = {}
     declared = {column.name: column for column in schema.columns}
@@ -215,8 +221,9 @@ def _array_rows(
         if column not in arrays:
             raise ColumnMissing(
                 f"party {party!r}, {name}: column {column!r} is declared but missing."
-                + nearest(column, arrays)
+                + nearest(column, map(str, arrays.keys()))
             )
+        _refuse_shape(arrays[column], f"party {party!r}, {name}, column {column!r}")
         result = code(arrays[column], declaration)
         result.problems.refuse(party=party, source=name, column=column)
         coded[column], counts[column] = _frozen(result.values), result.clipped
@@ -238,6 +245,8 @@ def _array_rows(
             + nearest(absent, arrays)
         )
     else:
+        for key, values in zip(columns if ids is None else (schema.id_name,), given, strict=True):
+            _refuse_shape(values, f"party {party!r}, {name}, id column {key!r}")
         # Ids that are given by themselves are one column, whatever the schema makes them of.
         named = columns if ids is None else (schema.id_name,)
         spelt = spell_ids(given, party=party, source=name, columns=named, spelling=schema.id_spelling)
@@ -277,3 +286,33 @@ def _frozen(values: NDArray[Any]) -> NDArray[Any]:
     view = values.view()
     view.flags.writeable = False
     return view
+
+
+def check_declared(party: object, schema: object) -> None:
+    """Raise unless a table has the name of a party and a schema.
+
+    >>> check_declared("bank", {"id": "customer"})
+    Traceback (most recent call last):
+    colonnade.errors.SchemaError: a table is declared by a Schema, not by dict. `Schema.load` reads one from a file, \
+`Schema.parse` from a text.
+    """
+    if not isinstance(party, str):
+        raise DataError(f"a table belongs to a party; found {party!r}. Give the party's name.")
+    if not isinstance(schema, Schema):
+        raise SchemaError(
+            f"a table is declared by a Schema, not by {type(schema).__name__}. `Schema.load` reads one from a file, "
+            "`Schema.parse` from a text."
+        )
+
+
+def _refuse_shape(values: object, where: str) -> None:
+    """A column is a row of values in order: no table, no single value, nothing without an order or an end."""
+    shape = getattr(values, "shape", (0,))
+    if len(shape) != 1:
+        raise DataError(
+            f"{where}: it has {len(shape)} dimensions, and a column has one. Give each column by itself."
+        )
+    if isinstance(values, str | bytes | Set | Mapping) or not hasattr(values, "__len__"):
+        raise DataError(
+            f"{where}: found {type(values).__name__}; a column is an array or a list with a value for each person."
+        )

@@ -82,7 +82,7 @@ def feature_rows(rows: Rows, encoders: Encoders, *, attributes: int | None = Non
     >>> feature_rows([[0.5]], encoders)
     array([[0.5]])
     """
-    table = _named(rows)
+    table = named_columns(rows)
     if table is None:
         return _encoded(rows, sum(encoder.width for _, encoder in encoders))
     if attributes is None:
@@ -99,7 +99,8 @@ def feature_rows(rows: Rows, encoders: Encoders, *, attributes: int | None = Non
     return np.concatenate(blocks, axis=1) / math.sqrt(attributes)
 
 
-def _named(rows: Any) -> Mapping[str, Any] | None:
+def named_columns(rows: Any) -> Mapping[str, Any] | None:
+    """A table in memory as a mapping by name; None for an array without names."""
     if isinstance(rows, Mapping):
         return rows
     # An Arrow table also has `columns`, but there it means the values.

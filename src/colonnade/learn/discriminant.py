@@ -5,23 +5,23 @@ Everything here is a function of a release that is already public, so it spends 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from colonnade.errors import DrownedByNoise
+from colonnade.learn.log_odds import log_odds
 from colonnade.learn.moments import ClassMoments
-from colonnade.learn.spectral import decompose, floor_of
+from colonnade.learn.spectral import decompose, floor_of, held
 
 Array = NDArray[np.float64]
 
 # A class whose count is within this many of its own standard deviations of zero has no usable mean.
 COUNT_DEVIATIONS = 2.0
-
-# Keeps the log-odds finite where a noisy release claims to explain the label entirely.
-LARGEST_EXPLAINED = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,22 @@ class Discriminant:
     faint: tuple[int, ...] = ()
 
 
-def binary_rule(
+@dataclass(frozen=True, eq=False)
+class Score:
+    """A score of two classes, `weights @ x + offset`, whose mean is the second one's share.
+
+    `explained` is the share of the indicator's variance that it explains, and `gain` how far least squares was held
+    back.
+    """
+
+    weights: Array
+    offset: float
+    share: float
+    explained: float
+    gain: float
+
+
+def binary_score(
     moments: ClassMoments,
     *,
     floor: float | None = None,
@@ -46,28 +61,25 @@ def binary_rule(
     unbias: bool = True,
     names: Sequence[object] = (0, 1),
     merged: int = 1,
-) -> Discriminant:
-    """Least squares on the class indicator, as log-odds that are positive where it passes one half.
+) -> Score:
+    """Least squares on the indicator of the second class, held back as far as noise speaks in it.
 
-    w = T⁻¹(S₁ − n₁μ) with T floored, π = n₁/n, and f(x) = wᵀ(x − μ) + β + π − 1/2; class 1 is predicted
-    where f > 0. Least squares rather than normal discriminants because of the threshold: 1/2 on the
-    regression of the indicator does not assume that both classes have one covariance.
+    w = T⁻¹(S₁ − n₁μ) with T floored, π = n₁/n, and f(x) = g·(wᵀ(x − μ) + β) + π.
 
     β = (1 − 2π)(s/c)² tr(T⁻¹)/n: w and μ share the noise of S₀ and S₁, so that E[wᵀμ] is off by just this
     much, which is a shift of every score towards the larger class.
 
-    Log-odds a·f with a = 1/(π(1 − π)(1 − R²)), R² the share of the label's variance that f explains, with
-    its noise (s/c)²(π² + (1 − π)²) tr(T⁻¹) taken out. For two normal classes with one covariance the
-    log-odds are linear with exactly this slope. Derivations: docs/proofs/moment-rules.md.
+    g = κ/max(κ, v), where κ is the covariance of wᵀx with the indicator, what noise adds to it taken out, and v is
+    the variance of wᵀx: the regression of the indicator on the score itself. It is 1 without noise. Derivations:
+    docs/proofs/moment-rules.md.
 
     `merged` is how many classes the first one is made of: its sum then carries the noise of so many.
 
     >>> x = np.array([[-1.0], [-0.5], [0.5], [1.0]])
     >>> sums = np.array([x[:2].sum(axis=0), x[2:].sum(axis=0)])
-    >>> moments = ClassMoments(x.T @ x, sums, np.array([2.0, 2.0]), noise=0.0, border=0.7)
-    >>> rule = binary_rule(moments)
-    >>> bool(rule.coefficients[0, 0] > 0), float(rule.intercepts[0])
-    (True, 0.0)
+    >>> score = binary_score(ClassMoments(x.T @ x, sums, np.array([2.0, 2.0]), noise=0.0, border=0.7))
+    >>> score.weights, score.offset, score.explained
+    (array([0.6]), 0.5, 0.9)
     """
     for name, count in zip(names, moments.counts, strict=True):
         if not count > 0:
@@ -80,14 +92,62 @@ def binary_rule(
     weights = spectrum.solve(difference)
     through = moments.sum_noise**2 * spectrum.inverse_trace
     bias = (1.0 - share - merged * share) * through / n if unbias else 0.0
-    spread = share * (1.0 - share)
-    explained = float(difference @ weights) - (merged * share**2 + (1.0 - share) ** 2) * through
-    explained = min(max(explained / (n * spread), 0.0), LARGEST_EXPLAINED)
-    slope = 1.0 / (spread * (1.0 - explained))
-    intercept = bias + share - 0.5 - float(weights @ mean)
+    factor = (merged * share**2 + (1.0 - share) ** 2) * moments.sum_noise**2
+    noisy = 2.0 * factor**2 * float(spectrum.inverse @ spectrum.inverse)
+    covariance = above_zero(
+        (float(difference @ weights) - factor * spectrum.inverse_trace) / n,
+        math.sqrt(max(4.0 * factor * float(weights @ weights) - noisy, noisy)) / n,
+    )
+    variance = float(held(spectrum.observed, moments.noise) @ (spectrum.vectors.T @ weights) ** 2) / n
+    # Never sharpened: where the floor holds directions back, how far is itself known through noise alone.
+    gain = covariance / max(covariance, variance) if covariance > 0 else 0.0
+    return Score(
+        gain * weights,
+        gain * (bias - float(weights @ mean)) + share,
+        share,
+        gain * covariance / (share * (1.0 - share)),
+        gain,
+    )
+
+
+def above_zero(value: float, deviation: float) -> float:
+    """The mean of what may be true where a normal error of this deviation left `value`, and the truth is not negative.
+
+    >>> above_zero(3.0, 0.0), above_zero(-1.0, 0.0), round(above_zero(0.0, 1.0), 4), round(above_zero(9.0, 1.0), 9)
+    (3.0, 0.0, 0.7979, 9.0)
+    """
+    if deviation <= 0:
+        return max(value, 0.0)
+    place = value / deviation
+    # The ratio φ/Φ by logarithms, which hold where both have vanished.
+    ratio = math.exp(-place * place / 2.0 - math.log(math.sqrt(2.0 * math.pi)) - float(log_ndtr(place)))
+    return max(value + deviation * ratio, 0.0)
+
+
+def binary_rule(
+    moments: ClassMoments,
+    *,
+    floor: float | None = None,
+    ridge: float = 0.0,
+    unbias: bool = True,
+    names: Sequence[object] = (0, 1),
+    merged: int = 1,
+) -> Discriminant:
+    """Least squares on the class indicator (`binary_score`), as the log-odds that its moments determine (`log_odds`).
+
+    >>> x = np.array([[-1.0], [-0.5], [0.5], [1.0]])
+    >>> sums = np.array([x[:2].sum(axis=0), x[2:].sum(axis=0)])
+    >>> moments = ClassMoments(x.T @ x, sums, np.array([2.0, 2.0]), noise=0.0, border=0.7)
+    >>> rule = binary_rule(moments)
+    >>> bool(rule.coefficients[0, 0] > 0), abs(round(float(rule.intercepts[0]), 9))
+    (True, 0.0)
+    """
+    score = binary_score(moments, floor=floor, ridge=ridge, unbias=unbias, names=names, merged=merged)
+    line = log_odds(score.share, score.explained)
+    intercept = line.at(np.array([score.offset]))
     bar = COUNT_DEVIATIONS * moments.count_noise
     faint = tuple(int(index) for index in np.flatnonzero(~(moments.counts > bar)))
-    return Discriminant((slope * weights)[None, :], np.array([slope * intercept]), faint)
+    return Discriminant((line.slope * score.weights)[None, :], intercept, faint)
 
 
 def multiclass_rule(

@@ -36,4 +36,6 @@ SupportVectorClassifier, PoissonRegression, GammaRegression. This is a str.
     run = model.run_.name if model.run_ is not None else ""
     if model.releases_:
         run = model.releases_[0].run
-    return model_file(model, method=getattr(model, "method", "intermediate"), run=run)
+    # A classifier without a named method says which one it took.
+    method: str = getattr(model, "method_", "") or getattr(model, "method", "intermediate")
+    return model_file(model, method=method, run=run)

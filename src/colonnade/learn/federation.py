@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Mode
 from colonnade.data.table import Table
-from colonnade.errors import CannotWrite, PlanError
+from colonnade.errors import CannotWrite, DataError, PlanError
 from colonnade.learn.people import remember, remembered
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.readiness import check_budgets, check_plan
@@ -21,6 +21,7 @@ from colonnade.ledger import Ledger
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.moments.session import MomentsRequest, OpenedMoments, moments_session
 from colonnade.protocols.alignment import Alignment, alignment_session
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Plan, Request, Task
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
@@ -121,13 +122,14 @@ class Federation:
         server: str = "server",
         threshold: int | None = None,
         keepers: tuple[str, ...] | None = None,
+        disclosed_noise: int | None = None,
         alignment: Alignment = "auto",
         shown_ids: Mapping[str, int] | None = None,
         timeout: float = 600.0,
         public: bool = False,
         noise_seed: int | None = None,
     ) -> None:
-        self.tables = {table.party: table for table in tables}
+        self.tables = _by_party(tables)
         active = [party for party, table in self.tables.items() if table.schema.label is not None]
         self.group = Group.of(
             tuple(self.tables),
@@ -135,6 +137,7 @@ class Federation:
             server=server,
             threshold=threshold,
             keepers=keepers,
+            disclosed_noise=disclosed_noise,
         )
         self.datasets = {party: (datasets or {}).get(party, party) for party in self.tables}
         self.ledgers = self._ledgers(dict(ledgers or {}), budget)
@@ -175,10 +178,25 @@ class Federation:
         delta: float | None = None,
         accepted_delta: float | None = None,
         gamma: int = DEFAULT_GAMMA,
+        verify: Verify | None = None,
+        conditional: bool = False,
         record: bool = False,
     ) -> MomentRelease:
-        """Release one noisy moment matrix at this ε, charged to every party's ledger first."""
-        request = MomentsRequest(task, epsilon, delta, accepted_delta, gamma, self.alignment)
+        """Release one noisy moment matrix at this ε, charged to every party's ledger first.
+
+        `verify` is what is checked of what owners deal; None: the rows of two owners, nothing of more. `conditional`
+        releases one matrix for each class instead, at the same noise.
+        """
+        request = MomentsRequest(
+            task,
+            epsilon,
+            delta,
+            accepted_delta,
+            gamma,
+            self.alignment,
+            verify=verify,
+            conditional=conditional,
+        )
         return released(self.run(moments_session, request, record=record).result())
 
     def run(
@@ -330,4 +348,16 @@ def released(opened: OpenedMoments) -> MomentRelease:
         plan=plan.hash,
         run=opened.run,
         reproducible=opened.reproducible,
+        conditional=plan.conditional,
     )
+
+
+def _by_party(tables: Iterable[Table]) -> dict[str, Table]:
+    found = tuple(tables) if isinstance(tables, Iterable) else (tables,)
+    for table in found:
+        if not isinstance(table, Table):
+            raise DataError(
+                f"a federation is of tables, one for each party; found {type(table).__name__}. Make them with "
+                "Table(party, file, schema) or Table.from_arrays."
+            )
+    return {table.party: table for table in found}

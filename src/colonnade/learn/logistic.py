@@ -17,11 +17,14 @@ from colonnade.data.targets import ClassLabel
 from colonnade.errors import BadValues, DataError, InputError
 from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import binary_rule, multiclass_rule, one_vs_rest_rule, probabilities
+from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import NoiseWarning, ReleaseSource, begin, fitted, obtain
 from colonnade.learn.frame import Frame
 from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
+from colonnade.learn.rules import RULES, choose_rule, matched_discriminant
 from colonnade.methods.method import Learnt
+from colonnade.methods.table import default_method
 
 Array = NDArray[np.float64]
 MULTICLASS = ("discriminant", "one-vs-rest")
@@ -31,11 +34,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     """A linear classifier with logistic probabilities, for two classes or more.
 
     `coef_` and `intercept_` are log-odds, as in scikit-learn. Two classes: least squares on the indicator
-    of the second class, which is where the second-order expansion of the logistic loss has its minimum,
-    with the slope that makes it a log-odds (`binary_rule`). More: linear discriminant analysis
-    (`multiclass_rule`). A probability here is that of the logistic model which the moments determine: exact
-    in its slope for normal classes with one covariance, and not corrected by a look at the rows, which
-    nobody can take. What is predicted for two classes depends on it only through `threshold`.
+    of the second class, which is where the second-order expansion of the logistic loss has its minimum, and
+    the log-odds that its moments determine (`binary_rule`), for rare classes as for common ones. More: linear
+    discriminant analysis (`multiclass_rule`). Nothing is corrected by a look at the rows, which nobody can take.
 
     Parameters
     ----------
@@ -54,9 +55,14 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     multiclass
         More than two classes only: "discriminant", or "one-vs-rest" for least squares on the indicator of each
         class, which does not assume one covariance but cannot find a class that lies between others.
+    rule
+        Two classes, from a release: "least-squares" as above; "matched" for logistic regression whose gradient vanishes
+        on the released sums by class, with the curvature of invented people (`colonnade.learn.tables.matched`), which
+        needs bins or categories; "auto" for whichever is expected to be better. `rule_` says which and why.
     method, options
-        How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. `floor`,
-        `ridge` and `unbias` are for methods that release moments.
+        How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. None: `margin`
+        where it can be planned, else `moments`. `floor`, `ridge`, `unbias` and `multiclass` are for methods that
+        release moments, and where one of them is given, that is the default.
 
     >>> from fractions import Fraction
     >>> from colonnade.data.columns import NumericColumn
@@ -87,7 +93,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         threshold: float = 0.5,
         unbias: bool = True,
         multiclass: str = "discriminant",
-        method: str = "moments",
+        rule: str = "auto",
+        method: str | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
@@ -97,6 +104,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.threshold = threshold
         self.unbias = unbias
         self.multiclass = multiclass
+        self.rule = rule
         self.method = method
         self.options = options
 
@@ -106,15 +114,17 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         If nothing can be learned from a release that was just paid for, it is still in `releases_`.
         """
         self._check()
+        method = self._method(source)
         found = obtain(
             source,
             task="classification",
             epsilon=self.epsilon,
             delta=self.delta,
-            method=self.method,
+            method=method,
             options=self.options,
         )
         begin(self, found)
+        self.method_ = method
         names = self.frame_.label.classes
         if len(names) != 2 and self.threshold != 0.5:
             raise InputError(
@@ -127,7 +137,25 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.classes_ = np.array(names)
         return self
 
+    def _method(self, source: MomentRelease | Learnt | ReleaseSource) -> str:
+        """The method that was named, or the default: moments where what is asked is about solving a release."""
+        if self.method is not None:
+            return self.method
+        given = self.floor is not None or self.ridge or not self.unbias or self.options is not None
+        about_a_release = given or self.multiclass != "discriminant" or self.rule != "auto"
+        # Of what is no number is said where it is asked for.
+        numbers = all(isinstance(value, int | float) for value in (self.epsilon, self.delta))
+        if not (isinstance(source, Federation) and numbers) or about_a_release:
+            return "moments"
+        return default_method("classification", source.group, epsilon=self.epsilon, delta=self.delta)[0]
+
     def _solve(self, release: MomentRelease, names: tuple[str, ...]) -> None:
+        plain = self.floor is None and self.ridge == 0.0 and self.unbias
+        self.rule_ = choose_rule(release, self.rule, plain=plain)
+        if self.rule_.name == "matched":
+            found = matched_discriminant(release, ridge=self.ridge)
+            self.coef_, self.intercept_ = found.coefficients, found.intercepts
+            return
         moments = release.class_moments()
         several = one_vs_rest_rule if self.multiclass == "one-vs-rest" else multiclass_rule
         rule = (binary_rule if len(names) == 2 else several)(
@@ -185,6 +213,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             raise InputError(
                 f"multiclass = {self.multiclass!r} is not one of {', '.join(MULTICLASS)}."
                 + nearest(str(self.multiclass), MULTICLASS)
+            )
+        if self.rule not in RULES:
+            raise InputError(
+                f"rule = {self.rule!r} is not one of {', '.join(RULES)}." + nearest(str(self.rule), RULES)
             )
         if self.floor is not None:
             at_least("floor", self.floor, 0.0)

@@ -62,11 +62,12 @@ class ConstantMoments:
     total: Array
     noise: float
     border: float
+    parts: int = 1
 
     @property
     def sum_noise(self) -> float:
         """The standard deviation of an entry of a feature sum."""
-        return self.noise / self.border
+        return self.noise / float(np.sqrt(self.parts)) / self.border
 
     def scatter(self) -> Scatter:
         """The rows around their mean."""
@@ -76,6 +77,8 @@ class ConstantMoments:
 @dataclass(frozen=True, eq=False)
 class ClassMoments:
     """G, and for every class c the number of its rows n_c and the sum of their features S_c.
+
+    `parts` is how many released matrices G is the sum of: `noise` is that of the sum, the others' is of one.
 
     >>> moments = ClassMoments(np.eye(1), np.array([[1.0], [3.0]]), np.array([2.0, 3.0]), noise=0.5, border=0.5)
     >>> moments.plain().count, moments.plain().total, round(moments.count_noise, 3)
@@ -87,21 +90,27 @@ class ClassMoments:
     counts: Array
     noise: float
     border: float
+    parts: int = 1
 
     @property
     def sum_noise(self) -> float:
         """The standard deviation of an entry of a class sum."""
-        return self.noise / self.border
+        return self.noise / float(np.sqrt(self.parts)) / self.border
 
     @property
     def count_noise(self) -> float:
         """The standard deviation of a class count."""
-        return float(np.sqrt(2.0)) * self.noise / self.border**2
+        return float(np.sqrt(2.0 / self.parts)) * self.noise / self.border**2
 
     def plain(self) -> ConstantMoments:
         """The same release with the label ignored."""
         return ConstantMoments(
-            self.gram, float(self.counts.sum()), self.sums.sum(axis=0), noise=self.noise, border=self.border
+            self.gram,
+            float(self.counts.sum()),
+            self.sums.sum(axis=0),
+            noise=self.noise,
+            border=self.border,
+            parts=self.parts,
         )
 
     def scatter(self) -> Scatter:

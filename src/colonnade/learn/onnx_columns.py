@@ -21,7 +21,7 @@ from colonnade.data.columns import (
     DateColumn,
     NumericColumn,
 )
-from colonnade.data.encoding import Encoder, simplex
+from colonnade.data.encoding import Encoder, codes_of
 from colonnade.errors import ModelError
 from colonnade.learn.frame import Frame
 
@@ -105,9 +105,9 @@ def _block(graph: Graph, name: str, column: Column, encoder: Encoder) -> str:
             value = _bounded(graph, graph.input(name), *column.range, column.fill)
             return _number(graph, value, column.range, circle=encoder.mode == "circle")
         case BinnedColumn():
-            return _vertex(graph, _bin(graph, graph.input(name), column), len(column.levels))
+            return _code(graph, _bin(graph, graph.input(name), column), column)
         case BinaryColumn() | CategoricalColumn():
-            return _vertex(graph, _level(graph, graph.input(name, text=True), column), len(column.levels))
+            return _code(graph, _level(graph, graph.input(name, text=True), column), column)
 
 
 def _bounded(graph: Graph, value: str, low: float, high: float, fill: float | None) -> str:
@@ -172,8 +172,14 @@ def _level(graph: Graph, value: str, column: BinaryColumn | CategoricalColumn) -
     return graph.add("LabelEncoder", [value], attributes=attributes, domain="ai.onnx.ml")
 
 
-def _vertex(graph: Graph, code: str, levels: int) -> str:
-    """The vertex of the simplex that a code names; the one past the last is NaN."""
-    corners = np.vstack([simplex(levels), np.full((1, levels - 1), np.nan)])
-    flat = graph.add("Squeeze", [code, graph.constant([1])])
-    return graph.add("Gather", [graph.constant(corners), flat], attributes={"axis": 0})
+def level_number(graph: Graph, value: str, column: BinaryColumn | CategoricalColumn | BinnedColumn) -> str:
+    """The number of the level that a raw value has; of one that Colonnade refuses, the one past the last."""
+    return _bin(graph, value, column) if isinstance(column, BinnedColumn) else _level(graph, value, column)
+
+
+def _code(graph: Graph, level: str, column: BinaryColumn | CategoricalColumn | BinnedColumn) -> str:
+    """The features of the level that a number names; those of the one past the last are NaN."""
+    codes = codes_of(column)
+    codes = np.vstack([codes, np.full((1, codes.shape[1]), np.nan)])
+    flat = graph.add("Squeeze", [level, graph.constant([1])])
+    return graph.add("Gather", [graph.constant(codes), flat], attributes={"axis": 0})

@@ -48,7 +48,7 @@ def onnx_model(model: Any, *, encoded: bool = False) -> ModelProto:
     >>> [given.name for given in made.graph.input], [found.name for found in made.graph.output]
     (['size'], ['prediction'])
     """
-    _need_onnx()
+    need_onnx()
     from onnx import checker, helper
 
     whole = exportable(model)
@@ -160,7 +160,8 @@ def _probabilities(graph: Graph, scores: str, width: int) -> None:
     graph.add("Softmax", [scores], attributes={"axis": 1}, name="probabilities")
 
 
-def _need_onnx() -> None:
+def need_onnx() -> None:
+    """Raise a `NotInstalled` that names the extra, unless the package is installed."""
     try:
         import onnx  # noqa: F401
     except ImportError:

@@ -19,16 +19,18 @@ them that no closer budget names.
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AllowInfNan
 
-from colonnade.data.declaring import nearest
-from colonnade.data.documents import Document, Form
+from colonnade.data.declaring import Name, nearest
+from colonnade.data.documents import Document, Form, shown
 from colonnade.data.schema import Schema
 from colonnade.data.sources import Source, source_from_data
 from colonnade.data.table import Table
@@ -39,21 +41,26 @@ from colonnade.errors import (
     JobError,
     LabelMismatch,
     LedgerError,
+    LedgerExists,
     LedgerMissing,
     OutOfRange,
     PartyMismatch,
     UnknownChoice,
+    WrongType,
 )
-from colonnade.learn.federation import Federation
-from colonnade.learn.jobs import Job
 from colonnade.learn.witnesses import check_ledgers
 from colonnade.ledger import Ledger
 from colonnade.ledger.budget import Account, Budget, named_pattern
 from colonnade.ledger.ledger import PATIENCE
 from colonnade.protocols.intersection import MOST_IDS
 
+if TYPE_CHECKING:
+    from colonnade.learn.federation import Federation
+    from colonnade.learn.jobs import Job
+
 _UNITS = ("record", "record-replaced", "others-part", "own-part:", "columns:", "*")
 _EPSILON = "greater than 0, and finite unless it is for a coalition"
+_LONGEST_FILE = 200
 _OBSERVERS = ("server", "reader", "party:", "coalition:", "*")
 
 
@@ -73,7 +80,7 @@ with warnings.catch_warnings():
         party: str
         data: object
         schema: str  # type: ignore[assignment]
-        dataset: str
+        dataset: Name
         ledger: str
         public: bool = False
         shown_ids: int | None = None
@@ -127,7 +134,7 @@ class PartyFile:
             data=source_from_data(form.data, folder, where=document.where(("data",)), document=document),
             schema=folder / str(form.schema),
             dataset=form.dataset,
-            ledger=folder / form.ledger,
+            ledger=_ledger_path(folder, form.ledger, document),
             public=form.public,
             shown_ids=form.shown_ids,
             patience=form.patience,
@@ -155,11 +162,7 @@ class PartyFile:
                 f"{self._where('ledger')}: the folder {self.ledger.parent} does not exist, so no ledger can be there. "
                 "Make it, or correct the path."
             )
-        ledger = (
-            Ledger.open(self.ledger, patience=self.patience)
-            if self.ledger.exists()
-            else Ledger.create(self.ledger, self.party, patience=self.patience)
-        )
+        ledger = self._ledger()
         if ledger.party != self.party:
             raise LedgerError(
                 f"{self.path}, ledger: {self.ledger} is the ledger of {ledger.party!r}, not of {self.party!r}. "
@@ -180,6 +183,13 @@ class PartyFile:
                 account.dataset, account.unit, account.observer, epsilon=budget.epsilon, delta=budget.delta
             )
         return ledger
+
+    def _ledger(self) -> Ledger:
+        if not self.ledger.exists():
+            # Another run of this party may make it in between.
+            with suppress(LedgerExists):
+                return Ledger.create(self.ledger, self.party, patience=self.patience)
+        return Ledger.open(self.ledger, patience=self.patience)
 
 
 def party_files(
@@ -207,6 +217,9 @@ def party_files(
 
 def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:
     """All parties of a job in this process, each with its own table and ledger."""
+    # Here, because whoever reads a party's file for its ledger runs nothing.
+    from colonnade.learn.federation import Federation
+
     _refuse_shared_ledgers(files.values())
     tables = {party: file.table() for party, file in files.items()}
     _check_label_holder(job, tables, files)
@@ -218,11 +231,29 @@ def federation_of(job: Job, files: Mapping[str, PartyFile]) -> Federation:
         server=job.server,
         threshold=job.threshold,
         keepers=job.keepers,
+        disclosed_noise=job.disclosed_noise,
         alignment=job.alignment,
         shown_ids={party: file.shown_ids for party, file in files.items() if file.shown_ids is not None},
         timeout=job.timeout,
         public=all(file.public for file in files.values()),
     )
+
+
+def _ledger_path(folder: Path, name: str, document: Document) -> Path:
+    where = document.where(("ledger",))
+    path = folder / name
+    # With what is added to the name of a ledger for the files beside it.
+    if "\0" in name or len(path.name.encode()) > _LONGEST_FILE:
+        raise WrongType(f"{where}: {shown(name)} is no name for a file: it has {_why_no_file(path.name)}.")
+    if not Path(name).name:
+        raise WrongType(f"{where}: found {name!r}; name a file, such as bank.ledger. The first run makes it.")
+    if path.is_symlink() and not path.exists():
+        raise FileMissing(f"{where}: {path} is a link to something that is not there. Correct the link.")
+    return path
+
+
+def _why_no_file(name: str) -> str:
+    return "a NUL in it" if "\0" in name else f"{len(name)} letters, and {_LONGEST_FILE} are the most"
 
 
 def _budgets(form: _PartyForm, document: Document) -> tuple[Budget, ...]:
@@ -285,7 +316,7 @@ def _beside(job: Job, party: str) -> PartyFile:
 def _refuse_shared_ledgers(files: Iterable[PartyFile]) -> None:
     owners: dict[Path, PartyFile] = {}
     for file in files:
-        other = owners.setdefault(file.ledger.resolve(), file)
+        other = owners.setdefault(Path(os.path.realpath(file.ledger)), file)
         if other is not file:
             raise PartyMismatch(
                 f"{file.path}, ledger: {file.ledger} is also {other.party}'s ledger. Each party keeps its own."

@@ -6,15 +6,17 @@ What it would cost and bring is in `colonnade.learn.forecasting`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from colonnade.data.feature_maps import RandomFourier, RandomRelu
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import ColonnadeError, JobError, LedgerError
+from colonnade.errors import ColonnadeError, JobError, LedgerError, LedgerReplaced, TooFewPeople
 from colonnade.learn.jobs import Job
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.readiness import read_book, release_before
-from colonnade.learn.training import request_of, told_of
+from colonnade.learn.training import request_of, told_of, worth_its_charge
+from colonnade.learn.witnesses import check_ledger
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
 from colonnade.ledger.book import Book
@@ -50,6 +52,7 @@ def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Pla
             server=job.server,
             threshold=job.threshold,
             keepers=job.keepers,
+            disclosed_noise=job.disclosed_noise,
         )
         plan: Plan = request_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
     features = features_of(job.task, schemas)
@@ -71,14 +74,19 @@ def features_of(task: Task, schemas: Mapping[str, PublicSchema]) -> int:
 
 def ask_budgets(plan: Plan, files: Mapping[str, PartyFile]) -> tuple[Answer, ...]:
     """Whether each party's budget admits the plan, with what its ledger holds so far. Binds nobody, writes nothing."""
-    answers = []
+    answers, books = [], _ledgers(files)
     for owner in plan.group.owners:
         if owner not in files:
             answers.append(Answer(owner, None, f"{owner}'s own file is not here; only {owner} can say."))
             continue
         try:
+            # One that is there and cannot be opened is told below.
+            if owner in books or not files[owner].ledger.exists():
+                check_ledger(files[owner], books)
             admit(_book(files[owner]), release_before(plan, owner), files[owner].dataset)
             answers.append(Answer(owner, True, "its budget admits this release."))
+        except LedgerReplaced as error:
+            answers.append(Answer(owner, False, str(error)))
         except LedgerError as error:
             if type(error) is not LedgerError:
                 raise
@@ -87,6 +95,17 @@ def ask_budgets(plan: Plan, files: Mapping[str, PartyFile]) -> tuple[Answer, ...
         except ColonnadeError as error:
             answers.append(Answer(owner, False, str(error)))
     return tuple(answers)
+
+
+def refusals_for(job: Job, plan: Plan, files: Mapping[str, PartyFile]) -> tuple[str, ...]:
+    """Why a run of this plan would be refused before it is charged, whatever the budgets say."""
+    if files and all(file.public for file in files.values()):
+        return ()
+    try:
+        worth_its_charge(job)(plan, True)
+    except TooFewPeople as error:
+        return (f"A run would be refused ({error.number}): {error}",)
+    return ()
 
 
 def warnings_for(plan: Plan, *, epsilon: float, features: int) -> tuple[str, ...]:
@@ -125,6 +144,15 @@ def map_warnings(plan: MomentsPlan) -> tuple[str, ...]:
         f"Random features of {' and '.join(mapped)} will cost accuracy: {plan.rows} rows are {seen:.0f} times the "
         f"noise, and they pay from about {RANDOM_MAPS_PAY} times. Leave the map out, or use more rows or a larger ε.",
     )
+
+
+def _ledgers(files: Mapping[str, PartyFile]) -> dict[str, Ledger]:
+    """The ledgers that lie here and can be read, of which each holds receipts of the others."""
+    found = {}
+    for party, file in files.items():
+        with suppress(LedgerError):
+            found[party] = Ledger.open(file.ledger, patience=file.patience)
+    return found
 
 
 def _book(file: PartyFile) -> Book:

@@ -6,6 +6,7 @@
     parties = ["insurer", "shop"]
     delta = 1e-5              # the largest δ of a job, and the δ at which its ε is taken
     rows = 1000               # the fewest people it may be about
+    verify = "rows"           # the least that is checked of what others deal
     alignments = {most = 10, days = 30}
 
     [epsilon]                 # by observer: the most that one job may tell it
@@ -19,9 +20,10 @@
 
 Besides methods, `methods` may name "exact-scores" and "noisy-scores", for jobs that score people by a model that was
 trained; scores are shown to those whom `receivers` names and to this party. Everything that is not named is refused.
-Where `server`, `keepers`, `threshold`, `alignment` or an option is not named, a job may have its default and nothing
-else; where `rows` or `alignments` is not, there is no such limit. What is learnt, a job's `task`, is free: ε says what
-may be told whatever it is. Budgets, which hold over all jobs, stand in the party file.
+Where `server`, `keepers`, `threshold`, `disclosed_noise`, `alignment` or an option is not named, a job may have its
+default and nothing else, and it may not turn checks off with verify = "none"; where `rows` or `alignments` is not,
+there is no such limit. What is learnt, a job's `task`, is free: ε says what may be told whatever it is. Budgets, which
+hold over all jobs, stand in the party file.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ from colonnade.learn.policy_terms import (
     AlignmentsForm,
     alignments_of,
     check_options,
+    check_verify,
     options_of,
 )
 from colonnade.learn.score_jobs import SCORES, ScoreJob
@@ -56,6 +59,7 @@ from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.observers import parse_observer
 from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.group import Group
 
@@ -71,10 +75,12 @@ class _PolicyForm(Form):
     server: str = "server"
     keepers: list[str] | None = None
     threshold: int | None = None
+    disclosed_noise: int | None = None
     alignment: list[Alignment] | None = None
     alignments: AlignmentsForm | None = None
     receivers: list[str] | None = None
     rows: int | None = None
+    verify: Verify | None = None
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
@@ -98,10 +104,12 @@ class Policy:
     server: str = "server"
     keepers: tuple[str, ...] | None = None
     threshold: int | None = None
+    disclosed_noise: int | None = None
     alignment: tuple[Alignment, ...] = ("auto",)
     alignments: Alignments | None = None
     receivers: tuple[str, ...] = ()
     rows: int | None = None
+    verify: Verify | None = None
     options: tuple[tuple[str, tuple[Accepted, ...]], ...] = ()
 
     @classmethod
@@ -121,9 +129,13 @@ class Policy:
             raise OutOfRange(
                 f"{document.where(('delta',))}: found {form.delta!r}; it must be between 0 and 1."
             )
-        for key, value in (("threshold", form.threshold), ("rows", form.rows)):
-            if value is not None and value < 1:
-                raise OutOfRange(f"{document.where((key,))}: found {value!r}; it must be at least 1.")
+        for key, value, least in (
+            ("threshold", form.threshold, 1),
+            ("rows", form.rows, 1),
+            ("disclosed_noise", form.disclosed_noise, 0),
+        ):
+            if value is not None and value < least:
+                raise OutOfRange(f"{document.where((key,))}: found {value!r}; it must be at least {least}.")
         for observer, epsilon in form.epsilon.items():
             where = document.where(("epsilon", observer))
             if not (math.isfinite(epsilon) and epsilon > 0):
@@ -154,10 +166,12 @@ class Policy:
             server=form.server,
             keepers=None if form.keepers is None else tuple(form.keepers),
             threshold=form.threshold,
+            disclosed_noise=form.disclosed_noise,
             alignment=("auto",) if form.alignment is None else tuple(form.alignment),
             alignments=alignments_of(form.alignments, document),
             receivers=tuple(form.receivers or ()),
             rows=form.rows,
+            verify=form.verify,
             options=options_of(form.options, document),
         )
 
@@ -184,6 +198,7 @@ class Policy:
         self._check_server(job.server)
         if isinstance(job, Job):
             self._check_committee(job, party)
+            check_verify(self.verify, job.verify, policy=self.name, planned=False)
             check_options(job, dict(self.options).get(job.method, ()), policy=self.name)
         elif job.receiver not in (party, *self.receivers):
             raise PolicyRefused(
@@ -227,6 +242,13 @@ class Policy:
                 f"{self.name}, threshold: in the job {group.threshold} keepers may pool what they have and learn "
                 f"nothing, and {said}. To accept it, write threshold = {group.threshold}."
             )
+        told = group.threshold if self.disclosed_noise is None else self.disclosed_noise
+        if group.tolerated < told:
+            raise PolicyRefused(
+                f"{self.name}, disclosed_noise: the job's ε holds while the noise of at most {group.tolerated} dealers "
+                f"becomes known, and the least accepted is {told}. To accept it, write disclosed_noise = "
+                f"{group.tolerated}."
+            )
         committee = Group.of(
             job.parties, active=job.active, server=job.server, threshold=group.threshold
         ).keepers
@@ -249,6 +271,7 @@ class Policy:
     def check_plan(self, plan: Plan, *, counts: bool = True) -> None:
         """Return if a plan is about enough people, where its number of them counts, at a δ that is small enough."""
         self._check_delta(plan.delta)
+        check_verify(self.verify, getattr(plan, "verify", None), policy=self.name, planned=True)
         if counts and self.rows is not None and plan.rows < self.rows:
             raise PolicyRefused(
                 f"{self.name}, rows: there are at most {plan.rows} people in common, and the fewest accepted are "
@@ -276,10 +299,12 @@ class Policy:
             f"server {self.server!r}",
             "the default committee" if self.keepers is None else f"keepers {', '.join(self.keepers)}",
             *([] if self.threshold is None else [f"threshold at least {self.threshold}"]),
+            *([] if self.disclosed_noise is None else [f"disclosed_noise at least {self.disclosed_noise}"]),
             f"ids by {', '.join(self.alignment)}"
             + ("" if self.alignments is None else f", compared {self.alignments}"),
             *([f"scores shown to {', '.join(self.receivers)}"] if self.receivers else []),
             *([] if self.rows is None else [f"at least {self.rows} people"]),
+            *([] if self.verify is None else [f"checked: {self.verify}"]),
             *(f"{method} with {', '.join(map(str, rules))}" for method, rules in self.options),
         ]
         return "; ".join(said)

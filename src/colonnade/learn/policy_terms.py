@@ -15,6 +15,7 @@ from colonnade.learn.jobs import Job
 from colonnade.ledger import Comparison
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import METHODS
+from colonnade.protocols.assumptions import Verify
 
 ANYTHING = "any"
 GRID = "gamma"
@@ -166,6 +167,24 @@ def check_options(job: Job, accepted: Sequence[Accepted], *, policy: str) -> Non
         raise PolicyRefused(
             f"{policy}, options.{job.method}.{name}: the job asks for {shown(value)}, and {said}. To accept it, write "
             f"{_remedy(name, value)} under [options.{job.method}]."
+        )
+
+
+def check_verify(least: Verify | None, found: Verify | None, *, policy: str, planned: bool) -> None:
+    """Return if a job, or the plan made of it, checks as much of what others deal as a policy asks.
+
+    Without a word in the policy a job may check what it does by default or more, and may not say "none".
+    """
+    order: tuple[Verify, ...] = ("none", "rows", "all")
+    if least is None:
+        short = found == "none" and not planned
+    else:
+        short = planned and order.index(found or "none") < order.index(least)
+    if short:
+        said = "accepted is the default, or more" if least is None else f"the least accepted is {least!r}"
+        raise PolicyRefused(
+            f"{policy}, verify: of what others deal the job checks {found or 'none'!r}, and {said}. To accept it, "
+            f'write verify = "{found or "none"}".'
         )
 
 

@@ -27,6 +27,9 @@ from colonnade.learn.privacy import Privacy
 from colonnade.learn.release_file import read_release, write_release
 from colonnade.learn.selection import selected
 from colonnade.learn.statements import guarantees_from_data, guarantees_to_data
+from colonnade.learn.tables.margins import Margins, level_columns
+from colonnade.learn.tables.mixture import Progress
+from colonnade.learn.tables.synthetic import SyntheticTable, TableModel, checked_rows, table_model
 from colonnade.privacy.guarantee import Guarantee
 
 Array = NDArray[np.float64]
@@ -43,7 +46,8 @@ class MomentRelease:
     `attributes` is m; a release that holds some of the columns only keeps the m under which they were released.
     `mu` is the Skellam noise with every party's part in it: variance 2·mu on the diagonal, mu elsewhere.
     `plan` and `run` are the digests under which the ledgers hold this release. A `reproducible` release had
-    noise from a seed: it is for tests and protects nobody.
+    noise from a seed: it is for tests and protects nobody. A `conditional` release has one matrix of (features, the
+    constant) for each class, along the diagonal of `matrix`; what lies beside them is 0 and was not released.
 
     >>> from colonnade.data.columns import NumericColumn
     >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
@@ -68,6 +72,7 @@ class MomentRelease:
     run: str
     reproducible: bool
     attributes: int = 0
+    conditional: bool = False
 
     def __post_init__(self) -> None:
         matrix = np.array(self.matrix)
@@ -76,6 +81,10 @@ class MomentRelease:
             raise ValueError(f"{self.attributes} attributes in all, but the encoders have {declared}")
         object.__setattr__(self, "attributes", self.attributes or declared)
         width = self.columns + self.label.width
+        if self.conditional:
+            if not self.label.one_hot:
+                raise ValueError("a release by class has classes")
+            width = self.label.width * (self.columns + 1)
         if matrix.dtype != np.int64 or matrix.shape != (width, width):
             raise ValueError(
                 f"a release of {self.columns} features and {self.label.width} label columns is an int64 matrix "
@@ -83,8 +92,7 @@ class MomentRelease:
             )
         if not np.array_equal(matrix, matrix.T):
             raise ValueError("a matrix of second moments is symmetric")
-        block = matrix[self.columns :, self.columns :]
-        if self.label.one_hot and np.any(block[~np.eye(len(block), dtype=bool)]):
+        if np.any(matrix[~self.opened]):
             raise ValueError("products of two classes are not released and must be 0")
         if self.gamma < 2 or self.rows < 1 or self.mu < 0:
             raise ValueError(
@@ -96,8 +104,9 @@ class MomentRelease:
     def __repr__(self) -> str:
         features = "1 feature" if self.columns == 1 else f"{self.columns} features"
         parties = "1 party" if len(self.encoders) == 1 else f"{len(self.encoders)} parties"
+        by_class = " by class" if self.conditional else ""
         return (
-            f"MomentRelease({features} of {parties}, {_described(self.label)}, {self.rows} rows, "
+            f"MomentRelease({features} of {parties}{by_class}, {_described(self.label)}, {self.rows} rows, "
             f"noise {self.noise:.3g})"
         )
 
@@ -107,9 +116,25 @@ class MomentRelease:
         return sum(encoder.width for _, encoder in self.encoders)
 
     @property
+    def opened(self) -> NDArray[np.bool_]:
+        """Which entries of the matrix were released; the others are 0 for every row."""
+        if self.conditional:
+            size = self.columns + 1
+            return np.kron(np.eye(self.label.width), np.ones((size, size))).astype(bool)
+        seen = np.ones((self.columns + self.label.width,) * 2, dtype=bool)
+        if self.label.one_hot:
+            seen[self.columns :, self.columns :] = np.eye(self.label.width, dtype=bool)
+        return seen
+
+    @property
+    def parts(self) -> int:
+        """How many released matrices the Gram matrix of everybody is the sum of."""
+        return self.label.width if self.conditional else 1
+
+    @property
     def noise(self) -> float:
         """s: the standard deviation of an entry of the Gram matrix off its diagonal, in natural units."""
-        return math.sqrt(self.mu) / self.gamma**2
+        return math.sqrt(self.mu * self.parts) / self.gamma**2
 
     @property
     def border(self) -> float:
@@ -119,7 +144,18 @@ class MomentRelease:
     @property
     def gram(self) -> Array:
         """Σ xxᵀ with noise, in natural units."""
-        return self._block(slice(0, self.columns), slice(0, self.columns)) / float(self.gamma**2)
+        return np.asarray(self.grams.sum(axis=0))
+
+    @property
+    def grams(self) -> Array:
+        """Σ xxᵀ with noise, of everybody, or of each class where the release tells them apart."""
+        spans = [slice(start, start + self.columns) for start in self.starts]
+        return np.array([self._block(span, span) for span in spans]) / float(self.gamma**2)
+
+    @property
+    def starts(self) -> range:
+        """Where the matrices of the classes begin; one of everybody begins at 0."""
+        return range(0, self.parts * (self.columns + 1), self.columns + 1)
 
     @property
     def privacy(self) -> Privacy:
@@ -149,7 +185,11 @@ class MomentRelease:
         together, under the map's name. Their order stays that of the release.
         """
         places, kept = selected(self.encoders, columns, parties)
-        places = np.concatenate([places, np.arange(self.columns, len(self.matrix))])
+        if self.conditional:
+            one = np.append(places, self.columns)
+            places = np.concatenate([one + start for start in self.starts])
+        else:
+            places = np.concatenate([places, np.arange(self.columns, len(self.matrix))])
         return replace(self, matrix=self.matrix[np.ix_(places, places)], encoders=kept)
 
     def class_moments(self) -> ClassMoments:
@@ -161,12 +201,18 @@ class MomentRelease:
             )
         one = self.label.constant(self.gamma)
         edge = slice(self.columns, None)
+        sums, counts = self._block(edge, slice(0, self.columns)), np.diag(self._block(edge, edge))
+        if self.conditional:
+            edges = [start + self.columns for start in self.starts]
+            sums = np.array([self._block(slice(e, e + 1), slice(e - self.columns, e))[0] for e in edges])
+            counts = np.diag(self.matrix)[edges].astype(np.float64)
         return ClassMoments(
             self.gram,
-            self._block(edge, slice(0, self.columns)) / float(self.gamma * one),
-            np.diag(self._block(edge, edge)) / float(one**2),
+            sums / float(self.gamma * one),
+            counts / float(one**2),
             noise=self.noise,
             border=self.border,
+            parts=self.parts,
         )
 
     def value_moments(self) -> ValueMoments:
@@ -206,6 +252,61 @@ class MomentRelease:
             border=self.border,
         )
 
+    def margins(self) -> Margins:
+        """Counts and moments of columns one and two at a time, where the coding tells their levels apart."""
+        if self.label.kind in ("real", "count"):
+            raise DataError(
+                f"this release has {_described(self.label)}, of which it knows averages only. Tables are made of "
+                "releases with classes or without a label."
+            )
+        columns = level_columns(self.encoders)
+        scale = float(self.attributes)
+        if self.label.kind == "classes":
+            known = self.class_moments()
+            sums, counts, noise = known.sums, known.counts, known.noise / math.sqrt(known.parts)
+        else:
+            plain = self.plain_moments()
+            sums, counts, noise = plain.total[None, :], np.array([plain.count]), plain.noise
+        return Margins(
+            columns,
+            self.label,
+            self.grams * scale,
+            sums * math.sqrt(scale),
+            counts,
+            noise=noise * scale,
+            sum_noise=noise / self.border * math.sqrt(scale),
+            count_noise=math.sqrt(2.0) * noise / self.border**2,
+        )
+
+    def table_model(self, *, progress: Progress | None = None) -> TableModel:
+        """A model of invented people fitted to this release, from which any number of tables is drawn."""
+        return table_model(self.margins(), self._origin(), progress=progress)
+
+    def synthesize(
+        self, rows: int, *, seed: int | None = None, progress: Progress | None = None
+    ) -> SyntheticTable:
+        """A table of so many invented people that agrees with this release: at no cost.
+
+        It has the columns that the parties declared, in their units and spellings, and a manifest that says where it
+        comes from, how well it fits and what not to do with it. `select` takes some of the columns first.
+        """
+        checked_rows(rows)
+        return self.table_model(progress=progress).draw(rows, seed=seed, progress=progress)
+
+    def _origin(self) -> dict[str, object]:
+        """What a table's manifest says of the release that it comes from."""
+        return {
+            "release": {
+                "run": self.run,
+                "plan": self.plan,
+                "people": self.rows,
+                "columns": list(self.column_names),
+                "reproducible": self.reproducible,
+            },
+            "privacy": str(self.privacy).splitlines(),
+            "guarantees": guarantees_to_data(self.guarantees),
+        }
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the release to one file; see `colonnade.learn.release_file`."""
         write_release(Path(path), self._described(), self.matrix)
@@ -232,6 +333,7 @@ class MomentRelease:
             "plan": self.plan,
             "run": self.run,
             "reproducible": self.reproducible,
+            **({"conditional": True} if self.conditional else {}),
         }
 
     @classmethod
@@ -251,6 +353,7 @@ class MomentRelease:
             reproducible=described["reproducible"],
             # Files of version 1 hold all columns of their release.
             attributes=described.get("attributes", 0),
+            conditional=described.get("conditional", False),
         )
 
     def _block(self, rows: slice, columns: slice) -> Array:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from colonnade.data.declaring import nearest
+from colonnade.data.declaring import Name, nearest
 from colonnade.data.documents import Document, Form
 from colonnade.errors import OutOfRange, PartyMismatch, PlanError
 from colonnade.learn.jobs import Job
@@ -27,7 +27,7 @@ SCORES = (EXACT, NOISY)
 
 
 class _ScoreForm(Form):
-    name: str
+    name: Name
     scores: str
     parties: list[str]
     receiver: str

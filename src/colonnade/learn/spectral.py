@@ -123,3 +123,18 @@ def deflated(values: Array, noise: float) -> Array:
     edge = noise_edge(noise, len(values))
     inside = np.maximum(values, 0.0)
     return np.asarray(np.sqrt(np.maximum(inside**2 - edge**2, 0.0)))
+
+
+def held(values: Array, noise: float) -> Array:
+    """What the rows have along noisy eigenvectors, those inside the noise too, which share what is left of the trace.
+
+    The trace of the noise has mean zero, so the trace that is seen is the rows' own up to s√(2d).
+
+    >>> held(np.array([3.0 + 1 / 3, 1.0, -1.0, 0.0]), noise=0.5).round(3)
+    array([2.667, 0.222, 0.222, 0.222])
+    """
+    found = deflated(values, noise)
+    inside = values <= noise_edge(noise, len(values))
+    if inside.any():
+        found[inside] = max(0.0, float(values.sum() - found.sum()) / np.count_nonzero(inside))
+    return found

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import json
 import time
 import traceback
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from colonnade.learn.party_files import PartyFile
 from colonnade.learn.people import IdRules, People, remembered
 from colonnade.learn.policy import PolicedLedger, Policy
 from colonnade.learn.readiness import read_book, release_before
+from colonnade.learn.records import sealed_text
 from colonnade.learn.score_jobs import ScoreJob
 from colonnade.learn.site_scoring import scoring_of
 from colonnade.learn.training import check_people, found_at, protocol_of
@@ -353,7 +353,7 @@ def _write_line(log: Any, member: str, job_id: str, facts: StepFacts) -> None:
 
 
 def _write(path: Path, facts: dict[str, Any]) -> None:
-    write_whole(path, json.dumps(facts, indent=1, ensure_ascii=False) + "\n", own=True)
+    write_whole(path, sealed_text(facts) + "\n", own=True)
 
 
 def _now() -> str:

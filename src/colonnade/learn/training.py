@@ -259,6 +259,7 @@ def learnt_facts(model: Any, found: Found) -> dict[str, Any]:
         learnt["classes"] = {
             name: float(count) for name, count in zip(found.label.classes, counts, strict=True)
         }
+        learnt["rule"] = asdict(model.rule_)
     return learnt
 
 

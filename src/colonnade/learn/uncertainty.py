@@ -279,9 +279,7 @@ def _noisy(release: MomentRelease, coins: Randomness) -> MomentRelease:
     deviation = float(release.mu) ** 0.5 * np.where(rows == columns, np.sqrt(2.0), 1.0)
     noise[rows, columns] = np.rint(ndtri(uniform) * deviation).astype(np.int64)
     noise += np.triu(noise, 1).T
-    if release.label.one_hot:
-        edge = slice(release.columns, None)
-        noise[edge, edge] = np.diag(np.diag(noise[edge, edge]))
+    noise[~release.opened] = 0
     return replace(release, matrix=release.matrix + noise)
 
 
@@ -302,9 +300,11 @@ def _shrunk(release: MomentRelease) -> MomentRelease:
     )
     change = (vectors * (quiet - values)) @ vectors.T
     matrix = release.matrix.copy()
-    matrix[: release.columns, : release.columns] += np.rint(
-        (change + change.T) * (release.gamma**2 / 2.0)
-    ).astype(np.int64)
+    # Of matrices by class only the sum is used, so each takes its part.
+    moved = np.rint((change + change.T) * (release.gamma**2 / (2.0 * release.parts))).astype(np.int64)
+    for start in release.starts:
+        span = slice(start, start + release.columns)
+        matrix[span, span] += moved
     return replace(release, matrix=matrix)
 
 

@@ -50,8 +50,8 @@ def admit(book: Book, release: Release, dataset: str) -> None:
         if not budgets:
             raise BudgetExceeded(
                 f"{book.party} has declared no budget for {account}, so it does not release {release.what} to "
-                f"{release.receiver}. Declare one: set_budget('{account.dataset}', '{account.unit}', "
-                f"'{account.observer}', epsilon=…, delta=…)."
+                f"{release.receiver}. Add a [[budget]] for it to the party's file, or in Python call "
+                f"set_budget('{account.dataset}', '{account.unit}', '{account.observer}', epsilon=…, delta=…)."
             )
         for budget in budgets:
             _admit(book, release, account, budget)

@@ -64,8 +64,9 @@ def bound(release: Release, account: Account, delta: float) -> Bound:
     groups = [lines for lines in _by_account(release) if view.within(parse_observer(lines[0].observer))]
     candidates = [_events(lines) for lines in groups if _contains(lines[0], unit, asked, release)]
     if asked is not None and view.colludes_within(asked):
-        owners = len(view.owners)
-        candidates += [(colluding.event,) for colluding in release.coalitions if owners <= colluding.owners]
+        candidates += [
+            (colluding.event,) for colluding in release.coalitions if view.parts <= colluding.owners
+        ]
     if asked is not None and not candidates:
         # Two steps by way of the zero row: never tighter than a line about a record that is replaced.
         zeroed = [_doubled(_events(lines)) for lines in groups if lines[0].unit == ZERO_OUT.name]
@@ -97,7 +98,7 @@ class _View:
             if not (release.published or shown or broken):
                 return cls(release, looking, frozenset())
             # What everybody may read tells more to whoever knows a part of the noise; strangers add nothing.
-            knowing = looking & set(release.owners) | shown
+            knowing = looking & {*release.owners, *release.noise_from} | shown
             return cls(release, looking, knowing | holding if broken else knowing)
         if SERVER_NAME in looking and release.id.endswith("/embeddings"):
             # In networks of format 1 "server" was the label holder in that role; the server itself saw nothing.
@@ -115,8 +116,13 @@ class _View:
 
     @property
     def owners(self) -> frozenset[str]:
-        """Its members but for the server: as many parts of the noise, at most, are known to it."""
+        """Its members but for the server: those who may know columns of their own."""
         return (self.members or frozenset()) - {SERVER_NAME}
+
+    @property
+    def parts(self) -> int:
+        """How many parts of the noise, at most, are known to it: one of each member that is an owner or deals."""
+        return len(self.owners | ((self.members or frozenset()) & set(self.release.noise_from)))
 
     @property
     def shares(self) -> int:

@@ -12,6 +12,9 @@ from colonnade.privacy.observers import parse_observer
 
 ANY = "*"
 
+MOST_EPSILON = 1e300
+"""Beyond it a number is no ε, and not every whole number is a float."""
+
 
 @dataclass(frozen=True, order=True)
 class Account:
@@ -48,6 +51,10 @@ class Budget:
         asked = f"the budget for {self.account}"
         if not _is_number(self.epsilon) or not self.epsilon > 0:
             raise InputError(f"{asked} has ε = {self.epsilon}. Give a finite ε greater than 0.")
+        if self.epsilon > MOST_EPSILON and self.epsilon != math.inf:
+            raise InputError(
+                f"{asked} has an ε above {MOST_EPSILON:g}, which bounds nothing. Give one that does."
+            )
         if math.isinf(self.epsilon) and not self.account.observer.startswith("coalition:"):
             # A coalition that holds every share learns everything; an owner can accept that, by name.
             raise InputError(

@@ -21,8 +21,8 @@ from colonnade.ledger.ledger import Ledger
 from colonnade.ledger.opening import Opening
 from colonnade.ledger.release import Receipt
 
-FORMAT = "colonnade ledger 2"
-_READ = frozenset({"colonnade ledger 1", FORMAT})
+FORMAT = "colonnade ledger 3"
+_READ = frozenset({"colonnade ledger 1", "colonnade ledger 2", FORMAT})
 _PURPOSE = "colonnade ledger export"
 
 

@@ -9,6 +9,7 @@ or there is no trace of it (docs/decisions/0001-sqlite-ledger.md).
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
@@ -19,13 +20,14 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Protocol
 
-from colonnade.errors import LedgerAltered, LedgerError, LedgerLocked, LedgerMissing
+from colonnade.errors import LedgerAltered, LedgerError, LedgerExists, LedgerLocked, LedgerMissing
 from colonnade.ledger.chain import Entry
 from colonnade.ledger.layout import Page, check_application, check_layout, lay_out
 
 _LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT})
 _RETRY_SECONDS = 0.01
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
 class Journal(Protocol):
@@ -82,24 +84,22 @@ class FileJournal:
     def create(cls, path: Path, first: Entry, *, patience: float) -> FileJournal:
         """A new file that holds one entry. Never touches a file that exists.
 
-        The ledger is made beside its place and moved there whole, so a kill leaves it whole, or leaves an
-        empty file that says what it is when it is opened, or leaves nothing.
+        The ledger is made beside its place and takes its name whole: whoever looks there, and whatever ends this
+        process, finds all of it or nothing.
         """
+        making = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.new")
         try:
-            # This claims the name. Only the owner may read: a ledger tells what a party does with its data.
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            making = path.with_name(f"{path.name}.new")
-            for leftover in (making, making.with_name(f"{making.name}-journal")):
-                leftover.unlink(missing_ok=True)
-            os.close(os.open(making, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            with cls(making, patience=patience)._connected() as connection:
-                _configure(connection)
-                with _transaction(connection, "BEGIN EXCLUSIVE"):
-                    lay_out(connection, first)
-            making.replace(path)
+            with _removed(making):
+                # Only the owner may read: a ledger tells what a party does with its data.
+                os.close(os.open(making, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+                with cls(making, patience=patience)._connected() as connection, _translated(str(path)):
+                    _configure(connection)
+                    with _transaction(connection, "BEGIN EXCLUSIVE"):
+                        lay_out(connection, first)
+                _take_name(making, path)
             _sync_directory(path.parent)
         except FileExistsError:
-            raise LedgerError(
+            raise LedgerExists(
                 f"{path}: cannot create a ledger here, because the file exists. Open it with Ledger.open, or "
                 "choose another name; never delete a ledger whose data are still in use."
             ) from None
@@ -132,7 +132,9 @@ class FileJournal:
                 "was ever there, delete it and create one; otherwise restore the file from a copy."
             )
         journal = cls(path, patience=patience)
-        with journal.reading():
+        with journal.reading() as page:
+            # Damage outside entries, to which the chain of hashes is blind, would be found by the next write.
+            page.check_pages(str(path))
             return journal
 
     @contextmanager
@@ -282,6 +284,32 @@ def _translated(where: str) -> Iterator[None]:
                 "move the ledger with what lies beside it to another disk, then run again."
             ) from error
         raise LedgerError(f"{where}: the ledger cannot be read or written ({error}).") from error
+
+
+@contextmanager
+def _removed(making: Path) -> Iterator[None]:
+    """Whatever happens in the block, the file in the making and SQLite's own beside it are gone afterwards."""
+    drafts = (making, making.with_name(f"{making.name}-journal"))
+    for draft in drafts:
+        # What a killed process of this number left.
+        draft.unlink(missing_ok=True)
+    try:
+        yield
+    finally:
+        for draft in drafts:
+            draft.unlink(missing_ok=True)
+
+
+def _take_name(making: Path, path: Path) -> None:
+    """Give a file its name unless something has it, in which case `FileExistsError` is raised."""
+    try:
+        os.link(making, path)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # A file system without second names: the first to make an empty file of that name has it.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        making.replace(path)
 
 
 def _damaged(where: str, how: str) -> str:

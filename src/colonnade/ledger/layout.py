@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer
 from colonnade.ledger.chain import Entry, Row
 
-FORMAT = 2
-"""Format 2: a release says who took part, who kept shares, and what coalitions learn; ids compared are an entry."""
+FORMAT = 3
+"""Format 2: a release says who took part, who kept shares, and what coalitions learn; ids compared are an entry.
+Format 3: it also says who knows a part of the noise without owning columns, and how fine its draws are."""
 _APPLICATION = int.from_bytes(b"Coln", "big")
 
 # The guards stop a slip of the hand, not an adversary: whoever can write the file can drop them. That is
@@ -38,6 +39,15 @@ class Page:
         query = "SELECT seq, body, hash FROM entries WHERE seq >= ? ORDER BY seq"
         for seq, text, digest in self._connection.execute(query, (first,)):
             yield Row(seq=seq, text=text, hash=digest)
+
+    def check_pages(self, where: str) -> None:
+        """Raise `LedgerAltered` unless every page of the file is as SQLite keeps it."""
+        found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if found != (b"ok",):
+            raise LedgerAltered(
+                f"{where}: the file is damaged outside its entries. Restore it from a copy, and ask peers for their "
+                "receipts."
+            )
 
     def append(self, entry: Entry) -> None:
         """Add an entry; it counts once the transaction has ended."""

@@ -76,12 +76,12 @@ class Release:
     without columns has none. `reproducible` says that the noise came from a seed, which protects nobody. `exact` is of
     how many people something leaves as it is, without noise: no ε covers that, and totals say so beside it.
 
-    `owners` are those whose columns it is about, and know their own noise; `shown_to` are those who receive what is not
-    published, `share_holders` keep shares, of which `threshold` show nothing, and `coalitions` is what colluding owners
-    learn. `published` says whether everybody may read something of it. The server is "server" in all of these, and
-    `server` is what it is called otherwise. A ledger needs these for accounts that no line names
-    (docs/proofs/ledger.md). Releases of format 1 do not say: `owners` is None, and what they published has a line for
-    the reader.
+    `owners` are those whose columns it is about, and know their own noise; `noise_from` are those who know a part of
+    the noise though no column is theirs. `shown_to` are those who receive what is not published, `share_holders` keep
+    shares, of which `threshold` show nothing, and `coalitions` is what so many colluding dealers learn. `published`
+    says whether everybody may read something of it. The server is "server" in all of these, and `server` is what it is
+    called otherwise. A ledger needs these for accounts that no line names (docs/proofs/ledger.md). Releases of format 1
+    do not say: `owners` is None, and what they published has a line for the reader.
 
     >>> from colonnade.privacy.events import Gaussian
     >>> line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=4.0))
@@ -108,6 +108,7 @@ class Release:
     coalitions: tuple[CoalitionBound, ...] = ()
     published: bool = True
     server: str = ""
+    noise_from: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("id", "run", "plan", "what", "receiver"):
@@ -119,9 +120,10 @@ class Release:
             raise ValueError("a release says whether its noise is reproducible: True or False")
         if type(self.exact) is not int or self.exact < 0:
             raise ValueError("a release says of how many people something leaves exactly: 0 or more")
-        if self.owners is None and (self.shown_to or self.share_holders or self.threshold or self.coalitions):
+        named = self.shown_to or self.share_holders or self.threshold or self.coalitions or self.noise_from
+        if self.owners is None and named:
             raise ValueError(
-                "a release that names share holders, receivers or coalitions says whose columns it is about"
+                "a release that names share holders, receivers, dealers or coalitions says whose columns it is about"
             )
         if type(self.threshold) is not int or self.threshold < 0:
             raise ValueError("the threshold of a release is a number of shares: 0 or more")
@@ -164,6 +166,8 @@ class Release:
             ],
             "published": self.published,
             "server": self.server,
+            # As before format 3 where owners alone deal noise, so that its entries stay the same text.
+            **({"noise_from": list(self.noise_from)} if self.noise_from else {}),
         }
 
     @classmethod
@@ -198,6 +202,7 @@ def _roles(data: Mapping[str, Any]) -> dict[str, Any]:
         ),
         "published": data["published"],
         "server": str(data["server"]),
+        "noise_from": tuple(str(name) for name in data.get("noise_from", ())),
     }
 
 

@@ -19,6 +19,7 @@ from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Plan, Request, Task
 from colonnade.runtime.run import Program
 
@@ -43,7 +44,10 @@ class NoOptions(Form):
 
 @dataclass(frozen=True)
 class Asked:
-    """What a user wants of a method; `options` are the method's own, in the shape of its form."""
+    """What a user wants of a method; `options` are the method's own, in the shape of its form.
+
+    `verify` is what is checked of what others deal; None: the strongest that a method offers by itself.
+    """
 
     task: Task
     epsilon: float
@@ -51,6 +55,7 @@ class Asked:
     accepted_delta: float | None = None
     gamma: int = DEFAULT_GAMMA
     options: Form = field(default_factory=NoOptions)
+    verify: Verify | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

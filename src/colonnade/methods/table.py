@@ -13,9 +13,12 @@ from colonnade.methods.baselines.method import BASELINES
 from colonnade.methods.encrypted import method as method_encrypted
 from colonnade.methods.functional import method as method_functional
 from colonnade.methods.local import method as method_local
+from colonnade.methods.margin import method as method_margin
+from colonnade.methods.margin.request import refusal
 from colonnade.methods.messages import method as method_intermediate
 from colonnade.methods.method import AnyMethod, Asked, Found, Method
 from colonnade.methods.moments import method as method_moments
+from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.network import method as method_network
 from colonnade.methods.one_shot import method as method_one_shot
 from colonnade.methods.slr import method as method_slr
@@ -24,11 +27,13 @@ from colonnade.protocols.plans import Task
 
 if TYPE_CHECKING:
     from colonnade.learn.federation import Federation
+    from colonnade.runtime.group import Group
 
 METHODS: Mapping[str, AnyMethod] = {
     method.name: method
     for method in (
         method_moments.METHOD,
+        method_margin.METHOD,
         method_functional.METHOD,
         method_encrypted.METHOD,
         method_slr.METHOD,
@@ -51,6 +56,26 @@ def methods_for(task: Task) -> tuple[AnyMethod, ...]:
     'moments'
     """
     return tuple(method for method in METHODS.values() if task in method.tasks)
+
+
+def default_method(
+    task: Task, group: Group, *, epsilon: float, delta: float | None = None, gamma: int = DEFAULT_GAMMA
+) -> tuple[str, str]:
+    """The method of a job that names none, and why: `margin` where classes are to be told apart and it can be planned.
+
+    It looks at nothing but the job, so that every party comes to the same.
+
+    >>> from colonnade.runtime.group import Group
+    >>> default_method("pca", Group.of(("bank", "shop")), epsilon=1.0)[0]
+    'moments'
+    """
+    if task != "classification":
+        return "moments", f"one release of moments is what {task} needs"
+    if gamma != DEFAULT_GAMMA:
+        return "moments", f"gamma = {gamma} is the grid of a moment release"
+    if why := refusal(group, epsilon=epsilon, delta=delta):
+        return "moments", f"margin descent cannot be planned: {why}"
+    return "margin", "it is the most accurate for classes; moments take one round and serve many models"
 
 
 def method_named(name: str, task: Task, *, place: str = "method") -> AnyMethod:

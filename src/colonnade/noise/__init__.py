@@ -1,7 +1,7 @@
 """Exact integer noise: samplers and the mechanisms made of them."""
 
 from colonnade.noise.binomial import binomial
-from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise, MatrixGaussianNoise
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
 from colonnade.noise.mechanism import VectorChange
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
@@ -11,6 +11,7 @@ from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
 __all__ = [
     "DiscreteGaussianNoise",
     "DiscreteLaplaceNoise",
+    "MatrixGaussianNoise",
     "MatrixSkellamNoise",
     "PoissonBinomialNoise",
     "PolyaNoise",

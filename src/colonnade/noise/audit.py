@@ -21,7 +21,6 @@ from colonnade.noise.table import (
     CAPACITY,
     COLUMNS,
     OFFSET_BITS,
-    SCALE_BITS,
     UNIFORM_BITS,
     Cell,
     Table,
@@ -91,7 +90,7 @@ def _acceptance(table: Table, points: int) -> Iterator[str]:
             yield f"B: the rise of cell {index} could overflow"
         if int(table.rows[index, 3]) != OFFSET_BITS - cell.log_length:
             continue  # another span than the cell's: found under C, and there is no chord to speak of
-        unit = weight << SCALE_BITS
+        unit = weight << table.scale_bits
         for offset in _offsets(cell, points=1 << cell.log_length if everywhere else points):
             held = cell.left if cell.tail else mass(abs(cell.base + offset))
             reach = table.scale * held << (cell.log_length + UNIFORM_BITS)

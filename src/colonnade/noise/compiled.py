@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import TypeVar
 
-import numba
+from colonnade.numbers.compiling import machine_code
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -16,5 +16,4 @@ def compiled(function: Function) -> Function:
     Kernels hold int64 and uint64 only, and cast by hand wherever the two meet: left to itself the
     compiler turns such a pair into float64.
     """
-    # Callers see the Python signature, which the machine code keeps.
-    return cast(Function, numba.njit(cache=True, nogil=True)(function))
+    return machine_code(function)

@@ -1,13 +1,14 @@
-"""Discrete Gaussian noise: P(k) proportional to exp(−k²/2σ²) on the integers.
+"""Discrete Gaussian noise: P(k) proportional to exp(−k²/2σ²) on the integers, whole or dealt in parts.
 
-Sums of discrete Gaussians are not discrete Gaussians, so there are no parts: noise that several parties
-add together is Skellam.
+A sum of discrete Gaussians is none, but from a variance of 8 a part on it is so near one that the difference is far
+smaller than what truncation costs a draw (docs/proofs/rounded-normal.md). So parts may be dealt, and the observer who
+does not know some of them faces a discrete Gaussian of their variance, up to the distance that is taken out of δ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -16,15 +17,36 @@ from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
 from colonnade.noise.fixed_point import real, scaled_floor, working
-from colonnade.noise.mechanism import exact_positive, share, whole_unknown
-from colonnade.noise.sampler import LARGEST_DRAW, sample
+from colonnade.noise.mechanism import exact_positive, share, unknown_fraction
+from colonnade.noise.sampler import LARGEST_DRAW, sample, sample_symmetric, side_of
 from colonnade.noise.table import PRECISION
-from colonnade.privacy.events import Approximated, DiscreteGaussian, Event, Number
+from colonnade.privacy.events import (
+    COARSE_BITS,
+    FINE_BITS,
+    Approximated,
+    DiscreteGaussian,
+    Event,
+    MatrixChange,
+    Number,
+)
+from colonnade.privacy.rounded_normal import ROUNDING_VARIANCES
 from colonnade.randomness import Randomness
 
 SMALLEST_VARIANCE = Fraction(1, 10**9)
 LARGEST_VARIANCE = Fraction(1 << 88)
-_WORKING = PRECISION + 128
+_PRECISIONS = {COARSE_BITS: PRECISION, FINE_BITS: FINE_BITS + 96}
+_REACHES = {COARSE_BITS: 150, FINE_BITS: 1400}
+"""c: past √c·σ less than 2^−(bits + 7) of the law is left."""
+_GUARD_BITS = 128
+
+
+def smallest_part(bits: int = COARSE_BITS) -> Fraction:
+    """The least variance of parts that sum to the whole, up to the distance that draws are charged for.
+
+    >>> smallest_part()
+    Fraction(8, 1)
+    """
+    return Fraction(2 * ROUNDING_VARIANCES[bits])
 
 
 @dataclass(frozen=True)
@@ -32,27 +54,32 @@ class DiscreteGaussianLaw:
     """exp(−k²/2σ²) as the machine reads it."""
 
     sigma_squared: Fraction
+    bits: int = COARSE_BITS
 
     @property
     def two_sided(self) -> bool:
         return True
 
+    @property
+    def precision(self) -> int:
+        return _PRECISIONS[self.bits]
+
     @cached_property
     def exponent(self) -> int:
-        """The least m with 4^m ≥ 150σ²: both tails together stay below 2e^-75 < 2^-107."""
+        """The least m with 4^m ≥ cσ²: both tails together stay below 2e^(−c/2)."""
         exponent = 0
-        while 4**exponent < 150 * self.sigma_squared:
+        while 4**exponent < _REACHES[self.bits] * self.sigma_squared:
             exponent += 1
         return exponent
 
     def mass(self, k: int) -> int:
-        with working(_WORKING) as context:
+        with working(self.precision + _GUARD_BITS) as context:
             power = real(context, k * k / (2 * self.sigma_squared))
-            return scaled_floor(context, context.exp(-power), PRECISION)
+            return scaled_floor(context, context.exp(-power), self.precision)
 
     @cached_property
     def _bend(self) -> int:
-        return -(-(1 << PRECISION) // self.sigma_squared)
+        return -(-(1 << self.precision) // self.sigma_squared)
 
     def curvature(self, start: int, mass: int) -> int:
         """A second difference is a mean of second derivatives, which are at most 1/σ²."""
@@ -64,51 +91,155 @@ class DiscreteGaussianLaw:
 
 @dataclass(frozen=True)
 class DiscreteGaussianNoise:
-    """Independent discrete Gaussians of parameter σ² in every coordinate.
+    """Independent discrete Gaussians of parameter σ² in every coordinate, each draw within 2^−bits of its law.
 
     >>> from colonnade.randomness import SystemRandomness
-    >>> DiscreteGaussianNoise(Fraction(4)).draw(6, SystemRandomness()).shape
+    >>> DiscreteGaussianNoise(Fraction(100)).part(4).draw(6, SystemRandomness()).shape
     (6,)
     """
 
     sigma_squared: Fraction
+    bits: int = COARSE_BITS
 
     def __post_init__(self) -> None:
-        exact = exact_positive("σ²", self.sigma_squared)
-        if not SMALLEST_VARIANCE <= exact <= LARGEST_VARIANCE:
-            raise PlanError(f"σ² = {float(exact):.6g} is outside 1e-9 to 2^88: change the grid")
-        object.__setattr__(self, "sigma_squared", exact)
+        object.__setattr__(self, "sigma_squared", checked_variance(self.sigma_squared, self.bits))
 
     @property
     def support(self) -> int:
         """No draw is larger in modulus."""
-        return 1 << DiscreteGaussianLaw(self.sigma_squared).exponent
+        return 1 << DiscreteGaussianLaw(self.sigma_squared, self.bits).exponent
 
     def part(self, parts: int) -> DiscreteGaussianNoise:
-        """The whole, if it is asked for in one part; there are no smaller parts."""
-        share(self.sigma_squared, parts)
+        """One of `parts` equal shares: that many independent draws sum to the whole, up to the charged distance."""
         if parts > 1:
-            raise PlanError(
-                f"{parts} discrete Gaussians do not sum to one; deal Skellam noise in parts instead"
-            )
-        return self
+            check_part(share(self.sigma_squared, parts), self.bits)
+        return replace(self, sigma_squared=share(self.sigma_squared, parts))
 
     def draw(self, shape: int | Sequence[int], randomness: Randomness) -> NDArray[np.int64]:
-        """Independent draws, each within 2^-100 of the law in total variation."""
-        return sample(DiscreteGaussianLaw(self.sigma_squared), shape, randomness)
+        """Independent draws, each within 2^−bits of the law in total variation."""
+        return sample(DiscreteGaussianLaw(self.sigma_squared, self.bits), shape, randomness)
 
     def event(
         self, sensitivity: Number, *, known: int = 0, parts: int = 1, of: int = 1, entries: int = LARGEST_DRAW
     ) -> Event:
-        """What an observer is left with who knows all but at least one of several whole noises.
+        """What an observer is left with who knows `known` of `parts` parts, each 1/of of this noise.
 
-        `sensitivity` is in L2, `entries` how many coordinates are released. Only whole noises are dealt
-        (of = 1); those beyond one are post-processing and count for nothing.
+        `sensitivity` is in L2, `entries` how many coordinates are released; left out, the most that one draw can have.
+        Of several wholes too small for a sum one counts, and the others are post-processing.
 
-        >>> DiscreteGaussianNoise(Fraction(9)).event(2, entries=5).event.sigma_squared
-        Fraction(9, 1)
+        >>> DiscreteGaussianNoise(Fraction(90)).event(2, known=1, parts=3, of=3, entries=5)
+        Approximated(event=DiscreteGaussian(sensitivity=2, sigma_squared=Fraction(60, 1), coordinates=5), \
+draws=10, bits=100)
+        """
+        left = unknown_fraction(known=known, parts=parts, of=of)
+        unknown = parts - known
+        part = self.part(of).sigma_squared
+        if of == 1 and part < smallest_part(self.bits):
+            left, unknown = Fraction(1), 1
+        leaf = DiscreteGaussian(sensitivity, self.sigma_squared * left, coordinates=entries)
+        return Approximated(leaf, draws=unknown * entries, bits=self.bits)
+
+
+@dataclass(frozen=True)
+class MatrixGaussianNoise:
+    """Symmetric noise for a symmetric matrix: discrete Gaussians of parameter σ² on the diagonal, σ²/2 off it.
+
+    The Frobenius norm counts an off-diagonal entry twice, so half the variance hides it as well.
+
+    >>> from colonnade.randomness import SystemRandomness
+    >>> noise = MatrixGaussianNoise(Fraction(1000)).draw_symmetric(3, SystemRandomness())
+    >>> bool((noise == noise.T).all())
+    True
+    """
+
+    sigma_squared: Fraction
+    bits: int = COARSE_BITS
+
+    def __post_init__(self) -> None:
+        halved = DiscreteGaussianNoise(exact_positive("σ²", self.sigma_squared) / 2, self.bits)
+        check_part(halved.sigma_squared, FINE_BITS)
+        object.__setattr__(self, "sigma_squared", checked_variance(2 * halved.sigma_squared, self.bits))
+
+    @property
+    def support(self) -> int:
+        """No draw is larger in modulus."""
+        return 1 << DiscreteGaussianLaw(self.sigma_squared, self.bits).exponent
+
+    def part(self, parts: int) -> MatrixGaussianNoise:
+        """One of `parts` equal shares: that many independent draws sum to the whole, up to the charged distance."""
+        return replace(self, sigma_squared=share(self.sigma_squared, parts))
+
+    def draw_symmetric(self, size: int, randomness: Randomness) -> NDArray[np.int64]:
+        """A size × size symmetric integer matrix; each unordered entry is drawn once."""
+        diagonal = DiscreteGaussianLaw(self.sigma_squared, self.bits)
+        return sample_symmetric(
+            diagonal, DiscreteGaussianLaw(self.sigma_squared / 2, self.bits), size, randomness
+        )
+
+    def draw(self, shape: int | Sequence[int], randomness: Randomness) -> NDArray[np.int64]:
+        """As `draw_symmetric`, for callers that know a shape (n, n)."""
+        return self.draw_symmetric(side_of(shape), randomness)
+
+    def event(
+        self, change: MatrixChange, *, known: int = 0, parts: int = 1, of: int = 1, size: int | None = None
+    ) -> Event:
+        """What an observer is left with who knows `known` of `parts` parts, each 1/of of this noise.
+
+        `size` is the side of the matrix; left out, the most entries that one draw can have are counted.
+
+        >>> change = MatrixChange(frobenius=2, weighted_l1=4, fourth=6, fourth_l1=6)
+        >>> MatrixGaussianNoise(Fraction(1000)).event(change, known=1, parts=3, of=2, size=4).event.sigma_squared
+        Fraction(964, 1)
         """
         self.part(of)
-        whole_unknown("discrete Gaussian", known=known, parts=parts, of=of)
-        leaf = DiscreteGaussian(sensitivity, self.sigma_squared, coordinates=1 if entries == 1 else None)
-        return Approximated(leaf, draws=entries)
+        left = self.sigma_squared * unknown_fraction(known=known, parts=parts, of=of)
+        return matrix_gaussian_event(change, left, size=size, parts=parts - known, bits=self.bits)
+
+
+def matrix_gaussian_event(
+    change: MatrixChange, variance: Fraction, *, size: int | None, parts: int, bits: int = COARSE_BITS
+) -> Event:
+    """What a matrix under so many unknown parts of this variance together is, for a change of it.
+
+    In units of its own deviation an entry off the diagonal counts √2 times, so that rounding takes twice as much
+    variance there: what the coarsest rounding takes is left out once here, and once more by the route itself
+    (docs/proofs/rounded-normal.md). One entry is counted as two, because the law off the diagonal is another.
+
+    >>> change = MatrixChange(frobenius=2, weighted_l1=4, fourth=6, fourth_l1=6)
+    >>> matrix_gaussian_event(change, Fraction(1000), size=2, parts=1).draws
+    3
+    """
+    entries = LARGEST_DRAW if size is None else size * (size + 1) // 2
+    # Calibration also looks where no sampler goes; as good as no noise is no more than there is.
+    left = max(variance - ROUNDING_VARIANCES[FINE_BITS], min(variance, SMALLEST_VARIANCE))
+    leaf = DiscreteGaussian(change.frobenius, left, coordinates=max(2, entries))
+    return Approximated(leaf, draws=parts * entries, bits=bits)
+
+
+def checked_variance(variance: object, bits: int = COARSE_BITS) -> Fraction:
+    """σ² as an exact fraction inside the range that the tables are proved for.
+
+    >>> checked_variance(5)
+    Fraction(5, 1)
+    """
+    if bits not in _PRECISIONS:
+        raise PlanError(f"discrete Gaussians are drawn to {COARSE_BITS} or {FINE_BITS} bits, not {bits}")
+    exact = exact_positive("σ²", variance)
+    # Finer draws reach further, and no table is longer.
+    log_largest = 88 if bits == COARSE_BITS else 87
+    if not SMALLEST_VARIANCE <= exact <= 1 << log_largest:
+        raise PlanError(f"σ² = {float(exact):.6g} is outside 1e-9 to 2^{log_largest}: change the grid")
+    return exact
+
+
+def check_part(variance: Fraction, bits: int) -> None:
+    """Refuse parts of so little variance that their sum is no discrete Gaussian.
+
+    >>> check_part(Fraction(8), COARSE_BITS)
+    """
+    least = smallest_part(bits)
+    if variance < least:
+        raise PlanError(
+            f"parts of variance {float(variance):.3g} do not sum to a discrete Gaussian, which takes {least} or more: "
+            "use a finer grid, or deal Skellam noise in parts"
+        )

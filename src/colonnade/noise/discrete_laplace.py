@@ -42,6 +42,10 @@ class DiscreteLaplaceLaw:
     def two_sided(self) -> bool:
         return True
 
+    @property
+    def precision(self) -> int:
+        return PRECISION
+
     @cached_property
     def exponent(self) -> int:
         """The least m with λ2^m ≥ 12: the tails, always settled slowly, are rare."""

@@ -43,6 +43,10 @@ class PolyaLaw:
     def two_sided(self) -> bool:
         return False
 
+    @property
+    def precision(self) -> int:
+        return PRECISION
+
     @cached_property
     def exponent(self) -> int:
         """The least m with λ2^m ≥ 75: the mass beyond is below e^-75 < 2^-108."""

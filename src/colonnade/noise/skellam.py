@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from colonnade.errors import PlanError
 from colonnade.noise.fixed_point import real, scaled_floor, working
 from colonnade.noise.mechanism import Norms, exact_positive, share, unknown_fraction
-from colonnade.noise.sampler import LARGEST_DRAW, sample
+from colonnade.noise.sampler import LARGEST_DRAW, sample, sample_symmetric, side_of
 from colonnade.noise.table import PRECISION, SLACK
 from colonnade.privacy.events import Approximated, Event, MatrixChange, MatrixSkellam, Skellam
 from colonnade.randomness import Randomness
@@ -65,6 +65,10 @@ class SkellamLaw:
     @property
     def two_sided(self) -> bool:
         return True
+
+    @property
+    def precision(self) -> int:
+        return PRECISION
 
     @cached_property
     def exponent(self) -> int:
@@ -152,7 +156,7 @@ class SkellamNoise:
 
         >>> from colonnade.noise.mechanism import VectorChange
         >>> SkellamNoise(Fraction(100)).event(VectorChange(3, 2), known=1, parts=3, of=2, entries=10)
-        Approximated(event=Skellam(l1=3, l2=2, mu=Fraction(100, 1), coordinates=None), draws=20)
+        Approximated(event=Skellam(l1=3, l2=2, mu=Fraction(100, 1), coordinates=None), draws=20, bits=100)
         """
         mu = self.mu * unknown_fraction(known=known, parts=parts, of=of)
         leaf = Skellam(change.l1, change.l2, mu, coordinates=1 if entries == 1 else None)
@@ -188,23 +192,11 @@ class MatrixSkellamNoise:
 
     def draw_symmetric(self, size: int, randomness: Randomness) -> NDArray[np.int64]:
         """A size × size symmetric integer matrix; each unordered entry is drawn once."""
-        if size < 0 or size * (size + 1) // 2 > LARGEST_DRAW:
-            raise PlanError(
-                f"symmetric noise of side {size} was asked for; one draw has at most 2^32 entries"
-            )
-        out = np.zeros((size, size), dtype=np.int64)
-        above = np.triu_indices(size, 1)
-        out[above] = sample(SkellamLaw(self.mu / 2), len(above[0]), randomness)
-        out += out.T
-        np.fill_diagonal(out, sample(SkellamLaw(self.mu), size, randomness))
-        return out
+        return sample_symmetric(SkellamLaw(self.mu), SkellamLaw(self.mu / 2), size, randomness)
 
     def draw(self, shape: int | Sequence[int], randomness: Randomness) -> NDArray[np.int64]:
         """As `draw_symmetric`, for callers that know a shape (n, n)."""
-        extent = (shape,) if isinstance(shape, int) else tuple(shape)
-        if len(extent) != 2 or extent[0] != extent[1]:
-            raise PlanError(f"symmetric noise fills a square matrix, not an array of shape {extent}")
-        return self.draw_symmetric(extent[0], randomness)
+        return self.draw_symmetric(side_of(shape), randomness)
 
     def event(
         self, change: MatrixChange, *, known: int = 0, parts: int = 1, of: int = 1, size: int | None = None

@@ -18,14 +18,14 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-PRECISION = 192  # masses are integers in units of 2^-192
+PRECISION = 192  # masses are integers in units of 2^-192, unless the law asks for finer ones
 SLACK = 1 << 16  # room for evaluation errors, which are at most 2
 OFFSET_BITS = 40  # of a word: where in the cell
 UNIFORM_BITS = 24  # of a word: the acceptance uniform's leading bits
 COLUMN_BITS = 11
 COLUMNS = 1 << COLUMN_BITS
 CAPACITY = 1 << (64 - COLUMN_BITS)  # of one alias column, in units of 2^-64
-SCALE_BITS = PRECISION + 96
+SCALE_GUARD = 96  # bits of the common scale beyond those of a mass
 LARGEST_EXPONENT = 49  # the support reaches 2^49 at most: 512 cells of the longest kind a side
 ALWAYS_SLOW = 1 << 25  # a band wider than every uniform
 
@@ -43,12 +43,17 @@ class Law(Protocol):
         """Whether mass(-k) = mass(k) is meant; otherwise negative integers have no mass."""
         ...
 
+    @property
+    def precision(self) -> int:
+        """p: masses are integers in units of 2^-p."""
+        ...
+
     def mass(self, k: int) -> int:
-        """An integer within 2 of 2^192·f(k), for 0 ≤ k ≤ 2^m; the same for the same k, always."""
+        """An integer within 2 of 2^p·f(k), for 0 ≤ k ≤ 2^m; the same for the same k, always."""
         ...
 
     def curvature(self, start: int, mass: int) -> int:
-        """At least 2^192·|f(k+1) − 2f(k) + f(k−1)| for every k > start ≥ 0, given mass(start)."""
+        """At least 2^p·|f(k+1) − 2f(k) + f(k−1)| for every k > start ≥ 0, given mass(start)."""
         ...
 
     def __hash__(self) -> int:
@@ -85,6 +90,16 @@ class Table:
     weights: tuple[int, ...]
     scale: int
     rows: NDArray[np.int64]
+
+    @property
+    def scale_bits(self) -> int:
+        """How many bits of `scale` are behind the point."""
+        return self.law.precision + SCALE_GUARD
+
+    @property
+    def more_bits(self) -> int:
+        """How many fresh bits extend a doubtful uniform: 128 at the usual precision."""
+        return self.law.precision - 64
 
     def mass(self, cell: Cell, offset: int) -> int:
         """The mass of the value at `offset` in a cell, or of the half-line that a tail stands for."""
@@ -142,14 +157,14 @@ def make_cells(law: Law) -> tuple[Cell, ...]:
     return tuple(cells)
 
 
-def weigh(cells: tuple[Cell, ...]) -> tuple[int, tuple[int, ...]]:
-    """The common scale and integer weights of sum 2^64, each above scale·2^s·height/2^288.
+def weigh(cells: tuple[Cell, ...], scale_bits: int) -> tuple[int, tuple[int, ...]]:
+    """The common scale and integer weights of sum 2^64, each above scale·2^s·height/2^scale_bits.
 
     The remainder goes to the heaviest cell: raising an envelope never harms.
     """
     areas = [cell.height << cell.log_length for cell in cells]
-    scale = (((1 << 64) - 2 * COLUMNS) << SCALE_BITS) // sum(areas)
-    weights = [(scale * area >> SCALE_BITS) + 1 for area in areas]
+    scale = (((1 << 64) - 2 * COLUMNS) << scale_bits) // sum(areas)
+    weights = [(scale * area >> scale_bits) + 1 for area in areas]
     weights[weights.index(max(weights))] += (1 << 64) - sum(weights)
     return scale, tuple(weights)
 
@@ -177,12 +192,9 @@ def alias_columns(weights: tuple[int, ...]) -> tuple[list[int], list[int]]:
     return thresholds, targets
 
 
-def scaled(mass: int, *, scale: int, weight: int, log_length: int) -> int:
-    """⌊2^24 · acceptance probability⌋ of a value with this mass, in a cell of this weight and length."""
-    return (mass * scale << (log_length + UNIFORM_BITS)) // (weight << SCALE_BITS)
-
-
-def make_rows(cells: tuple[Cell, ...], weights: tuple[int, ...], scale: int) -> NDArray[np.int64]:
+def make_rows(
+    cells: tuple[Cell, ...], weights: tuple[int, ...], scale: int, scale_bits: int
+) -> NDArray[np.int64]:
     """The kernel's view of the table, one cache line a row."""
     store = np.zeros(COLUMNS * 8 + 8, dtype=np.int64)
     skip = -store.ctypes.data % 64 // 8
@@ -190,9 +202,13 @@ def make_rows(cells: tuple[Cell, ...], weights: tuple[int, ...], scale: int) -> 
     rows[:, 0], rows[:, 1] = alias_columns(weights)
     for row, cell, weight in zip(rows, cells, weights, strict=False):
         s = cell.log_length
-        start = scaled(cell.left, scale=scale, weight=weight, log_length=s)
-        rise = scaled(cell.right, scale=scale, weight=weight, log_length=s) - start if s else 0
-        band = scaled(cell.error, scale=scale, weight=weight, log_length=s) + 4 if s else 3
+        # ⌊2^24 · acceptance probability⌋ of values with the masses of the ends, in a cell of this weight and length.
+        start, end, error = (
+            (mass * scale << (s + UNIFORM_BITS)) // (weight << scale_bits)
+            for mass in (cell.left, cell.right, cell.error)
+        )
+        rise = end - start if s else 0
+        band = error + 4 if s else 3
         if cell.tail:
             start, band = 0, ALWAYS_SLOW
         row[2:] = cell.base, OFFSET_BITS - s, start, rise, band, 0
@@ -207,6 +223,6 @@ def table_of(law: Law) -> Table:
         raise ValueError(
             f"a support that reaches 2^{law.exponent} does not fit cells of length 2^{OFFSET_BITS}"
         )
-    cells = make_cells(law)
-    scale, weights = weigh(cells)
-    return Table(law, cells, weights, scale, make_rows(cells, weights, scale))
+    cells, scale_bits = make_cells(law), law.precision + SCALE_GUARD
+    scale, weights = weigh(cells, scale_bits)
+    return Table(law, cells, weights, scale, make_rows(cells, weights, scale, scale_bits))

@@ -107,6 +107,20 @@ class FieldArray:
         self.field.words.multiply(self.words, other.words, out)
         return FieldArray(self.field, out)
 
+    def row_products(self, other: FieldArray) -> FieldArray:
+        """The inner product of every row with the same row of another matrix, as a column.
+
+        >>> from colonnade.numbers.field import FIELD63
+        >>> FIELD63.encode(np.array([[1, 2], [3, 4]])).row_products(FIELD63.encode(np.array([[5, 6], [7, 8]]))).decode()
+        array([[17],
+               [53]])
+        """
+        self._match(other)
+        self._columns()
+        out = np.empty(self.words.shape[:2], dtype=np.uint64)
+        self.field.words.row_products(self.words, other.words, out)
+        return FieldArray(self.field, out[:, :, None])
+
     def gram(self) -> FieldArray:
         """AᵀA of a matrix A, exactly."""
         total = GramSum(self.field, self._columns())
@@ -117,6 +131,10 @@ class FieldArray:
         """AᵀB of matrices with the same rows, exactly."""
         if other.field != self.field or self.shape[:1] != other.shape[:1]:
             raise ValueError(f"{self!r} and {other!r} have no rows in common")
+        if other._columns() == 1:
+            out = np.empty((self.words.shape[0], self._columns()), dtype=np.uint64)
+            self.field.words.weighted_rows(self.words, np.ascontiguousarray(other.words[:, :, 0]), out)
+            return FieldArray(self.field, out[:, :, None])
         product = TransposedProduct(self.field.words, self._columns(), other._columns())
         product.add([self.words], [other.words])
         return FieldArray(self.field, product.words())
@@ -151,6 +169,24 @@ class FieldArray:
         array([[2, 3]])
         """
         return FieldArray(self.field, np.ascontiguousarray(self.words[:, start:stop]))
+
+    def columns(self, start: int, stop: int) -> FieldArray:
+        """A block of columns, in words of its own.
+
+        >>> from colonnade.numbers.field import FIELD63
+        >>> FIELD63.encode(np.arange(6).reshape(3, 2)).columns(1, 2).decode().tolist()
+        [[1], [3], [5]]
+        """
+        return FieldArray(self.field, np.ascontiguousarray(self.words[:, :, start:stop]))
+
+    def picked(self, places: Sequence[int]) -> FieldArray:
+        """Some columns in this order, any of them more than once.
+
+        >>> from colonnade.numbers.field import FIELD63
+        >>> FIELD63.encode(np.arange(6).reshape(3, 2)).picked([1, 1]).decode()[0]
+        array([1, 1])
+        """
+        return FieldArray(self.field, np.ascontiguousarray(self.words[:, :, list(places)]))
 
     def reshape(self, shape: tuple[int, ...]) -> FieldArray:
         """The same elements, in row order, in another shape."""

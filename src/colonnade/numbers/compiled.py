@@ -10,12 +10,11 @@ so that a party can receive while it computes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
-
 import numpy as np
-from numba import float64, int32, int64, njit, uint64
+from numba import float64, int32, int64, uint64
 from numpy.typing import NDArray
+
+from colonnade.numbers.compiling import machine_code
 
 Words = NDArray[np.uint64]
 Floats = NDArray[np.float64]
@@ -24,14 +23,8 @@ Triple = tuple[int, int, int]
 _MASK = 0x1FFFFF
 _SKIP = 1024
 
-_F = TypeVar("_F", bound=Callable[..., object])
 
-
-def _compiled(function: _F) -> _F:
-    return cast(_F, njit(nogil=True, cache=True)(function))
-
-
-@_compiled
+@machine_code
 def add(left: Words, right: Words, primes: Triple, out: Words) -> None:
     """Residue by residue, left + right."""
     p, q, r = primes
@@ -46,7 +39,7 @@ def add(left: Words, right: Words, primes: Triple, out: Words) -> None:
         out[i] = uint64(a | (b << 21) | (c << 42))
 
 
-@_compiled
+@machine_code
 def subtract(left: Words, right: Words, primes: Triple, out: Words) -> None:
     """Residue by residue, left − right."""
     p, q, r = primes
@@ -61,7 +54,7 @@ def subtract(left: Words, right: Words, primes: Triple, out: Words) -> None:
         out[i] = uint64(a | (b << 21) | (c << 42))
 
 
-@_compiled
+@machine_code
 def _reduced(value: int, prime: int, gap: int) -> int:
     # 2^21 ≡ gap: the bits above count gap times below. For gap < 2^10 and a value below 2^42, two rounds
     # leave less than 2p (docs/proofs/field.md).
@@ -70,7 +63,7 @@ def _reduced(value: int, prime: int, gap: int) -> int:
     return value + (prime if value < 0 else 0)
 
 
-@_compiled
+@machine_code
 def multiply(left: Words, right: Words, primes: Triple, out: Words) -> None:
     """Element by element; a `right` of one word multiplies every element."""
     p, q, r = primes
@@ -85,7 +78,7 @@ def multiply(left: Words, right: Words, primes: Triple, out: Words) -> None:
         out[i] = uint64(a | (b << 21) | (c << 42))
 
 
-@_compiled
+@machine_code
 def add_scaled(total: Words, words: Words, factor: Words, primes: Triple) -> None:
     """total += words · factor, for a factor of one word."""
     p, q, r = primes
@@ -100,7 +93,7 @@ def add_scaled(total: Words, words: Words, factor: Words, primes: Triple) -> Non
         total[i] = uint64(a | (b << 21) | (c << 42))
 
 
-@_compiled
+@machine_code
 def _encode_small(values: NDArray[np.int64], primes: Triple, out: Words) -> int:
     p, q, r = primes
     seen = int64(0)
@@ -112,7 +105,7 @@ def _encode_small(values: NDArray[np.int64], primes: Triple, out: Words) -> int:
     return int(seen)
 
 
-@_compiled
+@machine_code
 def _encode_any(values: NDArray[np.int64], primes: Triple, out: Words) -> None:
     p, q, r = primes
     for i in range(values.size):
@@ -130,7 +123,7 @@ def encode(values: NDArray[np.int64], primes: Triple, out: Words) -> int:
     return seen
 
 
-@_compiled
+@machine_code
 def _is_invalid(word: int, primes: Triple) -> bool:
     # Each sum reaches bit 21 exactly when its residue is not below its prime.
     a = (word & uint64(_MASK)) + uint64(_MASK + 1 - primes[0])
@@ -139,7 +132,7 @@ def _is_invalid(word: int, primes: Triple) -> bool:
     return bool((a | b | c) >> uint64(21))
 
 
-@_compiled
+@machine_code
 def invalid(words: Words, primes: Triple) -> NDArray[np.int64]:
     """The positions, in order, of words that hold a residue not below its prime, or a top bit."""
     total = 0
@@ -162,14 +155,42 @@ def invalid(words: Words, primes: Triple) -> NDArray[np.int64]:
     return found
 
 
-@_compiled
+@machine_code
 def drop_top_bit(words: Words) -> None:
     """Clear bit 63 of every word, in place."""
     for i in range(words.size):
         words[i] &= uint64(0x7FFFFFFFFFFFFFFF)
 
 
-@_compiled
+@machine_code
+def row_products(left: Words, right: Words, primes: Triple, out: Words) -> None:
+    """Σ left·right over the columns of every row; sums of 2^20 products of 42 bits fit a word."""
+    p, q, r = primes
+    for i in range(left.shape[0]):
+        a = b = c = int64(0)
+        for j in range(left.shape[1]):
+            x, y = int64(left[i, j]), int64(right[i, j])
+            a += (x & _MASK) * (y & _MASK)
+            b += ((x >> 21) & _MASK) * ((y >> 21) & _MASK)
+            c += (x >> 42) * (y >> 42)
+        out[i] = uint64((a % p) | ((b % q) << 21) | ((c % r) << 42))
+
+
+@machine_code
+def weighted_rows(words: Words, factors: Words, total: NDArray[np.int64]) -> None:
+    """Add Σ factor·row to three running sums of digits; 2^20 rows at most before they are reduced."""
+    for i in range(words.shape[0]):
+        y = int64(factors[i])
+        u, v, w = int64(int32(y & _MASK)), int64(int32((y >> 21) & _MASK)), int64(int32(y >> 42))
+        row, low, middle, high = words[i], total[0], total[1], total[2]
+        for j in range(row.size):
+            x = int64(row[j])
+            low[j] += int64(int32(x & _MASK)) * u
+            middle[j] += int64(int32((x >> 21) & _MASK)) * v
+            high[j] += int64(int32(x >> 42)) * w
+
+
+@machine_code
 def unpack(words: Words, out: Floats, at: int) -> None:
     """Write the three 21-bit digits of a (rows, columns) block to columns `at`… of three float blocks."""
     rows, columns = words.shape
@@ -184,7 +205,7 @@ def unpack(words: Words, out: Floats, at: int) -> None:
             high[j] = float64(x >> 42)
 
 
-@_compiled
+@machine_code
 def fold(product: Floats, total: Floats, prime: int) -> None:
     """total = (total + product) mod prime, for integers below 2^53 in doubles."""
     p = float64(prime)
@@ -201,7 +222,7 @@ def fold(product: Floats, total: Floats, prime: int) -> None:
             row[j] = rest
 
 
-@_compiled
+@machine_code
 def decode(words: Words, primes: Triple, inverses: Triple, out: NDArray[np.int64]) -> None:
     """The integer nearest to zero with these residues, by Garner's mixed radix.
 

@@ -68,6 +68,18 @@ def drop_top_bit(words: Words) -> None:
     words &= np.uint64(0x7FFFFFFFFFFFFFFF)
 
 
+def row_products(left: Words, right: Words, primes: Triple, out: Words) -> None:
+    """Σ left·right over the columns of every row; sums of 2^20 products of 42 bits fit a word."""
+    pairs = zip(_digits(left), _digits(right), primes, strict=True)
+    _pack([(x * y).sum(axis=1) % p for x, y, p in pairs], out)
+
+
+def weighted_rows(words: Words, factors: Words, total: NDArray[np.int64]) -> None:
+    """Add Σ factor·row to three running sums of digits; 2^20 rows at most before they are reduced."""
+    for lane, (digit, factor) in enumerate(zip(_digits(words), _digits(factors), strict=True)):
+        total[lane] += (digit * factor[:, None]).sum(axis=0)
+
+
 def unpack(words: Words, out: Floats, at: int) -> None:
     """Write the three 21-bit digits of a (rows, columns) block to columns `at`… of three float blocks."""
     for lane, digit in enumerate(_digits(words)):

@@ -86,6 +86,22 @@ class MersenneWords:
         """The one residue, in an array of shape (1, …)."""
         return words.copy()
 
+    def row_products(self, left: Words, right: Words, out: Words) -> None:
+        """Σ left·right over the columns of every row."""
+        product = np.empty_like(left)
+        self.multiply(left, right, product)
+        out[...] = 0
+        for column in range(left.shape[2]):
+            self.add(out, product[:, :, column], out)
+
+    def weighted_rows(self, words: Words, factors: Words, out: Words) -> None:
+        """Σ factor·row over all rows."""
+        product = np.empty_like(words)
+        self.multiply(words, factors[:, :, None], product)
+        out[...] = 0
+        for row in range(words.shape[1]):
+            self.add(out, product[:, row], out)
+
     # Sums of matrix products: see `products`. Digits of 21 bits meet all kinds here.
 
     def empty_sum(self, rows: int, columns: int) -> Words:

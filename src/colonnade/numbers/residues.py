@@ -16,6 +16,8 @@ _DIGIT_BITS = 21
 _LARGEST = 1 << _DIGIT_BITS
 # So near to 2^21 that a product is reduced with two small multiplications, see `compiled`.
 _GAP = 1 << 10
+# So many products of two digits, and a digit, stay below 2^63.
+_MOST_PRODUCTS = 1 << 20
 
 
 def _is_prime(number: int) -> bool:
@@ -149,6 +151,24 @@ class ResidueWords:
         mask = np.uint64((1 << _DIGIT_BITS) - 1)
         lanes = [((words >> shift) & mask).astype(np.uint32) for shift in shifts]
         return np.stack(lanes, axis=1).reshape(len(self.primes), *words.shape[1:])
+
+    def row_products(self, left: Words, right: Words, out: Words) -> None:
+        """Σ left·right over the columns of every row, for at most 2^20 columns."""
+        for limb, primes in enumerate(self._triples):
+            kernels().row_products(left[limb], right[limb], primes, out[limb])
+
+    def weighted_rows(self, words: Words, factors: Words, out: Words) -> None:
+        """Σ factor·row over all rows: a matrix times a vector, without a detour through floats."""
+        for limb, primes in enumerate(self._triples):
+            total = np.zeros((3, words.shape[2]), dtype=np.int64)
+            moduli = np.array(primes)[:, None]
+            for start in range(0, words.shape[1], _MOST_PRODUCTS):
+                stop = start + _MOST_PRODUCTS
+                kernels().weighted_rows(words[limb, start:stop], factors[limb, start:stop], total)
+                total %= moduli
+            lanes = total.astype(np.uint64)
+            shift = np.uint64(_DIGIT_BITS)
+            out[limb] = lanes[0] | (lanes[1] << shift) | (lanes[2] << (shift + shift))
 
     # Sums of matrix products: see `products`.
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from colonnade.privacy.events import TOTAL_VARIATION_PER_DRAW
+from colonnade.privacy.events import COARSE_BITS
 
 _LAST_BITS = 2.0**-50
 
@@ -57,13 +57,13 @@ def most_uses(steps: int, rate: Fraction, *, overflow: float) -> int:
     return _least(steps, lambda uses: binomial_tail(steps, rate, uses) <= overflow)
 
 
-def as_draws(probability: float) -> int:
-    """A total-variation distance as that many draws of a sampler near its law, rounded up.
+def as_draws(probability: float, bits: int = COARSE_BITS) -> int:
+    """A total-variation distance as that many draws of a sampler within 2^−bits of its law, rounded up.
 
     >>> as_draws(0.0), as_draws(2.0**-99)
     (0, 2)
     """
-    return math.ceil(Fraction(probability) / TOTAL_VARIATION_PER_DRAW)
+    return math.ceil(Fraction(probability) * (1 << bits))
 
 
 def _least(high: int, holds: Callable[[int], bool]) -> int:

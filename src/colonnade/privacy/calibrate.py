@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from colonnade.errors import NoNoiseFits, PrivacyError
+from colonnade.privacy.composition import contains_sampling, itemise
 from colonnade.privacy.events import Event, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account
+from colonnade.privacy.renyi import least_epsilon
 
 _LEAST_EXPONENT, _GREATEST_EXPONENT = -12, 60
 _BETA_DIGITS = 6
@@ -39,15 +41,23 @@ def calibrate(
             10**exponent if exponent >= 0 else Fraction(1, 10**-exponent)
         )
 
-    rank = _first_within(
-        lambda rank: _epsilon(family(value(rank)), delta),
-        epsilon,
-        low=_LEAST_EXPONENT * per_decade,
-        high=_GREATEST_EXPONENT * per_decade,
-        start=0,
-        stride=per_decade,
-        position=lambda rank: math.log(value(rank)),
-    )
+    def first_within(cost: Callable[[Event], float], start: int, stride: int) -> int | None:
+        return _first_within(
+            lambda rank: cost(family(value(rank))),
+            epsilon,
+            low=_LEAST_EXPONENT * per_decade,
+            high=_GREATEST_EXPONENT * per_decade,
+            start=start,
+            stride=stride,
+            position=lambda rank: math.log(value(rank)),
+        )
+
+    start, stride = 0, per_decade
+    if delta and contains_sampling(family(value(0))):
+        # Loss distributions of samples take long: the quick route says where to look.
+        guess = first_within(lambda event: least_epsilon(itemise(event), delta)[0], start, stride)
+        start, stride = (0, per_decade) if guess is None else (guess, per_decade // 20)
+    rank = first_within(lambda event: _epsilon(event, delta), start, stride)
     if rank is None:
         raise NoNoiseFits(
             f"no noise up to 1e{_GREATEST_EXPONENT} keeps this release within ε = {epsilon:g} at δ = {delta:g}. "

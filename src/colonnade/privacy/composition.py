@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from colonnade.privacy.events import (
-    TOTAL_VARIATION_PER_DRAW,
     Approximated,
     Composed,
     Event,
@@ -35,11 +34,8 @@ class Items:
 
     leaves: frozenset[tuple[Leaf, int]]
     draws: int
-
-    @property
-    def total_variation(self) -> Fraction:
-        """The distance of all draws together from their laws."""
-        return self.draws * TOTAL_VARIATION_PER_DRAW
+    total_variation: Fraction
+    """The distance of all draws together from their laws."""
 
 
 def itemise(event: Event) -> Items:
@@ -51,29 +47,35 @@ def itemise(event: Event) -> Items:
     frozenset({(Laplace(sensitivity=1, scale=2), 5)})
     """
     counts: Counter[Leaf] = Counter()
-    draws = _count_into(counts, event, 1)
-    return Items(frozenset((leaf, times) for leaf, times in counts.items() if times), draws)
+    draws: Counter[int] = Counter()
+    _count_into(counts, draws, event, 1)
+    return Items(
+        frozenset((leaf, times) for leaf, times in counts.items() if times),
+        draws.total(),
+        sum((Fraction(made, 2**bits) for bits, made in draws.items()), Fraction(0)),
+    )
 
 
-def _count_into(counts: Counter[Leaf], event: Event, times: int) -> int:
-    """Adds the leaves of `event`, `times` times, and returns the draws made."""
+def _count_into(counts: Counter[Leaf], draws: Counter[int], event: Event, times: int) -> None:
+    """Adds the leaves of `event`, `times` times, and the draws made, by the bits of their distance."""
     if isinstance(event, Composed):
-        return sum(_count_into(counts, part, times) for part in event.events)
-    if isinstance(event, Repeated):
-        return _count_into(counts, event.event, times * event.times)
-    if isinstance(event, Approximated):
-        return times * event.draws + _count_into(counts, event.event, times)
-    if isinstance(event, PoissonSampled):
-        if isinstance(event.event, Approximated):
-            # A mixture of two laws is no further from its ideal than the laws are from theirs.
-            inner = PoissonSampled(rate=event.rate, event=event.event.event)  # type: ignore[arg-type]
-            return times * event.event.draws + _count_into(counts, inner, times)
-        if event.rate == 0:
-            return 0
+        for part in event.events:
+            _count_into(counts, draws, part, times)
+    elif isinstance(event, Repeated):
+        _count_into(counts, draws, event.event, times * event.times)
+    elif isinstance(event, Approximated):
+        draws[event.bits] += times * event.draws
+        _count_into(counts, draws, event.event, times)
+    elif isinstance(event, PoissonSampled) and isinstance(event.event, Approximated):
+        # A mixture of two laws is no further from its ideal than the laws are from theirs.
+        draws[event.event.bits] += times * event.event.draws
+        inner = PoissonSampled(rate=event.rate, event=event.event.event)  # type: ignore[arg-type]
+        _count_into(counts, draws, inner, times)
+    elif isinstance(event, PoissonSampled) and event.rate in (0, 1):
         if event.rate == 1:
-            return _count_into(counts, event.event, times)
-    counts[event] += times
-    return 0
+            _count_into(counts, draws, event.event, times)
+    else:
+        counts[event] += times
 
 
 def contains_sampling(event: Event) -> bool:

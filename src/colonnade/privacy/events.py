@@ -45,6 +45,8 @@ from colonnade.privacy.leaves import (
 )
 
 __all__ = [
+    "COARSE_BITS",
+    "FINE_BITS",
     "TOTAL_VARIATION_PER_DRAW",
     "AdditiveNoise",
     "Approximated",
@@ -67,8 +69,12 @@ __all__ = [
     "event_to_data",
 ]
 
-TOTAL_VARIATION_PER_DRAW = Fraction(1, 2**100)
-"""How far one draw of a truncated sampler may be from its law (docs/proofs/total-variation.md)."""
+COARSE_BITS = 100
+"""Of most samplers: each draw is within 2⁻¹⁰⁰ of its law in total variation (docs/proofs/total-variation.md)."""
+FINE_BITS = 1000
+"""Of samplers for plans whose ε is so large that e^ε times 2⁻¹⁰⁰ would be felt in δ."""
+TOTAL_VARIATION_PER_DRAW = Fraction(1, 2**COARSE_BITS)
+"""How far one draw of a truncated sampler may be from its law, unless its event says how many bits it has."""
 
 
 @dataclass(frozen=True)
@@ -133,20 +139,31 @@ class PoissonSampled:
 
 @dataclass(frozen=True)
 class Approximated:
-    """The event, with each of `draws` noise values within 2⁻¹⁰⁰ of its law in total variation.
+    """The event, with each of `draws` noise values within 2^−bits of its law in total variation.
 
     The distance is added to δ, multiplied by 1 + e^ε (docs/proofs/total-variation.md).
 
-    >>> Approximated(Skellam(3, 3, 20), draws=1000).draws
-    1000
+    >>> Approximated(Skellam(3, 3, 20), draws=1000)
+    Approximated(event=Skellam(l1=3, l2=3, mu=20, coordinates=None), draws=1000, bits=100)
     """
 
     event: Event
     draws: int
+    bits: int = COARSE_BITS
 
     def __post_init__(self) -> None:
         _event(self.event)
         count(self.draws, "draws", least=0)
+        count(self.bits, "bits", least=1)
+
+    @property
+    def total_variation(self) -> Fraction:
+        """The distance of all its draws together from their laws.
+
+        >>> Approximated(Skellam(3, 3, 20), draws=4, bits=10).total_variation
+        Fraction(1, 256)
+        """
+        return Fraction(self.draws, 2**self.bits)
 
 
 Event: TypeAlias = Mechanism | Composed | Repeated | PoissonSampled | Approximated
@@ -204,6 +221,9 @@ def event_from_data(data: Mapping[str, Any]) -> Event:
 def _to_data(value: Any) -> Any:
     if type(value) in _NAMES:
         fields = {field.name: _to_data(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        if isinstance(value, Approximated) and value.bits == COARSE_BITS:
+            # As it is written since format 1: entries read and written again are the same text.
+            del fields["bits"]
         return {"kind": _NAMES[type(value)], **fields}
     if isinstance(value, tuple):
         return [_to_data(item) for item in value]
@@ -223,6 +243,8 @@ def _from_data(data: Any) -> Any:
         kind = _KINDS[data["kind"]]
         expected = {field.name for field in dataclasses.fields(kind)}
         found = set(data) - {"kind"}
+        if kind is Approximated:
+            expected -= {"bits"} - found
         if found != expected:
             raise ValueError(
                 f"event {data['kind']!r} has the fields {sorted(expected)}, found {sorted(found)}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
 
 from colonnade.errors import PrivacyError
 from colonnade.privacy.composition import Items, contains_sampling, itemise
@@ -16,6 +17,7 @@ from colonnade.privacy.conversion import round_up
 from colonnade.privacy.events import Event
 from colonnade.privacy.neighbours import ZERO_OUT, Unit
 from colonnade.privacy.observers import Observer
+from colonnade.privacy.rounded_normal import rounded_normals
 from colonnade.privacy.routes import Point, epsilon_routes, least_delta_of_routes
 
 
@@ -81,8 +83,23 @@ def account(event: Event, delta: float) -> Cost:
     """
     if not 0 <= delta < 1:
         raise ValueError(f"δ must be at least 0 and less than 1, found {delta}")
+    return _account(event, delta)
+
+
+@lru_cache(maxsize=1024)
+def _account(event: Event, delta: float) -> Cost:
+    # The same event is often asked about more than once, for the server and for readers.
     items = itemise(event)
-    point = _least_epsilon(items, delta)
+    # Roundings that add less to δ leave less noise: once one is affordable the next is not asked.
+    rounded = (point for form in rounded_normals(items) if (point := _least_epsilon(form, delta)) is not None)
+    points = [point for point in (_least_epsilon(items, delta), next(rounded, None)) if point is not None]
+    if not points:
+        raise PrivacyError(
+            f"δ = {delta_text(delta)} does not cover that {items.draws} draws of noise are a little off their law, "
+            "which counts 1 + e^ε times, and ε is too large here for that. Ask for a smaller ε, that is more noise, or "
+            "for a larger δ."
+        )
+    point = min(points, key=lambda point: point.value)
     return Cost(epsilon=point.value, delta=delta, method=point.method, order=point.order)
 
 
@@ -96,8 +113,11 @@ def delta_at(event: Event, epsilon: float) -> float:
     if not epsilon >= 0:
         raise ValueError(f"ε must not be negative, found {epsilon}")
     items = itemise(event)
-    inside = least_delta_of_routes(items, epsilon).value
-    return min(1.0, round_up(inside + _distance_cost(items, epsilon)))
+    found = [
+        least_delta_of_routes(form, epsilon).value + _distance_cost(form, epsilon)
+        for form in (items, *rounded_normals(items))
+    ]
+    return min(1.0, round_up(min(found)))
 
 
 def guarantee(
@@ -161,19 +181,17 @@ def delta_text(delta: float) -> str:
     return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 1), rounding=ROUND_CEILING)):.2g}"
 
 
-def _least_epsilon(items: Items, delta: float) -> Point:
-    """The least ε whose curve, with what the samplers' distance costs at that ε, stays within δ."""
-    set_aside = _distance_cost(items, 0.0)
+def _least_epsilon(items: Items, delta: float) -> Point | None:
+    """The least ε whose curve, with what the samplers' distance costs at that ε, stays within δ, if there is one."""
+    # A millionth of δ is mostly enough, and one look then is.
+    set_aside = max(_distance_cost(items, 0.0), delta * 1e-6) if items.draws else 0.0
     while (inside := delta - set_aside) > 0 or set_aside == 0:
         point = epsilon_routes(items, inside)
         needed = _distance_cost(items, point.value)
         if needed <= set_aside:
             return point
         set_aside = 2 * needed
-    raise PrivacyError(
-        f"δ = {delta_text(delta)} was asked, but {items.draws} draws from samplers that are near their law cost more "
-        f"than that at the ε of this event. Choose a larger δ, or more noise."
-    )
+    return None
 
 
 def _distance_cost(items: Items, epsilon: float) -> float:

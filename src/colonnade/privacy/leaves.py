@@ -75,7 +75,8 @@ class Gaussian:
 @dataclass(frozen=True)
 class DiscreteGaussian:
     """Discrete Gaussian noise, P(x) ∝ exp(−x²/2σ²) on the integers, on every coordinate of an integer vector
-    with this L2 sensitivity. `coordinates=1` allows the exact law of a single integer to be used.
+    with this L2 sensitivity. How many `coordinates` there are, where it is said, allows the route of normal noise
+    (docs/proofs/rounded-normal.md), and for one also the exact law of a single integer.
 
     >>> DiscreteGaussian(sensitivity=4, sigma_squared=100)
     DiscreteGaussian(sensitivity=4, sigma_squared=100, coordinates=None)

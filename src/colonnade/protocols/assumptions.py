@@ -1,56 +1,95 @@
 """What a guarantee of a moment release rests on, in words that follow "provided".
 
-t owners' noise may be known, and t keepers' shares, whoever they are: an owner need not keep shares, and a keeper
-need not own columns. A node that is both counts as both.
+The noise of some dealers may be known, of t unless a group says otherwise, and t keepers' shares, whoever they are: an
+owner need not keep shares, and a keeper need not own columns. A node that is both counts as both. Where what is dealt
+is checked, up to t members may also deviate from the protocol; whether in their noise too depends on how many parts of
+it an observer's sentence can do without.
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
+from colonnade.crypto.row_claims import PROJECTIONS
 from colonnade.runtime.group import Group
 
+Verify = Literal["all", "rows", "none"]
+"""What is checked of what others deal: everything, the rows of owners, or nothing."""
 
-def server_assumption(group: Group) -> str:
+_UNNOTICED = f"unnoticed with probability below 2^-{PROJECTIONS - 1}"
+"""What checks leave: 2^-40 for rows that wrap around, far less for anything else (docs/proofs/verified-rows.md)."""
+
+
+def known_to_party(group: Group, verify: Verify = "none") -> int:
+    """How many parts of the noise a party's sentence has to do without.
+
+    Its own and those of t − 1 confederates; where the sentence also holds if another owner deviates, that owner's part
+    as well, which may be missing. Of two owners the other one's own columns are what is protected.
+
+    >>> known_to_party(Group.of(("a", "b", "c"))), known_to_party(Group.of(("a", "b", "c")), "rows")
+    (1, 2)
+    """
+    if verify == "none" or len(group.owners) == 2:
+        return group.threshold
+    return group.threshold + 1
+
+
+def server_assumption(group: Group, if_told: str = "", verify: Verify = "none") -> str:
     """For what the server learns: it may keep shares itself, and then it needs fewer confederates.
 
-    >>> server_assumption(Group.of(("bank", "insurer")))
-    'it colludes with no other keeper (with one keeper it would recover every column)'
+    Where it deals a part of the noise, that part is one of those that may be known. `if_told` says what one more known
+    part would cost.
+
+    >>> server_assumption(Group.of(("bank", "insurer")), "ε = 1.49")
+    'it colludes with no other keeper (with one keeper it would recover every column) and no owner discloses its noise \
+to it (if one does, ε = 1.49)'
+    >>> server_assumption(Group.of(("bank", "insurer")), verify="rows").partition("; ")[2]
+    'up to one member, itself included, may deviate from the protocol in all but its noise, unnoticed with probability \
+below 2^-39'
     """
     t = group.threshold
     if not group.server_keeps:
-        return f"{_disclosed(group)} to it"
+        if verify != "none" and group.tolerated == t:
+            return _one_liar(group, " to it")
+        return f"{_disclosed(group, if_told)} to it{_deviating(group, verify, noise=False)}"
     others = "no other keeper" if t == 1 else f"fewer than {t} other keepers"
     condition = f"it colludes with {others} (with {_count(t, 'keeper')} it would recover every column)"
-    if set(group.owners) <= set(group.keepers):
-        return condition
-    return (
-        f"{condition} and at most {_count(t, 'owner')} disclose{'s its' if t == 1 else ' their'} noise to it"
-    )
+    told = group.tolerated - group.server_deals
+    if told != t or not set(group.owners) <= set(group.keepers):
+        condition = f"{condition} and {_telling(told)} to it{_if_one(told, if_told)}"
+    # Its own part it knows, so that a missing one of an owner is one more than was counted.
+    return condition + _deviating(group, verify, "member, itself included,", noise=told == t)
 
 
-def reader_assumption(group: Group) -> str:
+def reader_assumption(group: Group, if_told: str = "", verify: Verify = "none") -> str:
     """For what a reader of the model learns.
 
     >>> reader_assumption(Group.of(("bank", "insurer", "shop")))
     'at most one owner discloses its noise and at most one keeper discloses its shares'
+    >>> reader_assumption(Group.of(("bank", "insurer")))
+    'at most one of the owners and the server discloses its noise and at most one keeper discloses its shares'
+    >>> reader_assumption(Group.of(("bank", "insurer")), verify="rows")  # doctest: +ELLIPSIS
+    'at most one member discloses its noise and its shares or deviates from the protocol, unnoticed with ...'
     """
-    return _disclosed(group)
+    if verify != "none" and group.tolerated == group.threshold:
+        return _one_liar(group)
+    return _disclosed(group, if_told) + _deviating(group, verify, noise=False)
 
 
-def _disclosed(group: Group) -> str:
-    t = group.threshold
-    verb = "discloses its" if t == 1 else "disclose their"
-    return f"at most {_count(t, 'owner')} {verb} noise and at most {_count(t, 'keeper')} {verb} shares"
-
-
-def party_assumption(group: Group) -> str:
+def party_assumption(group: Group, verify: Verify = "none") -> str:
     """For what a party learns about the others' part of a record.
 
     >>> party_assumption(Group.of(("bank", "insurer")))
     'it colludes with no other keeper or owner (its own columns and its own noise it knows)'
+    >>> party_assumption(Group.of(("bank", "insurer")), "rows")  # doctest: +ELLIPSIS
+    'it colludes with no other keeper or owner (...); up to one member, itself included, may deviate from ...'
     """
     t = group.threshold
     others = "no other keeper or owner" if t == 1 else f"fewer than {t} other keepers or owners"
-    return f"it colludes with {others} (its own columns and its own noise it knows)"
+    condition = f"it colludes with {others} (its own columns and its own noise it knows)"
+    # Of two owners each relies on the server's part: only `known_to_party` with one part more does without.
+    covered = not group.server_deals or known_to_party(group, verify) > t
+    return condition + _deviating(group, verify, "member, itself included,", noise=covered)
 
 
 def coalition_assumption(group: Group) -> str:
@@ -64,6 +103,37 @@ def coalition_assumption(group: Group) -> str:
         f"it holds at most {_count(t, 'keeper')}'{'s' if t == 1 else ''} shares (with {_count(t + 1, 'keeper')} it "
         "would recover every column)"
     )
+
+
+def _disclosed(group: Group, if_told: str) -> str:
+    t, told = group.threshold, group.tolerated
+    noise = _telling(told, "of the owners and the server" if group.server_deals else "")
+    shares = f"at most {_count(t, 'keeper')} {'discloses its' if t == 1 else 'disclose their'} shares"
+    return f"{noise}{_if_one(told, if_told)} and {shares}"
+
+
+def _one_liar(group: Group, to: str = "") -> str:
+    who = _count(group.threshold, "member")
+    return f"at most {who} discloses its noise and its shares{to} or deviates from the protocol, {_UNNOTICED}"
+
+
+def _deviating(group: Group, verify: Verify, who: str = "member", *, noise: bool) -> str:
+    if verify == "none":
+        return ""
+    but = "" if noise else " in all but its noise"
+    return f"; up to {_count(group.threshold, who)} may deviate from the protocol{but}, {_UNNOTICED}"
+
+
+def _telling(told: int, whom: str = "") -> str:
+    """At most so many owners, or others, disclose their noise."""
+    if told == 0:
+        return "no owner discloses its noise"
+    who = f"{'one' if told == 1 else told} {whom}" if whom else _count(told, "owner")
+    return f"at most {who} {'discloses its' if told == 1 else 'disclose their'} noise"
+
+
+def _if_one(told: int, cost: str) -> str:
+    return "" if told or not cost else f" (if one does, {cost})"
 
 
 def _count(number: int, noun: str) -> str:

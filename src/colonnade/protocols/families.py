@@ -14,18 +14,19 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel, Label, RealLabel
 from colonnade.errors import PlanError
 from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.noise import discrete_gaussian, skellam
+from colonnade.noise import discrete_gaussian
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.poisson_binomial import SMALLEST_BETA, PoissonBinomialNoise
 from colonnade.privacy.calibrate import calibrate_poisson_binomial
-from colonnade.privacy.events import Approximated, Event, PerStep, PoissonBinomial, Repeated
+from colonnade.privacy.events import FINE_BITS, Approximated, Event, PerStep, PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import REPLACE, ColumnsOf, OthersPart, PartOf, Unit
-from colonnade.privacy.observers import Observer, PartyView, Server
+from colonnade.privacy.observers import Observer, PartyView, Reader, Server
 from colonnade.privacy.paper import hdp_vfl, pbm_vfl, skellam_moments
 from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.privacy.sensitivity.losses import logistic_bounds
 from colonnade.privacy.sensitivity.messages import Schedule, active_messages, passive_messages
+from colonnade.protocols.assumptions import reader_assumption, server_assumption
 from colonnade.protocols.noise_families import NEAR_ITS_LAW, AnyOwners, Family, selected
 from colonnade.protocols.plans import Task
 from colonnade.runtime.group import Group
@@ -59,8 +60,18 @@ def moments(
         task, group, rows=1, schemas=schemas, epsilon=1.0, delta=0.5, gamma=gamma, mu=Fraction(1)
     )
 
+    # What it would cost if more noise became known depends on δ, which is asked later.
+    provided = {Server().name: server_assumption(group), Reader().name: reader_assumption(group)}
+
     def views(mu: Fraction, times: int) -> tuple[View, ...]:
-        return tuple(replace(view, event=Repeated(view.event, times)) for view in replace(plan, mu=mu).views)
+        return tuple(
+            replace(
+                view,
+                event=Repeated(view.event, times),
+                assumption=provided.get(view.observer.name, view.assumption),
+            )
+            for view in replace(plan, mu=mu).views
+        )
 
     def paper(mu: Fraction, times: int, delta: float) -> tuple[PaperFigure, ...]:
         if times > 1:
@@ -75,15 +86,15 @@ def moments(
             skellam_moments.client_epsilon_of_tables(released, noise, delta),
         )
 
-    parts = f"Every owner deals one part of 1/{group.honest_owners}; t = {group.threshold}."
+    parts = f"{', '.join(group.dealers)} each deal one part of 1/{group.whole}; t = {group.threshold}."
     grid = "Rows are rounded to nearest and their norms bounded in integers, upward."
     return Family(
-        f"Skellam noise on a {plan.size} × {plan.size} moment matrix",
+        f"discrete Gaussian noise of variance 2μ on a {plan.size} × {plan.size} moment matrix",
         "μ",
         views,
         (NEAR_ITS_LAW, grid, parts),
-        least=2 * group.honest_owners * skellam.SMALLEST_MU,
-        greatest=skellam.LARGEST_MU,
+        least=group.whole * discrete_gaussian.smallest_part(FINE_BITS),
+        greatest=discrete_gaussian.LARGEST_VARIANCE / 2,
         paper=paper,
     )
 

@@ -202,7 +202,11 @@ def gaussian_on_integers(
         "discrete Gaussian noise",
         "σ²",
         views,
-        (NEAR_ITS_LAW, AS_GIVEN, "Sums of discrete Gaussians are none: several owners deal skellam noise."),
+        (
+            NEAR_ITS_LAW,
+            AS_GIVEN,
+            "One whole noise; parts that several dealers add are accounted for alike.",
+        ),
         least=discrete_gaussian.SMALLEST_VARIANCE,
         greatest=discrete_gaussian.LARGEST_VARIANCE,
     )

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanError, PrivacyError
+from colonnade.errors import DeltaTooLarge, GroupMismatch, LabelMismatch, PlanError
 from colonnade.ledger import CoalitionBound, Line, Release
-from colonnade.privacy.events import Event, event_to_data
-from colonnade.privacy.guarantee import Guarantee, View, account, guarantee
-from colonnade.privacy.neighbours import REPLACE, ColumnsOf, OthersPart, PartOf
-from colonnade.privacy.observers import (
-    SERVER_NAME,
-    Colluding,
-    Reader,
-    members_of,
-)
+from colonnade.privacy.events import event_to_data
+from colonnade.privacy.guarantee import Guarantee, View, guarantee
+from colonnade.privacy.neighbours import ColumnsOf, PartOf
+from colonnade.privacy.observers import SERVER_NAME, Colluding, members_of
 from colonnade.protocols.agreement import digest
 from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.assumptions import coalition_assumption
 from colonnade.runtime.group import Group
 
 Task = Literal["classification", "regression", "pca"]
-FORMAT = 2
-"""Of plans: since 2 every plan names its views in one form."""
+FORMAT = 3
+"""Of plans: since 2 every plan names its views in one form, since 3 who deals noise and how many parts are a whole."""
 _LABELS = {"classification": ("classes",), "regression": ("real", "count")}
 
 
@@ -54,6 +48,8 @@ class Plan(ABC):
     """What a ledger calls the release of a run."""
     published: ClassVar[bool]
     """Whether what is opened is for everybody to read, or stays with those who took part."""
+    noise_in_parts: ClassVar[bool] = False
+    """Whether dealers add parts of one noise, so that it matters how many of them may become known."""
 
     @property
     @abstractmethod
@@ -80,6 +76,11 @@ class Plan(ABC):
     @property
     def share_holders(self) -> tuple[str, ...]:
         """Who keeps secret shares."""
+        return ()
+
+    @property
+    def noise_from(self) -> tuple[str, ...]:
+        """Who knows a part of the noise without owning columns."""
         return ()
 
     @property
@@ -119,6 +120,7 @@ class Plan(ABC):
             ),
             published=self.is_published,
             server="" if self.group.server in self.group.owners else self.group.server,
+            noise_from=self.noise_from,
         )
 
     def _observed(self, name: str) -> str:
@@ -147,63 +149,6 @@ class Plan(ABC):
         return digest(self.to_data())
 
 
-class SharedPlan(Plan):
-    """A plan whose owners deal shares to keepers and noise in parts of 1/(K − t), and whose result is published."""
-
-    published = True
-
-    @property
-    def share_holders(self) -> tuple[str, ...]:
-        """The keepers."""
-        return self.group.keepers
-
-    @property
-    def shown_to(self) -> tuple[str, ...]:
-        """Nobody: all that is opened is published."""
-        return ()
-
-    @property
-    @abstractmethod
-    def replaced(self) -> Event:
-        """What the run is, for a record replaced by any other, to whoever knows t owners' noise."""
-
-    def lines_for(self, party: str) -> tuple[Line, ...]:
-        """Beside the views: what a record replaced is to readers.
-
-        A ledger adds that up for those who take part in other runs and only read this one, and for the server and
-        keepers without columns, whose shares show nothing beside what is opened.
-        """
-        if not self.views:
-            return ()
-        return (*super().lines_for(party), Line(Reader().name, REPLACE.name, self.replaced))
-
-    def colluding(self, event: Callable[[int], Event | None]) -> tuple[View, ...]:
-        """What coalitions of owners learn; `event` says it for one that knows so many parts of the noise.
-
-        A coalition that holds at most t shares sees what is opened and its own noise. Of keepers it has at most t, of
-        owners that keep no share any number, as long as one part stays unknown. Where so much noise is known that no ε
-        can be stated, nothing is.
-        """
-        group = self.group
-        keeping = [owner for owner in group.owners if owner in group.keepers]
-        most = min(
-            len(group.owners) - 1, min(group.threshold, len(keeping)) + len(group.owners) - len(keeping)
-        )
-        views = []
-        for size in range(max(2, group.threshold), most + 1):
-            what = event(max(size, group.threshold))
-            if what is not None and self._can_be_stated(what):
-                views.append(View(Colluding(size), OthersPart(), what, coalition_assumption(group)))
-        return tuple(views)
-
-    def _can_be_stated(self, event: Event) -> bool:
-        try:
-            account(event, self.delta)
-        except PrivacyError:
-            return False
-        return True
-
-
 def group_data(group: Group) -> dict[str, Any]:
     """Who takes part and in which role, as plain values."""
     return {
@@ -212,6 +157,8 @@ def group_data(group: Group) -> dict[str, Any]:
         "keepers": list(group.keepers),
         "threshold": group.threshold,
         "active": group.active,
+        "dealers": list(group.dealers),
+        "whole": group.whole,
     }
 
 
@@ -284,7 +231,13 @@ class Request(Terms, ABC, Generic[PlanT]):
 @lru_cache(maxsize=64)
 def _planned(request: Request[Any], group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> Any:
     # A plan is public and the same for every party, so parties in one process may share the work.
-    return request.planned(group, schemas, rows)
+    plan = request.planned(group, schemas, rows)
+    if group.disclosed_noise is not None and not plan.noise_in_parts:
+        raise PlanError(
+            f"disclosed_noise = {group.disclosed_noise} is for noise that several dealers add in parts, and "
+            f"{request.method} has none. Leave it out."
+        )
+    return plan
 
 
 def _plain(value: Any) -> Any:

@@ -45,6 +45,32 @@ class Shared:
         share = None if self.share is None or other.share is None else self.share + other.share
         return replace(self, share=share, masks=self.masks | other.masks)
 
+    def __sub__(self, other: Shared) -> Shared:
+        negative = None if other.share is None else -other.share
+        return self + replace(other, share=negative)
+
+    def columns(self, places: Iterable[int]) -> Shared:
+        """Some of the columns, in this order, any of them more than once."""
+        taken = list(places)
+        share = None if self.share is None else self.share.picked(taken)
+        return replace(self, share=share, shape=(self.shape[0], len(taken)), masks=frozenset())
+
+    def times(self, factor: int) -> Shared:
+        """Every entry times a public integer."""
+        share = None if self.share is None else self.share.times(factor)
+        return replace(self, share=share, masks=frozenset())
+
+    def times_columns(self, other: Shared) -> Shared:
+        """Products at the same place, by each keeper alone: the degrees add up and no mask is left."""
+        if other.shape != self.shape:
+            raise LocalProtocolError(f"cannot multiply shares of shape {self.shape} and {other.shape}")
+        share = None if self.share is None or other.share is None else self.share.multiply(other.share)
+        return Shared(share, self.shape, self.degree + other.degree)
+
+    def without_masks(self) -> Shared:
+        """The same secret, of whose masks nothing is claimed."""
+        return replace(self, masks=frozenset())
+
     @property
     def dealers(self) -> frozenset[str]:
         """Whose fresh masks of full degree are in it."""
@@ -80,6 +106,16 @@ class MomentSum:
             return Shared(None, shape, self._degree)
         upper = self._sum.value().upper_triangle()
         return Shared(upper.reshape(shape), shape, self._degree)
+
+
+def beside(values: Sequence[Shared]) -> Shared:
+    """Secrets of one degree and as many rows beside each other; of their masks nothing is claimed."""
+    first, *rest = values
+    if any(value.degree != first.degree or value.shape[0] != first.shape[0] for value in rest):
+        raise LocalProtocolError("secrets side by side need one degree and as many rows")
+    shares = [value.share for value in values if value.share is not None]
+    share = shares[0].stack_columns(shares[1:]) if len(shares) == len(values) else None
+    return Shared(share, (first.shape[0], sum(value.shape[1] for value in values)), first.degree)
 
 
 def total(values: Iterable[Shared]) -> Shared:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.crypto.shares import Dealt, InconsistentShares, Scheme, Seed
+from colonnade.crypto.shares import Dealt, InconsistentShares, Scheme, Seed, reshare
+from colonnade.crypto.shares import total as summed
 from colonnade.errors import LocalProtocolError, NotMasked, RemoteProtocolError
 from colonnade.ledger import Release
 from colonnade.numbers.field import FieldArray
@@ -34,6 +35,20 @@ async def share(
     `mine` is this node's own array if it deals. Any `threshold` shares of it are uniform and independent
     of it (docs/proofs/sharing.md).
     """
+    elements = None if mine is None else scheme.field.encode(mine)
+    return await share_elements(party, elements, shapes, scheme=scheme, degree=degree, step=step)
+
+
+async def share_elements(
+    party: Party,
+    mine: FieldArray | None,
+    shapes: Mapping[str, Shape],
+    *,
+    scheme: Scheme,
+    degree: int,
+    step: str,
+) -> dict[str, Shared]:
+    """As `share`, for elements of the field that stand for no small integers, such as a keeper's products of shares."""
     kept: dict[str, FieldArray] = {}
     if party.name in shapes:
         if mine is None or mine.shape != shapes[party.name]:
@@ -41,22 +56,51 @@ async def share(
             raise LocalProtocolError(
                 f"{party.name} at step {step!r} should deal an array of shape {shapes[party.name]}, has {found}"
             )
-        pieces = scheme.deal(scheme.field.encode(mine), degree, party.randomness)
+        pieces = scheme.deal(mine, degree, party.randomness)
         for keeper, piece in zip(party.group.keepers, pieces, strict=True):
             if keeper == party.name:
                 kept[party.name] = scheme.expand(piece)
             else:
-                await tell(party, keeper, step, _pack(piece))
+                await tell(party, keeper, step, pack(piece))
     if party.keeps_shares:
         for dealer, shape in shapes.items():
             if dealer != party.name:
-                kept[dealer] = _unpack(
+                kept[dealer] = unpack(
                     scheme, await hear(party, dealer, step), shape, f"{dealer} at step {step!r}"
                 )
     return {
         dealer: Shared(kept.get(dealer), shape, degree, frozenset({f"{dealer}/{step}"}))
         for dealer, shape in shapes.items()
     }
+
+
+async def lower(party: Party, value: Shared, *, scheme: Scheme, step: str) -> Shared:
+    """The same secret at degree t, from one of degree 2t: keepers deal their weighted shares to each other.
+
+    Every keeper must run it; a node that keeps no shares sends and receives nothing. Nobody learns anything, because
+    each piece comes from a fresh sharing of degree t (docs/proofs/sharing.md).
+    """
+    if value.degree != 2 * scheme.threshold:
+        raise LocalProtocolError(
+            f"{party.name} at step {step!r}: a value of degree {value.degree} was to be lowered"
+        )
+    if not party.keeps_shares:
+        return Shared(None, value.shape, scheme.threshold)
+    if value.share is None:
+        raise LocalProtocolError(f"{party.name} keeps shares but has none of {step!r}")
+    keepers = party.group.keepers
+    pieces = reshare(scheme, keepers.index(party.name), value.share, party.randomness)
+    received: list[Dealt] = []
+    for keeper, piece in zip(keepers, pieces, strict=True):
+        if keeper == party.name:
+            received.append(piece)
+        else:
+            await tell(party, keeper, step, pack(piece))
+    for keeper in keepers:
+        if keeper != party.name:
+            said = await hear(party, keeper, step)
+            received.append(unpack(scheme, said, value.shape, f"{keeper} at step {step!r}"))
+    return Shared(summed(scheme, received), value.shape, scheme.threshold)
 
 
 async def open_to(
@@ -85,12 +129,12 @@ async def open_to(
         raise LocalProtocolError(f"{party.name} keeps shares but has none of {step!r}")
     if party.name != receiver:
         if value.share is not None:
-            await tell(party, receiver, step, _pack(value.share))
+            await tell(party, receiver, step, pack(value.share))
         return None
     shares = [
         value.share
         if keeper == party.name and value.share is not None
-        else _unpack(scheme, await hear(party, keeper, step), value.shape, f"{keeper} at step {step!r}")
+        else unpack(scheme, await hear(party, keeper, step), value.shape, f"{keeper} at step {step!r}")
         for keeper in party.group.keepers
     ]
     try:
@@ -102,13 +146,15 @@ async def open_to(
         ) from None
 
 
-def _pack(piece: Dealt) -> Message:
+def pack(piece: Dealt) -> Message:
+    """What one keeper was dealt, as a message."""
     if isinstance(piece, Seed):
         return Message({"key": piece.key})
     return Message(arrays={"share": piece.as_bytes()})
 
 
-def _unpack(scheme: Scheme, message: Message, shape: Shape, source: str) -> FieldArray:
+def unpack(scheme: Scheme, message: Message, shape: Shape, source: str) -> FieldArray:
+    """What a dealer sent, if it is a share of this shape or a seed of one."""
     key = message.fields.get("key")
     packed = message.arrays.get("share")
     try:

@@ -10,6 +10,7 @@ from colonnade.attacks.campaign import Finding
 from colonnade.report.charts import Axes, Line
 from colonnade.report.curves import draw
 from colonnade.report.facts import Facts
+from colonnade.report.plain import lines_text
 from colonnade.report.text import table_lines, wrapped
 
 DEFENCES = {"none": "without a defence", "sound": "with noise before encryption"}
@@ -48,7 +49,7 @@ def attack_text(facts: Facts, *, width: int | None = None) -> str:
             if finding["note"] and finding["success"] is not None
         }
         lines += wrapped(sorted(notes), width, bullet="- ")
-    return "\n".join(lines)
+    return lines_text(lines)
 
 
 def success_text(finding: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 
 from colonnade.privacy.guarantee import delta_text, epsilon_text
 from colonnade.report.facts import Facts
+from colonnade.report.plain import lines_text
 from colonnade.report.text import wrapped
 
 MEANING = (
@@ -46,7 +47,7 @@ def audit_text(facts: Facts, *, width: int | None = None) -> str:
     if facts["notes"]:
         lines += ["", *wrapped(facts["notes"], width)]
     lines += ["", *wrapped([verdict(facts)], width)]
-    return "\n".join(lines)
+    return lines_text(lines)
 
 
 def papers_text(found: Sequence[Facts], *, width: int | None = None) -> str:
@@ -61,7 +62,7 @@ def papers_text(found: Sequence[Facts], *, width: int | None = None) -> str:
             shown, claimed = int(item["lower"] * 100) / 100, epsilon_text(item["epsilon"])
             state += f": shown ε ≥ {shown:.2f}, claimed ε ≤ {claimed}{delta}"
         lines += wrapped([f"{item['paper']}: {item['claim']}", f"  {state}; {item['why']}."], width)
-    return "\n".join(lines)
+    return lines_text(lines)
 
 
 def told(item: Facts) -> str:

@@ -11,6 +11,7 @@ from colonnade.learn.contenders import PAPER
 from colonnade.report.charts import Axes, Chart, Level, Line, Mark, Style, svg
 from colonnade.report.facts import Facts, guarantee_facts
 from colonnade.report.html import environment
+from colonnade.report.plain import lines_text
 from colonnade.report.text import size_text, spent_text, table_lines, wrapped
 
 # Okabe and Ito's colours, told apart by every eye, each with a mark of its own.
@@ -80,7 +81,7 @@ def comparison_text(facts: Facts, *, width: int | None = None) -> str:
     lines += ["", f"What observers learn at most, at ε = {_shown_epsilon(facts):g}"]
     lines += table_lines(promise_table(facts))
     remarks = remarks_on(facts)
-    return "\n".join(lines + (["", *wrapped(remarks, width, bullet="- ")] if remarks else []))
+    return lines_text(lines + (["", *wrapped(remarks, width, bullet="- ")] if remarks else []))
 
 
 def comparison_table(facts: Facts) -> list[tuple[str, ...]]:

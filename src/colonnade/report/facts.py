@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from colonnade import __version__
 from colonnade.data.schema import PublicSchema
-from colonnade.learn.federation import Federation, Run, Site
-from colonnade.learn.uncertainty import Watch
 from colonnade.ledger import Ledger
 from colonnade.ledger.book import Book, left
 from colonnade.ledger.budget import Account
 from colonnade.ledger.chain import Entry
 from colonnade.privacy.guarantee import Guarantee
-from colonnade.report.learning import learning_facts, spectrum_facts
 from colonnade.runtime.group import Group
+
+if TYPE_CHECKING:
+    from colonnade.learn.federation import Federation, Run, Site
+    from colonnade.learn.uncertainty import Watch
 
 Facts = dict[str, Any]
 
@@ -53,6 +54,10 @@ def run_facts(
     `measured` are figures on data declared public, or None; `notes` are what its reader should know besides. `watch`
     may skip the estimate of what noise did to the model, which is then a note.
     """
+    # Here, because facts of ledgers are read without any model.
+    from colonnade.learn.uncertainty import Watch
+    from colonnade.report.learning import learning_facts, spectrum_facts
+
     release, plan, group = run.release, run.plan, run.plan.group
     described = plan.to_data()
     watch = watch or Watch()

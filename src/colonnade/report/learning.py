@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.columns import Column, DateColumn, NumericColumn
-from colonnade.data.encoding import Encoder, Mode, simplex
+from colonnade.data.columns import BinnedColumn, Column, DateColumn, NumericColumn
+from colonnade.data.encoding import Encoder, Mode, codes_of
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.selection import units
 from colonnade.learn.spectral import default_floor, learnable_rank, noise_edge
@@ -49,7 +49,9 @@ def learning_facts(
     """
     if not learnt or "intercept" not in learnt:
         return {}
-    found = noise_uncertainty(release, watch=watch)
+    # A fit of the matched rule takes seconds, and intervals would take a hundred.
+    matched = learnt.get("rule", {}).get("name") == "matched"
+    found = None if matched else noise_uncertainty(release, watch=watch)
     given = np.array(learnt["coefficients"], dtype=np.float64)
     if len(given) > 1:
         given = given - given[
@@ -113,7 +115,8 @@ def _effects(
                 {
                     "column": unit.name,
                     "owner": unit.party,
-                    "ordered": isinstance(column, NumericColumn | DateColumn),
+                    "ordered": isinstance(column, NumericColumn | DateColumn)
+                    or (isinstance(column, BinnedColumn) and column.ordered),
                     "points": points,
                     "range": float(np.ptp(effects[number])),
                 }
@@ -137,7 +140,7 @@ def _shown(column: Column, mode: Mode) -> tuple[list[str], Array]:
         values = Encoder((column,), mode).decode(features)[column.name]
         places = [_value_text(value) for value in values]
     else:
-        features = simplex(len(column.levels))
+        features = codes_of(column)
         places = [str(level) for level in column.levels]
     return places, features - features.mean(axis=0)
 

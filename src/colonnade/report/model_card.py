@@ -39,6 +39,10 @@ _WHAT = {
 
 _AS_TEXT = {"&": "&amp;", "<": "&lt;", ">": "&gt;", **{character: f"\\{character}" for character in "\\`*"}}
 _NOISY = "Noise was added for privacy: weights of columns that matter little may have either sign."
+_UNCHECKED = (
+    "Its probabilities follow from how large the classes are and how much the score explains, both noisy; nobody has "
+    "compared them with what came true."
+)
 _UNPROTECTED = "Nothing is promised to the people it was trained on: it was made without a privacy guarantee."
 
 
@@ -125,8 +129,17 @@ def _details(model: ModelFile, license: str, onnx: bool) -> str:
         f"- Kind: {model.kind}, {model.frame.columns} features from {len(model.frame.column_names)} columns\n"
         f"- Method: {model.method}\n"
         f"- Run: {model.run or 'not recorded'}\n"
+        f"{_cut(model)}"
         f"- License: {_prose(license)}.{undeclared}{graph}\n"
     )
+
+
+def _cut(model: ModelFile) -> str:
+    """Where the second of two classes is predicted."""
+    classes = model.frame.label.classes
+    if model.kind != "LogisticRegression" or len(classes) != 2:
+        return ""
+    return f"- Predicts {_code(classes[1])} where its probability is above {model.threshold:g}\n"
 
 
 def _uses(model: ModelFile) -> str:
@@ -198,6 +211,7 @@ def _limits(model: ModelFile, facts: Mapping[str, Any]) -> str:
             for limit in (
                 _NOISY if model.privacy else _UNPROTECTED,
                 linear,
+                *([_UNCHECKED] if model.kind == "LogisticRegression" and model.method == "moments" else []),
                 "Whatever was unfair in the data is in the model; privacy does not mend it.",
                 *notes,
             )
@@ -224,7 +238,7 @@ def _declared(column: Column) -> str:
         case BinaryColumn() | CategoricalColumn():
             return f"one of {', '.join(column.levels)}"
         case BinnedColumn():
-            return f"number in bins: {', '.join(column.levels)}"
+            return f"number in {'ordered ' if column.ordered else ''}bins: {', '.join(column.levels)}"
         case _:
             return f"date from {column.low.isoformat()} to {column.high.isoformat()}"
 

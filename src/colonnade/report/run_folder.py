@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jinja2 import UndefinedError
+
 from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
 from colonnade.learn.federation import Federation, Run, Site
 from colonnade.learn.forecasting.forecast import Forecast
@@ -17,6 +19,7 @@ from colonnade.learn.jobs import Job
 from colonnade.learn.model_document import MODEL
 from colonnade.learn.model_file import model_file
 from colonnade.learn.own_files import LOG, OUTCOME, PAID, keep_people, learnt_note, own_file
+from colonnade.learn.records import json_text, sealed_text
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.training import RELEASE, keep_learnt, keep_opened, learnt_facts, model_for, train_on
 from colonnade.learn.uncertainty import Watch
@@ -27,7 +30,7 @@ from colonnade.report.forecast import forecast_facts
 from colonnade.report.html import run_page
 from colonnade.report.learning import learning_facts
 from colonnade.report.party import party_pages
-from colonnade.report.plain import digest_of, json_text, now
+from colonnade.report.plain import now
 from colonnade.runtime.group import Group
 
 FACTS, REPORT = "facts.json", "report.html"
@@ -114,7 +117,14 @@ def recover_run(folder: Path) -> Facts:
         raise ModelDamaged(
             f"{folder / PAID} cannot be read: it was changed since the run wrote it."
         ) from None
-    facts["notes"] = [*facts["notes"], RECOVERED]
+    try:
+        facts["notes"] = [*facts["notes"], RECOVERED]
+        run_page(facts)
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, UndefinedError):
+        raise ModelDamaged(
+            f"{folder / PAID} lacks what a report is made of: it was changed since the run wrote it. {RELEASE} beside "
+            "it, if it is there, was paid for: `MomentRelease.load` reads it."
+        ) from None
     if (folder / RELEASE).exists():
         release = MomentRelease.load(folder / RELEASE)
         try:
@@ -143,7 +153,7 @@ def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: Co
             continue
         noted = {"member": party, "job": job.name, "id": "", "resumes": "", "state": "finished"}
         outcome = {**noted, **run.noted(party), **learnt_note(facts, failure)}
-        write_whole(own_file(folder, party, OUTCOME), json_text(outcome) + "\n", own=True)
+        write_whole(own_file(folder, party, OUTCOME), sealed_text(outcome) + "\n", own=True)
         log = "".join(f"{line}\n" for line in run.outcome.log[party])
         write_whole(own_file(folder, party, LOG), log, own=True)
 
@@ -151,7 +161,7 @@ def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: Co
 def write_report(folder: Path, facts: Facts) -> None:
     """The page, and the facts behind it, which come last: a folder that has them is whole."""
     write_whole(folder / REPORT, run_page(facts))
-    write_whole(folder / FACTS, json_text({**facts, "digest": digest_of(facts)}))
+    write_whole(folder / FACTS, sealed_text(facts))
 
 
 def asked_facts(job: Job, group: Group) -> Facts:
@@ -167,4 +177,5 @@ def asked_facts(job: Job, group: Group) -> Facts:
         "server": group.server,
         "keepers": list(group.keepers),
         "threshold": group.threshold,
+        "disclosed_noise": group.disclosed_noise,
     }

@@ -9,6 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from colonnade.privacy.guarantee import delta_text, epsilon_text
 from colonnade.report.facts import Facts
+from colonnade.report.plain import lines_text, one_line
 
 TEXT_ROWS = 5
 TEXT_COLUMNS = 8
@@ -44,7 +45,7 @@ def run_text(facts: Facts, *, width: int | None = None) -> str:
         lines += [
             "Made by " + ", ".join(f"{what} {version}" for what, version in facts["versions"].items()) + "."
         ]
-    return "\n".join(lines)
+    return lines_text(lines)
 
 
 def forecast_rows(facts: Facts) -> list[tuple[str, str, str]]:
@@ -108,6 +109,8 @@ def learnt_lines(facts: Facts, width: int | None) -> list[str]:
             lines += wrapped([learnt["intervals"]["covers"]], width)
         if none_stands_out(learnt):
             lines += wrapped([NONE_STANDS_OUT], width)
+    if learnt.get("rule"):
+        lines += wrapped([learnt["rule"]["reason"]], width)
     if learnt.get("classes"):
         noise = learnt.get("count_noise")
         counts = ", ".join(f"{name} {count:.0f}" for name, count in learnt["classes"].items())
@@ -261,6 +264,7 @@ def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
     """
     if not rows:
         return []
+    rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -321,6 +325,7 @@ def wrapped(sentences: Iterable[str], width: int | None, *, bullet: str = "") ->
     ['  - One.', '  - Two.']
     """
     indent = "  " + bullet
+    sentences = map(one_line, sentences)
     if width is None:
         return [indent + sentence for sentence in sentences]
     return [

@@ -11,14 +11,21 @@ from dataclasses import dataclass
 
 from colonnade.errors import GroupMismatch
 
+LONGEST_NAME = 64
+"""Letters of a party's name, which begins the names of its files."""
+
 
 @dataclass(frozen=True)
 class Group:
     """The nodes of one run and what each of them does.
 
+    `disclosed_noise` is of how many dealers the noise may become known without touching what was promised; None: of t.
+
     >>> group = Group.of(("bank", "insurer"), active="bank")
     >>> group.keepers, group.threshold
     (('server', 'bank', 'insurer'), 1)
+    >>> group.dealers, group.whole
+    (('bank', 'insurer', 'server'), 2)
     >>> Group.of(("a", "b", "c", "d", "e"), active="a").threshold
     2
     """
@@ -28,6 +35,7 @@ class Group:
     keepers: tuple[str, ...]
     threshold: int
     active: str | None = None
+    disclosed_noise: int | None = None
 
     @classmethod
     def of(
@@ -38,6 +46,7 @@ class Group:
         server: str = "server",
         threshold: int | None = None,
         keepers: tuple[str, ...] | None = None,
+        disclosed_noise: int | None = None,
     ) -> Group:
         """The group with the default committee.
 
@@ -49,7 +58,7 @@ class Group:
         if keepers is None:
             candidates = owners if len(owners) >= 2 * threshold + 1 else (server, *owners)
             keepers = candidates[: 2 * threshold + 1]
-        return cls(owners=owners, server=server, keepers=keepers, threshold=threshold, active=active)
+        return cls(owners, server, keepers, threshold, active, disclosed_noise)
 
     @classmethod
     def pair(cls, first: str, second: str, *, active: str | None = None) -> Group:
@@ -70,7 +79,12 @@ class Group:
         for name in names:
             if not name.isidentifier():
                 raise GroupMismatch(
-                    f"{name!r} is no name for a party: use letters, digits and _, a letter first."
+                    f"{name[:LONGEST_NAME]!r} is no name for a party: use letters, digits and _, a letter first."
+                )
+            if len(name) > LONGEST_NAME:
+                raise GroupMismatch(
+                    f"{name[:LONGEST_NAME]!r}… is no name for a party: it has {len(name)} letters, and {LONGEST_NAME} "
+                    "are the most."
                 )
         if self.is_pair:
             return
@@ -96,6 +110,10 @@ class Group:
                 f"with t = {self.threshold} of {len(self.owners)} owners colluding nobody's noise would be left. "
                 "Lower the threshold."
             )
+        if not 0 <= self.tolerated <= self.threshold:
+            raise GroupMismatch(
+                f"disclosed_noise = {self.tolerated}: the noise of 0 to t = {self.threshold} dealers may become known."
+            )
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -113,6 +131,29 @@ class Group:
     def honest_owners(self) -> int:
         """How many owners' noise is certainly unknown to t colluding owners: K − t."""
         return len(self.owners) - self.threshold
+
+    @property
+    def tolerated(self) -> int:
+        """Of how many dealers the noise may be known to an observer, itself included, who still faces a whole."""
+        return self.threshold if self.disclosed_noise is None else self.disclosed_noise
+
+    @property
+    def dealers(self) -> tuple[str, ...]:
+        """Who deals a part of the noise: every owner, and the server where it keeps shares.
+
+        Where nobody's noise may be known the server deals none: its part would be no noise to itself.
+        """
+        return (*self.owners, self.server) if self.server_keeps and self.tolerated else self.owners
+
+    @property
+    def server_deals(self) -> bool:
+        """Whether one part of the noise is the server's."""
+        return self.server in self.dealers and self.server not in self.owners
+
+    @property
+    def whole(self) -> int:
+        """How many parts of the noise make the whole that ε is computed for."""
+        return len(self.dealers) - self.tolerated
 
     @property
     def server_keeps(self) -> bool:

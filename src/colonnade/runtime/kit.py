@@ -60,8 +60,10 @@ class Kit:
             found = path / "startup" / file
             if found.exists():
                 try:
-                    return cls(path, kind, json.loads(found.read_text(encoding="utf-8")))
-                except ValueError:
+                    kit = cls(path, kind, json.loads(found.read_text(encoding="utf-8")))
+                    _ = kit.address
+                    return kit
+                except (ValueError, KeyError, TypeError, IndexError, RecursionError):
                     raise KitError(
                         f"{found} is damaged. Make the kit again with `colonnade federation join`."
                     ) from None

@@ -32,6 +32,9 @@ SCHEME = "grpc"
 _SCHEMES = (SCHEME, "tcp")
 _VALID_DAYS = 3650
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,40}")
+# A certificate's common name has no more letters.
+LONGEST_HOST = 64
+_HOST = re.compile(rf"[A-Za-z0-9][A-Za-z0-9.-]{{0,{LONGEST_HOST - 1}}}")
 _BUILDERS: tuple[dict[str, Any], ...] = (
     {
         "path": "nvflare.lighter.impl.workspace.WorkspaceBuilder",
@@ -63,6 +66,11 @@ class Invitation:
         if not _NAME.fullmatch(self.federation):
             raise InputError(
                 f"{self.federation!r} is no name for a federation: use a to z, digits and _, a letter first."
+            )
+        if not _HOST.fullmatch(self.host):
+            raise InputError(
+                f"{self.host[:LONGEST_HOST]!r} is no name of a server: use letters, digits, points and hyphens, at "
+                f"most {LONGEST_HOST} of them, such as server.example.org."
             )
         if not 0 < self.port < 1 << 16:
             raise InputError(f"port {self.port} does not exist; ports are 1 to 65535.")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from colonnade.errors import ColonnadeError, RemoteProtocolError
+from colonnade.errors import ColonnadeError, RemoteProtocolError, RowsNotProved
 from colonnade.randomness import Randomness, SystemRandomness
 from colonnade.runtime.channel import Channel
 from colonnade.runtime.group import Group
@@ -214,7 +214,11 @@ def _logged(name: str, channel: Channel, lines: list[str]) -> Channel:
 def _raise_first(tasks: list[asyncio.Task[Any]]) -> None:
     """Raise the error that started the trouble: a party's own before what its peers made of it."""
     errors = [error for task in tasks if not task.cancelled() and (error := task.exception()) is not None]
-    own = [error for error in errors if not isinstance(error, RemoteProtocolError)]
+    own = [
+        error
+        for error in errors
+        if not isinstance(error, RemoteProtocolError) or isinstance(error, RowsNotProved)
+    ]
     for error in (*own, *errors):
         raise error
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import ColonnadeError, PlanError
 from colonnade.learn.forecasting.cost import Cost
-from colonnade.learn.forecasting.forecast import Forecast, forecast
+from colonnade.learn.forecasting.forecast import Expected, Forecast, by_twin, forecast
+from colonnade.learn.forecasting.pairs import best_of, difference, race
 from colonnade.learn.forecasting.rehearsal import Rehearsals, Stage
+from colonnade.learn.forecasting.work import Advance, Work
 from colonnade.learn.jobs import Job
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.planning import Answer, ask_budgets
@@ -22,21 +24,22 @@ from colonnade.methods.table import methods_for
 from colonnade.protocols.plans import Plan
 from colonnade.runtime.party import silent
 
-# Errors closer than this, or than twice the spread of the draws, are not told apart by a simulation.
-TOLD_APART = 0.005
 AS_MUCH = 1.1
-Advance = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One method for a job: its plan, what its budgets say and its forecast; or the reason why there is none."""
+    """One method for a job: its plan, what its budgets say and its forecast; or the reason why there is none.
+
+    `passed` says why a method that could do the job was not rehearsed.
+    """
 
     method: Method
     plan: Plan | None = None
     answers: tuple[Answer, ...] = ()
     forecast: Forecast | None = None
     reason: str = ""
+    passed: str = ""
 
     @property
     def admitted(self) -> bool | None:
@@ -72,7 +75,9 @@ def candidates(
 ) -> tuple[Candidate, ...]:
     """A candidate for every method that can do the job's task as a protocol, the job's own as it is planned.
 
-    `named` are the only methods to look at, the job's own among them.
+    `named` are the only methods to look at, the job's own among them, each rehearsed. Otherwise two kinds are passed
+    over unless they are the job's own: those that train another kind of model, and those whose quicker twin is worse
+    than the best of the others, so that they would not be recommended whatever they cost.
     """
     able = [
         method
@@ -80,29 +85,45 @@ def candidates(
         if isinstance(method, Method) and (named is None or method.name in named)
     ]
     able.sort(key=lambda method: method.name != job.method)
-    found = []
+    kind = able[0].trains
+    work = Work(advance, len(able))
+    look = partial(
+        _candidate,
+        job,
+        own,
+        schemas,
+        files=files,
+        rehearsals=replace(rehearsals, told=work.told),
+        matching=matching,
+        simulated=simulated,
+    )
+    found: dict[str, Candidate] = {}
+    later = []
     for number, method in enumerate(able):
-        advance("rehearsing", number, len(able))
-        found.append(
-            _candidate(
-                job,
-                method,
-                own,
-                schemas,
-                files=files,
-                rehearsals=rehearsals,
-                matching=matching,
-                simulated=simulated,
-            )
-        )
-    advance("rehearsing", len(able), len(able))
-    return tuple(found)
+        if named is not None or not number:
+            found[method.name] = look(method)
+        elif method.trains != kind:
+            found[method.name] = Candidate(method, passed=f"it trains a {method.trains}, not a {kind} model")
+        elif method.twin is not None and simulated:
+            later.append(method)
+            continue
+        else:
+            found[method.name] = look(method)
+        work.done()
+    found = _raced(found, seconds=rehearsals.effort, told=work.told)
+    for method in later:
+        found[method.name] = look(method, against=_best(found))
+        work.done()
+    work.end()
+    return tuple(found[method.name] for method in able)
 
 
 def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None) -> Choice:
-    """The least expected error among those that no budget refuses; of errors a simulation cannot tell apart, the one
-    that sends least; of those that send as much within a tenth, the job's own, or else the first. A method whose
-    error nothing foretells is never recommended over one whose error is known.
+    """The least expected error among those that no budget refuses, by trials in pairs.
+
+    A difference within its own error is a tie, and goes to the method that sends least; of those that send as much
+    within a tenth, to the job's own, or else to the first. A method whose error nothing foretells is never recommended
+    over one whose error is known.
     """
     open_to = [item for item in found if item.forecast is not None and item.admitted is not False]
     known = [item for item in open_to if item.forecast is not None and item.forecast.expected is not None]
@@ -113,23 +134,11 @@ def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None
             else "Nothing foretells the error of any of them, so that none is recommended over another."
         )
         return Choice(found, None, why, without_privacy)
-    least = min(known, key=_error)
-    close = [
-        item
-        for item in known
-        if _error(item) - _error(least) <= max(TOLD_APART, 2 * math.hypot(_spread(item), _spread(least)))
-    ]
-    little = min(_bytes(item) for item in close)
-    best = next(item for item in close if _bytes(item) <= AS_MUCH * little)
-    why = (
-        f"It has the least expected error, {_error(best):.3f}, of the {len(known)} whose error was simulated."
-    )
-    if len(close) > 1:
-        others = ", ".join(item.method.name for item in close if item is not best)
-        why = (
-            f"Its expected error, {_error(best):.3f}, is as good as the least: a simulation cannot tell {others} "
-            "apart from it, and none of them sends clearly less."
-        )
+    least = known[best_of([_expected(item) for item in known])]
+    tied = [item for item in known if not difference(_expected(item), _expected(least)).worse]
+    little = min(_bytes(item) for item in tied)
+    best = next(item for item in tied if _bytes(item) <= AS_MUCH * little)
+    why = _reason(best, least, tied, len(known))
     if best.forecast is not None and best.forecast.split:
         why += " Its model stays in parts with the parties, who score people together."
     unknown = [item.method.name for item in open_to if item not in known]
@@ -139,6 +148,50 @@ def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None
     if refused:
         why += f" A budget refuses {', '.join(refused)}."
     return Choice(found, best.method.name, why, without_privacy)
+
+
+def _reason(best: Candidate, least: Candidate, tied: list[Candidate], known: int) -> str:
+    error = _expected(best).error
+    if len(tied) == 1:
+        return f"It has the least expected error, {error:.3f}, of the {known} whose error was simulated."
+    others = ", ".join(item.method.name for item in tied if item is not best)
+    if best is least:
+        return (
+            f"It has the least expected error, {error:.3f}; {others} cannot be told apart from it in trials on the "
+            "same people, and none of them sends clearly less."
+        )
+    gap = difference(_expected(best), _expected(least))
+    pairs = "1 trial" if gap.pairs < 2 else f"{gap.pairs} trials"
+    return (
+        f"Its expected error, {error:.3f}, is as good as the least: in {pairs} on the same people it differs from that "
+        f"of {least.method.name} by {gap.mean:.3f} ± {gap.margin:.3f}, which is a tie, and a tie goes to what is "
+        f"simpler and cheaper. Of those that cannot be told apart ({others} besides) none sends clearly less."
+    )
+
+
+def _raced(
+    found: Mapping[str, Candidate], *, seconds: float, told: Callable[[float], None]
+) -> dict[str, Candidate]:
+    """More trials of those that no budget refuses, until they are told apart or time is up."""
+    entered = {
+        name: item.forecast
+        for name, item in found.items()
+        if item.forecast is not None and item.admitted is not False
+    }
+    ended = race(tuple(entered.values()), seconds=seconds, told=told)
+    raced = dict(zip(entered, ended, strict=True))
+    return {
+        name: replace(item, forecast=raced[name]) if name in raced else item for name, item in found.items()
+    }
+
+
+def _best(found: Mapping[str, Candidate]) -> Candidate | None:
+    known = [
+        item
+        for item in found.values()
+        if item.admitted is not False and item.forecast is not None and item.forecast.expected is not None
+    ]
+    return known[best_of([_expected(item) for item in known])] if known else None
 
 
 def error_without_privacy(
@@ -158,14 +211,15 @@ def error_without_privacy(
 
 def _candidate(
     job: Job,
-    method: Method,
     own: Plan,
     schemas: Mapping[str, PublicSchema],
+    method: Method,
     *,
     files: Mapping[str, PartyFile],
     rehearsals: Rehearsals,
     matching: Cost | None,
     simulated: bool,
+    against: Candidate | None = None,
 ) -> Candidate:
     asked = asked_of(job, method)
     plan: Any = own
@@ -173,10 +227,15 @@ def _candidate(
         if method.name != job.method:
             plan = planned(method, asked, job, own, schemas)
         answers = ask_budgets(plan, files)
-    except (PlanError, ColonnadeError) as error:
-        return Candidate(method, reason=str(error))
+    except (PlanError, ColonnadeError) as failure:
+        return Candidate(method, reason=str(failure))
     try:
         method.needs()
+        if against is not None:
+            error = by_twin(rehearsals, method, asked, plan, components=job.components)
+            worse = _twin_is_worse(method, error, against, rows=plan.rows, seconds=rehearsals.effort)
+            if worse:
+                return Candidate(method, plan, answers, passed=worse)
         made = forecast(
             rehearsals,
             method,
@@ -186,9 +245,28 @@ def _candidate(
             simulated=simulated,
             components=job.components,
         )
-    except ColonnadeError as error:
-        return Candidate(method, plan, answers, reason=str(error))
+    except ColonnadeError as failure:
+        return Candidate(method, plan, answers, reason=str(failure))
     return Candidate(method, plan, answers, made)
+
+
+def _twin_is_worse(
+    method: Method, error: Callable[[int], float | None], against: Candidate, *, rows: int, seconds: float
+) -> str:
+    """In words, if it is; otherwise nothing."""
+    first = Expected(tuple(error(trial) for trial in range(len(_expected(against).errors))), rows, twin=True)
+    if not first.known or against.forecast is None:
+        return "in trials of its twin, which has its noise, nothing was left to learn"
+    entered = Forecast(Cost({}), False, None, method.kernel, first, trial=error)
+    ended = [made.expected for made in race((against.forecast, entered), seconds=seconds)]
+    best, twin = ended[0] or _expected(against), ended[1] or first
+    gap = difference(twin, best)
+    if not gap.worse:
+        return ""
+    return (
+        f"its twin, which has its noise and is quicker, has an error of {twin.error:.3f}, larger than that of "
+        f"{against.method.name} by {gap.mean:.3f} ± {gap.margin:.3f}"
+    )
 
 
 def asked_of(job: Job, method: Method) -> Asked:
@@ -206,14 +284,10 @@ def planned(method: Method, asked: Asked, job: Job, own: Plan, schemas: Mapping[
     return made
 
 
-def _error(item: Candidate) -> float:
-    expected = None if item.forecast is None else item.forecast.expected
-    return float("inf") if expected is None else expected.error
-
-
-def _spread(item: Candidate) -> float:
-    expected = None if item.forecast is None else item.forecast.expected
-    return 0.0 if expected is None or expected.spread is None else expected.spread
+def _expected(item: Candidate) -> Expected:
+    if item.forecast is None or item.forecast.expected is None:
+        raise ValueError(f"nothing foretells the error of {item.method.name}")
+    return item.forecast.expected
 
 
 def _bytes(item: Candidate) -> int:

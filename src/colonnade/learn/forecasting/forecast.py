@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from colonnade.errors import ColonnadeError
 from colonnade.learn.forecasting.cost import Cost, cost_data, weighted
-from colonnade.learn.forecasting.rehearsal import DRAWS, Rehearsals, Rehearsed
+from colonnade.learn.forecasting.rehearsal import Rehearsals, Rehearsed
 from colonnade.methods.method import Asked, Found, Kernel, Method, Noise
 from colonnade.protocols.plans import Plan, Task
 
 FEWEST = 500
+NOTHING_LEARNT = "in the simulation noise left nothing to learn"
 ERRORS: Mapping[Task, str] = {
     "classification": "share of people classed wrongly",
     "regression": "mean squared error, the label scaled to [−1, 1]",
@@ -23,24 +24,42 @@ ERRORS: Mapping[Task, str] = {
 
 @dataclass(frozen=True)
 class Expected:
-    """The error of a model of invented people, on others of them: the mean of some draws of the noise.
+    """The errors of models of invented people, on others of them: one for each trial, None where noise left nothing.
 
-    `rows` is how many were learnt from; fewer than the plan's make it an upper figure. `twin` says that the protocol's
-    ideal twin was run in its place, with the same noise.
+    Trials of two methods with one number have the same people and coins. `rows` is how many were learnt from; fewer
+    than the plan's make it an upper figure. `twin` says that the protocol's ideal twin was run in its place, with the
+    same noise.
+
+    >>> Expected((0.2, None, 0.3), 100).error, Expected((0.2,), 100).spread
+    (0.25, None)
     """
 
-    error: float
-    spread: float | None
-    draws: int
+    errors: tuple[float | None, ...]
     rows: int
     twin: bool = False
+
+    @property
+    def known(self) -> tuple[float, ...]:
+        """The errors of the trials from which something was learnt."""
+        return tuple(error for error in self.errors if error is not None)
+
+    @property
+    def error(self) -> float:
+        """Their mean."""
+        return statistics.fmean(self.known)
+
+    @property
+    def spread(self) -> float | None:
+        """Their standard deviation, if there are several."""
+        return statistics.stdev(self.known) if len(self.known) > 1 else None
 
 
 @dataclass(frozen=True)
 class Forecast:
     """What one plan costs and brings. `expected` is None where nothing foretells the error, and `unknown` says why.
 
-    `split` says that the model stays in parts with the parties.
+    `split` says that the model stays in parts with the parties. `trial` has the error of one more trial by its number,
+    where that can be had in about as long as the first ones took.
     """
 
     cost: Cost
@@ -50,6 +69,7 @@ class Forecast:
     expected: Expected | None
     unknown: str = ""
     split: bool = False
+    trial: Callable[[int], float | None] | None = field(default=None, compare=False)
 
     def to_data(self) -> dict[str, Any]:
         """The forecast as plain values."""
@@ -63,7 +83,7 @@ class Forecast:
             else {
                 "error": expected.error,
                 "spread": expected.spread,
-                "draws": expected.draws,
+                "draws": len(expected.known),
                 "rows": expected.rows,
                 "twin": expected.twin,
             },
@@ -85,11 +105,14 @@ def forecast(
     """Rehearse a plan. `matching` is what finding the common people adds; `simulated` = False leaves the error out."""
     rehearsed = rehearsals.rehearse(method, asked, plan)
     cost = rehearsed.cost if matching is None else weighted([(1.0, rehearsed.cost), (1.0, matching)])
-    expected, unknown = None, "no simulation was asked for"
+    expected, unknown, trial = None, "no simulation was asked for", None
     if simulated:
-        expected, unknown = _expected(rehearsals, method, asked, plan, rehearsed, components)
+        try:
+            expected, unknown, trial = _expected(rehearsals, method, asked, plan, rehearsed, components)
+        except ColonnadeError as error:
+            unknown = str(error)
     return Forecast(
-        cost, rehearsed.whole, method.noise(plan), method.kernel, expected, unknown, rehearsed.split
+        cost, rehearsed.whole, method.noise(plan), method.kernel, expected, unknown, rehearsed.split, trial
     )
 
 
@@ -100,39 +123,60 @@ def _expected(
     plan: Plan,
     rehearsed: Rehearsed,
     components: int | None,
-) -> tuple[Expected | None, str]:
-    """The mean error over some draws, and why there is none."""
-    found, rows, twin = list(rehearsed.found), plan.rows, False
-    if not found:
-        try:
-            found, rows, twin = _simulated(rehearsals, method, asked, plan, rehearsed.cost.seconds)
-        except ColonnadeError as error:
-            return None, str(error)
-    if not found:
+) -> tuple[Expected | None, str, Callable[[int], float | None] | None]:
+    """The errors of some trials, or why there are none, and how to have more."""
+    rows, draws = plan.rows, len(rehearsed.found)
+    learn: Callable[[int], Found]
+    if rehearsed.whole:
+        found = dict(enumerate(rehearsed.found))
+
+        def learn(trial: int) -> Found:
+            return found.pop(trial, None) or rehearsals.perform(method, asked, plan, trial=trial)[1]
+
+    elif method.twin is not None:
+        ideal = by_twin(rehearsals, method, asked, plan, components=components)
+        errors = tuple(ideal(trial) for trial in range(rehearsals.draws))
+        expected = Expected(errors, min(plan.rows, rehearsals.most), twin=True)
+        return (expected, "", ideal) if expected.known else (None, NOTHING_LEARNT, None)
+
+    else:
+        # From fewer people at the same ε, once: it takes as long as a whole run may take.
         seconds = rehearsed.cost.seconds
-        return None, f"a simulation takes about {seconds:.0f} s, and --effort allows {rehearsals.effort:g} s"
-    scores = [rehearsals.score(asked, learnt, components=components) for learnt in found]
-    errors = [score for score in scores if score is not None]
-    if not errors:
-        return None, "in the simulation noise left nothing to learn"
-    spread = statistics.stdev(errors) if len(errors) > 1 else None
-    return Expected(statistics.fmean(errors), spread, len(errors), rows, twin), ""
-
-
-def _simulated(
-    rehearsals: Rehearsals, method: Method, asked: Asked, plan: Plan, seconds: float
-) -> tuple[list[Found], int, bool]:
-    """Models where the whole is too long to rehearse: by a quicker twin, or from fewer people at the same ε."""
-    rows = min(plan.rows, rehearsals.most)
-    if method.twin is not None:
+        rows, draws = min(plan.rows, rehearsals.most, int(plan.rows * rehearsals.effort / seconds)), 1
+        if rows < min(FEWEST, plan.rows):
+            return (
+                None,
+                f"a simulation takes about {seconds:.0f} s, and --effort allows {rehearsals.effort:g} s",
+                None,
+            )
         smaller = _planned_for(rehearsals, method, asked, plan, rows)
-        tables = rehearsals.people(rows).tables(rows)
-        return [method.twin(smaller, tables) for _ in range(DRAWS)], rows, True
-    rows = min(rows, int(plan.rows * rehearsals.effort / seconds))
-    if rows < min(FEWEST, plan.rows):
-        return [], rows, False
+
+        def learn(trial: int) -> Found:
+            return rehearsals.perform(method, asked, smaller, trial=trial)[1]
+
+    def error(trial: int) -> float | None:
+        return rehearsals.score(asked, learn(trial), components=components, trial=trial)
+
+    expected = Expected(tuple(error(trial) for trial in range(draws)), rows)
+    if not expected.known:
+        return None, NOTHING_LEARNT, None
+    return expected, "", error if rehearsed.whole else None
+
+
+def by_twin(
+    rehearsals: Rehearsals, method: Method, asked: Asked, plan: Plan, *, components: int | None
+) -> Callable[[int], float | None]:
+    """How far the protocol's ideal twin is from perfect in each trial: the same noise, and far quicker."""
+    if method.twin is None:
+        raise ValueError(f"{method.name} has no twin")
+    ideal, rows = method.twin, min(plan.rows, rehearsals.most)
     smaller = _planned_for(rehearsals, method, asked, plan, rows)
-    return [rehearsals.perform(method, asked, smaller)[1]], rows, False
+
+    def error(trial: int) -> float | None:
+        found = ideal(smaller, rehearsals.people(rows, trial).tables(rows))
+        return rehearsals.score(asked, found, components=components, trial=trial)
+
+    return error
 
 
 def _planned_for(rehearsals: Rehearsals, method: Method, asked: Asked, plan: Plan, rows: int) -> Plan:

@@ -29,9 +29,19 @@ TRAITS = 4
 COLUMN_SHARE, LABEL_SHARE = 0.5, 0.8
 
 
+@dataclass(frozen=True)
+class _Coins:
+    """Those that columns are made by, the same for all people, and those that people are."""
+
+    columns: SeededRandomness
+    people: SeededRandomness
+
+
 @dataclass(frozen=True, eq=False)
 class Invented:
     """So many people with every party's columns, `tested` of them kept apart to test models on.
+
+    What columns say of each other and of the label is the seed's; `draw` is who is drawn from that.
 
     >>> schema = Schema.parse('id = "n"\\ncolumns.age = {kind = "numeric", low = 0, high = 90}').public("bank")
     >>> people = Invented({"bank": schema}, 100, tested=10)
@@ -43,6 +53,7 @@ class Invented:
     people: int
     tested: int = 0
     seed: str = "invented people"
+    draw: int = 0
     _made: dict[str, Block] = field(default_factory=dict)
 
     def tables(self, rows: int) -> dict[str, Table]:
@@ -71,7 +82,7 @@ class Invented:
     def _block(self, party: str) -> Block:
         if party not in self._made:
             schema, everybody = self.schemas[party], self.people + self.tested
-            coins = SeededRandomness(f"{self.seed}/{party}")
+            coins = _Coins(SeededRandomness(f"{self.seed}/{party}"), self._drawn(party))
             columns = {column.name: self._column(column, coins) for column in schema.columns}
             label = None if schema.label is None else self._label(schema.label, coins)
             self._made[party] = Block(columns, label, everybody)
@@ -80,16 +91,19 @@ class Invented:
     @cached_property
     def _traits(self) -> Array:
         everybody = self.people + self.tested
-        return _normal(SeededRandomness(f"{self.seed}/traits"), everybody * TRAITS).reshape(everybody, TRAITS)
+        return _normal(self._drawn("traits"), everybody * TRAITS).reshape(everybody, TRAITS)
 
-    def _places(self, coins: SeededRandomness, share: float) -> Array:
+    def _drawn(self, what: str) -> SeededRandomness:
+        return SeededRandomness(f"{self.seed}/{what}/people {self.draw}")
+
+    def _places(self, coins: _Coins, share: float) -> Array:
         """Where each person stands among all, from 0 to 1: a direction in the traits, and chance."""
-        direction = _normal(coins, TRAITS)
+        direction = _normal(coins.columns, TRAITS)
         direction /= np.linalg.norm(direction)
-        own = _normal(coins, self.people + self.tested)
+        own = _normal(coins.people, self.people + self.tested)
         return np.asarray(ndtr(np.sqrt(share) * (self._traits @ direction) + np.sqrt(1 - share) * own))
 
-    def _column(self, column: Column, coins: SeededRandomness) -> NDArray[Any]:
+    def _column(self, column: Column, coins: _Coins) -> NDArray[Any]:
         places = self._places(coins, COLUMN_SHARE)
         if isinstance(column, NumericColumn | DateColumn):
             low, high = column.range
@@ -99,7 +113,7 @@ class Invented:
             return values
         return _levels(places, len(column.levels))
 
-    def _label(self, label: Label, coins: SeededRandomness) -> NDArray[Any]:
+    def _label(self, label: Label, coins: _Coins) -> NDArray[Any]:
         places = self._places(coins, LABEL_SHARE)
         if isinstance(label, ClassLabel):
             return _levels(places, len(label.classes))

@@ -102,6 +102,7 @@ def _aligned(
         server=group.server,
         threshold=group.threshold,
         keepers=group.keepers,
+        disclosed_noise=group.disclosed_noise,
         alignment=alignment,
     )
     with Clock() as clock:

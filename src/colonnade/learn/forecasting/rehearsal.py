@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import tracemalloc
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +27,8 @@ from colonnade.runtime.party import Party
 from colonnade.runtime.run import Outcome, Program
 
 TESTED = 4000
-DRAWS = TRIES = 3
+# How often a quick plan is run at first, on other people each time; and a pilot that is too short to be timed well.
+DRAWS = TRIES = 2
 SHORT = 0.3
 # No ledger is asked about anybody here.
 _UNLIMITED = (1e9, 0.5)
@@ -63,6 +64,7 @@ class Stage(Federation):
             server=group.server,
             threshold=group.threshold,
             keepers=group.keepers,
+            disclosed_noise=group.disclosed_noise,
             alignment="equal",
             noise_seed=seed,
         )
@@ -84,7 +86,7 @@ class Stage(Federation):
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What a plan costs, as rehearsed; `whole` if nothing was left out, and then also what was learnt each time.
+    """What a plan costs, as rehearsed; `whole` if nothing was left out, and then also what its first trials learnt.
 
     `split` says that weights stay with their parties.
     """
@@ -99,9 +101,12 @@ class Rehearsed:
 class Rehearsals:
     """Where plans with these columns are rehearsed.
 
-    `effort` is how many seconds the whole of a plan may take; `draws` how often it is then run, for the error and for
-    the time; `tries` how often a pilot too short to be timed well; `weighed` says whether memory is measured too, which
-    makes one of the runs slow.
+    Trials are numbered. A trial has its own invented people and its own coins, the same for every method, so that
+    methods are compared on pairs of runs that differ in nothing else, and one plan always has one answer.
+
+    `effort` is how many seconds the whole of a plan may take; `draws` how often it is then run at first; `tries` how
+    often a pilot too short to be timed well; `weighed` says whether memory is measured too, which makes one of the runs
+    slow. `told` hears after each run how many seconds the rest of this plan's may take.
     """
 
     schemas: Mapping[str, PublicSchema]
@@ -109,13 +114,15 @@ class Rehearsals:
     draws: int = DRAWS
     tries: int = TRIES
     weighed: bool = True
-    _people: list[Invented] = field(default_factory=list)
+    told: Callable[[float], None] = lambda seconds: None
+    _people: dict[int, Invented] = field(default_factory=dict, repr=False)
 
-    def people(self, rows: int) -> Invented:
-        """At least so many invented people, and some more to test on; made once."""
-        if not self._people or self._people[-1].people < rows:
-            self._people.append(Invented(self.schemas, rows, tested=TESTED))
-        return self._people[-1]
+    def people(self, rows: int, trial: int = 0) -> Invented:
+        """At least so many invented people of a trial, and some more to test on; made once."""
+        made = self._people.get(trial)
+        if made is None or made.people < rows:
+            made = self._people[trial] = Invented(self.schemas, rows, tested=TESTED, draw=trial)
+        return made
 
     def rehearse(self, method: Method, asked: Asked, plan: Plan) -> Rehearsed:
         """What the plan costs: all of it where that is quick, otherwise by pilots."""
@@ -126,16 +133,25 @@ class Rehearsals:
         quick = opening.seconds <= self.effort * listed[0].share and plan.rows <= self.most
         if len(listed) == 1 or quick:
             return replace(self._whole(method, asked, plan), split=split)
-        cost = self._by_pilots(method, asked, plan, listed)
+        self.told(self.effort)
+        # Tracing adds little to the seconds of a run that is long, which then serves for memory too.
+        long = opening.seconds >= SHORT
+        costs = [opening if long else self.perform(method, asked, listed[0].plan)[0]]
+        for pilot in listed[1:]:
+            costs.append(self.perform(method, asked, pilot.plan, traced=long and self.weighed)[0])
+        cost = weighted([(pilot.weight, found) for pilot, found in zip(listed, costs, strict=True)])
+        memory = self._memory(method, asked, listed, costs, plan.rows)
         if cost.seconds <= self.effort and plan.rows <= self.most:
-            return replace(self._whole(method, asked, plan, memory=cost.memory), split=split)
-        return Rehearsed(cost, whole=False, split=split)
+            return replace(self._whole(method, asked, plan, memory=memory), split=split)
+        timed = zip(listed, costs, strict=True)
+        cost = weighted([(pilot.weight, self._timed(method, asked, pilot, once)) for pilot, once in timed])
+        return Rehearsed(replace(cost, memory=memory), whole=False, split=split)
 
     def perform(
-        self, method: Method, asked: Asked, plan: Plan, *, traced: bool = False, seed: int | None = None
+        self, method: Method, asked: Asked, plan: Plan, *, traced: bool = False, trial: int = 0
     ) -> tuple[Cost, Found]:
-        """One run by this plan; with `traced` the most memory is measured, and seconds are not to be trusted."""
-        stage = Stage(plan, self.people(plan.rows).tables(plan.rows), seed)
+        """One run by this plan; with `traced` the most memory is measured, which takes time of its own."""
+        stage = Stage(plan, self.people(plan.rows, trial).tables(plan.rows), trial)
         if traced:
             tracemalloc.start()
         try:
@@ -154,9 +170,10 @@ class Rehearsals:
         cells = sum(schema.encoder("circle").width + len(schema.columns) for schema in self.schemas.values())
         return max(1, 4 * MOST_CELLS // max(1, cells))
 
-    def score(self, asked: Asked, found: Found, *, components: int | None) -> float | None:
+    def score(self, asked: Asked, found: Found, *, components: int | None, trial: int = 0) -> float | None:
         """How far a model is from perfect on people it has not seen; None if noise left nothing to learn."""
-        held_out = HeldOut(asked.task, list(self.people(1).held_out.values()), components=components)
+        tables = list(self.people(1, trial).held_out.values())
+        held_out = HeldOut(asked.task, tables, components=components)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", NoiseWarning)
@@ -169,35 +186,39 @@ class Rehearsals:
         first = self.perform(method, asked, plan)
         runs, seconds = [first], [first[0].seconds]
         if self.weighed and not memory:
-            runs.append(self.perform(method, asked, plan, traced=True))
-            memory = runs[-1][0].memory
-        while len(runs) < self.draws and sum(seconds) < self.effort / 2:
-            runs.append(self.perform(method, asked, plan))
+            memory = self.perform(method, asked, plan, traced=True)[0].memory
+        while len(runs) < self.draws and sum(seconds) < self.effort / 4:
+            self.told((self.draws - len(runs)) * statistics.fmean(seconds))
+            runs.append(self.perform(method, asked, plan, trial=len(runs)))
             seconds.append(runs[-1][0].seconds)
-        cost = replace(first[0], seconds=statistics.median(seconds), memory=memory)
+        cost = replace(first[0], seconds=min(seconds), memory=memory)
         return Rehearsed(cost, whole=True, found=tuple(found for _, found in runs))
 
-    def _by_pilots(self, method: Method, asked: Asked, whole: Plan, listed: Sequence[Pilot]) -> Cost:
-        terms: list[tuple[float, Cost]] = []
-        for pilot in listed:
-            # The same coins in every pilot: a search for primes takes as long as it takes, and differences of pilots
-            # must not show it.
-            cost = self.perform(method, asked, pilot.plan, seed=0)[0]
-            if cost.seconds < SHORT:
-                # The weights magnify what disturbs a short run; the quickest of some is disturbed least.
-                more = [self.perform(method, asked, pilot.plan, seed=0)[0] for _ in range(self.tries - 1)]
-                cost = replace(cost, seconds=min(each.seconds for each in (cost, *more)))
-            terms.append((pilot.weight, cost))
-        memory = self._memory(method, asked, listed, whole.rows) if self.weighed else 0.0
-        return replace(weighted(terms), memory=memory)
+    def _timed(self, method: Method, asked: Asked, pilot: Pilot, once: Cost) -> Cost:
+        """The weights magnify what disturbs a short run; the quickest of some is disturbed least."""
+        if once.seconds >= SHORT:
+            return once
+        more = [self.perform(method, asked, pilot.plan)[0] for _ in range(self.tries - 1)]
+        return replace(once, seconds=min(each.seconds for each in (once, *more)))
 
-    def _memory(self, method: Method, asked: Asked, listed: Sequence[Pilot], rows: int) -> float:
+    def _memory(
+        self, method: Method, asked: Asked, listed: Sequence[Pilot], costs: Sequence[Cost], rows: int
+    ) -> float:
         """The most memory: a straight line in rows, through the shortest pilots with the fewest and the most."""
-        fewest = min(listed, key=lambda pilot: (pilot.plan.rows, pilot.share)).plan
-        most = min(listed, key=lambda pilot: (-pilot.plan.rows, pilot.share)).plan
-        low = self.perform(method, asked, fewest, traced=True)[0].memory
-        if fewest.rows == most.rows:
-            return low
-        high = self.perform(method, asked, most, traced=True)[0].memory
-        stretch = float((rows - fewest.rows) / (most.rows - fewest.rows))
-        return max(low, high, low + (high - low) * stretch)
+        if not self.weighed:
+            return 0.0
+
+        def traced(place: int) -> float:
+            return (
+                costs[place].memory or self.perform(method, asked, listed[place].plan, traced=True)[0].memory
+            )
+
+        places = range(len(listed))
+        fewest = min(places, key=lambda place: (listed[place].plan.rows, listed[place].share))
+        most = min(places, key=lambda place: (-listed[place].plan.rows, listed[place].share))
+        few, many = listed[fewest].plan.rows, listed[most].plan.rows
+        high = traced(most)
+        if few == many:
+            return high
+        low = traced(fewest)
+        return max(low, high, low + (high - low) * float((rows - few) / (many - few)))

@@ -127,7 +127,7 @@ def pilots(plan: EncryptedPlan) -> tuple[Pilot, ...]:
         listed.append(Pilot(at(passes, 1), weight, passes * share))
         first -= weight
     if batches > 1:
-        some = min(batches, 4)
+        some = min(batches, 3)
         weight = epochs * (batches - 1) / (some - 1)
         listed.append(Pilot(at(1, some), weight, some * share))
         first -= weight

@@ -54,7 +54,7 @@ class FunctionalOptions(Form):
     """What a job may choose. `epsilons` has one ε for each block, "bank" or "bank+shop", and only bottom-up."""
 
     domain: Literal["ball", "box"] = "ball"
-    noise: Literal["auto", "laplace", "skellam"] = "auto"
+    noise: Literal["auto", "laplace", "gaussian", "skellam"] = "auto"
     budget: Literal["top-down", "bottom-up"] = "top-down"
     epsilons: dict[str, Positive] = Field(default_factory=dict)
     calibration: Literal["sound", "paper"] = "sound"
@@ -89,6 +89,7 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
         tuple(sorted(options.epsilons.items())) if options.epsilons else None,
         options.intercept,
         alignment,
+        asked.verify,
     )
 
 
@@ -226,7 +227,7 @@ METHOD = Method(
     session=lambda asked: functional_session,
     model=model,
     views=plan_views,
-    checks=(),
+    checks=("rows",),
     scores=(),
     resumable=False,
     pilots=pilots,

@@ -1,7 +1,8 @@
-"""The noise of one block of coefficients: discrete Laplace for pure ε, or Skellam for (ε, δ).
+"""The noise of one block of coefficients: discrete Laplace for pure ε, discrete Gaussian or Skellam for (ε, δ).
 
-Every owner deals one part of 1/(K − t). Of discrete Laplace noise those are Pólya parts, whose truncation is the δ that
-is printed; only where K − t = 1 is the whole drawn, untruncated, and δ is 0 (docs/proofs/polya-parts.md).
+Discrete Laplace noise is the owners' alone, each of whom deals one part of 1/(K − t): those are Pólya parts, whose
+truncation is the δ that is printed; only where K − t = 1 is the whole drawn, untruncated, and δ is 0
+(docs/proofs/polya-parts.md). The others are dealt as the group says.
 """
 
 from __future__ import annotations
@@ -13,18 +14,21 @@ from functools import cached_property
 from typing import Any, Literal
 
 from colonnade.errors import PlanError
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
 from colonnade.noise.polya import PolyaNoise
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.composition import itemise
-from colonnade.privacy.events import Approximated, DiscreteLaplace, Event, Skellam
+from colonnade.privacy.events import COARSE_BITS, DiscreteLaplace, Event
 from colonnade.privacy.pure import pure_epsilon
 from colonnade.privacy.sensitivity.functional import CoefficientChange
+from colonnade.protocols import dealt_noise
+from colonnade.protocols.dealt_noise import DealtNoise
 from colonnade.runtime.group import Group
 
-Law = Literal["laplace", "skellam"]
-LAWS: tuple[Law, ...] = ("laplace", "skellam")
+Law = Literal["laplace", "gaussian", "skellam"]
+LAWS: tuple[Law, ...] = ("laplace", "gaussian", "skellam")
 
 # A whole discrete Laplace is past so many scales with probability e^-75: then a coefficient may wrap around in the
 # field, which spoils the model and, being a function of what is opened, no guarantee.
@@ -33,19 +37,41 @@ _FAR_IN_SCALES = 75
 
 @dataclass(frozen=True)
 class BlockNoise:
-    """The whole noise that ε was computed for; `parameter` is the scale of a Laplace or the μ of a Skellam law."""
+    """The whole noise that ε was computed for.
+
+    `parameter` is the scale of a Laplace law, the variance of a discrete Gaussian, or the μ of a Skellam law.
+    """
 
     law: Law
     parameter: Fraction
+    bits: int = COARSE_BITS
+
+    @property
+    def is_laplace(self) -> bool:
+        """Whether it is the owners' alone, and its ε pure."""
+        return self.law == "laplace"
+
+    @property
+    def dealt(self) -> DealtNoise:
+        """As noise that is dealt in parts of which a sum is known; not for a Laplace law."""
+        if self.law == "skellam":
+            return DealtNoise(self.law, 2 * self.parameter)
+        if self.law == "gaussian":
+            return DealtNoise(self.law, self.parameter, self.bits)
+        raise PlanError("parts of discrete Laplace noise have a law of their own")
 
     @cached_property
-    def whole(self) -> DiscreteLaplaceNoise | SkellamNoise:
-        """The law that any K − t owners' parts add up to."""
-        return DiscreteLaplaceNoise(self.parameter) if self.law == "laplace" else SkellamNoise(self.parameter)
+    def whole(self) -> DiscreteLaplaceNoise | DiscreteGaussianNoise | SkellamNoise:
+        """The law that the parts of a whole add up to."""
+        return DiscreteLaplaceNoise(self.parameter) if self.is_laplace else self.dealt.vector
 
-    def part(self, group: Group) -> DiscreteLaplaceNoise | PolyaNoise | SkellamNoise:
-        """What one owner draws."""
-        return self.whole.part(group.honest_owners)
+    def part(self, group: Group) -> DiscreteLaplaceNoise | PolyaNoise | DiscreteGaussianNoise | SkellamNoise:
+        """What one dealer draws."""
+        return self.whole.part(group.honest_owners if self.is_laplace else group.whole)
+
+    def dealers(self, group: Group) -> tuple[str, ...]:
+        """Who deals a part of it."""
+        return group.owners if self.is_laplace else group.dealers
 
     def reach(self, group: Group) -> int:
         """What all parts together do not pass."""
@@ -53,36 +79,39 @@ class BlockNoise:
         each = (
             math.ceil(_FAR_IN_SCALES * part.scale) if isinstance(part, DiscreteLaplaceNoise) else part.support
         )
-        return len(group.owners) * each
+        return len(self.dealers(group)) * each
 
-    def event(
-        self, change: CoefficientChange, group: Group, *, entries: int, known: int | None = None
-    ) -> Event:
-        """What the opened block is to an observer who knows t owners' parts, or so many."""
-        owners, honest = len(group.owners), group.honest_owners
-        known = group.threshold if known is None else known
-        whole = self.whole
-        if isinstance(whole, DiscreteLaplaceNoise):
-            return whole.event(change.l1, known=known, parts=owners, of=honest, entries=entries)
-        return whole.event(change, known=known, parts=owners, of=honest, entries=entries)
+    def event(self, change: CoefficientChange, group: Group, *, entries: int, known: int) -> Event:
+        """What the opened block is to an observer who knows so many parts."""
+        if self.is_laplace:
+            # t owners' parts may be known whatever else was agreed; fewer known are no less than a whole either.
+            known = max(known, group.threshold)
+            owners, honest = len(group.owners), group.honest_owners
+            return DiscreteLaplaceNoise(self.parameter).event(
+                change.l1, known=known, parts=owners, of=honest, entries=entries
+            )
+        return self.dealt.vector_event(change, group, entries=entries, known=known)
 
     def variance(self, group: Group) -> float:
-        """Of an opened coefficient, every owner's part included: K/(K − t) times the whole's."""
-        if self.law == "skellam":
-            whole = 2.0 * float(self.parameter)
-        else:
-            rate = float(1 / self.parameter)
-            whole = 2.0 * math.exp(-rate) / math.expm1(-rate) ** 2
+        """Of an opened coefficient, every dealer's part included."""
+        if not self.is_laplace:
+            return float(self.dealt.total_variance(group))
+        rate = float(1 / self.parameter)
+        whole = 2.0 * math.exp(-rate) / math.expm1(-rate) ** 2
         return whole * len(group.owners) / group.honest_owners
 
     def __str__(self) -> str:
-        if self.law == "laplace":
-            return f"discrete Laplace of scale {float(self.parameter):.6g}"
-        return f"Skellam of μ = {float(self.parameter):.6g}"
+        named = {
+            "laplace": "discrete Laplace of scale",
+            "gaussian": "discrete Gaussian of σ² =",
+            "skellam": "Skellam of μ =",
+        }
+        return f"{named[self.law]} {float(self.parameter):.6g}"
 
     def to_data(self) -> dict[str, Any]:
         """The noise as plain values."""
-        return {"law": self.law, "parameter": str(self.parameter)}
+        fine = {"bits": self.bits} if self.law == "gaussian" else {}
+        return {"law": self.law, "parameter": str(self.parameter), **fine}
 
 
 def calibrated(
@@ -95,15 +124,17 @@ def calibrated(
     if law == "laplace":
         scale = calibrate(lambda scale: DiscreteLaplace(change.l1, scale), epsilon=epsilon, delta=0.0)
         found = BlockNoise(law, scale)
-    else:
-        draws = group.honest_owners * entries
-
-        def event(mu: Fraction) -> Event:
-            return Approximated(Skellam(change.l1, change.l2, mu), draws=draws)
-
-        found = BlockNoise(law, calibrate(event, epsilon=epsilon, delta=delta))
-    found.part(group)  # refuses what no table can draw
-    return found
+        found.part(group)  # refuses what no table can draw
+        return found
+    noise = dealt_noise.least_noise(
+        lambda noise: noise.vector_event(change, group, entries=entries),
+        epsilon=epsilon,
+        delta=delta,
+        drawn=lambda noise: noise.vector.part(group.whole),
+        laws=(law,),
+    )
+    parameter = noise.variance / 2 if law == "skellam" else noise.variance
+    return BlockNoise(law, parameter, noise.bits)
 
 
 def least_noise(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from colonnade.crypto.row_claims import Claim
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Mode
 from colonnade.data.schema import PublicSchema
@@ -23,8 +24,8 @@ from colonnade.methods.functional.noise import BlockNoise, truncation_delta
 from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.events import Composed, Event
 from colonnade.privacy.guarantee import Guarantee, View, account, delta_text, epsilon_text
-from colonnade.privacy.neighbours import ZERO_OUT, OthersPart, PartOf
-from colonnade.privacy.observers import PartyView, Reader, Server
+from colonnade.privacy.neighbours import PartOf
+from colonnade.privacy.observers import Server
 from colonnade.privacy.sensitivity.coefficients import (
     CoefficientRow,
     FeatureBounds,
@@ -32,10 +33,11 @@ from colonnade.privacy.sensitivity.coefficients import (
     cross_zeroed,
 )
 from colonnade.privacy.sensitivity.functional import CoefficientChange
-from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
+from colonnade.protocols.assumptions import Verify, server_assumption
 from colonnade.protocols.layout import Layout
-from colonnade.protocols.plans import SharedPlan, Task, guarantees_of
+from colonnade.protocols.plans import Task, guarantees_of
 from colonnade.protocols.shared import block_rows
+from colonnade.protocols.shared_plan import SharedPlan
 from colonnade.runtime.group import Group
 
 Domain = Literal["ball", "box"]
@@ -82,6 +84,7 @@ class FunctionalPlan(SharedPlan, Layout):
     intercept: bool
     epsilons: tuple[tuple[str, float], ...]
     noises: tuple[BlockNoise, ...]
+    verify: Verify = "none"
 
     protocol = "functional mechanism"
     charged_as = "objective"
@@ -138,6 +141,29 @@ class FunctionalPlan(SharedPlan, Layout):
         widths = tuple(encoder.width for encoder in self.encoders.values())
         return Dissection(self.group.owners, widths, self.label_holder, self.intercept)
 
+    @property
+    def dealt(self) -> dict[str, int]:
+        """How many integers of a row each owner deals."""
+        return self.dissection.dealt
+
+    @property
+    def claims(self) -> dict[str, tuple[Claim, ...]]:
+        """What each owner proves about every row: its features, and apart from them the constant and the label.
+
+        In the ball the norm of the features, in the box each of them: what the sensitivity of coefficients rests on.
+        """
+        found = {}
+        for owner, part in zip(self.group.owners, self.row.parts, strict=True):
+            if part.side is None:
+                listed = [Claim(part.features, part.square)] if part.features else []
+            else:
+                listed = [Claim(1, part.side**2)] * part.features
+            if owner == self.label_holder:
+                listed += [Claim(1, self.constant_size**2)] * int(self.intercept)
+                listed.append(Claim(1, self.label_size**2))
+            found[owner] = tuple(listed)
+        return found
+
     def noise_of(self, block: Block) -> BlockNoise:
         """The noise on the coefficients of a block."""
         return self.noises[self.dissection.blocks.index(block) if len(self.noises) > 1 else 0]
@@ -184,10 +210,11 @@ class FunctionalPlan(SharedPlan, Layout):
         return self.row.replaced(())
 
     def event(self, replaced: Collection[str] | None = None, *, known: int | None = None) -> Event:
-        """What is opened, to an observer who knows t owners' noise: a record zeroed out, or these parts replaced.
+        """What is opened, to an observer who knows so many parts of the noise, or as many as may be known.
 
-        `known` is how many owners' noise it knows, if not t.
+        Of a record zeroed out, or of these parts replaced.
         """
+        known = self.group.tolerated if known is None else known
         if self.budget == "top-down":
             entries = self.dissection.coefficients
             return self.noises[0].event(self.change(None, replaced), self.group, entries=entries, known=known)
@@ -199,33 +226,28 @@ class FunctionalPlan(SharedPlan, Layout):
             )
         )
 
-    @cached_property
-    def views(self) -> tuple[View, ...]:
-        """What the opened objective is to each observer. Whoever reads the model sees what the server opens."""
-        group = self.group
-        zero_out = self.event()
-        views = [
-            View(Server(), ZERO_OUT, zero_out, server_assumption(group)),
-            View(Reader(), ZERO_OUT, zero_out, reader_assumption(group)),
-        ]
-        for owner in group.owners:
-            # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
-            others = [other for other in group.owners if other != owner or group.threshold > 1]
-            views.append(
-                View(PartyView(owner), OthersPart(owner), self.event(others), party_assumption(group))
-            )
-        return (*views, *self.colluding(self._colluding))
+    @property
+    def party_verify(self) -> Verify:
+        """Of less than a whole discrete Laplace nothing is proved: there a party's sentence needs every other part."""
+        laplace = any(noise.is_laplace for noise in self.noises)
+        return "none" if laplace and len(self.group.owners) > 2 else self.verify
 
-    def _colluding(self, known: int) -> Event | None:
+    def zeroed(self, known: int) -> Event:
+        """For a record zeroed out."""
+        return self.event(known=known)
+
+    def others_replaced(self, owner: str, known: int) -> Event:
+        """For the others' part of a record, replaced."""
+        # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
+        others = [other for other in self.group.owners if other != owner or self.group.threshold > 1]
+        return self.event(others, known=known)
+
+    def all_replaced(self, known: int) -> Event | None:
+        """For a record replaced."""
         # A fraction of a whole discrete Laplace is another law, of which nothing is proved here.
-        if known > self.group.threshold and any(noise.law == "laplace" for noise in self.noises):
+        if known > self.group.threshold and any(noise.is_laplace for noise in self.noises):
             return None
         return self.event(self.group.owners, known=known)
-
-    @property
-    def replaced(self) -> Event:
-        """What the opened coefficients are for a record replaced."""
-        return self.event(self.group.owners)
 
     @property
     def what(self) -> str:
@@ -235,7 +257,7 @@ class FunctionalPlan(SharedPlan, Layout):
     @cached_property
     def part_guarantees(self) -> tuple[Guarantee, ...]:
         """ε^(k): what the server learns about each party's own part of a record, replaced by any other."""
-        assumption = server_assumption(self.group)
+        assumption = server_assumption(self.group, verify=self.verify)
         views = [
             View(Server(), PartOf(owner), self.event([owner]), assumption) for owner in self.group.owners
         ]
@@ -251,9 +273,10 @@ class FunctionalPlan(SharedPlan, Layout):
         lines = []
         for block in blocks:
             change, noise = self.change(block), self.noise_of(block)
-            event, delta = noise.event(change, self.group, entries=block.size), self.delta
+            event = noise.event(change, self.group, entries=block.size, known=self.group.tolerated)
+            delta = self.delta
             if self.budget == "bottom-up":
-                pure = noise.law == "laplace"
+                pure = noise.is_laplace
                 delta = truncation_delta((event,), delta) if pure else delta / len(blocks)
             lines.append(
                 BlockCost(
@@ -286,4 +309,5 @@ class FunctionalPlan(SharedPlan, Layout):
             "constant_size": self.constant_size,
             "primes": list(self.field.primes),
             "block": self.block,
+            "verify": self.verify,
         }

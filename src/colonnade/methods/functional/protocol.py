@@ -4,9 +4,10 @@ After "Achieving Differential Privacy in Vertically Partitioned Multiparty Learn
 coefficients and add noise afterwards. Here nobody holds a coefficient without noise:
 
 1. every owner charges its ledger for the whole objective and tells its peers the ledger's head;
-2. block by block of rows, owners deal integer columns to the keepers at degree t;
+2. block by block of rows, owners deal integer columns to the keepers at degree t, and where the plan says so prove to
+   two of them that features, constant and label keep their bounds;
 3. each keeper multiplies its own shares: degree 2t, nothing is sent;
-4. every owner deals its part of the noise on each block of coefficients at degree 2t;
+4. every dealer of noise, each owner and a server that keeps shares, deals its part on each block at degree 2t;
 5. the coefficients of all blocks are opened to the server, once; the squares of label and constant never are.
 """
 
@@ -29,11 +30,13 @@ from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.numbers.field import FieldArray
 from colonnade.numbers.rounding import nearest
 from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.plans import Request, Task
 from colonnade.protocols.session import RowSource, own_blocks, prepare, publish
 from colonnade.protocols.shared import MomentSum, Shared, total
 from colonnade.protocols.sharing import open_to, share
+from colonnade.protocols.verified_rows import share_rows
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -61,6 +64,7 @@ class FunctionalRequest(Request[FunctionalPlan]):
     epsilons: tuple[tuple[str, float], ...] | None = None
     intercept: bool = True
     alignment: Alignment = "auto"
+    verify: Verify | None = None
 
     method = "functional"
 
@@ -119,12 +123,11 @@ async def functional_mechanism(
     )
     products = MomentSum(plan.field, dissection.columns, keeps_shares=party.keeps_shares)
     for number, (rows, mine) in enumerate(blocks):
-        shapes = {owner: (rows, width) for owner, width in dissection.dealt.items()}
-        columns = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"columns {number}")
+        columns = await share_rows(party, mine, rows, plan, step=f"columns {number}")
         products.add([columns[owner] for owner in group.owners])
         party.progress("columns", min((number + 1) * plan.block, plan.rows), plan.rows)
-    noise = noise_part(party, plan) if party.owns_columns else None
-    noise_shapes = dict.fromkeys(group.owners, (1, dissection.coefficients))
+    noise = noise_part(party, plan) if party.name in group.dealers else None
+    noise_shapes = dict.fromkeys(group.dealers, (1, dissection.coefficients))
     noises = await share(party, noise, noise_shapes, scheme=plan.scheme, degree=2 * t, step="noise")
     # Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
     noisy = _selected(products.upper_triangle(), plan) + total(noises.values())
@@ -133,11 +136,14 @@ async def functional_mechanism(
 
 
 def noise_part(party: Party, plan: FunctionalPlan) -> Integers:
-    """This owner's part of the noise, block by block."""
-    parts = [
-        plan.noise_of(block).part(plan.group).draw(block.size, party.randomness)
-        for block in plan.dissection.blocks
-    ]
+    """This dealer's part of the noise, block by block; nothing on blocks whose noise is the owners' alone."""
+    parts = []
+    for block in plan.dissection.blocks:
+        noise = plan.noise_of(block)
+        if party.name in noise.dealers(plan.group):
+            parts.append(noise.part(plan.group).draw(block.size, party.randomness))
+        else:
+            parts.append(np.zeros(block.size, dtype=np.int64))
     return np.concatenate(parts)[None, :]
 
 

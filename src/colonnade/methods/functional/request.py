@@ -14,11 +14,13 @@ from colonnade.methods.functional.blocks import Block
 from colonnade.methods.functional.noise import LAWS, BlockNoise, Law, least_noise, truncation_delta
 from colonnade.methods.functional.plan import Domain, FunctionalPlan
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.limits import check_memory, gamma_advice
 from colonnade.protocols.plans import Task, check_keepers, check_parties, checked_delta
+from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
-NoiseChoice = Literal["auto", "laplace", "skellam"]
+NoiseChoice = Literal["auto", "laplace", "gaussian", "skellam"]
 _LEAST_GAMMA = {"ball": LEAST_GAMMA_NEAREST, "box": 2}
 
 
@@ -36,12 +38,13 @@ def plan_functional(
     noise: NoiseChoice = "auto",
     epsilons: Mapping[str, float] | tuple[tuple[str, float], ...] | None = None,
     intercept: bool = True,
+    verify: Verify | None = None,
 ) -> FunctionalPlan:
-    """The plan with the least noise that keeps ε for the server and for readers, t owners' noise aside.
+    """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known.
 
     With `epsilons`, one for each block by its name ("bank", "bank+shop"), every block gets the noise that its own ε
     needs, and `epsilon` is the most that they may sum to. Discrete Laplace noise is calibrated to pure ε, and δ is then
-    what truncation costs, or 0; Skellam noise to (ε, δ), in which every block has an equal share of δ.
+    what truncation costs, or 0; the others to (ε, δ), in which every block has an equal share of δ.
     """
     check_keepers(group)
     if task not in ("classification", "regression"):
@@ -58,6 +61,9 @@ def plan_functional(
         task, group, rows, schemas, float(epsilon), delta, gamma, domain, intercept, (), ()
     )
     _check_columns(blank)
+    # By default nothing: constant and label have pads of their own, and checks cost more than two and a half times.
+    checked = chosen_verify(verify or "none", group, blank.claims, rows=min(rows, blank.block))
+    blank = replace(blank, verify=checked)
     laws: tuple[Law, ...] = LAWS if noise == "auto" else (noise,)
     chosen = _chosen(blank.dissection.blocks, dict(epsilons), epsilon) if epsilons is not None else ()
     blank = replace(blank, epsilons=chosen)
@@ -71,7 +77,7 @@ def plan_functional(
     try:
         _ = plan.guarantees, plan.part_guarantees
     except PrivacyError as error:
-        raise PlanError(f"{error} Or lower epsilon, or choose noise = 'skellam'.") from None
+        raise PlanError(f"{error} Or lower epsilon, or choose noise = 'gaussian'.") from None
     return plan
 
 
@@ -124,7 +130,7 @@ def _chosen(
 
 def _calibrated(blank: FunctionalPlan, laws: tuple[Law, ...]) -> FunctionalPlan:
     plan = replace(blank, noises=_noises(blank, laws))
-    if all(noise.law == "laplace" for noise in plan.noises):
+    if all(noise.is_laplace for noise in plan.noises):
         events = [view.event for view in plan.views]
         events += [plan.event([owner]) for owner in plan.group.owners]
         plan = replace(plan, delta=truncation_delta((*events, plan.event(plan.group.owners)), plan.delta))

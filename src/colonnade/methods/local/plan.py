@@ -15,7 +15,6 @@ from typing import Any
 from colonnade.data.schema import PublicSchema
 from colonnade.ledger import Line
 from colonnade.methods.moments.plan import DEFAULT_GAMMA, MomentsPlan
-from colonnade.methods.moments.protocol import dealt_widths
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.numbers.field import FIELD63, check_fits
 from colonnade.privacy.calibrate import calibrate
@@ -58,7 +57,7 @@ class LocalPlan(Plan):
     @property
     def dealt(self) -> dict[str, int]:
         """How many integers of a row each owner sends. The constant of a task without label is known and not sent."""
-        return self.columns.widths if self.task == "pca" else dealt_widths(self.columns)
+        return self.columns.widths if self.task == "pca" else self.columns.dealt
 
     @property
     def size(self) -> int:

@@ -6,19 +6,37 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from colonnade.data.documents import Form
 from colonnade.learn.federation import released
 from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
 from colonnade.learn.release import MomentRelease
-from colonnade.methods.method import Asked, Method, Noise, NoOptions, plan_views
+from colonnade.methods.method import Asked, Method, Noise, plan_views
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.session import MomentsRequest, OpenedMoments, moments_session
 from colonnade.protocols.alignment import Alignment
 
 
+class MomentsOptions(Form):
+    """What may be chosen of a moment release.
+
+    `conditional` opens the moments of each class apart, at the same noise: trees need it, linear models do not.
+    """
+
+    conditional: bool = False
+
+
 def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> MomentsRequest:
     """What the parties compare."""
     return MomentsRequest(
-        asked.task, asked.epsilon, asked.delta, asked.accepted_delta, asked.gamma, alignment
+        asked.task,
+        asked.epsilon,
+        asked.delta,
+        asked.accepted_delta,
+        asked.gamma,
+        alignment,
+        verify=asked.verify,
+        # Methods that make the same request bring options of their own.
+        conditional=isinstance(asked.options, MomentsOptions) and asked.options.conditional,
     )
 
 
@@ -64,12 +82,12 @@ METHOD = Method(
     name="moments",
     title="one noisy moment matrix",
     tasks=("classification", "regression", "pca"),
-    options=NoOptions,
+    options=MomentsOptions,
     request=request,
     session=lambda asked: moments_session,
     model=model,
     views=plan_views,
-    checks=(),
+    checks=("rows",),
     scores=(),
     resumable=False,
     pilots=pilots,

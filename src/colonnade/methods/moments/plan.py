@@ -2,8 +2,8 @@
 
 The row of a person is z = (x₁, …, x_K, label block): party q's features have norm at most γc_q on the
 grid before rounding, Σ c_q² ≤ 1, so the joint row is bounded without anyone seeing another's norms. The
-matrix Σ zzᵀ is released once per unordered pair with Skellam noise, of which every owner deals one part
-of 1/(K − t): whatever t owners know or reveal, the rest adds up to the noise that ε was computed for.
+matrix Σ zzᵀ is released once per unordered pair with noise of which every dealer adds one part: whatever of it
+may become known, the rest adds up to the noise that ε was computed for.
 """
 
 from __future__ import annotations
@@ -13,30 +13,36 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from colonnade.crypto.row_claims import Claim
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Mode
 from colonnade.data.label import LabelBlock
 from colonnade.data.quantizer import LEAST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import PlanError
+from colonnade.errors import LabelMismatch, PlanError
+from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
-from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, Event, MatrixChange, MatrixSkellam
-from colonnade.privacy.guarantee import View
-from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
-from colonnade.privacy.observers import PartyView, Reader, Server
+from colonnade.privacy.events import Event, MatrixChange
+from colonnade.privacy.sensitivity.conditional import (
+    conditional_change_part_replaced,
+    conditional_change_replace,
+    conditional_change_zero_out,
+)
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
     matrix_change_part_replaced,
     matrix_change_replace,
     matrix_change_zero_out,
 )
-from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
+from colonnade.protocols.assumptions import Verify
+from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import check_memory, gamma_advice
-from colonnade.protocols.plans import SharedPlan, Task, check_keepers, check_parties, checked_delta
+from colonnade.protocols.plans import Task, check_keepers, check_parties, checked_delta
 from colonnade.protocols.shared import block_rows
+from colonnade.protocols.shared_plan import SharedPlan
+from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
 DEFAULT_GAMMA = 1 << 12
@@ -46,8 +52,8 @@ DEFAULT_GAMMA = 1 << 12
 class MomentsPlan(SharedPlan, Layout):
     """One noisy moment matrix: who, which columns, at what ε, with how much noise.
 
-    Made by `plan_moments`, which chooses `mu`. Equal plans have equal hashes, and parties compare hashes
-    before anything leaves.
+    Made by `plan_moments`, which chooses `law` and `mu`, half the variance of the whole noise on the diagonal. Equal
+    plans have equal hashes, and parties compare hashes before anything leaves.
     """
 
     task: Task
@@ -59,6 +65,9 @@ class MomentsPlan(SharedPlan, Layout):
     gamma: int
     mu: Fraction
     rounding: Rounding = "nearest"
+    law: Law = "gaussian"
+    verify: Verify = "none"
+    conditional: bool = False
 
     protocol = "noisy moments"
     charged_as = "moments"
@@ -96,7 +105,11 @@ class MomentsPlan(SharedPlan, Layout):
             label_norm_squared=self.label.norm_squared(self.gamma),
             one_hot=self.label.one_hot,
         )
-        return features.beside(label)
+        whole = features.beside(label)
+        if self.verify == "none":
+            return whole
+        # What is proved is the norm of all that an owner deals, and not that a label in it is one-hot.
+        return RowShape(features=whole.features + whole.label_entries, norm_squared=whole.bound)
 
     def shape_of_all_but(self, party: str | None) -> RowShape:
         """The bound on the rest of an integer row; on the whole row without a party."""
@@ -112,13 +125,40 @@ class MomentsPlan(SharedPlan, Layout):
         return {party: encoder.width for party, encoder in self.encoders.items()}
 
     @property
+    def dealt(self) -> dict[str, int]:
+        """How many columns each owner deals: its features, and the label block where it holds it."""
+        extra = {self.label_holder: self.label.width}
+        return {owner: width + extra.get(owner, 0) for owner, width in self.widths.items()}
+
+    @property
+    def claims(self) -> dict[str, tuple[Claim, ...]]:
+        """What each owner proves about every row: its squared norm, features and label together."""
+        return {
+            owner: (Claim(width, self.shape_of(owner).bound),) if width else ()
+            for owner, width in self.dealt.items()
+        }
+
+    @property
     def size(self) -> int:
         """How many columns the moment matrix has."""
+        if self.conditional:
+            return self.label.width * self.class_size
         return sum(self.widths.values()) + self.label.width
 
     @property
+    def class_size(self) -> int:
+        """How many columns the matrix of one class has: all features and the constant."""
+        return sum(self.widths.values()) + 1
+
+    def class_span(self, kind: int) -> slice:
+        """Where the matrix of a class lies along the diagonal, if moments are told apart by class."""
+        return slice(kind * self.class_size, (kind + 1) * self.class_size)
+
+    @property
     def coefficients(self) -> int:
-        """How many numbers are opened: each unordered pair once."""
+        """How many numbers are opened: each unordered pair once, of classes that are told apart in each alone."""
+        if self.conditional:
+            return self.label.width * self.class_size * (self.class_size + 1) // 2
         return self.size * (self.size + 1) // 2
 
     @property
@@ -126,25 +166,30 @@ class MomentsPlan(SharedPlan, Layout):
         """Rows dealt at a time."""
         return block_rows(self.size)
 
+    @property
+    def dealt_noise(self) -> DealtNoise:
+        """The law and the whole variance of the noise, and how fine it is drawn."""
+        return DealtNoise(self.law, 2 * self.mu, bits_for(self.epsilon))
+
     @cached_property
-    def noise(self) -> MatrixSkellamNoise:
-        """The whole noise, of which each owner draws one part of 1/(K − t)."""
-        return MatrixSkellamNoise(self.mu)
+    def noise(self) -> MatrixGaussianNoise | MatrixSkellamNoise:
+        """The whole noise, of which each dealer draws one part."""
+        return self.dealt_noise.matrix
 
     @property
     def total_mu(self) -> Fraction:
-        """μ of all parts together, K/(K − t) of the whole: what the opened matrix carries."""
-        return self.mu * Fraction(len(self.group.owners), self.group.honest_owners)
+        """μ of all parts together: what the opened matrix carries."""
+        return self.dealt_noise.total_variance(self.group) / 2
 
     @cached_property
     def field(self) -> Field:
         """The field of the shares, in which nothing can wrap around, whatever the rows and the noise are."""
-        reach = self.noise.part(self.group.honest_owners).support
+        reach = self.noise.part(self.group.whole).support
         check_fits(
             FIELD63,
             rows=self.rows,
             per_row=self.shape_of_all_but(None).bound,
-            noise=len(self.group.owners) * reach,
+            noise=len(self.group.dealers) * reach,
             what=f"a moment matrix at gamma = {self.gamma}",
         )
         return FIELD63
@@ -154,48 +199,43 @@ class MomentsPlan(SharedPlan, Layout):
         """How shares are dealt and opened."""
         return make_scheme(len(self.group.keepers), self.field)
 
-    @cached_property
-    def views(self) -> tuple[View, ...]:
-        """What the release is to each observer. Whoever reads the model sees what the server opens."""
-        group = self.group
-        zero_out = self.zeroed
-        views = [
-            View(Server(), ZERO_OUT, zero_out, server_assumption(group)),
-            View(Reader(), ZERO_OUT, zero_out, reader_assumption(group)),
-        ]
-        for owner in group.owners:
-            if group.threshold == 1:
-                change = matrix_change_part_replaced(self.shape_of_all_but(owner), self.shape_of(owner))
-            else:
-                # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
-                change = self._replaced_change
-            views.append(
-                View(PartyView(owner), OthersPart(owner), self._event(change), party_assumption(group))
-            )
-        return (*views, *self.colluding(lambda known: self._event(self._replaced_change, known)))
-
-    def _event(self, change: MatrixChange, known: int | None = None) -> Event:
-        owners, honest = len(self.group.owners), self.group.honest_owners
-        known = self.group.threshold if known is None else known
-        return self.noise.event(change, known=known, parts=owners, of=honest, size=self.size)
-
-    @cached_property
-    def _replaced_change(self) -> MatrixChange:
-        return matrix_change_replace(self.shape_of_all_but(None))
-
-    @property
-    def zeroed(self) -> Event:
+    def zeroed(self, known: int) -> Event:
         """What the opened matrix is for a record zeroed out."""
-        return self._event(matrix_change_zero_out(self.shape_of_all_but(None)))
+        return self._event(self.zeroed_change, known)
 
-    @property
-    def replaced(self) -> Event:
-        """What the opened matrix is for a record replaced."""
-        return self._event(self._replaced_change)
+    def others_replaced(self, owner: str, known: int) -> Event:
+        """What it is for the others' part of a record, replaced."""
+        if self.group.threshold > 1:
+            # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
+            return self.all_replaced(known)
+        parts = self.shape_of_all_but(owner), self.shape_of(owner)
+        change = (
+            conditional_change_part_replaced(*parts)
+            if self.conditional
+            else matrix_change_part_replaced(*parts)
+        )
+        return self._event(change, known)
+
+    def all_replaced(self, known: int) -> Event:
+        """What it is for a record replaced."""
+        whole = self.shape_of_all_but(None)
+        change = conditional_change_replace(whole) if self.conditional else matrix_change_replace(whole)
+        return self._event(change, known)
+
+    @cached_property
+    def zeroed_change(self) -> MatrixChange:
+        """How far a record zeroed out moves the matrix."""
+        whole = self.shape_of_all_but(None)
+        return conditional_change_zero_out(whole) if self.conditional else matrix_change_zero_out(whole)
+
+    def _event(self, change: MatrixChange, known: int) -> Event:
+        return self.dealt_noise.matrix_event(change, self.group, size=self.size, known=known)
 
     @property
     def what(self) -> str:
         """What is opened."""
+        if self.conditional:
+            return f"second moments of {self.class_size} columns for each of {self.label.width} classes"
         return f"second moments of {self.size} columns"
 
     def own_data(self) -> dict[str, Any]:
@@ -204,10 +244,13 @@ class MomentsPlan(SharedPlan, Layout):
             "task": self.task,
             "epsilon": self.epsilon,
             "mu": str(self.mu),
+            "noise": self.dealt_noise.to_data(),
             **self.layout_data(),
             "caps": {party: str(quantizer.cap_squared) for party, quantizer in self.quantizers.items()},
             "primes": list(self.field.primes),
             "block": self.block,
+            "verify": self.verify,
+            **({"conditional": True} if self.conditional else {}),
         }
 
 
@@ -222,35 +265,63 @@ def plan_moments(
     accepted_delta: float | None = None,
     gamma: int = DEFAULT_GAMMA,
     rounding: Rounding = "nearest",
+    verify: Verify | None = None,
+    conditional: bool = False,
 ) -> MomentsPlan:
-    """The plan with the least noise that keeps ε for the server and for readers, t owners' noise aside."""
+    """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known."""
     check_keepers(group)
     check_parties(group, schemas, task)
+    if conditional and task != "classification":
+        raise LabelMismatch(
+            f"conditional = true tells moments apart by class, and {task} has no classes. Leave it out, or write "
+            'task = "classification".'
+        )
     delta = checked_delta(epsilon, delta, accepted_delta, rows)
 
-    def plan_with(mu: Fraction, grid: int) -> MomentsPlan:
-        return MomentsPlan(task, group, rows, schemas, float(epsilon), delta, grid, mu, rounding)
+    def plan_with(mu: Fraction, grid: int, law: Law) -> MomentsPlan:
+        plan = MomentsPlan(
+            task,
+            group,
+            rows,
+            schemas,
+            float(epsilon),
+            delta,
+            grid,
+            mu,
+            rounding,
+            law,
+            conditional=conditional,
+        )
+        if conditional:
+            # Nothing proves that a label is one-hot, and what is told apart by class rests on it.
+            if verify not in (None, "none"):
+                raise PlanError(
+                    f"verify = {verify!r}: of moments by class nothing is checked. Write verify = 'none', or leave "
+                    "conditional out."
+                )
+            return plan
+        return replace(plan, verify=chosen_verify(verify, group, plan.claims, rows=min(rows, plan.block)))
 
-    blank = plan_with(Fraction(1), gamma)
+    blank = plan_with(Fraction(1), gamma, "gaussian")
     check_memory(blank.size)
     _ = blank.quantizers  # refuses what is no grid at all
 
     def calibrated(grid: int) -> MomentsPlan:
-        server = plan_with(Fraction(1), grid).zeroed
-        plan = plan_with(calibrate(lambda mu: _scaled(server, mu), epsilon=epsilon, delta=delta), grid)
+        change = plan_with(Fraction(1), grid, "gaussian").zeroed_change
+        found = least_noise(
+            lambda noise: noise.matrix_event(change, group, size=blank.size),
+            epsilon=epsilon,
+            delta=delta,
+            drawn=lambda noise: noise.matrix.part(group.whole),
+        )
+        plan = plan_with(found.variance / 2, grid, found.law)
         _ = plan.field  # refuses here, before any data is touched, what could wrap around
         return plan
 
     try:
-        return calibrated(gamma)
+        plan = calibrated(gamma)
     except PlanError as error:
         advice = gamma_advice(calibrated, least=LEAST_GAMMA[rounding], asked=gamma)
         raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
-
-
-def _scaled(event: Event, mu: Fraction) -> Event:
-    """The event of a plan with μ = 1 under another μ; calibration also looks where no sampler goes."""
-    if not (isinstance(event, Approximated) and isinstance(event.event, MatrixSkellam)):
-        raise TypeError(f"a moment release is matrix Skellam noise, not {type(event).__name__}")
-    leaf = event.event
-    return replace(event, event=replace(leaf, mu=leaf.mu * mu))
+    plan.check_stated()
+    return plan

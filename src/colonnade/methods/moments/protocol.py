@@ -3,9 +3,10 @@
 Box of the protocol, after the Skellam moment release of SPCA (Skellam noise in BGW):
 
 1. every owner charges its ledger for the whole release and tells its peers the ledger's head;
-2. block by block, owners deal their integer columns to the keepers at degree t;
+2. block by block, owners deal their integer columns to the keepers at degree t, and where the plan says so prove to two
+   of them that no row is longer than agreed (`protocols.verified_rows`);
 3. each keeper multiplies its own shares: degree 2t, nothing is sent;
-4. every owner deals its part of the noise at degree 2t;
+4. every dealer of noise, each owner and a server that keeps shares, deals its part at degree 2t;
 5. the sum is opened to the server, once.
 """
 
@@ -22,6 +23,7 @@ from colonnade.protocols.charging import charge_first
 from colonnade.protocols.session import RowSource, own_blocks
 from colonnade.protocols.shared import MomentSum, total
 from colonnade.protocols.sharing import open_to, share
+from colonnade.protocols.verified_rows import share_rows
 from colonnade.runtime.party import Party
 
 
@@ -32,23 +34,16 @@ async def noisy_moments(party: Party, table: RowSource | None, plan: MomentsPlan
     await charge_first(party, release)
     moments = MomentSum(plan.field, plan.size, keeps_shares=party.keeps_shares)
     for number, (rows, mine) in enumerate(integer_blocks(party, table, plan)):
-        shapes = {owner: (rows, width) for owner, width in dealt_widths(plan).items()}
-        columns = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"columns {number}")
+        columns = await share_rows(party, mine, rows, plan, step=f"columns {number}")
         moments.add([columns[owner] for owner in group.owners])
         party.progress("columns", min((number + 1) * plan.block, plan.rows), plan.rows)
-    noise = _noise(party, plan) if party.owns_columns else None
-    noise_shapes = dict.fromkeys(group.owners, (1, plan.coefficients))
+    noise = _noise(party, plan) if party.name in group.dealers else None
+    noise_shapes = dict.fromkeys(group.dealers, (1, plan.coefficients))
     noises = await share(party, noise, noise_shapes, scheme=plan.scheme, degree=2 * t, step="noise")
     # Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
     noisy = moments.upper_triangle() + total(noises.values())
     opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="moments")
     return None if opened is None else arranged(symmetric(opened[0], plan.size), plan)
-
-
-def dealt_widths(plan: MomentsPlan) -> dict[str, int]:
-    """How many columns each owner deals: its features, and the label block where it holds it."""
-    extra = {plan.label_holder: plan.label.width}
-    return {owner: width + extra.get(owner, 0) for owner, width in plan.widths.items()}
 
 
 def symmetric(upper: NDArray[np.int64], size: int) -> NDArray[np.int64]:
@@ -63,9 +58,14 @@ def symmetric(upper: NDArray[np.int64], size: int) -> NDArray[np.int64]:
 
 
 def arranged(matrix: NDArray[np.int64], plan: MomentsPlan) -> NDArray[np.int64]:
-    """The matrix with the label block last: it is dealt beside the features of the party that holds it."""
+    """The matrix with the label block last: it is dealt beside the features of the party that holds it.
+
+    Matrices by class are arranged from the start.
+    """
+    if plan.conditional:
+        return matrix
     order, labels, start = [], [], 0
-    for owner, width in dealt_widths(plan).items():
+    for owner, width in plan.dealt.items():
         positions = list(range(start, start + width))
         order += positions[: plan.widths[owner]]
         labels += positions[plan.widths[owner] :]
@@ -94,12 +94,12 @@ def _noise(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
 
 
 def noise_part(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
-    """This owner's part of the noise, in the order in which columns are dealt.
+    """This dealer's part of the noise, in the order in which columns are dealt.
 
     Two different entries of a one-hot label are never both there: their product is 0 in every row, is
     known to everybody, and gets no noise.
     """
-    noise = plan.noise.part(plan.group.honest_owners).draw_symmetric(plan.size, party.randomness)
+    noise = plan.noise.part(plan.group.whole).draw_symmetric(plan.size, party.randomness)
     if plan.label.one_hot:
         start = sum(width for _, width in _until_label(plan))
         block = slice(start, start + plan.label.width)

@@ -11,9 +11,11 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.data.quantizer import Rounding
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
+from colonnade.methods.moments.conditional import conditional_moments
 from colonnade.methods.moments.plan import DEFAULT_GAMMA, MomentsPlan, plan_moments
 from colonnade.methods.moments.protocol import noisy_moments
 from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Request, Task
 from colonnade.protocols.session import prepare, publish
 from colonnade.runtime.group import Group
@@ -36,6 +38,8 @@ class MomentsRequest(Request[MomentsPlan]):
     gamma: int = DEFAULT_GAMMA
     alignment: Alignment = "auto"
     rounding: Rounding = "nearest"
+    verify: Verify | None = None
+    conditional: bool = False
 
     method = "moments"
 
@@ -58,7 +62,8 @@ class OpenedMoments:
 async def moments_session(party: Party, table: Table | None, request: MomentsRequest) -> OpenedMoments:
     """Prepare, release once, publish."""
     aligned, plan = await prepare(party, table, request)
-    opened = await noisy_moments(party, aligned, plan)
+    protocol = conditional_moments if plan.conditional else noisy_moments
+    opened = await protocol(party, aligned, plan)
     nothing = np.zeros((0, 0), dtype=np.int64)
     matrix = await publish(
         party, opened, "release", "matrix", lambda said: checked_release(said, plan), nothing

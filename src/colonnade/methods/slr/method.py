@@ -65,6 +65,7 @@ class SlrOptions(Form):
             gamma=self.gamma,
             rounding=self.rounding,
             alignment=alignment,
+            verify=asked.verify,
         )
 
 
@@ -129,9 +130,8 @@ def pilots(plan: GradientPlan) -> tuple[Pilot, ...]:
 
 def noise(plan: GradientPlan) -> Noise:
     """What every step carries."""
-    share = plan.group.honest_owners / len(plan.group.owners)
     expected = float(plan.rows * plan.schedule.rate)
-    deviation = math.sqrt(2 * float(plan.mu) / share) / (4.0 * plan.gamma**3 * expected)
+    deviation = math.sqrt(plan.dealt_noise.total_variance(plan.group)) / (4.0 * plan.gamma**3 * expected)
     return Noise(deviation, "an entry of each step's mean gradient")
 
 
@@ -170,7 +170,7 @@ METHOD = Method(
     session=lambda asked: gradient_session,
     model=model,
     views=plan_views,
-    checks=(),
+    checks=("rows",),
     scores=(),
     resumable=True,
     pilots=pilots,

@@ -11,36 +11,40 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
+from colonnade.crypto.row_claims import Claim
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Mode
 from colonnade.data.quantizer import LEAST_GAMMA, Rounding
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import LabelMismatch, PlanError, PrivacyError
+from colonnade.errors import FieldTooSmall, LabelMismatch, PlanError, PrivacyError
 from colonnade.methods.slr.optimiser import Optimiser
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.skellam import SkellamNoise
-from colonnade.numbers.field import Field, smallest_field
+from colonnade.numbers.field import FIELD63, Field, smallest_field
 from colonnade.privacy.batches import as_draws, batch_capacity, binomial_tail, most_uses
-from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, Event, PoissonSampled, Repeated, Skellam
-from colonnade.privacy.guarantee import View
-from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
-from colonnade.privacy.observers import PartyView, Reader, Server
+from colonnade.privacy.events import FINE_BITS, Approximated, Event, PoissonSampled, Repeated
+from colonnade.privacy.rounded_normal import ROUNDING_VARIANCES
 from colonnade.privacy.sensitivity.gradient import GradientShape, VectorChange, fused_replace, fused_zero_out
-from colonnade.protocols.assumptions import party_assumption, reader_assumption, server_assumption
+from colonnade.protocols.assumptions import Verify
+from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.limits import gamma_advice
-from colonnade.protocols.plans import SharedPlan, check_keepers, check_parties, checked_delta
+from colonnade.protocols.plans import check_keepers, check_parties, checked_delta
 from colonnade.protocols.shared import block_rows
+from colonnade.protocols.shared_plan import SharedPlan
+from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
 DEFAULT_GAMMA = 1 << 10
 """Coarser than for moments: noise on a cubic scale must stay inside the sampler's range."""
 RATE_BITS = 32
 MOST_STEPS = 10**6
+_FINE = 1 << 20
 _SECRET = "no owner tells it who is in a batch"
+_DRAWN = "every owner draws the batches as agreed and tells it of none"
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,7 @@ def schedule(
 class GradientPlan(SharedPlan, Layout):
     """One training run: who, which columns, at what ε, on which schedule, with how much noise.
 
-    Made by `plan_gradient`, which chooses `mu`.
+    Made by `plan_gradient`, which chooses `law` and `mu`, half the variance of the whole noise of a step.
     """
 
     group: Group
@@ -120,6 +124,8 @@ class GradientPlan(SharedPlan, Layout):
     rounding: Rounding
     schedule: Schedule
     mu: Fraction
+    law: Law = "gaussian"
+    verify: Verify = "none"
 
     protocol = "noisy gradient"
     charged_as = "gradients"
@@ -151,6 +157,17 @@ class GradientPlan(SharedPlan, Layout):
     def dealt(self) -> dict[str, int]:
         """How many integers of a row each owner deals: its part, and at the label holder the label last."""
         return {party: width + int(party == self.label_holder) for party, width in self.widths.items()}
+
+    @property
+    def claims(self) -> dict[str, tuple[Claim, ...]]:
+        """What each owner proves about every row: the norm of its part, and apart from it the size of the label."""
+        found = {}
+        for owner, width in self.widths.items():
+            holds = owner == self.label_holder
+            bound = self.bounds[owner] + (self.constant**2 if holds else 0)
+            listed = (Claim(width, bound),) if width else ()
+            found[owner] = (*listed, Claim(1, self.gamma**2)) if holds else listed
+        return found
 
     @property
     def size(self) -> int:
@@ -202,19 +219,24 @@ class GradientPlan(SharedPlan, Layout):
         """Rows dealt at a time."""
         return min(self.capacity, block_rows(self.size))
 
+    @property
+    def dealt_noise(self) -> DealtNoise:
+        """The law and the whole variance of the noise of a step, and how fine it is drawn."""
+        return DealtNoise(self.law, 2 * self.mu, bits_for(self.epsilon))
+
     @cached_property
-    def noise(self) -> SkellamNoise:
-        """The whole noise of a step, of which each owner draws one part of 1/(K − t)."""
-        return SkellamNoise(self.mu)
+    def noise(self) -> DiscreteGaussianNoise | SkellamNoise:
+        """The whole noise of a step, of which each dealer draws one part."""
+        return self.dealt_noise.vector
 
     @cached_property
     def field(self) -> Field:
         """The field of the shares, in which nothing can wrap around, whatever the rows and the noise are."""
-        reach = self.noise.part(self.group.honest_owners).support
+        reach = self.noise.part(self.group.whole).support
         return smallest_field(
             rows=self.capacity,
             per_row=math.ceil(fused_zero_out(self.shape).l2),
-            noise=len(self.group.owners) * reach,
+            noise=len(self.group.dealers) * reach,
             what=f"a gradient at gamma = {self.gamma}",
         )
 
@@ -223,44 +245,33 @@ class GradientPlan(SharedPlan, Layout):
         """How shares are dealt and opened."""
         return make_scheme(len(self.group.keepers), self.field)
 
-    @cached_property
-    def views(self) -> tuple[View, ...]:
-        """What the run is to each observer: sampling hides records from the server and readers, not from parties."""
-        group, sampled = self.group, self.sampled(self.mu)
-        views = [
-            View(Server(), ZERO_OUT, sampled, f"{server_assumption(group)}, and {_SECRET}"),
-            View(Reader(), ZERO_OUT, sampled, f"{reader_assumption(group)}, and {_SECRET}"),
-        ]
-        views += [
-            View(PartyView(owner), OthersPart(owner), self.known_batches, party_assumption(group))
-            for owner in group.owners
-        ]
-        return (*views, *self.colluding(self._known_batches))
-
-    def sampled(self, mu: Fraction) -> Event:
-        """All steps to somebody who knows no batch, at this much noise."""
-        step = PoissonSampled(rate=self.schedule.rate, event=self._step(fused_zero_out(self.shape), mu))
-        return Approximated(Repeated(step, times=self.schedule.steps), draws=as_draws(self.limits_cost))
-
     @property
-    def known_batches(self) -> Event:
-        """The steps in which one record can be, to somebody who knows which they are."""
-        return self._known_batches(self.group.threshold)
+    def besides(self) -> str:
+        """Batches are secret; whoever draws them decides who is in them, which checks of what is dealt do not see."""
+        return f", and {_SECRET if self.verify == 'none' else _DRAWN}"
 
-    @property
-    def replaced(self) -> Event:
-        """Sampling is proved to hide a zeroed record only."""
-        return self.known_batches
+    def zeroed(self, known: int) -> Event:
+        """All steps to somebody who knows no batch."""
+        return self.sampled(self.dealt_noise, known)
 
-    def _known_batches(self, known: int) -> Event:
-        # Of K parts of μ/(K − t) this observer knows so many.
-        unknown = Fraction(len(self.group.owners) - known, self.group.honest_owners)
-        return Repeated(self._step(fused_replace(self.shape), self.mu * unknown), times=self.uses)
+    def others_replaced(self, owner: str, known: int) -> Event:
+        """All of a record replaced bounds a part of it."""
+        return self.all_replaced(known)
 
-    def _step(self, change: VectorChange, mu: Fraction) -> Approximated:
-        # Of K parts of μ/(K − t) at least K − t are unknown: μ is left. Calibration also looks where no sampler goes.
-        leaf = Skellam(change.l1, change.l2, mu, coordinates=1 if self.size == 1 else None)
-        return Approximated(leaf, draws=self.group.honest_owners * self.size)
+    def all_replaced(self, known: int) -> Event:
+        """The steps in which one record can be, to somebody who knows which they are.
+
+        Sampling is proved to hide a zeroed record only, and from the server and readers only.
+        """
+        step = self.dealt_noise.vector_event(
+            fused_replace(self.shape), self.group, entries=self.size, known=known
+        )
+        return Repeated(step, times=self.uses)
+
+    def sampled(self, noise: DealtNoise, known: int | None = None) -> Event:
+        """All steps under this noise to somebody who knows no batch."""
+        release = noise.vector_event(fused_zero_out(self.shape), self.group, entries=self.size, known=known)
+        return _all_steps(self.schedule, release, as_draws(self.limits_cost, noise.bits))
 
     @property
     def what(self) -> str:
@@ -273,12 +284,14 @@ class GradientPlan(SharedPlan, Layout):
             "task": "classification",
             "epsilon": self.epsilon,
             "mu": str(self.mu),
+            "noise": self.dealt_noise.to_data(),
             **self.layout_data(),
             "schedule": self.schedule.to_data(),
             "capacity": self.capacity,
             "uses": self.uses,
             "primes": list(self.field.primes),
             "block": self.block,
+            "verify": self.verify,
         }
 
 
@@ -293,6 +306,7 @@ def plan_gradient(
     gamma: int = DEFAULT_GAMMA,
     rounding: Rounding = "retry",
     schedule: Schedule,
+    verify: Verify | None = None,
 ) -> GradientPlan:
     """The plan with the least noise that keeps ε for the server and for readers over all steps."""
     check_keepers(group)
@@ -306,6 +320,9 @@ def plan_gradient(
             f"this trains on a label of two classes; {plan.label_holder} declares {len(plan.label.classes)}. "
             "Use the method 'moments' for more."
         )
+    plan = replace(
+        plan, verify=chosen_verify(verify or "none", group, plan.claims, rows=min(rows, plan.block))
+    )
     try:
         plan = _calibrated(plan)
     except PlanError as error:
@@ -328,7 +345,49 @@ def plan_gradient(
 
 def _calibrated(plan: GradientPlan) -> GradientPlan:
     """With the least noise that keeps ε; refuses, before any data is touched, what could wrap around."""
-    mu = calibrate(plan.sampled, epsilon=plan.epsilon, delta=plan.delta, digits=4)
-    plan = replace(plan, mu=mu)
-    _ = plan.field
+    noise = _least_noise(plan)
+    noise.vector.part(plan.group.whole)  # refuses what no table can draw
+    plan = replace(plan, mu=noise.variance / 2, law=noise.law)
+    if plan.verify != "none" and plan.field != FIELD63:
+        raise FieldTooSmall(
+            f"verify = {plan.verify!r} was asked for; rows are checked in a field of {FIELD63.bits} bits, and a "
+            f"gradient at gamma = {plan.gamma} needs {plan.field.bits}. Write verify = 'none', or take a smaller gamma."
+        )
     return plan
+
+
+def _least_noise(plan: GradientPlan) -> DealtNoise:
+    """On a fine grid what rounding takes of the variance is nothing, and the noise grows with the sensitivity alone."""
+    change, limits = fused_zero_out(plan.shape), as_draws(plan.limits_cost, bits_for(plan.epsilon))
+    found = _on_fine_grid(plan.schedule, plan.size, plan.group, limits, plan.epsilon, plan.delta)
+    scaled = found.variance * Fraction(change.l2) ** 2 / _FINE**2 + 2 * ROUNDING_VARIANCES[FINE_BITS]
+    if scaled >= _FINE:
+        return replace(found, variance=Fraction(math.ceil(scaled)))
+    return least_noise(
+        plan.sampled,
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        drawn=lambda noise: noise.vector.part(plan.group.whole),
+        digits=4,
+    )
+
+
+@lru_cache(maxsize=256)
+def _on_fine_grid(
+    schedule: Schedule, size: int, group: Group, limits: int, epsilon: float, delta: float
+) -> DealtNoise:
+    # Plans are made again and again, on many grids in search of one that fits; this part takes long and is the same.
+    change = VectorChange(_FINE, Fraction(_FINE))
+    return least_noise(
+        lambda noise: _all_steps(schedule, noise.vector_event(change, group, entries=size), limits),
+        epsilon=epsilon,
+        delta=delta,
+        drawn=lambda noise: None,
+        laws=("gaussian",),
+        digits=4,
+    )
+
+
+def _all_steps(schedule: Schedule, step: Approximated, limits: int) -> Event:
+    steps = Repeated(PoissonSampled(rate=schedule.rate, event=step), times=schedule.steps)
+    return Approximated(steps, draws=limits, bits=step.bits)

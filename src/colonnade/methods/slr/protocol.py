@@ -7,7 +7,8 @@ Box of the protocol, after SLR (Skellam noise in BGW):
 3. at every step the server names the weights w̃, and those it told compare what they heard; owners deal the batch
    afresh at degree t, padded with zero rows;
 4. each keeper computes its share of Σ x̃(2γ² + ⟨w̃, x̃⟩ − 4γỹ): degree 2t, nothing is sent;
-5. every owner deals its part of the noise at degree 2t, the sum is opened to the server, which moves the weights.
+5. every dealer of noise, each owner and a server that keeps shares, deals its part at degree 2t; the sum is opened to
+   the server, which moves the weights.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import RowSource, own_rows
 from colonnade.protocols.shared import Shared, total
 from colonnade.protocols.sharing import open_to, share
+from colonnade.protocols.verified_rows import share_rows
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -51,17 +53,16 @@ async def noisy_gradient(
         gradient = FusedSum(plan, weights, keeper=_keeper(party))
         for number, start in enumerate(range(0, plan.capacity, plan.block)):
             count = min(plan.block, plan.capacity - start)
-            shapes = {owner: (count, width) for owner, width in plan.dealt.items()}
             mine = None
             if rows is not None and places is not None:
                 mine = batch_rows(rows, places[start : start + count])
             label = f"batch {step}.{number}"
-            columns = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=label)
+            columns = await share_rows(party, mine, count, plan, step=label)
             gradient.add(columns)
         noise = None
-        if party.owns_columns:
-            noise = plan.noise.part(group.honest_owners).draw((1, plan.size), party.randomness)
-        noise_shapes = dict.fromkeys(group.owners, (1, plan.size))
+        if party.name in group.dealers:
+            noise = plan.noise.part(group.whole).draw((1, plan.size), party.randomness)
+        noise_shapes = dict.fromkeys(group.dealers, (1, plan.size))
         noises = await share(
             party, noise, noise_shapes, scheme=plan.scheme, degree=2 * t, step=f"noise {step}"
         )
@@ -90,8 +91,9 @@ class FusedSum:
         for owner, width in plan.widths.items():
             mine = weights[start : start + width]
             if owner == plan.label_holder:
-                # The label is dealt beside the features, as one more factor of the bracket.
-                mine = np.append(mine, -4 * plan.gamma)
+                # The label is dealt beside the features, as one more factor of the bracket: −γ or γ, so that
+                # −2γ times it is 2γ² − 4γỹ, and whoever keeps to that norm keeps to the bracket's bound.
+                mine = np.append(mine, -2 * plan.gamma)
             self._weights[owner] = field.encode(mine[:, None])
             start += width
 
@@ -105,11 +107,10 @@ class FusedSum:
             if mine is None or columns[owner].degree != plan.group.threshold:
                 raise LocalProtocolError(f"a keeper lacks a share of degree t of {owner}'s batch")
             shares[owner] = mine
-        count = columns[plan.label_holder].shape[0]
-        constant = plan.field.encode(np.full((count, 1), 2 * plan.gamma**2, dtype=np.int64))
-        bracket = plan.scheme.constant(constant, self._keeper, plan.group.threshold)
-        for owner, mine in shares.items():
-            bracket = bracket + mine @ self._weights[owner]
+        first, *rest = (mine @ self._weights[owner] for owner, mine in shares.items())
+        bracket = first
+        for more in rest:
+            bracket = bracket + more
         parts = []
         for owner, mine in shares.items():
             # The last column of the label holder is the label: its product with the bracket is left out.
@@ -137,7 +138,7 @@ def integer_rows(party: Party, table: RowSource | None, plan: GradientPlan) -> N
             if block.label is None:
                 raise LocalProtocolError(f"{party.name} holds the label but brought rows without it")
             rows[start:stop, -2] = plan.constant
-            rows[start:stop, -1] = plan.gamma * block.label.astype(np.int64)
+            rows[start:stop, -1] = plan.gamma * (2 * block.label.astype(np.int64) - 1)
         start = stop
     return rows
 

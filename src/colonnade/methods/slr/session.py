@@ -19,6 +19,7 @@ from colonnade.methods.slr.plan import (
 )
 from colonnade.methods.slr.protocol import noisy_gradient
 from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Request
 from colonnade.protocols.session import prepare, publish
 from colonnade.runtime.group import Group
@@ -44,6 +45,7 @@ class GradientRequest(Request[GradientPlan]):
     gamma: int = DEFAULT_GAMMA
     rounding: Rounding = "retry"
     alignment: Alignment = "auto"
+    verify: Verify | None = None
 
     method = "slr"
 

@@ -47,6 +47,7 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
         options.gamma,
         alignment,
         options.rounding,
+        asked.verify,
     )
 
 

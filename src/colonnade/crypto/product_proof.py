@@ -1,0 +1,291 @@
+"""A keeper proves that what it reshared is the product it should have: two keepers check the third.
+
+Keeper j holds shares p_i1, …, p_im and q_i1, …, q_im at its own point and deals z_i = λ Σ_k p_ik q_ik at degree t. With
+three keepers a sharing of degree 1 is a line, so its shares are weighted sums of what the other two hold, and so is
+what it dealt: they hold additive halves of everything in the equation. The proof is that of `row_proof` with products
+in place of squares and nothing to fill up: it is about residues, and none has to be small
+(docs/proofs/verified-rows.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.crypto.folding import (
+    AT_ONCE,
+    GROUPS,
+    MASKED_NODES,
+    MOST_ROWS,
+    QUOTIENT_NODES,
+    ROW_NODES,
+    halves,
+    outside,
+    point_of,
+    spread,
+    stretched,
+)
+from colonnade.numbers.field import FIELD63, FieldArray
+from colonnade.numbers.quartic import (
+    ORDER,
+    PRIMES,
+    Floats,
+    Quartic,
+    loops,
+    packed,
+    product,
+    quartics,
+    reduced,
+    unpacked,
+)
+
+_HALF = GROUPS // 2
+
+
+@dataclass(frozen=True)
+class ProductClaim:
+    """In each of `rows` rows the keeper at `prover` reshared `factor` times the inner product of its shares.
+
+    `points` are where the two verifiers stand.
+
+    >>> ProductClaim(rows=100, columns=3, factor=-1, prover=0, points=(1, -1)).algebraic_bits
+    76
+    """
+
+    rows: int
+    columns: int
+    factor: int
+    prover: int
+    points: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.rows <= MOST_ROWS or self.columns < 1 or len({self.prover, *self.points}) != 3:
+            raise ValueError(
+                f"there are 1 to {MOST_ROWS} rows, columns, and three keepers at different points"
+            )
+
+    @property
+    def count(self) -> int:
+        """Rows of a group."""
+        return -(-self.rows // GROUPS)
+
+    @property
+    def width(self) -> int:
+        """Entries of one factor in a group."""
+        return self.count * self.columns
+
+    @cached_property
+    def share_weights(self) -> tuple[int, int]:
+        """The prover's share is a weighted sum of the two verifiers' shares: these are the weights."""
+        first, second = self.points
+        inverse = FIELD63.inverse(first - second)
+        return (self.prover - second) * inverse % FIELD63.modulus, (
+            first - self.prover
+        ) * inverse % FIELD63.modulus
+
+    @cached_property
+    def secret_weights(self) -> tuple[int, int]:
+        """The same for the secret of a sharing that the prover dealt at degree 1."""
+        inverse = FIELD63.inverse(self.points[1] - self.points[0])
+        return -inverse % FIELD63.modulus, inverse
+
+    @property
+    def proof_length(self) -> int:
+        """Elements of a proof."""
+        return GROUPS + 1
+
+    @property
+    def answer_length(self) -> int:
+        """Elements of what the first verifier tells the second."""
+        return 2 * self.width + 2
+
+    @property
+    def algebraic_bits(self) -> int:
+        """s: a wrong product passes with probability at most 2^-s."""
+        return ((ORDER - max(FIELD63.primes)) // (2 * GROUPS + 1)).bit_length() - 1
+
+
+class ProductProof:
+    """One keeper's proof about one block of products, in the order in which it is asked for."""
+
+    def __init__(
+        self,
+        claim: ProductClaim,
+        left: FieldArray,
+        right: FieldArray,
+        dealt: FieldArray,
+        *,
+        seeds: tuple[bytes, bytes],
+    ) -> None:
+        self._claim, self._seeds = claim, seeds
+        self._factors, self._dealt = (left, right), dealt
+
+    def proof(self, challenge: bytes) -> FieldArray:
+        """The second verifier's half of the proof, as words."""
+        claim = self._claim
+        beta = stretched(challenge, "rows", claim.count)
+        masks = stretched(self._seeds[0], "row masks", 2 * claim.width)
+        masks += stretched(self._seeds[1], "row masks", 2 * claim.width)
+        left, right = (factor.residues for factor in self._factors)
+        dealt = self._dealt.residues
+        mine = stretched(self._seeds[0], "proof", GROUPS + 1)
+        out = np.empty((3, 4, GROUPS + 1))
+        mask_weight, _, inverse = outside()
+        for q, field in enumerate(quartics()):
+            prime, own = field.prime, mask_weight[q]
+            squares, crossed, masked = np.zeros((4, GROUPS)), np.zeros((4, GROUPS)), np.zeros(4)
+            whole = reduced(masks[q], prime).reshape(4, 2, claim.count, claim.columns)
+            for start in range(0, claim.columns, AT_ONCE):
+                some = slice(start, start + AT_ONCE)
+                pair = (_Folded.of(left[q, :, some], claim.count), _Folded.of(right[q, :, some], claim.count))
+                at = (whole[:, 0, :, some], whole[:, 1, :, some])
+                _add_products(pair, at, beta[q], field, q, (squares, crossed, masked))
+            factor = float(claim.factor % prime)
+            values = np.empty((4, GROUPS + 1))
+            values[:, 0] = reduced(masked, prime)
+            cross = spread(reduced(crossed, prime), q, prime)
+            lifted = reduced(cross * own, prime) + reduced(values[:, :1] * reduced(own * own, prime), prime)
+            values[:, 1:] = reduced(reduced(squares, prime) + lifted, prime)
+            values = reduced(values * factor, prime)
+            values[:, 1:] -= spread(_weighted(dealt[q], beta[q], prime), q, prime)
+            out[q] = reduced(reduced(reduced(values, prime) * inverse[q], prime) - mine[q], prime)
+        return packed(out)
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """Sums and differences of residues in opposite groups, by column: shape (columns, half, count)."""
+
+    plus: Floats
+    minus: Floats
+
+    @classmethod
+    def of(cls, residues: NDArray[np.uint32], count: int) -> _Folded:
+        shape = (residues.shape[1], _HALF, count)
+        plus, minus = np.empty(shape), np.empty(shape)
+        loops().arrange(np.ascontiguousarray(residues, dtype=np.int64), count, plus, minus)
+        return cls(plus, minus)
+
+
+def _add_products(
+    pair: tuple[_Folded, _Folded],
+    masks: tuple[Floats, Floats],
+    beta: Floats,
+    field: Quartic,
+    q: int,
+    totals: tuple[Floats, Floats, Floats],
+) -> None:
+    """Add what some columns give Σ β F G outside: products, products with masks, products of masks."""
+    products, crossed, masked = totals
+    prime, inner = field.prime, loops()
+    even, odd = halves()
+    above, below = np.zeros(pair[0].plus.shape[1:]), np.zeros(pair[0].plus.shape[1:])
+    sides = [(even[q] @ part.plus, odd[q] @ part.minus) for part in pair]
+    inner.add_pair_products(*sides[0], *sides[1], prime, above, below)
+    for at, some in ((0, above), (_HALF, below)):
+        inner.reduce(some.reshape(-1), prime)
+        products[:, at : at + _HALF] += product(beta, some.T, prime)
+    columns, count = pair[0].plus.shape[0], beta.shape[1]
+    flat = [np.ascontiguousarray(mask.transpose(0, 2, 1)).reshape(4, -1) for mask in masks]
+    weighted = [field.times(mask, np.tile(beta, columns)) for mask in flat]
+    masked += field.dot(weighted[0], flat[1])
+    # The mask of one factor meets the entries of the other.
+    for mine, other in ((weighted[0], pair[1]), (weighted[1], pair[0])):
+        by_column = mine.reshape(4, columns, count).transpose(1, 0, 2)
+        for at, part in ((0, other.plus), (_HALF, other.minus)):
+            found = reduced(by_column @ part.transpose(0, 2, 1), prime).sum(axis=0)
+            crossed[:, at : at + _HALF] += found
+
+
+def _weighted(dealt: NDArray[np.uint32], beta: Floats, prime: int) -> Floats:
+    """Σ_u β_u z_gu as sums and differences of opposite groups, for `spread`."""
+    count = beta.shape[1]
+    padded = np.zeros(GROUPS * count)
+    padded[: dealt.shape[0]] = dealt[:, 0]
+    groups = product(beta, padded.reshape(GROUPS, count).T, prime)
+    upper, lower = groups[:, :_HALF], groups[:, _HALF:]
+    return reduced(np.concatenate([upper + lower, upper - lower], axis=1), prime)
+
+
+Held = tuple[FieldArray, FieldArray, FieldArray]
+"""A verifier's shares of both factors, and of what the prover dealt."""
+
+
+def answer(claim: ProductClaim, held: Held, *, seed: bytes, challenge: bytes, third: bytes) -> FieldArray:
+    """What the first verifier tells the second: its side of every polynomial at the point of the last challenge."""
+    point = point_of(third, GROUPS + 1)
+    mine = stretched(seed, "proof", GROUPS + 1)
+    out = np.empty((3, 4, claim.answer_length))
+    out[:, :, :-2] = _factors_at(claim, held, seed, point, 0)
+    out[:, :, -2] = _dealt_at(claim, held[2], challenge, point, 0)
+    quotient = QUOTIENT_NODES.at(point)
+    for q, field in enumerate(quartics()):
+        out[q, :, -1] = field.dot(quotient[q], mine[q])
+    return packed(out)
+
+
+def accepts(
+    claim: ProductClaim,
+    held: Held,
+    *,
+    seed: bytes,
+    proof: FieldArray,
+    challenge: bytes,
+    third: bytes,
+    answered: FieldArray,
+) -> bool:
+    """Whether the second verifier finds that every product is what it should be.
+
+    Guarantee: if some z_i ≠ λ Σ_k p_ik q_ik, the probability of True is at most 2^-`algebraic_bits`.
+    """
+    point = point_of(third, GROUPS + 1)
+    theirs, half = unpacked(answered), unpacked(proof)
+    factors = theirs[:, :, :-2] + _factors_at(claim, held, seed, point, 1)
+    dealt = theirs[:, :, -2] + _dealt_at(claim, held[2], challenge, point, 1)
+    beta = stretched(challenge, "rows", claim.count)
+    quotient, vanishing = QUOTIENT_NODES.at(point), ROW_NODES.vanishing_at(point)
+    holds = True
+    for q, field in enumerate(quartics()):
+        prime = field.prime
+        both = reduced(factors[q], prime).reshape(4, 2, -1)
+        spread_out = np.repeat(beta[q], claim.columns, axis=1)
+        left = field.times(np.ascontiguousarray(both[:, 0]), spread_out)
+        found = field.dot(left, np.ascontiguousarray(both[:, 1]))
+        value = reduced(field.dot(quotient[q], half[q]) + theirs[q, :, -1], prime)
+        lifted = field.times(vanishing[q][:, None], value[:, None])[:, 0]
+        scaled = reduced(found * float(claim.factor % prime), prime)
+        holds &= not reduced(scaled - dealt[q] - lifted, prime).any()
+    return holds
+
+
+def _factors_at(claim: ProductClaim, held: Held, seed: bytes, point: Floats, side: int) -> Floats:
+    """One side of both factors at the point, weighted so that both sides add up to the prover's shares."""
+    basis = MASKED_NODES.at(point)
+    factors = np.empty((3, GROUPS, 4), dtype=np.int64)
+    for q, field in enumerate(quartics()):
+        factors[q] = field.scaled(basis[q, :, 1:], claim.share_weights[side]).T
+    out = stretched(seed, "row masks", 2 * claim.width)
+    for q, field in enumerate(quartics()):
+        out[q] = field.times(out[q], basis[q, :, :1].copy())
+    for at, share in enumerate(held[:2]):
+        here = np.empty((3, 4, claim.width))
+        loops().combine(share.words[0].reshape(-1), claim.width, factors, np.array(PRIMES), here)
+        out[:, :, at * claim.width : (at + 1) * claim.width] += here
+    return np.stack([reduced(part, prime) for part, prime in zip(out, PRIMES, strict=True)])
+
+
+def _dealt_at(claim: ProductClaim, dealt: FieldArray, challenge: bytes, point: Floats, side: int) -> Floats:
+    """One side of Σ β z at the point: shape (3, 4)."""
+    basis = MASKED_NODES.at(point)
+    beta, residues = stretched(challenge, "rows", claim.count), dealt.residues
+    out = np.empty((3, 4))
+    for q, field in enumerate(quartics()):
+        padded = np.zeros(GROUPS * claim.count)
+        padded[: claim.rows] = residues[q, :, 0]
+        groups = product(beta[q], padded.reshape(GROUPS, claim.count).T, field.prime)
+        found = field.dot(basis[q, :, 1:].copy(), groups)
+        out[q] = reduced(found * float(claim.secret_weights[side] % field.prime), field.prime)
+    return out

@@ -1,0 +1,184 @@
+"""The verifiers' side of verified rows: the first answers one question, the second decides.
+
+Each of them holds one share of the rows and of the pads, a seed from the dealer, and half of the proof. What the first
+tells the second is uniform whatever the rows are, given that the claims hold, and nothing flows the other way but
+challenges.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.crypto.folding import (
+    AT_ONCE,
+    GROUPS,
+    MASKED_NODES,
+    QUOTIENT_NODES,
+    ROW_NODES,
+    derived,
+    point_of,
+    stretched,
+)
+from colonnade.crypto.row_claims import (
+    PADS,
+    PROJECTIONS,
+    RowClaims,
+    first_bits,
+    target,
+)
+from colonnade.numbers.field import FieldArray
+from colonnade.numbers.projections import Projections
+from colonnade.numbers.quartic import PRIMES, Floats, loops, packed, product, quartics, reduced, unpacked
+
+
+def answer(
+    claims: RowClaims,
+    shares: tuple[FieldArray, FieldArray],
+    *,
+    seed: bytes,
+    challenge: bytes,
+    second: bytes,
+    third: bytes,
+) -> FieldArray:
+    """What the first verifier tells the second: its side of every polynomial at the point of the third challenge."""
+    point, bits = point_of(third, claims.degree), claims.bits
+    mine = stretched(seed, "proof", claims.proof_length)
+    half = first_bits(claims, seed)
+    out = np.empty((3, 4, claims.answer_length))
+    out[:, :, : claims.width] = _rows_at(claims, shares, seed, point, -claims.weight)
+    out[:, :, claims.width : -3] = _bits_at(
+        claims, half, stretched(seed, "bit masks", claims.projected), point
+    )
+    linear = _linear(claims, shares, challenge, half, -claims.weight)
+    tau = stretched(second, "bits", claims.projected)
+    quotient, products = QUOTIENT_NODES.at(point), claims.product_nodes.at(point)
+    for q, field in enumerate(quartics()):
+        shifted = reduced(linear[q] + claims.offsets, field.prime)
+        out[q, :, -3] = field.dot(quotient[q], mine[q, :, : GROUPS + 1])
+        out[q, :, -2] = field.dot(products[q], mine[q, :, GROUPS + 1 :])
+        out[q, :, -1] = _bit_sum(tau[q], shifted, mine[q, :, GROUPS + 1 : GROUPS + 1 + bits], field.prime)
+    return packed(out)
+
+
+def accepts(
+    claims: RowClaims,
+    shares: tuple[FieldArray, FieldArray],
+    *,
+    seed: bytes,
+    bits: NDArray[np.uint8],
+    proof: FieldArray,
+    challenge: bytes,
+    second: bytes,
+    third: bytes,
+    answered: FieldArray,
+) -> bool:
+    """Whether the second verifier, who has heard the first one's answer, finds that every claim holds.
+
+    Guarantee: for rows that break a claim, as integers, whatever the dealer sent, the probability of True is at most
+    2^-`algebraic_bits` + 2^-`wraparound_bits` (docs/proofs/verified-rows.md).
+    """
+    if (bits > claims.used).any():
+        return False
+    point, count = point_of(third, claims.degree), claims.count
+    theirs, half = unpacked(answered), unpacked(proof)
+    rows = theirs[:, :, : claims.width] + _rows_at(claims, shares, seed, point, claims.weight)
+    own = _bits_at(claims, bits, stretched(seed, "bit masks", claims.projected), point)
+    linear = _linear(claims, shares, challenge, bits, claims.weight)
+    beta = stretched(challenge, "rows", count * len(claims.claims))
+    tau = stretched(second, "bits", claims.projected)
+    quotient, products = QUOTIENT_NODES.at(point), claims.product_nodes.at(point)
+    groups, vanishing = ROW_NODES.at(point), ROW_NODES.vanishing_at(point)
+    holds = True
+    for q, field in enumerate(quartics()):
+        prime = field.prime
+        squares = _squares(claims, reduced(rows[q], prime), q)
+        left = field.dot(squares, beta[q])
+        value = reduced(field.dot(quotient[q], half[q, :, : GROUPS + 1]) + theirs[q, :, -3], prime)
+        known = field.dot(groups[q], target(claims, beta, q, prime))
+        lifted = field.times(vanishing[q][:, None], value[:, None])[:, 0]
+        holds &= bool((left == reduced(known + lifted, prime)).all())
+        pairs = reduced(field.dot(products[q], half[q, :, GROUPS + 1 :]) + theirs[q, :, -2], prime)
+        both = field.dot(field.times(tau[q], np.ascontiguousarray(theirs[q, :, claims.width : -3])), own[q])
+        holds &= bool((both == pairs).all())
+        given = half[q, :, GROUPS + 1 : GROUPS + 1 + claims.bits]
+        rest = _bit_sum(tau[q], linear[q], given, prime) + theirs[q, :, -1]
+        holds &= not reduced(rest, prime).any()
+    return holds
+
+
+def _rows_at(
+    claims: RowClaims, shares: tuple[FieldArray, FieldArray], seed: bytes, point: Floats, weight: int
+) -> Floats:
+    """One side of F(r): columns, then pads, weighted so that both sides add up to the dealer's integers."""
+    basis = MASKED_NODES.at(point)
+    out, start = np.empty((3, 4, claims.width)), 0
+    factors = np.empty((3, GROUPS, 4), dtype=np.int64)
+    for q, field in enumerate(quartics()):
+        factors[q] = field.scaled(basis[q, :, 1:], weight).T
+    for share in shares:
+        width = claims.count * share.shape[1]
+        here = np.empty((3, 4, width))
+        loops().combine(share.words[0].reshape(-1), width, factors, np.array(PRIMES), here)
+        out[:, :, start : start + width] = here
+        start += width
+    masks = stretched(seed, "row masks", claims.width)
+    for q, field in enumerate(quartics()):
+        out[q] = reduced(out[q] + field.times(masks[q], basis[q, :, :1].copy()), field.prime)
+    return out
+
+
+def _bits_at(claims: RowClaims, bits: NDArray[np.uint8], masks: Floats, point: Floats) -> Floats:
+    """A polynomial through one half of the bits of every projection, at the point."""
+    basis, out = claims.bit_nodes.at(point), np.empty((3, 4, claims.projected))
+    plain = bits.astype(np.float64)
+    for q, field in enumerate(quartics()):
+        through = product(np.ascontiguousarray(basis[q, :, 1:]), plain, field.prime)
+        out[q] = reduced(through + field.times(masks[q], basis[q, :, :1].copy()), field.prime)
+    return out
+
+
+def _linear(
+    claims: RowClaims,
+    shares: tuple[FieldArray, FieldArray],
+    challenge: bytes,
+    bits: NDArray[np.uint8],
+    weight: int,
+) -> Floats:
+    """One side of projection − Σ 2^k bit_k, modulo each prime: shape (3, projections)."""
+    coins = Projections.from_key(derived(challenge, "projections"), rows=claims.rows, count=PROJECTIONS)
+    sums = coins.of_shares(*shares).reshape(3, -1)
+    places = 2.0 ** np.arange(claims.bits) @ bits.astype(np.float64)
+    return np.stack(
+        [
+            reduced(reduced(lane * float(weight % prime), prime) - places, prime)
+            for lane, prime in zip(sums, PRIMES, strict=True)
+        ]
+    )
+
+
+def _bit_sum(tau: Floats, linear: Floats, products: Floats, prime: int) -> Floats:
+    """Σ τ·linear + Σ_k 2^(k + 1) Σ τ f_k h_k: the two sides of it cancel where bits are those of projections."""
+    doubled = reduced(2.0 ** np.arange(1, products.shape[1] + 1), prime)
+    return reduced(product(tau, linear, prime) + product(products, doubled, prime), prime)
+
+
+def _squares(claims: RowClaims, rows: Floats, q: int) -> Floats:
+    """Σ_j κ_j F_uj(r)² of every claim and row of a group: elements of shape (4, claims · count)."""
+    field, count = quartics()[q], claims.count
+    out = np.zeros((4, len(claims.claims), count))
+    columns = rows[:, : count * claims.columns].reshape(4, count, claims.columns)
+    pads = rows[:, count * claims.columns :].reshape(4, count, claims.pads)
+    start = 0
+    for c, claim in enumerate(claims.claims):
+        total = np.zeros((4, count))
+        parts = [(pads[:, :, PADS * c : PADS * (c + 1)], 1.0)]
+        for at in range(start, start + claim.columns, AT_ONCE):
+            parts.append((columns[:, :, at : min(at + AT_ONCE, start + claim.columns)], 4.0))
+        for part, scale in parts:
+            loops().add_ring_squares(
+                np.ascontiguousarray(part), scale, field.prime, field.one, field.zero, total
+            )
+        out[:, c] = total
+        start += claim.columns
+    return out.reshape(4, -1)

@@ -1,0 +1,1 @@
+"""Margin: noisy margin descent, whose gradient is one inner product in shares."""

@@ -1,0 +1,189 @@
+"""h: the derivative of the loss as a trigonometric polynomial, and what it never exceeds on the whole circle.
+
+h(m) = a₀ + Σ_j a_j cos jωm + b_j sin jωm approximates min(1/(1 + e^m), ½) for margins m from −4 to 14, with the period
+22. By the addition theorem its value at a sum of scores is an inner product of numbers that each owner has at home.
+
+Angles are multiples of 2π/2¹⁴: an owner rounds its score to one, once, and takes every harmonic from it. Cosines are
+integers of 40 bits below the point, each within half a unit, so that every bound below is proved in integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import PlanError
+from colonnade.noise.fixed_point import working
+from colonnade.privacy.sensitivity.matrix import root_up
+
+Integers = NDArray[np.int64]
+
+WINDOW = (-4.0, 14.0)
+"""The margins for which the curve is fitted; beyond them it is only bounded."""
+PERIOD = 22
+MILLION = 10**6
+ANGLES = 1 << 14
+"""How many angles there are: sums of them are angles again."""
+_BITS = 40
+# 355/113 is a little more than π.
+_PI_ABOVE = Fraction(355, 113)
+
+# a₀, a₁ …, b₁ … in millionths, as `fitting` computes them.
+_COEFFICIENTS: Mapping[int, tuple[int, ...]] = {
+    3: (184794, 182399, 31157, 20495, -136278, -97372, 10872),
+    4: (182656, 186513, 17736, 15265, 47705, -162209, -98021, 4300, 2501),
+    5: (167071, 197705, 33116, -6580, 32882, 40006, -144352, -116975, -10552, 20143, -4351),
+    6: (164082, 196572, 38669, -769, 23050, 24889, 22680, -139483, -110579, -17854, 9540, 1089, 2833),
+    7: (
+        186222,
+        192250,
+        -699,
+        13127,
+        45586,
+        8547,
+        5843,
+        22770,
+        -184320,
+        -99090,
+        15272,
+        -6972,
+        -17313,
+        9727,
+        5431,
+    ),
+    8: (
+        174520,
+        202469,
+        15295,
+        -7498,
+        42829,
+        26625,
+        -4285,
+        7032,
+        20245,
+        -165143,
+        -115698,
+        6680,
+        15321,
+        -21934,
+        -7873,
+        12085,
+        3880,
+    ),
+}
+HARMONICS = tuple(_COEFFICIENTS)
+
+
+@cache
+def circle() -> tuple[Integers, Integers]:
+    """cos and sin of every angle times 2⁴⁰, rounded to nearest.
+
+    >>> cosines, sines = circle()
+    >>> int(cosines[0]) == 1 << 40, int(sines[0]), int(cosines[ANGLES // 4])
+    (True, 0, 0)
+    """
+    quarter = ANGLES // 4
+    with working(96) as context:
+        first = [
+            int(context.nint(context.ldexp(context.cospi(context.mpf(2 * k) / ANGLES), _BITS)))
+            for k in range(quarter)
+        ]
+    rising = np.array([*first, 0], dtype=np.int64)
+    cosines = np.concatenate([rising[:-1], -rising[:0:-1], -rising[:-1], rising[:0:-1]])
+    return cosines, np.roll(cosines, quarter)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """h with its coefficients in millionths, (a₀, a₁ … a_M, b₁ … b_M).
+
+    >>> Curve.of(6).harmonics
+    6
+    """
+
+    coefficients: tuple[int, ...]
+
+    @classmethod
+    def of(cls, harmonics: int) -> Curve:
+        """The fitted curve with so many harmonics."""
+        if harmonics not in _COEFFICIENTS:
+            raise PlanError(
+                f"harmonics = {harmonics}: the curve is fitted with {HARMONICS[0]} to {HARMONICS[-1]} of them. "
+                "Leave it out for 6."
+            )
+        return cls(_COEFFICIENTS[harmonics])
+
+    @property
+    def harmonics(self) -> int:
+        """M."""
+        return len(self.coefficients) // 2
+
+    @property
+    def constant(self) -> Fraction:
+        """a₀."""
+        return Fraction(self.coefficients[0], MILLION)
+
+    @property
+    def cosines(self) -> tuple[int, ...]:
+        """a₁ … a_M in millionths."""
+        return self.coefficients[1 : 1 + self.harmonics]
+
+    @property
+    def sines(self) -> tuple[int, ...]:
+        """b₁ … b_M in millionths."""
+        return self.coefficients[1 + self.harmonics :]
+
+    @cached_property
+    def amplitudes(self) -> tuple[Fraction, ...]:
+        """√(a_j² + b_j²) of every harmonic, rounded up."""
+        return tuple(root_up(a * a + b * b) / MILLION for a, b in zip(self.cosines, self.sines, strict=True))
+
+    @cached_property
+    def bounds(self) -> tuple[Fraction, Fraction]:
+        """(inf, sup): h lies between them on the whole circle.
+
+        Guarantee: proved, not sampled. Where h is largest its derivative is zero, so the nearest of the angles, at most
+        π/N away, falls short by at most (π/N)²/2 · Σ j²√(a_j² + b_j²); at the angles h is computed in integers
+        (docs/proofs/margin.md).
+
+        >>> low, high = Curve.of(6).bounds
+        >>> -0.00001 < low < 0 < 0.5 < high < 0.50002
+        True
+        """
+        values = self.at_angles
+        scale = MILLION << _BITS
+        rounding = Fraction(sum(abs(value) for value in self.coefficients[1:]), 2 * scale)
+        bend = sum((j * j * size for j, size in enumerate(self.amplitudes, start=1)), Fraction(0))
+        slack = rounding + (_PI_ABOVE / ANGLES) ** 2 / 2 * bend
+        return Fraction(int(values.min()), scale) - slack, Fraction(int(values.max()), scale) + slack
+
+    @property
+    def slope(self) -> float:
+        """How steep h is at most, per unit of margin: what steps must be short enough for."""
+        return _steepest(self)
+
+    @property
+    def at_angles(self) -> Integers:
+        """h at every angle, times 10⁶·2⁴⁰."""
+        cosines, sines = circle()
+        total = np.full(ANGLES, self.coefficients[0] << _BITS, dtype=np.int64)
+        for j, (a, b) in enumerate(zip(self.cosines, self.sines, strict=True), start=1):
+            turned = np.arange(ANGLES) * j % ANGLES
+            total += a * cosines[turned] + b * sines[turned]
+        return total
+
+
+@cache
+def _steepest(curve: Curve) -> float:
+    # Derivatives are of the same form, with coefficients j·b_j and −j·a_j; the grid is fine enough for a step length.
+    turned = (
+        [j * b for j, b in enumerate(curve.sines, start=1)],
+        [-j * a for j, a in enumerate(curve.cosines, start=1)],
+    )
+    derivative = Curve((0, *turned[0], *turned[1]))
+    return float(np.abs(derivative.at_angles).max()) / (MILLION << _BITS) * (2 * np.pi / PERIOD)

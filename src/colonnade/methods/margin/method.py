@@ -1,0 +1,143 @@
+"""Margin: a linear classifier by noisy margin descent over everybody, two or more owners."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from colonnade.data.documents import Form
+from colonnade.data.table import Table
+from colonnade.errors import PlanError
+from colonnade.learn.forecasting.abridging import Axis, Pilot, kept, product
+from colonnade.learn.frame import Frame
+from colonnade.learn.privacy import Privacy
+from colonnade.methods.margin.curve import HARMONICS
+from colonnade.methods.margin.ideal import ideal_margin
+from colonnade.methods.margin.plan import MOST_STEPS, MarginPlan, Schedule
+from colonnade.methods.margin.request import MarginRequest
+from colonnade.methods.margin.session import MarginTrained, margin_session
+from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.methods.moments.plan import DEFAULT_GAMMA as JOB_GAMMA
+from colonnade.protocols.alignment import Alignment
+from colonnade.randomness import SystemRandomness
+
+Array = NDArray[np.float64]
+
+
+class MarginOptions(Form):
+    """How the training goes: nothing must be chosen, and nothing is by looking at the data.
+
+    `steps` gradients are opened, of a curve of so many `harmonics`; second moments take `moments_share` of the budget.
+    Half the steps cost half the time and about a thousandth of accuracy. `gamma` is the grid of the rows.
+    """
+
+    steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] = 20
+    harmonics: Annotated[int, Field(ge=HARMONICS[0], le=HARMONICS[-1])] = 6
+    moments_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    gamma: Annotated[int, Field(ge=4)] | None = None
+
+
+def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> MarginRequest:
+    """What the parties compare."""
+    options = options_of(asked, MarginOptions)
+    if asked.gamma != JOB_GAMMA:
+        raise PlanError(
+            f"gamma = {asked.gamma} is the grid of a moment release; margin has its own. Write it under [options]."
+        )
+    share = Fraction(options.moments_share).limit_denominator(10**6)
+    return MarginRequest(
+        epsilon=asked.epsilon,
+        schedule=Schedule(options.steps, options.harmonics, share),
+        delta=asked.delta,
+        accepted_delta=asked.accepted_delta,
+        gamma=options.gamma,
+        alignment=alignment,
+    )
+
+
+def model(asked: Asked, results: Mapping[str, MarginTrained]) -> Learnt | None:
+    """The published weights, as everybody has them."""
+    trained = next((trained for trained in results.values() if trained.weights.size), None)
+    if trained is None:
+        return None
+    return learnt(trained.weights, trained.plan, reproducible=trained.reproducible)
+
+
+def twin(plan: MarginPlan, tables: Mapping[str, Table]) -> Learnt:
+    """What the protocol would learn, in one place and with the same noise: for forecasts on invented people."""
+    return learnt(ideal_margin(plan, tables, SystemRandomness()).model, plan, reproducible=False)
+
+
+def learnt(weights: Array, plan: MarginPlan, *, reproducible: bool) -> LearntLinear:
+    """The model of these weights."""
+    coefficients, intercepts = as_scores(weights, plan)
+    notes = (
+        f"Trained in {plan.schedule.steps} steps over all {plan.rows} people, each a noisy gradient of a margin loss; "
+        f"{float(plan.schedule.moments_share):.0%} of the budget went into second moments, which shape the steps.",
+    )
+    return LearntLinear(
+        coefficients,
+        intercepts,
+        frame=Frame(tuple(plan.encoders.items()), plan.label),
+        privacy=Privacy(plan.guarantees, reproducible=reproducible),
+        notes=notes,
+    )
+
+
+def as_scores(weights: Array, plan: MarginPlan) -> tuple[Array, Array]:
+    """Coefficients on features of norm at most 1, and the intercepts, one row for each head.
+
+    Training rows are divided by √(m + 1), the model's features by √m; the constant is the last of its holder's part.
+    """
+    coefficients, intercepts, start = [], np.zeros(plan.heads), 0
+    for owner, width in plan.widths.items():
+        features = plan.encoders[owner].width
+        coefficients.append(weights[start : start + features])
+        if width > features:
+            intercepts = weights[start + features] * (plan.constant / plan.gamma)
+        start += width
+    scale = math.sqrt((plan.attributes - 1) / plan.attributes)
+    return np.concatenate(coefficients).T * scale, intercepts
+
+
+def pilots(plan: MarginPlan) -> tuple[Pilot, ...]:
+    """Fewer steps, over fewer blocks of rows."""
+    blocks, rest = divmod(plan.rows, plan.block)
+
+    def at(steps: int, count: int) -> MarginPlan:
+        schedule = replace(plan.schedule, steps=steps)
+        shorter = replace(plan, rows=count * plan.block + rest, schedule=schedule)
+        return kept(plan, shorter, "field", "noise", "moments_noise")
+
+    return product([Axis(plan.schedule.steps, 2, 6), Axis(blocks, 2, 6)], at)
+
+
+def noise(plan: MarginPlan) -> Noise:
+    """What every step carries."""
+    return Noise(plan.deviation / plan.rows, "an entry of each step's mean gradient")
+
+
+METHOD = Method(
+    name="margin",
+    title="noisy margin descent",
+    tasks=("classification",),
+    options=MarginOptions,
+    request=request,
+    session=lambda asked: margin_session,
+    model=model,
+    views=plan_views,
+    checks=(),
+    scores=(),
+    resumable=True,
+    pilots=pilots,
+    noise=noise,
+    kernel="products",
+    twin=twin,
+)

@@ -1,0 +1,94 @@
+"""What the server does with noisy moments and gradients. It is post-processing: no choice here changes what is learnt.
+
+P = U diag(1/(k·max(λ, τ))) Uᵀ from the moments U diag(λ) Uᵀ, with k = 0.15 so that no step is too long for the slope of
+the curve, and eigenvalues raised to what noise could have made of them. w ← w − P·g; the model is the mean of the
+second half of the path.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.methods.margin.plan import MarginPlan
+
+Array = NDArray[np.float64]
+BEND = 0.15
+"""k of two thirds of the steepest slope of the curve of six harmonics; steeper curves take as much of theirs."""
+
+
+def floor_factor(deviation: float, columns: int, rows: int) -> float:
+    """How many times the noise's own eigenvalues are raised to: clip(10·σ·D^1.5/n, ½, 2).
+
+    >>> floor_factor(4.0, 100, 40_000)
+    1.0
+    """
+    return float(np.clip(10 * deviation * columns**1.5 / rows, 0.5, 2.0))
+
+
+class MarginDescent:
+    """Weights that start at zero and move by noisy gradients as they come.
+
+    `moments` and `opened` are what was opened, as integers; `path` are the weights of every step.
+    """
+
+    def __init__(self, plan: MarginPlan, moments: NDArray[np.int64]) -> None:
+        self._plan = plan
+        self.moments = moments
+        self.weights: Array = np.zeros((plan.size, plan.heads))
+        self.path: list[Array] = []
+        self.opened: list[NDArray[np.int64]] = []
+        self._sum = np.zeros_like(self.weights)
+        self._preconditioner = self._precondition()
+
+    def _precondition(self) -> Array:
+        plan = self._plan
+        # σ at sensitivity 1 for all of the budget, as what is opened carries it: the moments have it over √f.
+        of_moments = math.sqrt(float(plan.moments_variance) * plan.overhead) / plan.gamma**2
+        whole = of_moments * math.sqrt(plan.schedule.moments_share)
+        least = floor_factor(whole, plan.size, plan.rows) * math.sqrt(plan.size / 2) * of_moments
+        values, vectors = np.linalg.eigh(self.moments / plan.gamma**2)
+        bend = max(BEND, 2 / 3 * plan.waves.curve.slope)
+        found: Array = (vectors / (bend * np.maximum(values, least))) @ vectors.T
+        return found
+
+    def step(self, opened: NDArray[np.int64]) -> None:
+        """Move by one opened gradient, Σ r̃x̃ with its noise, as integers."""
+        plan = self._plan
+        gradient = np.asarray(opened, dtype=np.float64).reshape(plan.heads, plan.size).T
+        gradient /= plan.scale * plan.gamma
+        self.path.append(self.weights)
+        self.opened.append(opened)
+        # What is opened is Σ ỹh(ỹ⟨w, x⟩)x, the gradient with the other sign.
+        self.weights = self.weights + self._preconditioner @ gradient
+        if len(self.path) > plan.schedule.steps // 2:
+            self._sum += self.weights
+
+    @property
+    def model(self) -> Array:
+        """The mean of the weights that the second half of the steps led to, as log-odds."""
+        mean: Array = self._sum / max(1, len(self.path) - self._plan.schedule.steps // 2)
+        return mean * log_odds_slope(self._root_mean_square(mean))
+
+    def _root_mean_square(self, weights: Array) -> Array:
+        """How large scores are, by the moments: √(wᵀ Σx̃x̃ᵀ w / n), for every head."""
+        squares = np.einsum("ij,ik,kj->j", weights, self.moments / self._plan.gamma**2, weights)
+        found: Array = np.sqrt(np.maximum(squares, 0.0) / self._plan.rows)
+        return found
+
+
+def log_odds_slope(size: Array) -> Array:
+    """What a score of this size is multiplied by to be a log-odds.
+
+    Where p·h(s) = (1 − p)·h(−s) for h = min(1/(1 + e^m), ½), the loss is least: a score s stands for log-odds of
+    ±log((1 + e^|s|)/2), half as steep as s near 0 and as steep far out. One slope for all keeps the model linear, and
+    what is predicted does not depend on it: that of a score of typical size.
+
+    >>> log_odds_slope(np.array([0.0, 4.0])).round(3).tolist()
+    [0.5, 0.831]
+    """
+    least = np.maximum(size, 1e-6)
+    found: Array = (np.logaddexp(0.0, least) - math.log(2.0)) / least
+    return found

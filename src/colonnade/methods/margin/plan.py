@@ -1,0 +1,324 @@
+"""Everything the parties agree on before noisy margin descent. It touches no data.
+
+A small share of the budget buys second moments of the rows, which only shape the steps; the rest buys T gradients of a
+margin loss over everybody. Every row has a constant beside its features, the last of the label holder's part; features
+and constant share a norm of γ. Gradients are charged for every weights there could be: nothing caps them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from colonnade.crypto.shares import Scheme, make_scheme
+from colonnade.data.encoding import Mode
+from colonnade.data.quantizer import Rounding
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import PlanError
+from colonnade.methods.margin.curve import Curve
+from colonnade.methods.margin.waves import Waves
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise, MatrixGaussianNoise
+from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
+from colonnade.numbers.field import Field, smallest_field
+from colonnade.privacy.events import Composed, Event, MatrixChange, Repeated
+from colonnade.privacy.sensitivity.gradient import VectorChange
+from colonnade.privacy.sensitivity.margin import (
+    Slopes,
+    margin_others_replaced,
+    margin_replace,
+    margin_zero_out,
+    rounded_slopes,
+)
+from colonnade.privacy.sensitivity.matrix import (
+    RowShape,
+    matrix_change_part_replaced,
+    matrix_change_replace,
+    matrix_change_zero_out,
+)
+from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for
+from colonnade.protocols.layout import Layout
+from colonnade.protocols.shared import block_rows
+from colonnade.protocols.shared_plan import SharedPlan
+from colonnade.runtime.group import Group
+
+MOST_STEPS = 1000
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How many gradients, of how fine a curve, and which share of the budget the moments take.
+
+    >>> Schedule().steps
+    20
+    """
+
+    steps: int = 20
+    harmonics: int = 6
+    moments_share: Fraction = Fraction(1, 10)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.steps <= MOST_STEPS:
+            raise PlanError(
+                f"steps = {self.steps}: there are 1 to {MOST_STEPS} of them. Leave it out for 20."
+            )
+        if not 0 < self.moments_share < 1:
+            raise PlanError(
+                f"moments_share = {float(self.moments_share):g}: the moments take a share of the budget between 0 and "
+                "1, and the gradients the rest. Leave it out for 0.1."
+            )
+        Curve.of(self.harmonics)
+
+    def to_data(self) -> dict[str, Any]:
+        """The schedule as plain values."""
+        return {
+            "steps": self.steps,
+            "harmonics": self.harmonics,
+            "moments_share": str(self.moments_share),
+            "coefficients": list(Curve.of(self.harmonics).coefficients),
+        }
+
+
+@dataclass(frozen=True)
+class MarginPlan(SharedPlan, Layout):
+    """One training run: who, which columns, at what ε, on which grids, with how much noise.
+
+    Made by `plan_margin`, which chooses grids and noise.
+    """
+
+    group: Group
+    rows: int
+    schemas: tuple[PublicSchema, ...]
+    epsilon: float
+    delta: float
+    schedule: Schedule
+    gamma: int
+    label_grid: int
+    wave_grid: int
+    variance: Fraction
+    """Of the whole noise on an entry of a gradient: what is calibrated."""
+    law: Law = "gaussian"
+
+    protocol = "noisy margin descent"
+    charged_as = "margin"
+    constants = 1
+
+    @property
+    def mode(self) -> Mode:
+        """Numbers on a circle, which lifts every classifier."""
+        return "circle"
+
+    @property
+    def rows_rounded(self) -> Rounding:
+        """At random, with the norm kept: grids are coarse here."""
+        return "retry"
+
+    @property
+    def constant(self) -> int:
+        """The integer that stands for "one": ⌊γ/√(m + 1)⌋."""
+        return math.isqrt(self.gamma**2 // self.attributes)
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """How many integers of a row each owner deals; the constant is the last of the label holder's."""
+        return {
+            party: encoder.width + int(party == self.label_holder) for party, encoder in self.encoders.items()
+        }
+
+    @property
+    def size(self) -> int:
+        """D: how many columns a row has."""
+        return sum(self.widths.values())
+
+    @property
+    def heads(self) -> int:
+        """How many weight vectors are trained: one for two classes, else one for each class against the rest."""
+        return 1 if len(self.label.classes) == 2 else len(self.label.classes)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The owners without the label, in the order of the group."""
+        return tuple(owner for owner in self.group.owners if owner != self.label_holder)
+
+    @property
+    def block(self) -> int:
+        """Rows dealt at a time."""
+        return block_rows(self.size)
+
+    @cached_property
+    def waves(self) -> Waves:
+        """The tables that scores become integers by."""
+        return Waves(Curve.of(self.schedule.harmonics), self.wave_grid, self.label_grid)
+
+    @property
+    def scale(self) -> int:
+        """G: what the integer r̃ is to r."""
+        return int(self.label_grid * self.wave_grid ** len(self.others))
+
+    @cached_property
+    def slopes(self) -> Slopes:
+        """What r̃ never leaves, rounding included."""
+        curve = self.waves.curve
+        return rounded_slopes(
+            curve.bounds,
+            curve.amplitudes,
+            label_grid=self.label_grid,
+            wave_grid=self.wave_grid,
+            others=len(self.others),
+        )
+
+    # --- sensitivities
+
+    def shape_of(self, party: str) -> RowShape:
+        """The bound on one party's part of an integer row."""
+        own = self.constant**2 if party == self.label_holder else 0
+        return RowShape(features=self.widths[party], norm_squared=self.bounds[party] + own)
+
+    def shape_of_all_but(self, party: str | None) -> RowShape:
+        """The bound on the rest of an integer row; on the whole row without a party."""
+        first, *rest = (self.shape_of(owner) for owner in self.group.owners if owner != party)
+        for part in rest:
+            first = first.beside(part)
+        return first
+
+    @cached_property
+    def row(self) -> RowShape:
+        """The bound on a whole row."""
+        return self.shape_of_all_but(None)
+
+    @property
+    def gradient_zeroed(self) -> VectorChange:
+        """How far one record, zeroed out, moves one gradient, whatever the weights are."""
+        return margin_zero_out(
+            self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
+        )
+
+    # --- noise
+
+    def noises(self, noise: DealtNoise) -> tuple[DealtNoise, DealtNoise]:
+        """The noise of the moments and of every gradient, where the latter is this.
+
+        Variances are to squared sensitivities as the budget is shared out: f to the moments, (1 − f)/T to a gradient.
+        """
+        share, steps = self.schedule.moments_share, self.schedule.steps
+        of_moments = Fraction(matrix_change_zero_out(self.row).frobenius) ** 2 / share
+        of_gradients = self.gradient_zeroed.l2**2 * steps / (1 - share)
+        return replace(noise, variance=noise.variance * of_moments / of_gradients), noise
+
+    @property
+    def _dealt(self) -> tuple[DealtNoise, DealtNoise]:
+        return self.noises(DealtNoise(self.law, self.variance, bits_for(self.epsilon)))
+
+    @property
+    def moments_variance(self) -> Fraction:
+        """Of the whole noise on a diagonal entry of the moments."""
+        return self._dealt[0].variance
+
+    @cached_property
+    def moments_noise(self) -> MatrixGaussianNoise | MatrixSkellamNoise:
+        """The whole noise of the moments, of which each dealer draws one part."""
+        return self._dealt[0].matrix
+
+    @cached_property
+    def noise(self) -> DiscreteGaussianNoise | SkellamNoise:
+        """The whole noise of a gradient, of which each dealer draws one part."""
+        return self._dealt[1].vector
+
+    @property
+    def overhead(self) -> float:
+        """How many times the variance that ε was computed for is in what is opened."""
+        return len(self.group.dealers) / self.group.whole
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise on an entry of an opened gradient, in units of rows of norm 1."""
+        return math.sqrt(float(self.variance) * self.overhead) / (self.scale * self.gamma)
+
+    @cached_property
+    def field(self) -> Field:
+        """The field of the shares, in which nothing that is opened can wrap around, whatever rows and noise are."""
+        parts, whole = len(self.group.dealers), self.group.whole
+        most = max(abs(self.slopes.least), self.slopes.most)
+        of_gradients = math.isqrt(most**2 * self.row.norm_squared) + 1
+        return smallest_field(
+            rows=self.rows,
+            per_row=max(of_gradients, self.row.norm_squared),
+            noise=parts * max(self.noise.part(whole).support, self.moments_noise.part(whole).support),
+            what=f"a gradient at gamma = {self.gamma}",
+        )
+
+    @cached_property
+    def scheme(self) -> Scheme:
+        """How shares are dealt and opened."""
+        return make_scheme(len(self.group.keepers), self.field)
+
+    # --- what it is to whom
+
+    def zeroed(self, known: int) -> Event:
+        """The moments and all gradients, for a record zeroed out."""
+        return self.released(self._dealt, known)
+
+    def released(self, dealt: tuple[DealtNoise, DealtNoise], known: int | None = None) -> Event:
+        """The same under other noise: w is public, and every gradient may depend on those before it."""
+        return self._event(matrix_change_zero_out(self.row), self.gradient_zeroed, dealt, known)
+
+    def all_replaced(self, known: int) -> Event:
+        """The moments and all gradients, for a record replaced."""
+        return self._event(matrix_change_replace(self.row), self._gradient_replaced, self._dealt, known)
+
+    def others_replaced(self, owner: str, known: int) -> Event:
+        """The moments and all gradients, for the others' part of a record replaced."""
+        if self.group.threshold > 1:
+            # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
+            return self.all_replaced(known)
+        own, rest = self.shape_of(owner), self.shape_of_all_but(owner)
+        matrix = matrix_change_part_replaced(rest, own)
+        if owner != self.label_holder:
+            # The label is among what is replaced, so the slope may change its sign.
+            return self._event(matrix, self._gradient_replaced, self._dealt, known)
+        change = margin_others_replaced(
+            self.slopes,
+            own_norm_squared=own.norm_squared,
+            others_norm_squared=rest.norm_squared,
+            columns=self.size,
+            heads=self.heads,
+        )
+        return self._event(matrix, change, self._dealt, known)
+
+    @property
+    def _gradient_replaced(self) -> VectorChange:
+        return margin_replace(
+            self.slopes, norm_squared=self.row.norm_squared, columns=self.size, heads=self.heads
+        )
+
+    def _event(
+        self,
+        matrix: MatrixChange,
+        gradient: VectorChange,
+        dealt: tuple[DealtNoise, DealtNoise],
+        known: int | None,
+    ) -> Event:
+        moments = dealt[0].matrix_event(matrix, self.group, size=self.size, known=known)
+        step = dealt[1].vector_event(gradient, self.group, entries=self.size * self.heads, known=known)
+        return Composed((moments, Repeated(step, times=self.schedule.steps)))
+
+    @property
+    def what(self) -> str:
+        """What is opened."""
+        return f"second moments of {self.size} columns and {self.schedule.steps} gradients of a margin loss"
+
+    def own_data(self) -> dict[str, Any]:
+        """The schedule, the grids, the noise, and how columns become integers."""
+        return {
+            "task": "classification",
+            "epsilon": self.epsilon,
+            **self.layout_data(),
+            "schedule": self.schedule.to_data(),
+            "grids": [self.label_grid, self.wave_grid],
+            "slopes": [self.slopes.least, self.slopes.most],
+            "noise": [dealt.to_data() for dealt in self._dealt],
+            "primes": list(self.field.primes),
+            "block": self.block,
+        }

@@ -1,0 +1,174 @@
+"""Noisy margin descent: second moments once, then one opened gradient a step, over everybody.
+
+Box of the protocol:
+
+1. every owner charges its ledger for everything and tells its peers the ledger's head;
+2. owners deal their integer rows at degree t, once, and the label holder ỹ·a₀; keepers keep these shares, multiply
+   them, and the moments are opened to the server with noise of degree 2t;
+3. at every step the server names the weights, and owners compare what they heard before they deal: each turns its
+   score into an angle and deals the integers that its table has for it;
+4. keepers multiply: owners without the label in a tree, at last with the label holder's part, lowering the degree by
+   resharing after each product; then the slopes by the rows, degree 2t;
+5. every dealer deals its part of the noise at degree 2t, and the sum is opened to the server, which moves the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.ledger import Release
+from colonnade.methods.margin.optimiser import MarginDescent
+from colonnade.methods.margin.plan import MarginPlan
+from colonnade.methods.margin.rows import OwnRows, part_of
+from colonnade.methods.margin.turning import held, shared_slopes
+from colonnade.methods.moments.protocol import symmetric
+from colonnade.numbers.field import FieldArray
+from colonnade.protocols.agreement import agree_on_public
+from colonnade.protocols.charging import charge_first
+from colonnade.protocols.messages import hear, tell
+from colonnade.protocols.session import RowSource
+from colonnade.protocols.shared import MomentSum, Shared, total
+from colonnade.protocols.sharing import open_to, share
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+async def noisy_margin(party: Party, table: RowSource | None, plan: MarginPlan) -> MarginDescent | None:
+    """The descent with the trained weights at the server, None elsewhere."""
+    release = plan.release(party.name, run=party.run, reproducible=party.tainted)
+    await charge_first(party, release)
+    rows = OwnRows.read(party.name, table, plan, party.randomness) if party.owns_columns else None
+    kept, opened = await _moments(party, rows, plan, release)
+    descent = None if opened is None else MarginDescent(plan, opened)
+    for step in range(plan.schedule.steps):
+        weights = await published_weights(party, descent, plan, step)
+        gradient = await _gradient(party, rows, kept, weights, plan, step)
+        noise = _noise(party, plan)
+        noises = await _dealt_noise(party, noise, plan, plan.size * plan.heads, f"noise {step}")
+        noisy = gradient + total(noises.values())
+        found = await open_to(
+            party, party.group.server, noisy, scheme=plan.scheme, release=release, step=f"gradient {step}"
+        )
+        if descent is not None and found is not None:
+            descent.step(found[0])
+        party.progress("steps", step + 1, plan.schedule.steps)
+    return descent
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """One keeper's shares of one block between steps: rows, and ỹ·a₀ at the scale of a slope."""
+
+    rows: FieldArray
+    constants: FieldArray
+
+
+async def _moments(
+    party: Party, rows: OwnRows | None, plan: MarginPlan, release: Release
+) -> tuple[list[Kept], Integers | None]:
+    """The keepers' shares of all rows; at the server also the noisy moments."""
+    t, kept = party.group.threshold, []
+    moments = MomentSum(plan.field, plan.size, keeps_shares=party.keeps_shares)
+    for number, block in enumerate(_blocks(plan)):
+        count = block.stop - block.start
+        shapes = {owner: (count, width) for owner, width in plan.widths.items()}
+        mine = None if rows is None else rows.features[block].astype(np.int64)
+        columns = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"columns {number}")
+        moments.add([columns[owner] for owner in party.group.owners])
+        label = None
+        if rows is not None and rows.positive is not None:
+            label = np.where(rows.positive[block], plan.waves.constant, -plan.waves.constant)
+        shape = {plan.label_holder: (count, plan.heads)}
+        labels = await share(party, label, shape, scheme=plan.scheme, degree=t, step=f"labels {number}")
+        if party.keeps_shares:
+            first, *rest = (held(columns[owner]) for owner in party.group.owners)
+            others = plan.wave_grid ** len(plan.others)
+            kept.append(Kept(first.stack_columns(rest), held(labels[plan.label_holder]).times(others)))
+        party.progress("columns", block.stop, plan.rows)
+    noise = None
+    if party.name in party.group.dealers:
+        whole = plan.moments_noise.part(party.group.whole).draw_symmetric(plan.size, party.randomness)
+        noise = whole[np.triu_indices(plan.size)][None, :]
+    noises = await _dealt_noise(party, noise, plan, plan.size * (plan.size + 1) // 2, "noise of matrix")
+    # Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
+    noisy = moments.upper_triangle() + total(noises.values())
+    opened = await open_to(
+        party, party.group.server, noisy, scheme=plan.scheme, release=release, step="matrix"
+    )
+    return kept, None if opened is None else symmetric(opened[0], plan.size)
+
+
+async def _gradient(
+    party: Party, rows: OwnRows | None, kept: list[Kept], weights: Array, plan: MarginPlan, step: int
+) -> Shared:
+    """Shares of Σ r̃x̃ over everybody, degree 2t, with no mask left."""
+    width = 2 * plan.schedule.harmonics * plan.heads
+    mine = None if rows is None else weights[part_of(plan, party.name)]
+    found: FieldArray | None = None
+    for number, block in enumerate(_blocks(plan)):
+        label = f"{step}.{number}"
+        count = block.stop - block.start
+        shapes = dict.fromkeys(party.group.owners, (count, width))
+        dealt = None if rows is None or mine is None else rows.waves(block, mine, plan)
+        waves = await share(
+            party, dealt, shapes, scheme=plan.scheme, degree=party.group.threshold, step=f"waves {label}"
+        )
+        slopes = await shared_slopes(party, waves, plan, label)
+        if slopes.share is not None:
+            slope = slopes.share + kept[number].constants
+            parts = [
+                kept[number].rows.transpose_times(slope.columns(head, head + 1)) for head in range(plan.heads)
+            ]
+            block_sum = parts[0].stack_rows(parts[1:])
+            found = block_sum if found is None else found + block_sum
+    shape = (1, plan.size * plan.heads)
+    return Shared(None if found is None else found.reshape(shape), shape, 2 * party.group.threshold)
+
+
+async def published_weights(
+    party: Party, descent: MarginDescent | None, plan: MarginPlan, step: int
+) -> Array:
+    """The weights of a step, from the server, the same for all owners, who compare them before they deal.
+
+    Any weights are covered by the bound, and two told to two owners amount to one joint w; comparing them keeps the
+    model that is trained the one that is published (docs/proofs/margin.md).
+    """
+    label, shape = f"weights {step}", (plan.size, plan.heads)
+    if descent is not None:
+        for owner in party.group.owners:
+            await tell(party, owner, label, Message(arrays={"weights": descent.weights}))
+        return descent.weights
+    if not party.owns_columns:
+        return np.zeros(shape)
+    said = await hear(party, party.group.server, label)
+    heard: Array = said.array("weights", dtype="f8", shape=shape)
+    if not np.isfinite(heard).all():
+        raise said.wrong("its weights are not finite numbers")
+    planned = np.frombuffer(bytes.fromhex(plan.hash), dtype=np.uint8)
+    await agree_on_public(party, label, party.group.owners, planned, heard)
+    return heard
+
+
+def _noise(party: Party, plan: MarginPlan) -> Integers | None:
+    if party.name not in party.group.dealers:
+        return None
+    shape = (1, plan.size * plan.heads)
+    return plan.noise.part(party.group.whole).draw(shape, party.randomness)
+
+
+async def _dealt_noise(
+    party: Party, noise: Integers | None, plan: MarginPlan, entries: int, step: str
+) -> dict[str, Shared]:
+    shapes = dict.fromkeys(party.group.dealers, (1, entries))
+    return await share(party, noise, shapes, scheme=plan.scheme, degree=2 * party.group.threshold, step=step)
+
+
+def _blocks(plan: MarginPlan) -> list[slice]:
+    starts = range(0, plan.rows, plan.block)
+    return [slice(start, min(start + plan.block, plan.rows)) for start in starts]

@@ -1,0 +1,160 @@
+"""What is asked of noisy margin descent, and the plan with the finest grids and the least noise that keeps it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from colonnade.data.quantizer import LEAST_GAMMA, MOST_GAMMA
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import PlanError, TooMuchMemory
+from colonnade.methods.margin.curve import Curve
+from colonnade.methods.margin.plan import MarginPlan, Schedule
+from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE
+from colonnade.privacy.calibrate import calibrate
+from colonnade.privacy.events import Gaussian
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.dealt_noise import DealtNoise, least_noise
+from colonnade.protocols.limits import check_memory, physical_memory
+from colonnade.protocols.plans import Request, check_keepers, check_parties, checked_delta
+from colonnade.runtime.group import Group
+
+# The finest grids of a gradient: past this nothing is gained. The coarsest: below it rounding is most of the bound.
+_FINEST, _COARSEST = 39, 16
+# Tables are within 2⁻²⁰ of what they stand for up to this grid.
+_LARGEST_GRID = 1 << 18
+
+
+_USUAL = Schedule()
+
+
+@dataclass(frozen=True)
+class MarginRequest(Request[MarginPlan]):
+    """What the parties want, before anybody has said how many rows or which columns there are.
+
+    >>> MarginRequest(epsilon=1.0).to_data()["schedule"]["steps"]
+    20
+    """
+
+    epsilon: float
+    schedule: Schedule = _USUAL
+    delta: float | None = None
+    accepted_delta: float | None = None
+    gamma: int | None = None
+    alignment: Alignment = "auto"
+
+    method = "margin"
+
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> MarginPlan:
+        """With the least noise that keeps what is asked."""
+        return plan_margin(group, schemas, rows=rows, **self.terms)
+
+
+def plan_margin(
+    group: Group,
+    schemas: tuple[PublicSchema, ...],
+    *,
+    rows: int,
+    epsilon: float,
+    delta: float | None = None,
+    accepted_delta: float | None = None,
+    schedule: Schedule | None = None,
+    gamma: int | None = None,
+) -> MarginPlan:
+    """The plan with the least noise that keeps ε for the server and for readers over moments and all steps."""
+    check_keepers(group)
+    check_parties(group, schemas, "classification")
+    delta = checked_delta(epsilon, delta, accepted_delta, rows)
+    schedule = schedule or Schedule()
+    asked = gamma
+    gamma = gamma or _grid(group)
+    if not LEAST_GAMMA["retry"] <= gamma <= MOST_GAMMA:
+        raise PlanError(
+            f"gamma = {gamma} is outside {LEAST_GAMMA['retry']} to {MOST_GAMMA}. Leave it out for a grid that fits."
+        )
+    blank = MarginPlan(
+        group, rows, schemas, float(epsilon), delta, schedule, gamma, 1, 1, variance=Fraction(1)
+    )
+    _check_size(blank)
+    plan = _on_grids(blank, asked)
+
+    def drawn(noise: DealtNoise) -> object:
+        moments, gradient = plan.noises(noise)
+        return moments.matrix.part(group.whole), gradient.vector.part(group.whole)
+
+    found = least_noise(
+        lambda noise: plan.released(plan.noises(noise)), epsilon=epsilon, delta=delta, drawn=drawn, digits=4
+    )
+    plan = replace(plan, variance=found.variance, law=found.law)
+    _ = plan.field  # refuses here, before any data is touched, what could wrap around
+    return plan
+
+
+def refusal(group: Group, *, epsilon: float, delta: float | None = None) -> str:
+    """Why no run is planned between these owners at this ε, whatever their columns are; empty where one is.
+
+    >>> refusal(Group.of(("bank", "shop")), epsilon=1.0)
+    ''
+    """
+    if not (math.isfinite(epsilon) and epsilon > 0 and 0 < (delta or 1e-5) < 1):
+        return ""  # whoever plans refuses it by name
+    blank = MarginPlan(group, 1, (), float(epsilon), delta or 1e-5, _USUAL, _grid(group), 1, 1, Fraction(1))
+    try:
+        check_keepers(group)
+        _on_grids(blank, None)
+    except PlanError as error:
+        return str(error)
+    return ""
+
+
+def _grid(group: Group) -> int:
+    # Rows are rounded finely between two; with more owners the bits are needed by their waves.
+    return 1 << 10 if len(group.owners) == 2 else 1 << 8
+
+
+def _on_grids(plan: MarginPlan, asked: int | None) -> MarginPlan:
+    """The finest grids for labels and waves whose noise can still be drawn.
+
+    The error of rounding is least where both grids add the same: γ_l is to γ_w as √½·M + ½ is to √½·Σ√(a_j² + b_j²).
+    """
+    sigma = calibrate(lambda noise: Gaussian(1, noise), epsilon=plan.epsilon, delta=plan.delta, digits=3)
+    share = plan.schedule.steps / (1 - float(plan.schedule.moments_share))
+    # A little more than at sensitivity ½, for what rounding adds.
+    largest = math.sqrt(float(LARGEST_VARIANCE)) / (
+        0.7 * float(sigma) * math.sqrt(share * max(1, plan.heads))
+    )
+    bits = min(_FINEST, math.floor(math.log2(largest))) - math.log2(plan.gamma)
+    if bits < _COARSEST:
+        what = (
+            f"gamma = {plan.gamma}"
+            if asked
+            else f"epsilon = {plan.epsilon:g} over {plan.schedule.steps} steps"
+        )
+        raise PlanError(
+            f"{what} leaves no grid for the curve: noise on a grid that fine cannot be drawn. "
+            + ("Leave gamma out, or take a smaller one." if asked else "Raise epsilon, or take fewer steps.")
+        )
+    curve = Curve.of(plan.schedule.harmonics)
+    ratio = (math.sqrt(0.5) * curve.harmonics + 0.5) / (math.sqrt(0.5) * float(sum(curve.amplitudes)))
+    owners = len(plan.group.owners)
+    wave = (2.0**bits / ratio) ** (1 / owners)
+    wave_grid, label_grid = (min(max(2, int(grid)), _LARGEST_GRID) for grid in (wave, wave * ratio))
+    found = replace(plan, wave_grid=wave_grid, label_grid=label_grid)
+    if found.slopes.most > found.scale:
+        raise PlanError(
+            f"{owners} owners multiply {owners} rounded factors, and on the grids that noise can be drawn for rounding "
+            "would cost more than half of the noise. Use the method 'moments', which takes any number of owners."
+        )
+    return found
+
+
+def _check_size(plan: MarginPlan) -> None:
+    check_memory(plan.size)
+    need, held = 16 * plan.rows * plan.size, physical_memory()
+    if held is not None and need > held:
+        raise TooMuchMemory(
+            f"{plan.rows} rows of {plan.size} columns: keepers hold shares of all rows between steps, which takes "
+            f"{need / 2**30:.0f} GiB; a machine that takes part has less. Declare fewer columns, or use the method "
+            "'moments', which holds no rows."
+        )

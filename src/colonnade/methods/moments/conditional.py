@@ -1,0 +1,139 @@
+"""Second moments by class: one matrix for the people of each class, opened together at the price of one for all.
+
+A row of class c is in the matrix of c as z = (x̃, g) and in no other. With y_c the indicator of the class, the rows of
+that matrix are y_c·z, because y_c² = y_c. The label's holder deals y_c and y_c·x̃ of its own columns. Of the other
+owners' columns y_c·x̃ is a product of two secrets, which the keepers bring back to degree t (one resharing of C − 1
+classes; the last is what is left of x̃). Then everything is as in a plain release, class by class.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.block import Block
+from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.protocols.charging import charge_first
+from colonnade.protocols.session import RowSource, own_blocks
+from colonnade.protocols.shared import MomentSum, Shared, beside, total
+from colonnade.protocols.sharing import lower, open_to, share
+from colonnade.runtime.party import Party
+
+Integers = NDArray[np.int64]
+
+
+async def conditional_moments(party: Party, table: RowSource | None, plan: MomentsPlan) -> Integers | None:
+    """The noisy matrices of all classes along one diagonal at the server, None elsewhere."""
+    group, t, classes = party.group, party.group.threshold, plan.label.width
+    release = plan.release(party.name, run=party.run, reproducible=party.tainted)
+    await charge_first(party, release)
+    sums = [MomentSum(plan.field, plan.class_size, keeps_shares=party.keeps_shares) for _ in range(classes)]
+
+    def integers(block: Block) -> Integers:
+        return dealt_by_class(party.name, block, plan, party)
+
+    blocks = own_blocks(party, table, integers, rows=plan.rows, size=plan.block)
+    for number, (rows, mine) in enumerate(blocks):
+        shapes = {owner: (rows, width) for owner, width in conditional_widths(plan).items()}
+        columns = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"columns {number}")
+        by_class = await _by_class(party, columns, plan, step=f"classes {number}")
+        for moments, parts in zip(sums, by_class, strict=True):
+            moments.add(parts)
+        party.progress("columns", min((number + 1) * plan.block, plan.rows), plan.rows)
+    noise = (
+        upper_by_class(noise_by_class(party, plan), plan)[None, :] if party.name in group.dealers else None
+    )
+    noise_shapes = dict.fromkeys(group.dealers, (1, plan.coefficients))
+    noises = await share(party, noise, noise_shapes, scheme=plan.scheme, degree=2 * t, step="noise")
+    noisy = beside([moments.upper_triangle() for moments in sums]) + total(noises.values())
+    opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="moments")
+    return None if opened is None else along_diagonal(opened[0], plan)
+
+
+def conditional_widths(plan: MomentsPlan) -> dict[str, int]:
+    """How many columns each owner deals: its features, or the label's holder these and a one for every class."""
+    classes = plan.label.width
+    return {
+        owner: classes * (width + 1) if owner == plan.label_holder else width
+        for owner, width in plan.widths.items()
+    }
+
+
+def dealt_by_class(owner: str, block: Block, plan: MomentsPlan, party: Party | None = None) -> Integers:
+    """An owner's integers: features, or at the label's holder features and a one, class by class."""
+    randomness = None if party is None else party.randomness
+    mine = plan.quantizers[owner].quantize(block, randomness)
+    if owner != plan.label_holder:
+        return mine
+    # The constant of the label block is public: the indicator is dealt, and multiplied by it in shares.
+    marks = plan.label.quantize(block.label, plan.gamma, rows=len(mine)) // plan.label.constant(plan.gamma)
+    with_one = np.column_stack([mine, np.ones(len(mine), dtype=np.int64)])
+    return np.concatenate([with_one * marks[:, [kind]] for kind in range(plan.label.width)], axis=1)
+
+
+async def _by_class(
+    party: Party, columns: dict[str, Shared], plan: MomentsPlan, *, step: str
+) -> list[list[Shared]]:
+    """For each class, the shares of y_c·x̃ of every owner in order, and of y_c·g."""
+    classes, holder = plan.label.width, plan.label_holder
+    own = plan.widths[holder]
+    marks = [columns[holder].columns([kind * (own + 1) + own]) for kind in range(classes)]
+    masked: dict[str, list[Shared]] = {
+        holder: [
+            columns[holder].columns(range(kind * (own + 1), kind * (own + 1) + own))
+            for kind in range(classes)
+        ]
+    }
+    others = [owner for owner in plan.group.owners if owner != holder and plan.widths[owner]]
+    if others:
+        theirs = beside([columns[owner] for owner in others])
+        width = theirs.shape[1]
+        products = beside(
+            [theirs.times_columns(marks[kind].columns([0] * width)) for kind in range(classes - 1)]
+        )
+        lowered = await lower(party, products, scheme=plan.scheme, step=step)
+        parts = [lowered.columns(range(kind * width, (kind + 1) * width)) for kind in range(classes - 1)]
+        # Everybody has one class, so the last one has what the others leave.
+        parts.append(theirs.without_masks() - total(parts))
+        start = 0
+        for owner in others:
+            stop = start + plan.widths[owner]
+            masked[owner] = [part.columns(range(start, stop)) for part in parts]
+            start = stop
+    constant = plan.label.constant(plan.gamma)
+    return [
+        [
+            *(masked[owner][kind] for owner in plan.group.owners if plan.widths[owner]),
+            marks[kind].times(constant),
+        ]
+        for kind in range(classes)
+    ]
+
+
+def noise_by_class(party: Party, plan: MomentsPlan) -> Integers:
+    """This dealer's part of the noise, one matrix for each class along one diagonal."""
+    part = plan.noise.part(plan.group.whole)
+    whole = np.zeros((plan.size, plan.size), dtype=np.int64)
+    for kind in range(plan.label.width):
+        place = plan.class_span(kind)
+        whole[place, place] = part.draw_symmetric(plan.class_size, party.randomness)
+    return whole
+
+
+def upper_by_class(whole: Integers, plan: MomentsPlan) -> Integers:
+    """The upper triangles of all classes, one after another."""
+    upper = np.triu_indices(plan.class_size)
+    spans = [plan.class_span(kind) for kind in range(plan.label.width)]
+    return np.concatenate([whole[span, span][upper] for span in spans])
+
+
+def along_diagonal(opened: Integers, plan: MomentsPlan) -> Integers:
+    """One symmetric matrix with those of the classes along its diagonal."""
+    whole = np.zeros((plan.size, plan.size), dtype=np.int64)
+    upper = np.triu_indices(plan.class_size)
+    for kind, values in enumerate(np.split(opened, plan.label.width)):
+        one = np.zeros((plan.class_size, plan.class_size), dtype=np.int64)
+        one[upper] = values
+        place = plan.class_span(kind)
+        whole[place, place] = one + np.triu(one, 1).T
+    return whole

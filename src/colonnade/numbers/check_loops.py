@@ -1,0 +1,345 @@
+"""The inner loops of proofs about rows, compiled with numba for one thread.
+
+Residues modulo a prime of 21 bits stand in doubles, so that matrix products of them are exact; words hold three of
+them, as in `compiled`. `check_loops_plain` has the same functions in plain numpy and gives the same integers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import float64, int32, int64
+from numpy.typing import NDArray
+
+from colonnade.numbers.compiling import machine_code
+
+Words = NDArray[np.uint64]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+_MASK = 0x1FFFFF
+_TILE = 256
+# So many residues of 21 bits add up to 32 bits.
+_ROWS = 512
+
+
+@machine_code
+def reduce(values: Floats, prime: int) -> None:
+    """Every integer of a flat array modulo the prime, in place; integers below 2^52 in absolute value."""
+    p = float64(prime)
+    inverse = 1.0 / p
+    for i in range(values.size):
+        rest = values[i] - np.floor(values[i] * inverse) * p
+        if rest < 0.0:
+            rest += p
+        if rest >= p:
+            rest -= p
+        values[i] = rest
+
+
+@machine_code
+def multiply(left: Floats, right: Floats, prime: int, one: int, zero: int, out: Floats) -> None:
+    """Products modulo X⁴ − one·X − zero, element by element: residues of shape (4, n), or (4, 1) on the right."""
+    p, c1, c0 = float64(prime), float64(one), float64(zero)
+    inverse = 1.0 / p
+    step = 0 if right.shape[1] == 1 else 1
+    for i in range(left.shape[1]):
+        a, b, c, d = left[0, i], left[1, i], left[2, i], left[3, i]
+        j = i * step
+        e, f, g, h = right[0, j], right[1, j], right[2, j], right[3, j]
+        t4 = b * h + c * g + d * f
+        t5 = c * h + d * g
+        t6 = d * h
+        t4 -= np.floor(t4 * inverse) * p
+        t5 -= np.floor(t5 * inverse) * p
+        t6 -= np.floor(t6 * inverse) * p
+        out[0, i] = a * e + c0 * t4
+        out[1, i] = a * f + b * e + c1 * t4 + c0 * t5
+        out[2, i] = a * g + b * f + c * e + c1 * t5 + c0 * t6
+        out[3, i] = a * h + b * g + c * f + d * e + c1 * t6
+    for k in range(4):
+        row = out[k]
+        for i in range(row.size):
+            rest = row[i] - np.floor(row[i] * inverse) * p
+            if rest < 0.0:
+                rest += p
+            if rest >= p:
+                rest -= p
+            row[i] = rest
+
+
+@machine_code
+def add_ring_squares(values: Floats, scale: float, prime: int, one: int, zero: int, total: Floats) -> None:
+    """total[:, u] += scale · Σ_j values[:, u, j]² modulo X⁴ − one·X − zero; total stays reduced."""
+    p, c1, c0 = float64(prime), float64(one), float64(zero)
+    inverse = 1.0 / p
+    rows, columns = values.shape[1], values.shape[2]
+    first, second, third, fourth = values[0], values[1], values[2], values[3]
+    for u in range(rows):
+        s0 = s1 = s2 = s3 = s4 = s5 = s6 = 0.0
+        for j in range(columns):
+            a, b, c, d = first[u, j], second[u, j], third[u, j], fourth[u, j]
+            a -= np.rint(a * inverse) * p
+            b -= np.rint(b * inverse) * p
+            c -= np.rint(c * inverse) * p
+            d -= np.rint(d * inverse) * p
+            s0 += a * a
+            s1 += 2.0 * a * b
+            s2 += 2.0 * a * c + b * b
+            s3 += 2.0 * (a * d + b * c)
+            s4 += 2.0 * b * d + c * c
+            s5 += 2.0 * c * d
+            s6 += d * d
+        s4 -= np.floor(s4 * inverse) * p
+        s5 -= np.floor(s5 * inverse) * p
+        s6 -= np.floor(s6 * inverse) * p
+        s0 += c0 * s4
+        s1 += c1 * s4 + c0 * s5
+        s2 += c1 * s5 + c0 * s6
+        s3 += c1 * s6
+        total[0, u] += scale * (s0 - np.floor(s0 * inverse) * p)
+        total[1, u] += scale * (s1 - np.floor(s1 * inverse) * p)
+        total[2, u] += scale * (s2 - np.floor(s2 * inverse) * p)
+        total[3, u] += scale * (s3 - np.floor(s3 * inverse) * p)
+    for k in range(4):
+        reduce(total[k], prime)
+
+
+@machine_code
+def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus: Floats) -> None:
+    """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each the residue nearest to zero before squaring.
+
+    `even` and `odd` have shape (columns, k, u), the sums (k, u).
+    """
+    p = float64(prime)
+    inverse = 1.0 / p
+    for j in range(even.shape[0]):
+        for k in range(even.shape[1]):
+            a, b, x, y = even[j, k], odd[j, k], plus[k], minus[k]
+            for u in range(a.size):
+                v = a[u] + b[u]
+                v -= np.rint(v * inverse) * p
+                w = a[u] - b[u]
+                w -= np.rint(w * inverse) * p
+                x[u] += v * v
+                y[u] += w * w
+
+
+@machine_code
+def add_pair_products(
+    even: Floats,
+    odd: Floats,
+    other_even: Floats,
+    other_odd: Floats,
+    prime: int,
+    plus: Floats,
+    minus: Floats,
+) -> None:
+    """plus += Σ_j (even + odd)(other even + other odd), minus the same with differences, as `add_pair_squares`."""
+    p = float64(prime)
+    inverse = 1.0 / p
+    for j in range(even.shape[0]):
+        for k in range(even.shape[1]):
+            a, b, c, d, x, y = even[j, k], odd[j, k], other_even[j, k], other_odd[j, k], plus[k], minus[k]
+            for u in range(a.size):
+                v = a[u] + b[u]
+                v -= np.rint(v * inverse) * p
+                w = a[u] - b[u]
+                w -= np.rint(w * inverse) * p
+                r = c[u] + d[u]
+                r -= np.rint(r * inverse) * p
+                s = c[u] - d[u]
+                s -= np.rint(s * inverse) * p
+                x[u] += v * r
+                y[u] += w * s
+
+
+@machine_code
+def arrange(rows: Integers, count: int, plus: Floats, minus: Floats) -> None:
+    """Sums and differences of rows in opposite groups of `count`, by column: arrays of shape (columns, half, count).
+
+    plus[j, k, u] = rows[k·count + u, j] + rows[(half + k)·count + u, j], zero beyond the last row.
+    """
+    length, columns = rows.shape
+    half = plus.shape[1]
+    for k in range(half):
+        for u in range(count):
+            upper, lower = k * count + u, (half + k) * count + u
+            for j in range(columns):
+                x = float64(rows[upper, j]) if upper < length else 0.0
+                y = float64(rows[lower, j]) if lower < length else 0.0
+                plus[j, k, u] = x + y
+                minus[j, k, u] = x - y
+
+
+@machine_code
+def combine(words: Words, width: int, factors: Integers, primes: Integers, out: Floats) -> None:
+    """out[q, c, l] = Σ_g factors[q, g, c] · residue q of words[g·width + l] modulo primes[q]; words end early."""
+    groups = factors.shape[1]
+    total = np.empty((12, _TILE), np.int64)
+    for start in range(0, width, _TILE):
+        stop = min(width, start + _TILE)
+        total[:] = 0
+        for g in range(groups):
+            first, last = g * width + start, min(g * width + stop, words.size)
+            if first >= last:
+                break
+            some = words[first:last]
+            for q in range(3):
+                shift = 21 * q
+                w, x, y, z = total[4 * q], total[4 * q + 1], total[4 * q + 2], total[4 * q + 3]
+                # Through 32 bits, because processors multiply those many at a time.
+                a, b = int64(int32(factors[q, g, 0])), int64(int32(factors[q, g, 1]))
+                c, d = int64(int32(factors[q, g, 2])), int64(int32(factors[q, g, 3]))
+                for i in range(some.size):
+                    v = int64(int32((int64(some[i]) >> shift) & _MASK))
+                    w[i] += v * a
+                    x[i] += v * b
+                    y[i] += v * c
+                    z[i] += v * d
+        for k in range(12):
+            target = out[k // 4, k % 4]
+            p = float64(primes[k // 4])
+            inverse = 1.0 / p
+            for i in range(stop - start):
+                v = float64(total[k, i])
+                v -= np.floor(v * inverse) * p
+                if v < 0.0:
+                    v += p
+                if v >= p:
+                    v -= p
+                target[start + i] = v
+
+
+@machine_code
+def _add_subsets(rows: Any, subsets: Any, table: Any, total: Any) -> None:
+    """total[k] += the sum of those rows i for which bit i mod 8 of subsets[i // 8, k] is set, by sums of four rows."""
+    width = rows.shape[1]
+    for i in range(0, rows.shape[0], 8):
+        for half in range(2):
+            # All sums of subsets of four rows, each from a smaller one: loops that become vector instructions.
+            for r in range(4):
+                for some in range(1 << r):
+                    for j in range(width):
+                        table[half, (1 << r) + some, j] = table[half, some, j] + rows[i + 4 * half + r, j]
+        for k in range(total.shape[0]):
+            chosen = int64(subsets[i >> 3, k])
+            low, high = chosen & 15, chosen >> 4
+            for j in range(width):
+                total[k, j] += table[0, low, j] + table[1, high, j]
+
+
+@machine_code
+def project_words(first: Words, second: Words, signs: Bytes, subsets: Bytes, total: Integers) -> None:
+    """total[k, q] += the chosen rows' residues modulo prime q, signed, of both arrays beside each other."""
+    count, wide, narrow = signs.size, first.shape[1], second.shape[1]
+    width = wide + narrow
+    tile = np.zeros((_ROWS, 3 * width), np.int32)
+    table = np.zeros((2, 16, 3 * width), np.int32)
+    here = np.empty((total.shape[0], 3 * width), np.int32)
+    for start in range(0, count, _ROWS):
+        stop = min(start + _ROWS, count)
+        for i in range(start, stop):
+            sign = int32(1) - int32(2) * int32(signs[i] & 1)
+            row = tile[i - start]
+            for part in range(2):
+                words = first[i] if part == 0 else second[i]
+                at = 0 if part == 0 else wide
+                low = row[at : at + words.size]
+                middle = row[width + at : width + at + words.size]
+                high = row[2 * width + at : 2 * width + at + words.size]
+                for j in range(words.size):
+                    x = int64(words[j])
+                    low[j] = sign * int32(x & _MASK)
+                    middle[j] = sign * int32((x >> 21) & _MASK)
+                    high[j] = sign * int32(x >> 42)
+        used = -(-(stop - start) // 8) * 8
+        tile[stop - start : used] = 0
+        here[:] = 0
+        _add_subsets(tile[:used], subsets[start >> 3 :], table, here)
+        for k in range(total.shape[0]):
+            for q in range(3):
+                for j in range(width):
+                    total[k, q, j] += here[k, q * width + j]
+
+
+@machine_code
+def project_integers(
+    first: Integers, second: Integers, signs: Bytes, subsets: Bytes, total: Integers
+) -> None:
+    """total[k] += the chosen rows, signed, of both arrays beside each other: integers below 2^21 in absolute value."""
+    count, wide, narrow = signs.size, first.shape[1], second.shape[1]
+    tile = np.zeros((_ROWS, wide + narrow), np.int32)
+    table = np.zeros((2, 16, wide + narrow), np.int32)
+    here = np.empty((total.shape[0], wide + narrow), np.int32)
+    for start in range(0, count, _ROWS):
+        stop = min(start + _ROWS, count)
+        for i in range(start, stop):
+            sign = int64(1) - int64(2) * int64(signs[i] & 1)
+            for j in range(wide):
+                tile[i - start, j] = int32(sign * first[i, j])
+            for j in range(narrow):
+                tile[i - start, wide + j] = int32(sign * second[i, j])
+        used = -(-(stop - start) // 8) * 8
+        tile[stop - start : used] = 0
+        here[:] = 0
+        _add_subsets(tile[:used], subsets[start >> 3 :], table, here)
+        for k in range(total.shape[0]):
+            for j in range(wide + narrow):
+                total[k, j] += here[k, j]
+
+
+@machine_code
+def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) -> Integers:
+    """Numbers ≡ 1 (mod 4) as sums of three squares, by a table; returns the places where the table was too short.
+
+    roots[m] is some a with m − a² a square, or −1. The largest square is tried first, then the next smaller ones of
+    either parity.
+    """
+    missed = np.zeros(numbers.size, np.int64)
+    misses = 0
+    for i in range(numbers.size):
+        m = numbers[i]
+        x = int64(int(math.sqrt(float64(m))))
+        while x * x > m:
+            x -= 1
+        while (x + 1) * (x + 1) <= m:
+            x += 1
+        if x & 1:
+            x -= 1
+        found = False
+        # Even x first: then the rest is 1 (mod 4) and twice as often a sum of two squares.
+        for parity in range(2):
+            y = x if parity == 0 else (x + 1 if (x + 1) * (x + 1) <= m else x - 1)
+            while y >= 0 and m - y * y < roots.size:
+                rest = m - y * y
+                a = int64(roots[rest])
+                if a >= 0:
+                    b = int64(int(math.sqrt(float64(rest - a * a)) + 0.5))
+                    out[i, 0], out[i, 1], out[i, 2] = y, a, b
+                    found = True
+                    break
+                y -= 2
+            if found:
+                break
+        if not found:
+            missed[misses] = i
+            misses += 1
+    return missed[:misses]
+
+
+@machine_code
+def two_squares_table(size: int) -> NDArray[np.int16]:
+    """For each m below `size` some a ≤ b with a² + b² = m, or −1."""
+    table = np.full(size, np.int16(-1), np.int16)
+    a = 0
+    while a * a < size:
+        b = a
+        while a * a + b * b < size:
+            table[a * a + b * b] = a
+            b += 1
+        a += 1
+    return table

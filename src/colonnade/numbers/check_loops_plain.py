@@ -1,0 +1,166 @@
+"""The loops of `check_loops` in plain numpy: slower, and the same integers."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+_MASK = np.uint64(0x1FFFFF)
+_SHIFTS = tuple(np.uint64(shift) for shift in (0, 21, 42))
+
+
+def _whole(values: Floats) -> Integers:
+    return values.astype(np.int64)
+
+
+def reduce(values: Floats, prime: int) -> None:
+    """Every integer of a flat array modulo the prime, in place; integers below 2^52 in absolute value."""
+    values[...] = _whole(values) % prime
+
+
+def _ring(left: Integers, right: Integers, prime: int, one: int, zero: int) -> Integers:
+    powers = [np.zeros(np.broadcast_shapes(left.shape[1:], right.shape[1:]), np.int64) for _ in range(7)]
+    for i in range(4):
+        for j in range(4):
+            powers[i + j] = (powers[i + j] + left[i] * right[j]) % prime
+    for degree in (6, 5, 4):
+        powers[degree - 4] = (powers[degree - 4] + zero * powers[degree]) % prime
+        powers[degree - 3] = (powers[degree - 3] + one * powers[degree]) % prime
+    return np.stack(powers[:4])
+
+
+def multiply(left: Floats, right: Floats, prime: int, one: int, zero: int, out: Floats) -> None:
+    """Products modulo X⁴ − one·X − zero, element by element: residues of shape (4, n), or (4, 1) on the right."""
+    out[...] = _ring(_whole(left), _whole(right), prime, one, zero)
+
+
+def add_ring_squares(values: Floats, scale: float, prime: int, one: int, zero: int, total: Floats) -> None:
+    """total[:, u] += scale · Σ_j values[:, u, j]² modulo X⁴ − one·X − zero; total stays reduced."""
+    whole = _whole(values) % prime
+    squares = _ring(whole, whole, prime, one, zero).sum(axis=2) % prime
+    total[...] = (_whole(total) + int(scale) * squares) % prime
+
+
+def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus: Floats) -> None:
+    """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each the residue nearest to zero before squaring.
+
+    `even` and `odd` have shape (columns, k, u), the sums (k, u).
+    """
+    for sign, target in ((1.0, plus), (-1.0, minus)):
+        values = even + sign * odd
+        values -= np.rint(values / prime) * prime
+        target += (values * values).sum(axis=0)
+
+
+def add_pair_products(
+    even: Floats,
+    odd: Floats,
+    other_even: Floats,
+    other_odd: Floats,
+    prime: int,
+    plus: Floats,
+    minus: Floats,
+) -> None:
+    """plus += Σ_j (even + odd)(other even + other odd), minus the same with differences, as `add_pair_squares`."""
+    for sign, target in ((1.0, plus), (-1.0, minus)):
+        left, right = even + sign * odd, other_even + sign * other_odd
+        left -= np.rint(left / prime) * prime
+        right -= np.rint(right / prime) * prime
+        target += (left * right).sum(axis=0)
+
+
+def arrange(rows: Integers, count: int, plus: Floats, minus: Floats) -> None:
+    """Sums and differences of rows in opposite groups of `count`, by column: arrays of shape (columns, half, count).
+
+    plus[j, k, u] = rows[k·count + u, j] + rows[(half + k)·count + u, j], zero beyond the last row.
+    """
+    columns, half = plus.shape[:2]
+    padded = np.zeros((2 * half * count, columns))
+    padded[: len(rows)] = rows
+    upper, lower = padded.reshape(2, half, count, columns).transpose(0, 3, 1, 2)
+    plus[...], minus[...] = upper + lower, upper - lower
+
+
+def combine(words: Words, width: int, factors: Integers, primes: Integers, out: Floats) -> None:
+    """out[q, c, l] = Σ_g factors[q, g, c] · residue q of words[g·width + l] modulo primes[q]; words end early."""
+    out[...] = 0.0
+    for g in range(factors.shape[1]):
+        some = words[g * width : (g + 1) * width]
+        for q, shift in enumerate(_SHIFTS):
+            digits = ((some >> shift) & _MASK).astype(np.int64)
+            here = out[q, :, : some.size]
+            here += (factors[q, g][:, None] * digits) % int(primes[q])
+    for q, prime in enumerate(primes):
+        out[q] = _whole(out[q]) % int(prime)
+
+
+def _chosen(signs: Bytes, subsets: Bytes) -> Floats:
+    bits = np.unpackbits(subsets[:, :, None], axis=2, bitorder="little")
+    chosen = bits.transpose(1, 0, 2).reshape(subsets.shape[1], -1)[:, : signs.size]
+    return chosen * (1.0 - 2.0 * (signs & 1))
+
+
+def project_words(first: Words, second: Words, signs: Bytes, subsets: Bytes, total: Integers) -> None:
+    """total[k, q] += the chosen rows' residues modulo prime q, signed, of both arrays beside each other."""
+    chosen, words = _chosen(signs, subsets), np.concatenate([first, second], axis=1)
+    for q, shift in enumerate(_SHIFTS):
+        total[:, q] += _whole(chosen @ ((words >> shift) & _MASK).astype(np.float64))
+
+
+def project_integers(
+    first: Integers, second: Integers, signs: Bytes, subsets: Bytes, total: Integers
+) -> None:
+    """total[k] += the chosen rows, signed, of both arrays beside each other: integers below 2^21 in absolute value."""
+    rows = np.concatenate([first, second], axis=1).astype(np.float64)
+    total += _whole(_chosen(signs, subsets) @ rows)
+
+
+def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) -> Integers:
+    """Numbers ≡ 1 (mod 4) as sums of three squares, by a table; returns the places where the table was too short.
+
+    roots[m] is some a with m − a² a square, or −1. The largest square is tried first, then the next smaller ones of
+    either parity.
+    """
+    left = np.arange(numbers.size)
+    top = np.array([_isqrt(int(number)) for number in numbers], dtype=np.int64)
+    even = top - (top & 1)
+    odd = np.where((even + 1) ** 2 <= numbers, even + 1, even - 1)
+    for start in (even, odd):
+        x = start.copy()
+        while True:
+            rest = numbers - x * x
+            near = np.flatnonzero((x[left] >= 0) & (rest[left] < roots.size))
+            if not near.size:
+                break
+            tried = left[near]
+            a = roots[rest[tried]].astype(np.int64)
+            hit = tried[a >= 0]
+            a = a[a >= 0]
+            out[hit, 0], out[hit, 1] = x[hit], a
+            out[hit, 2] = np.rint(np.sqrt((rest[hit] - a * a).astype(np.float64))).astype(np.int64)
+            left = np.setdiff1d(left, hit)
+            x[left] -= 2
+    return left
+
+
+def _isqrt(number: int) -> int:
+    from math import isqrt
+
+    return isqrt(number)
+
+
+def two_squares_table(size: int) -> NDArray[np.int16]:
+    """For each m below `size` some a ≤ b with a² + b² = m, or −1."""
+    table = np.full(size, -1, np.int16)
+    a = 0
+    while a * a < size:
+        b = np.arange(a, int(np.sqrt(size)) + 2)
+        sums = a * a + b * b
+        table[sums[sums < size]] = a
+        a += 1
+    return table

@@ -1,0 +1,55 @@
+"""Sums of random subsets of rows, which a single huge entry cannot all leave small.
+
+Projection k of a column v is Σ_i s_i b_ik v_i with signs s_i = ±1, one for each row, and coins b_ik ∈ {0, 1}, all
+independent and uniform. If some |v_i| is at least 2T, as an integer nearest to zero modulo M, then for at most one
+value of b_ik the projection lies in [−T, T) modulo M: it does so for all of k = 1, …, L with probability at most 2^-L,
+whatever the other entries are. For an honest column the signs make the sum small (docs/proofs/verified-rows.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.numbers.field import FieldArray
+from colonnade.numbers.quartic import PRIMES, loops
+from colonnade.randomness import KeyedRandomness
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Projections:
+    """The coins of `count` projections of so many rows.
+
+    >>> one = Projections.from_key(bytes(32), rows=3, count=2)
+    >>> one.of_integers(np.array([[5], [0], [0]]), np.array([[0], [1], [0]])).shape
+    (2, 2)
+    """
+
+    signs: NDArray[np.uint8]
+    subsets: NDArray[np.uint8]
+
+    @classmethod
+    def from_key(cls, key: bytes, *, rows: int, count: int) -> Projections:
+        """The coins that a key stands for."""
+        source, eights = KeyedRandomness(key), -(-rows // 8)
+        subsets = source.words(-(-eights * count // 8)).view(np.uint8)[: eights * count]
+        signs = source.words(-(-rows // 8)).view(np.uint8)[:rows]
+        return cls(signs, subsets.reshape(eights, count))
+
+    def of_integers(self, rows: Integers, pads: Integers) -> Integers:
+        """Each projection of each column of integers below 2^21 in absolute value: shape (count, columns)."""
+        total = np.zeros((self.subsets.shape[1], rows.shape[1] + pads.shape[1]), dtype=np.int64)
+        loops().project_integers(rows, pads, self.signs, self.subsets, total)
+        return total
+
+    def of_shares(self, rows: FieldArray, pads: FieldArray) -> Floats:
+        """Each projection of each column of shares, modulo each prime: shape (3, count, columns)."""
+        total = np.zeros((self.subsets.shape[1], 3, rows.shape[1] + pads.shape[1]), dtype=np.int64)
+        loops().project_words(rows.words[0], pads.words[0], self.signs, self.subsets, total)
+        out = total.transpose(1, 0, 2)
+        return np.stack([lane % prime for lane, prime in zip(out, PRIMES, strict=True)]).astype(np.float64)

@@ -1,0 +1,172 @@
+"""The noise of a protocol whose dealers each add a part: which law, how much of it, and what it is to who knows parts.
+
+Two laws can be dealt in parts. Discrete Gaussians are accounted for as normal noise (docs/proofs/rounded-normal.md),
+Skellam noise by its Rényi curve; at the same ε the first needs less variance unless the grid is coarse. `Group` says
+who deals and how many parts are a whole; a whole is what ε is computed for, and every part is one over that many of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, Literal
+
+from colonnade.errors import PlanError
+from colonnade.noise.discrete_gaussian import (
+    DiscreteGaussianNoise,
+    MatrixGaussianNoise,
+    matrix_gaussian_event,
+)
+from colonnade.noise.mechanism import Norms, unknown_fraction
+from colonnade.noise.skellam import MatrixSkellamNoise, SkellamNoise
+from colonnade.privacy.calibrate import calibrate
+from colonnade.privacy.events import (
+    COARSE_BITS,
+    FINE_BITS,
+    Approximated,
+    DiscreteGaussian,
+    Event,
+    MatrixChange,
+    MatrixSkellam,
+    Skellam,
+)
+from colonnade.runtime.group import Group
+
+Law = Literal["gaussian", "skellam"]
+LAWS: tuple[Law, ...] = ("gaussian", "skellam")
+
+LARGEST_COARSE_EPSILON = 8.0
+"""Above it draws are so fine that e^ε times their distance is nothing beside δ, also at the larger ε of a party."""
+_UNBEATEN = Fraction(1 << 20)
+
+
+def bits_for(epsilon: float) -> int:
+    """How near their law draws of a plan at this ε must be: within 2 to the minus so many.
+
+    >>> bits_for(1.0), bits_for(30.0)
+    (100, 1000)
+    """
+    return COARSE_BITS if epsilon <= LARGEST_COARSE_EPSILON else FINE_BITS
+
+
+@dataclass(frozen=True)
+class DealtNoise:
+    """A law and the variance of its whole: of every entry of a vector, or of a diagonal entry of a symmetric matrix.
+
+    Off the diagonal the variance is half. `bits` says how near their law discrete Gaussians are drawn. Events are made
+    for any variance, also where no sampler goes, because calibration looks there too; `vector` and `matrix` refuse.
+
+    >>> noise = DealtNoise("gaussian", Fraction(600))
+    >>> noise.vector.part(2)
+    DiscreteGaussianNoise(sigma_squared=Fraction(300, 1), bits=100)
+    >>> group = Group.of(("bank", "shop"))
+    >>> noise.total_variance(group)
+    Fraction(900, 1)
+    """
+
+    law: Law
+    variance: Fraction
+    bits: int = COARSE_BITS
+
+    @property
+    def vector(self) -> DiscreteGaussianNoise | SkellamNoise:
+        """The whole noise of a vector."""
+        if self.law == "skellam":
+            return SkellamNoise(self.variance / 2)
+        return DiscreteGaussianNoise(self.variance, self.bits)
+
+    @property
+    def matrix(self) -> MatrixGaussianNoise | MatrixSkellamNoise:
+        """The whole noise of a symmetric matrix."""
+        if self.law == "skellam":
+            return MatrixSkellamNoise(self.variance / 2)
+        return MatrixGaussianNoise(self.variance, self.bits)
+
+    def total_variance(self, group: Group) -> Fraction:
+        """Of an opened entry: every dealer's part is in it."""
+        return self.variance * Fraction(len(group.dealers), group.whole)
+
+    def vector_event(
+        self, change: Norms, group: Group, *, entries: int, known: int | None = None
+    ) -> Approximated:
+        """What an opened vector is to who knows so many parts; left out, as many as the group tolerates.
+
+        >>> from colonnade.noise.mechanism import VectorChange
+        >>> group = Group.of(("bank", "shop"))
+        >>> DealtNoise("gaussian", Fraction(600)).vector_event(VectorChange(3, 2), group, entries=5)
+        Approximated(event=DiscreteGaussian(sensitivity=2, sigma_squared=Fraction(600, 1), coordinates=5), \
+draws=10, bits=100)
+        """
+        left, parts = self._left(group, known)
+        if self.law == "gaussian":
+            leaf = DiscreteGaussian(change.l2, left, coordinates=entries)
+            return Approximated(leaf, draws=parts * entries, bits=self.bits)
+        skellam = Skellam(change.l1, change.l2, left / 2, coordinates=1 if entries == 1 else None)
+        return Approximated(skellam, draws=parts * entries)
+
+    def matrix_event(
+        self, change: MatrixChange, group: Group, *, size: int, known: int | None = None
+    ) -> Event:
+        """What an opened symmetric matrix of this side is to who knows so many parts."""
+        left, parts = self._left(group, known)
+        if self.law == "gaussian":
+            return matrix_gaussian_event(change, left, size=size, parts=parts, bits=self.bits)
+        return Approximated(MatrixSkellam(change, left / 2), draws=parts * size * (size + 1) // 2)
+
+    def _left(self, group: Group, known: int | None) -> tuple[Fraction, int]:
+        """The variance that is left to who knows so many parts, and of how many parts it is."""
+        known = group.tolerated if known is None else known
+        left = unknown_fraction(known=known, parts=len(group.dealers), of=group.whole)
+        return self.variance * left, len(group.dealers) - known
+
+    def to_data(self) -> dict[str, Any]:
+        """The noise as plain values."""
+        return {"law": self.law, "variance": str(self.variance), "bits": self.bits}
+
+
+def least_noise(
+    event: Callable[[DealtNoise], Event],
+    *,
+    epsilon: float,
+    delta: float,
+    drawn: Callable[[DealtNoise], object],
+    laws: tuple[Law, ...] = LAWS,
+    digits: int = 6,
+) -> DealtNoise:
+    """Whichever law keeps the event within ε at δ with less variance; `drawn` refuses what no table can draw.
+
+    Skellam noise is tried only where the discrete Gaussian needs less than 2²⁰. Its Rényi bound is at least that of
+    normal noise of the same variance, which costs more than the few units that rounding takes from a larger one.
+
+    >>> from colonnade.noise.mechanism import VectorChange
+    >>> group, change = Group.of(("bank", "shop")), VectorChange(1000, 1000)
+    >>> found = least_noise(
+    ...     lambda noise: noise.vector_event(change, group, entries=4), epsilon=1.0, delta=1e-5,
+    ...     drawn=lambda noise: noise.vector.part(group.whole),
+    ... )
+    >>> found.law, round(float(found.variance) ** 0.5 / 1000, 4)
+    ('gaussian', 3.7307)
+    """
+    found: list[DealtNoise] = []
+    refused = PlanError("no law of noise was named")
+    for law in laws:
+        if found and found[0].variance >= _UNBEATEN:
+            break
+        blank = DealtNoise(law, Fraction(1), bits_for(epsilon) if law == "gaussian" else COARSE_BITS)
+
+        def halved(mu: Fraction, blank: DealtNoise = blank) -> Event:
+            return event(replace(blank, variance=2 * mu))
+
+        try:
+            noise = replace(
+                blank, variance=2 * calibrate(halved, epsilon=epsilon, delta=delta, digits=digits)
+            )
+            drawn(noise)
+        except PlanError as error:
+            refused = error
+        else:
+            found.append(noise)
+    if not found:
+        raise refused
+    return min(found, key=lambda noise: noise.variance)

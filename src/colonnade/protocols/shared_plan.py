@@ -1,0 +1,164 @@
+"""Plans of protocols whose owners deal shares and whose noise is dealt in parts: one statement for every observer."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+
+from colonnade.errors import PlanError, PrivacyError
+from colonnade.ledger import Line
+from colonnade.privacy.events import Event
+from colonnade.privacy.guarantee import View, account, epsilon_text
+from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
+from colonnade.privacy.observers import SERVER_NAME, Colluding, PartyView, Reader, Server
+from colonnade.protocols.assumptions import (
+    Verify,
+    coalition_assumption,
+    known_to_party,
+    party_assumption,
+    reader_assumption,
+    server_assumption,
+)
+from colonnade.protocols.plans import Plan
+
+
+class SharedPlan(Plan):
+    """A plan whose owners deal shares to keepers, whose dealers deal noise in parts, and whose result is published.
+
+    A plan says what is opened is, to somebody who knows so many parts of the noise, for a record zeroed out (`zeroed`),
+    for what others than an owner hold of it replaced (`others_replaced`) and for all of it replaced (`all_replaced`);
+    the views of every observer follow.
+    """
+
+    published = True
+    noise_in_parts = True
+    verify: Verify = "none"
+    """What is checked of what owners deal."""
+
+    @property
+    def share_holders(self) -> tuple[str, ...]:
+        """The keepers."""
+        return self.group.keepers
+
+    @property
+    def shown_to(self) -> tuple[str, ...]:
+        """Nobody: all that is opened is published."""
+        return ()
+
+    @property
+    def noise_from(self) -> tuple[str, ...]:
+        """The server, where it deals a part of the noise."""
+        return (SERVER_NAME,) if self.group.server_deals else ()
+
+    @property
+    def besides(self) -> str:
+        """What else the server's and readers' guarantees rest on."""
+        return ""
+
+    @property
+    def party_verify(self) -> Verify:
+        """What parties' sentences may say of checks: none where nothing is stated with one more part missing."""
+        return self.verify
+
+    @abstractmethod
+    def zeroed(self, known: int) -> Event:
+        """For a record zeroed out, to somebody who knows so many parts of the noise and no more than is opened."""
+
+    @abstractmethod
+    def others_replaced(self, owner: str, known: int) -> Event:
+        """For what owners other than this one hold of a record, replaced."""
+
+    @abstractmethod
+    def all_replaced(self, known: int) -> Event | None:
+        """For a record replaced by any other; None where so little noise is left that nothing is proved."""
+
+    @property
+    def replaced(self) -> Event:
+        """For a record replaced by any other, to whoever knows as much of the noise as may be known."""
+        event = self.all_replaced(self.group.tolerated)
+        if event is None:
+            raise PrivacyError("what may be known of the noise leaves nothing that could be stated.")
+        return event
+
+    @cached_property
+    def views(self) -> tuple[View, ...]:
+        """What the run is to each observer. Whoever reads the model sees what the server opens."""
+        group = self.group
+        told = self.zeroed(group.tolerated)
+        if_told = self._if_told()
+        views = [
+            View(Server(), ZERO_OUT, told, server_assumption(group, if_told, self.verify) + self.besides),
+            View(Reader(), ZERO_OUT, told, reader_assumption(group, if_told, self.verify) + self.besides),
+        ]
+        verify = self.party_verify
+        for owner in group.owners:
+            # It knows its own part, and those of t − 1 confederates.
+            event = self.others_replaced(owner, known_to_party(group, verify))
+            views.append(View(PartyView(owner), OthersPart(owner), event, party_assumption(group, verify)))
+        return (*views, *self._colluding())
+
+    def check_stated(self) -> None:
+        """Refuse a plan from which some observer would learn more than can be stated.
+
+        Parties, who know a part of the noise and compare more, have a larger ε than the one that was asked for.
+        """
+        for view in self.views:
+            try:
+                account(view.event, self.delta)
+            except PrivacyError as error:
+                raise PlanError(
+                    f"{view.observer.sentence} would learn more by this plan than can be stated: {error}"
+                ) from None
+
+    def _if_told(self) -> str:
+        """What it costs if one more part of the noise becomes known than may, in words."""
+        group = self.group
+        if group.tolerated > group.server_deals:
+            return ""
+        try:
+            cost = account(self.zeroed(group.tolerated + 1), self.delta)
+        except PrivacyError:
+            return "no ε can be stated"
+        return f"ε = {epsilon_text(cost.epsilon)}"
+
+    def lines_for(self, party: str) -> tuple[Line, ...]:
+        """Beside the views: what a record replaced is to readers, and to a server that knows a part of the noise.
+
+        A ledger adds that up for those who take part in other runs and only read this one, and for a server and
+        keepers without columns and noise, whose shares show nothing beside what is opened.
+        """
+        if not self.views:
+            return ()
+        # The server is no reader where it knows a part of the noise.
+        looking = (Reader().name, Server().name) if self.group.server_deals else (Reader().name,)
+        replaced = self.replaced
+        return (
+            *super().lines_for(party),
+            *(Line(observer, REPLACE.name, replaced) for observer in looking),
+        )
+
+    def _colluding(self) -> tuple[View, ...]:
+        """What coalitions of owners learn.
+
+        A coalition that holds at most t shares sees what is opened and its own noise. Of keepers it has at most t, of
+        owners that keep no share any number, as long as one part stays unknown. Where so much noise is known that no ε
+        can be stated, nothing is.
+        """
+        group = self.group
+        keeping = [owner for owner in group.owners if owner in group.keepers]
+        most = min(
+            len(group.owners) - 1, min(group.threshold, len(keeping)) + len(group.owners) - len(keeping)
+        )
+        views = []
+        for size in range(max(2, group.threshold), most + 1):
+            what = self.all_replaced(max(size, group.threshold))
+            if what is not None and self._can_be_stated(what):
+                views.append(View(Colluding(size), OthersPart(), what, coalition_assumption(group)))
+        return tuple(views)
+
+    def _can_be_stated(self, event: Event) -> bool:
+        try:
+            account(event, self.delta)
+        except PrivacyError:
+            return False
+        return True

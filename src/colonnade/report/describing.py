@@ -1,0 +1,149 @@
+"""What a release says of columns, as facts, as text and as a page with pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from markupsafe import Markup
+
+from colonnade.errors import DataError
+from colonnade.learn.release import MomentRelease
+from colonnade.learn.selection import units
+from colonnade.learn.tables.describing import description
+from colonnade.learn.tables.margins import is_levelled
+from colonnade.report.charts import Axes, Chart, Line, svg
+from colonnade.report.facts import Facts
+from colonnade.report.html import environment
+from colonnade.report.pictures import effect_picture, effect_scale
+from colonnade.report.text import table_lines, wrapped
+
+SHOWN_PAIRS = 12
+READ = (
+    "± is one standard deviation of the noise that protects people. It does not say how other people would have "
+    "changed a figure. A negative share or count is one that the noise hides."
+)
+DRAWN = "shown: how far pairs of columns are from having nothing to do with each other (Cramér's V, noise taken out)"
+
+
+def description_facts(release: MomentRelease, *, name: str) -> Facts:
+    """Everything that a release says of its columns in bins and categories; the others are named as left out."""
+    held = units(release.encoders)
+    known = [unit.name for unit in held if is_levelled(unit)]
+    if not known:
+        raise DataError(
+            "this release has no column in bins or categories, of which shares could be told. Declare "
+            'kind = "bins" with ordered = true for the next one.'
+        )
+    whole = release if len(known) == len(held) else release.select(known)
+    return {
+        "name": name,
+        "run": release.run,
+        **description(whole.margins()),
+        "left_out": [unit.name for unit in held if not is_levelled(unit)],
+        "privacy": str(release.privacy).splitlines(),
+        "read": READ,
+    }
+
+
+def description_text(facts: Facts, *, width: int | None = None) -> str:
+    """The facts as text: columns with their shares, then the pairs that have most to do with each other."""
+    lines = [f"{facts['people']:.0f} ± {facts['people_noise']:.0f} people"]
+    for one in facts["label"]:
+        lines.append(f"  {one['level']}: {one['count']:.0f} ± {one['noise']:.0f}")
+    for column in facts["columns"]:
+        lines += ["", f"{column['column']} ({column['party']}){_figures(column)}"]
+        lines += table_lines([_level_cells(column, place) for place in range(len(column["levels"]))])
+    lines += ["", f"Pairs of columns, the strongest first ({DRAWN})"]
+    lines += table_lines([_pair_cells(pair) for pair in facts["pairs"][:SHOWN_PAIRS]])
+    if len(facts["pairs"]) > SHOWN_PAIRS:
+        lines.append(
+            f"  and {len(facts['pairs']) - SHOWN_PAIRS} more; --json has all of them, with their two-way tables"
+        )
+    if facts["left_out"]:
+        lines += ["", f"Left out, because they are coded as numbers: {', '.join(facts['left_out'])}"]
+    return "\n".join([*lines, "", *wrapped([facts["read"], *facts["privacy"]], width)])
+
+
+def description_page(facts: Facts) -> str:
+    """The facts as one page: shares of every column as a picture, weight of evidence, and two-way tables."""
+    evidence = {
+        column["column"]: [
+            {"at": one["level"], "effect": one["weight"] or 0.0, "half_width": one["noise"]}
+            for one in column["weight_of_evidence"]
+        ]
+        for column in facts["columns"]
+        if "weight_of_evidence" in column
+    }
+    scale = effect_scale([{"points": points} for points in evidence.values()])
+    return (
+        environment()
+        .get_template("description.html")
+        .render(
+            facts=facts,
+            columns=[
+                {
+                    **column,
+                    "figures": _figures(column),
+                    "picture": Markup(svg(share_chart(column))),
+                    "evidence": effect_picture(
+                        {
+                            "column": column["column"],
+                            "ordered": column["ordered"],
+                            "points": evidence[column["column"]],
+                        },
+                        scale,
+                    )
+                    if column["column"] in evidence
+                    else "",
+                }
+                for column in facts["columns"]
+            ],
+            pairs=facts["pairs"][:SHOWN_PAIRS],
+        )
+    )
+
+
+def share_chart(column: Mapping[str, Any]) -> Chart:
+    """The shares of a column's levels with their noise, level by level."""
+    places = tuple(float(place) for place in range(1, len(column["levels"]) + 1))
+    shares = tuple(level["share"] for level in column["levels"])
+    spreads = tuple(level["noise"] for level in column["levels"])
+    line = Line("share ± noise", places, shares, spreads=spreads)
+    return Chart(column["column"], Axes("level", "share of the people", whole_x=True), (line,))
+
+
+def _figures(column: Mapping[str, Any]) -> str:
+    found = []
+    if "mean" in column:
+        found.append(f"mean {column['mean']:.4g} ± {column['mean_noise']:.2g}")
+    found.append(f"variance inflation at least {column['variance_inflation']:.2f}")
+    if "information_value" in column:
+        hidden = column["hidden_levels"]
+        least = "at least " if hidden else ""
+        value, noise = column["information_value"], column["information_value_noise"]
+        found.append(
+            f"information value {least}{value:.3f} ± {noise:.3f}" + (f" ({hidden} hidden)" if hidden else "")
+        )
+    return ": " + ", ".join(found)
+
+
+def _level_cells(column: Mapping[str, Any], place: int) -> tuple[str, ...]:
+    level = column["levels"][place]
+    cells = (level["level"], f"{100 * level['share']:.2f} %", f"± {100 * level['noise']:.2f}")
+    if "weight_of_evidence" not in column:
+        return cells
+    weight = column["weight_of_evidence"][place]
+    told = (
+        "hidden by noise" if weight["weight"] is None else f"{weight['weight']:+.2f} ± {weight['noise']:.2f}"
+    )
+    return (*cells, f"weight of evidence {told}")
+
+
+def _pair_cells(pair: Mapping[str, Any]) -> tuple[str, ...]:
+    correlation = (
+        f"correlation {pair['correlation']:+.3f} ± {pair['correlation_noise']:.3f}"
+        if "correlation" in pair
+        else ""
+    )
+    return (" and ".join(pair["columns"]), f"{pair['association']:.3f}", correlation)

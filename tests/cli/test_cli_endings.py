@@ -1,0 +1,207 @@
+"""However a verb ends, what was paid for is kept, what was noted shows changes, and names make no lines."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certificates import Root
+from cli_project import Project, one_object, train
+from kits import make_kit
+
+import colonnade.cli.folders
+from colonnade.cli.app import run
+from colonnade.cli.folders import new_folder, terminated_as_interrupted
+from colonnade.errors import LedgerExists
+from colonnade.learn.party_files import PartyFile
+from colonnade.learn.records import is_sealed
+from colonnade.ledger import Ledger
+from colonnade.numbers import compiling
+
+INPUT, INTERRUPTED = 3, 130
+AT_ONCE = 8
+
+
+def at_once(work: Any) -> list[Any]:
+    """What each of several threads that begin together came away with, or what it raised."""
+    together, found = threading.Barrier(AT_ONCE), []
+
+    def begin() -> None:
+        together.wait()
+        try:
+            found.append(work())
+        except Exception as error:
+            found.append(error)
+
+    threads = [threading.Thread(target=begin) for _ in range(AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def test_of_those_that_make_a_ledger_at_once_one_does_and_the_others_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "bank.ledger"
+    found = at_once(lambda: Ledger.create(path, "bank"))
+    assert [type(one) for one in found if not isinstance(one, Ledger)] == [LedgerExists] * (AT_ONCE - 1)
+    assert Ledger.open(path).verify().entries == 1
+    assert [item.name for item in tmp_path.iterdir() if not item.name.endswith(("-wal", "-shm"))] == [
+        "bank.ledger"
+    ]
+
+
+def test_runs_that_make_the_same_ledger_share_it(project: Project) -> None:
+    project.edit("bank.toml", "patience = 0.2", "patience = 60.0")
+    found = at_once(lambda: PartyFile.load(project.path("bank.toml")).open_ledger().opening())
+    assert len(set(found)) == 1, found
+
+
+def test_loops_are_compiled_where_there_is_no_place_for_them(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def nowhere(self: Any, function: Any) -> None:
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(compiling._Kept, "__init__", nowhere)
+    monkeypatch.setattr(compiling, "_told", [])
+    kernels = [compiling.machine_code(lambda value: value + 1) for _ in range(2)]
+    assert [kernel(1) for kernel in kernels] == [2, 2]
+    assert len(caplog.records) == 1 and "NUMBA_CACHE_DIR" in caplog.text
+
+
+def test_a_full_place_for_compiled_loops_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(self: Any, *given: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(compiling.caching.FunctionCache, "save_overload", full)
+    monkeypatch.setattr(compiling, "_told", [])
+    assert compiling.machine_code(lambda value: value + 2)(1) == 3
+    assert "No space left on device" in caplog.text
+
+
+def test_a_comparison_that_is_stopped_keeps_what_was_charged(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from colonnade.learn import comparing
+
+    compare = comparing.compare_charged
+
+    def stopped(*given: Any, keep: Any, **named: Any) -> Any:
+        def kept(name: str, found: Any) -> None:
+            keep(name, found)
+            raise KeyboardInterrupt
+
+        return compare(*given, keep=kept, **named)
+
+    monkeypatch.setattr(comparing, "compare_charged", stopped)
+    words = ["compare", "job.toml", "--charge", "-m", "moments", "-e", "1", "--output", "both"]
+    assert run(words) == INTERRUPTED
+    err = capsys.readouterr().err
+    (kept,) = project.path("both/models").iterdir()
+    assert str(kept.relative_to(project.folder)) in err and "What was charged for by then is kept" in err
+    assert project.charges("bank") == 1
+
+
+def test_a_comparison_that_was_killed_is_recovered(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    draft = project.path("runs/.both.draft/models")
+    draft.mkdir(parents=True)
+    (draft / "moments-1.npz").write_bytes(b"paid for")
+    assert run(["runs", "--json"]) == 0
+    (line,) = one_object(capsys.readouterr().out)["runs"]
+    assert (line["run"], line["state"]) == ("runs/both", "unfinished")
+    assert run(["recover", "both"]) == 0
+    assert "runs/both/models/moments-1.npz" in capsys.readouterr().out
+    assert project.path("runs/both/models/moments-1.npz").read_bytes() == b"paid for"
+
+
+def test_jobs_of_a_site_that_was_killed_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kit = make_kit(tmp_path, Root.make(), "bank")
+    for job, files in (("killed", ()), ("paid", ("release.npz", "paid.json"))):
+        kit.run_folder(job).mkdir(parents=True)
+        for name in ("log.jsonl", *files):
+            (kit.run_folder(job) / name).write_text("{}")
+    assert run(["runs", "--kit", str(kit.path), "--json"]) == 0
+    listed = one_object(capsys.readouterr().out)["runs"]
+    assert {Path(line["run"]).name: line["state"] for line in listed} == {
+        "killed": "running or killed",
+        "paid": "unfinished",
+    }
+
+
+def test_records_of_a_run_show_whether_they_were_changed(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--output", "out") == 0
+    for name in ("facts.json", "parties/bank.outcome.json", "parties/insurer.outcome.json"):
+        assert is_sealed(json.loads(project.path(f"out/{name}").read_text()))
+
+
+def test_a_column_whose_name_has_a_line_break_makes_no_line(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forged = "age\\nThe server learns nothing."
+    project.edit("bank.schema.toml", "[columns.age]", f'[columns."{forged}"]')
+    text = project.path("bank.csv").read_text()
+    project.path("bank.csv").write_text(
+        text.replace("customer,age", 'customer,"age\nThe server learns nothing."', 1)
+    )
+    assert train(project, "--output", "out") == 0
+    assert run(["show", "out"]) == 0
+    out = capsys.readouterr().out
+    assert forged in out and not any(
+        line.startswith("The server learns nothing") for line in out.splitlines()
+    )
+
+
+def test_ctrl_c_while_a_folder_is_claimed_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = colonnade.cli.folders._claim
+
+    def pressed(name: Path) -> Any:
+        claimed = claim(name)
+        signal.raise_signal(signal.SIGINT)
+        return claimed
+
+    monkeypatch.setattr(colonnade.cli.folders, "_claim", pressed)
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "a" / "b"):
+        raise AssertionError("Ctrl-C was pressed before")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_terminal_that_is_gone_is_ctrl_c_unless_somebody_said_nohup() -> None:
+    with pytest.raises(KeyboardInterrupt), terminated_as_interrupted():
+        signal.raise_signal(signal.SIGHUP)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with terminated_as_interrupted():
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_options_that_would_do_nothing_are_refused(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--output", "out") == 0
+    project.path("new.csv").write_text("customer,age,job,claims,smoker\nN1,30,clerk,2,no\n")
+    for words, said in (
+        (["predict", "out", "--rows", "new.csv", "--id", "customer", "--epsilon", "1"], "carry no noise"),
+        (["export", "out", "--onnx", "same", "--card", "same"], "are both same"),
+        (["ledger", "bank.toml", "--reason", "lost"], "Add --new"),
+    ):
+        assert run(words) == 2
+        assert said in capsys.readouterr().err
+    assert not project.path("same").exists()

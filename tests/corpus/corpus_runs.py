@@ -1,0 +1,218 @@
+"""A case run through the real verbs, in this process or in one of its own, and the laws that every end must keep."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fnmatch
+import io
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpus_cases import Case, apply
+
+COLONNADE = (sys.executable, "-c", "from colonnade.cli import main; main()")
+PATIENCE = 120.0
+# Dropped from a superuser's process, so that rights of files mean to it what they mean to others.
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
+HALF_WRITTEN = ("*.draft", "*.draft/*", "*.tmp", "*.new", "*.new-journal", "*-journal", "*.part", "reserve")
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a verb ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        return f"{self.out}{self.err}"
+
+
+def run_case(case: Case, folder: Path) -> tuple[Ending, list[str]]:
+    """Spoil the copy of a stage, run the verb in it, and say how it ended and which laws that breaks."""
+    with _in(folder, case.env):
+        apply(case.changes, folder)
+        before = Disk.of(folder)
+        ending = _as_process(case, folder) if case.process else _here(case.run)
+    return ending, [*_said(case, ending), *before.broken(Disk.of(folder), case)]
+
+
+@dataclass(frozen=True)
+class Disk:
+    """The files of a folder, and what its ledgers hold."""
+
+    files: frozenset[str]
+    ledgers: dict[str, Any]
+
+    @classmethod
+    def of(cls, folder: Path) -> Disk:
+        found = list(folder.rglob("*"))
+        ledgers = {
+            path.name: _charges(path) for path in found if path.name.endswith(".ledger") and path.is_file()
+        }
+        return cls(frozenset(path.relative_to(folder).as_posix() for path in found), ledgers)
+
+    def broken(self, after: Disk, case: Case) -> Iterator[str]:
+        """What a verb that dealt nothing may not have changed."""
+        new = {name for name in after.files - self.files if not _matches(name, case.leaves)}
+        if half := sorted(
+            name for name in new if _matches(name, HALF_WRITTEN) or _matches(Path(name).name, HALF_WRITTEN)
+        ):
+            yield f"half-written: {half}"
+        # A refused run may have opened its ledgers: they hold budgets and no charge.
+        if left := sorted(name for name in new if ".ledger" not in name):
+            yield f"left behind: {left}"
+        if gone := sorted(name for name in self.files - after.files if not name.endswith(("-wal", "-shm"))):
+            yield f"gone: {gone}"
+        for name, held in after.ledgers.items():
+            if held != self.ledgers.get(name, 0) and not _matches(name, case.leaves):
+                yield f"charged: {name} held {self.ledgers.get(name, 0)} and holds {held}"
+
+
+def _charges(path: Path) -> Any:
+    """How many charges a ledger holds; of what is no ledger, the bytes."""
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    except sqlite3.Error:
+        return None
+    try:
+        return connection.execute(
+            """SELECT count(*) FROM entries WHERE body LIKE '%"kind":"charge"%'"""
+        ).fetchone()[0]
+    except sqlite3.Error:
+        return path.read_bytes() if os.access(path, os.R_OK) else None
+    finally:
+        connection.close()
+
+
+def _said(case: Case, ending: Ending) -> Iterator[str]:
+    if ending.code != case.code:
+        yield f"exit code {ending.code}, not {case.code}"
+    for bad in ("Traceback (most recent", "a mistake in Colonnade", *case.never):
+        if bad in ending.said:
+            yield f"says {bad!r}"
+    for piece in case.says:
+        if piece not in ending.said:
+            yield f"does not say {piece!r}"
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+
+
+@contextlib.contextmanager
+def _in(folder: Path, env: dict[str, str]) -> Iterator[None]:
+    place, known = Path.cwd(), dict(os.environ)
+    os.chdir(folder)
+    os.environ.update({name: value.replace("{here}", str(folder)) for name, value in env.items()})
+    try:
+        yield
+    finally:
+        os.chdir(place)
+        os.environ.clear()
+        os.environ.update(known)
+
+
+def _here(words: tuple[str, ...]) -> Ending:
+    from colonnade.cli.app import run
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(list(words))
+    return Ending(code, out.getvalue(), err.getvalue())
+
+
+def _as_process(case: Case, folder: Path) -> Ending:
+    """As a process of its own, under the settings that the case names."""
+    known = dict(case.settings)
+    out: int = subprocess.PIPE
+    stdout = known.pop("stdout", "pipe")
+    if stdout == "full":
+        out = os.open("/dev/full", os.O_WRONLY)
+    before = _prepared(
+        closed=stdout == "closed",
+        umask=known.pop("umask", None),
+        largest=known.pop("largest_file", None),
+        rights=known.pop("rights", False),
+        files=known.pop("open_files", None),
+    )
+    send = known.pop("send", None)
+    if known:
+        raise ValueError(f"{case}: no such settings: {', '.join(known)}")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [*COLONNADE, *case.run], cwd=folder, stdout=out, stderr=subprocess.PIPE, env=env, preexec_fn=before
+    )
+    try:
+        if stdout == "gone" and process.stdout is not None:
+            process.stdout.close()
+            process.stdout = None
+        if send is not None:
+            _signal(process, folder, **send)
+        told = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+        process.wait()
+        if out != subprocess.PIPE:
+            os.close(out)
+    said = [(text or b"").decode("utf-8", errors="replace") for text in told]
+    return Ending(process.returncode, *said)
+
+
+def _prepared(
+    *, closed: bool, umask: str | None, largest: int | None, rights: bool, files: int | None
+) -> Any:
+    def before() -> None:
+        if closed:
+            os.close(1)
+        if umask is not None:
+            os.umask(int(umask, 8))
+        if largest is not None:
+            # Python ignores the signal, so that writing fails as on a full disk.
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+        if files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+        if rights and os.geteuid() == 0:
+            libc = ctypes.CDLL(None)
+            for capability in (CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH):
+                libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+
+    return before
+
+
+def _signal(
+    process: subprocess.Popen[bytes],
+    folder: Path,
+    *,
+    name: str,
+    once: str,
+    after: float = 0.0,
+    times: int = 1,
+) -> None:
+    """Send a signal so many seconds after a file is there, or a ledger holds a charge ("charged")."""
+    deadline = time.monotonic() + PATIENCE
+    while process.poll() is None and time.monotonic() < deadline:
+        there = (
+            any(_charges(path) for path in folder.glob("*.ledger"))
+            if once == "charged"
+            else any(folder.glob(once))
+        )
+        if there:
+            break
+        time.sleep(0.005)
+    time.sleep(after)
+    for _ in range(times):
+        if process.poll() is None:
+            process.send_signal(signal.Signals[name])

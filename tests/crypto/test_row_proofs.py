@@ -1,0 +1,270 @@
+"""Two keepers check the norms of rows that they hold only shares of: what is true passes, what is not does not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from row_sessions import Claim, RowClaims, Session, one_more, short_rows
+
+from colonnade.crypto.folding import derived, point_of
+from colonnade.crypto.row_claims import PROJECTIONS
+from colonnade.errors import FieldTooSmall
+from colonnade.numbers.field import FIELD63
+from colonnade.numbers.kernels import plain_numpy
+from colonnade.numbers.projections import Projections
+from colonnade.numbers.quartic import ORDER, PRIMES, Nodes, loops, quartics, uniform
+from colonnade.numbers.three_squares import _searched, slack
+from colonnade.randomness import SeededRandomness
+
+BOUND = 3 << 20
+POINTS = [(0, -1), (0, 1), (1, -1), (1, 0)]
+
+
+@pytest.mark.parametrize("points", POINTS)
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (63, 2), (64, 3), (65, 1), (500, 4)])
+def test_rows_within_their_bound_pass(rows: int, columns: int, points: tuple[int, int]) -> None:
+    assert Session.of(short_rows(rows, columns, BOUND), Claim(columns, BOUND), points=points).run()
+
+
+def test_several_claims_about_one_block_pass_together_and_a_row_at_its_bound_passes() -> None:
+    rows = np.concatenate([short_rows(90, 2, BOUND), np.full((90, 1), 7), short_rows(90, 3, 10)], axis=1)
+    assert Session.of(rows, Claim(2, BOUND), Claim(1, 49), Claim(3, 10)).run()
+
+
+def test_the_plain_loops_prove_and_check_the_same() -> None:
+    with plain_numpy():
+        assert Session.of(short_rows(70, 2, BOUND), Claim(2, BOUND)).run()
+        assert not Session.of(
+            short_rows(70, 2, BOUND), Claim(2, BOUND), dealt=lambda s: _lengthen(s, 1 << 33)
+        ).run()
+
+
+def _lengthen(session: Session, value: int) -> None:
+    """Both verifiers hold shares of another entry than was proved."""
+    added = np.zeros(session.rows.shape, dtype=np.int64)
+    added[3, 0] = value
+    shares = session.held["shares"]
+    shares[1][0] = shares[1][0] + FIELD63.encode(added).times(
+        session.claims.points[1] - session.claims.points[0]
+    )
+
+
+def test_an_honest_dealer_is_told_that_its_own_rows_are_too_long() -> None:
+    with pytest.raises(ValueError, match="1 of 5 rows are longer than the bound"):
+        Session.of(np.array([[1], [2], [3], [4], [9]]), Claim(1, 80)).run()
+
+
+# --- what is altered is not accepted
+
+
+def _every_message(session: Session, which: str, place: int) -> None:
+    held = session.held
+    if which == "bits":
+        used = np.argwhere(session.claims.used)
+        held["bits"][tuple(used[place % len(used)])] ^= 1
+    else:
+        held[which] = one_more(held[which], place)
+
+
+@pytest.mark.parametrize("which", ["bits", "proof", "answer"])
+@pytest.mark.parametrize("place", [0, 1, 5, 17, 63, 64, 65, 66, 90, 121, 255, 1001, 4242])
+def test_an_altered_bit_proof_or_answer_is_not_accepted(which: str, place: int) -> None:
+    step = {"bits": "bits", "proof": "proved", "answer": "answered"}[which]
+    session = Session.of(short_rows(80, 2, BOUND), Claim(2, BOUND))
+    session.changes[step] = lambda s: _every_message(s, which, place)
+    assert not session.run()
+
+
+@pytest.mark.parametrize("verifier", [0, 1])
+@pytest.mark.parametrize("part", [0, 1], ids=["rows", "pads"])
+def test_shares_that_are_not_of_what_was_proved_are_not_accepted(verifier: int, part: int) -> None:
+    def change(session: Session) -> None:
+        shares = session.held["shares"]
+        shares[verifier][part] = one_more(shares[verifier][part], 7)
+
+    assert not Session.of(short_rows(80, 2, BOUND), Claim(2, BOUND), dealt=change).run()
+
+
+def test_a_bit_where_none_belongs_is_not_accepted() -> None:
+    session = Session.of(short_rows(80, 2, BOUND), Claim(2, BOUND))
+    places = np.argwhere(session.claims.used == 0)
+    assert len(places)
+    session.changes["bits"] = lambda s: s.held["bits"].__setitem__(tuple(places[0]), 1)
+    assert not session.run()
+
+
+@pytest.mark.parametrize("which", ["other first", "other second"])
+def test_a_proof_for_other_challenges_is_not_accepted(which: str) -> None:
+    session = Session.of(short_rows(80, 2, BOUND), Claim(2, BOUND))
+    session.changes["answered"] = lambda s: s.held.__setitem__(which, bytes(32))
+    assert not session.run()
+
+
+@pytest.mark.slow
+def test_none_of_a_hundred_thousand_alterations_is_accepted() -> None:
+    assert _altered(100_000) == 0
+
+
+def test_none_of_some_hundred_alterations_is_accepted() -> None:
+    assert _altered(300) == 0
+
+
+def _altered(times: int) -> int:
+    """Random alterations of what a second verifier holds and hears, of few rows; how many were accepted."""
+    rng, accepted = np.random.default_rng(5), 0
+    for at in range(times):
+        if at % 100 == 0:
+            session = Session.of(short_rows(8, 1, BOUND, seed=at), Claim(1, BOUND))
+            assert session.run()
+            kept = dict(session.held)
+        session.held = {
+            **kept,
+            "bits": kept["bits"].copy(),
+            "shares": [list(side) for side in kept["shares"]],
+        }
+        which = str(rng.choice(["bits", "proof", "answer", "shares", "seed", "replaced"]))
+        place = int(rng.integers(1 << 20))
+        if which == "shares":
+            session.held["shares"][1][place % 2] = one_more(session.held["shares"][1][place % 2], place // 2)
+        elif which == "seed":
+            session.held["seeds"] = [kept["seeds"][0], rng.bytes(32)]
+        elif which == "replaced":
+            words = "proof" if place % 2 else "answer"
+            session.held[words] = FIELD63.uniform(kept[words].shape, SeededRandomness(place))
+        else:
+            for _ in range(int(rng.integers(1, 4))):
+                _every_message(session, which, place := int(rng.integers(1 << 20)))
+        # Two changes of one bit may undo each other.
+        if not (which == "bits" and np.array_equal(session.held["bits"], kept["bits"])):
+            accepted += session.decide()
+    return accepted
+
+
+# --- numbers
+
+
+def test_the_extensions_are_fields() -> None:
+    """Every element but 0 has an inverse: x^(p⁴ − 2)·x = 1, for some drawn ones."""
+    drawn = uniform(5, SeededRandomness(1))
+    for q, field in enumerate(quartics()):
+        power = np.tile(np.array([[1.0], [0.0], [0.0], [0.0]]), 5)
+        for bit in bin(field.prime**4 - 2)[2:]:
+            power = field.times(power, power)
+            if bit == "1":
+                power = field.times(power, drawn[q])
+        assert (field.times(power, drawn[q]) == [[1], [0], [0], [0]]).all()
+
+
+def test_polynomials_are_what_they_are_at_their_nodes() -> None:
+    nodes = Nodes((0, 1, -1, 4))
+    for q in range(3):
+        assert (nodes.values_at(nodes.points)[q] == np.eye(4)).all()
+
+
+def test_a_point_of_a_check_is_in_no_prime_field() -> None:
+    claims = RowClaims(8, (Claim(1, 9),), (0, 1))
+    for seed in range(50):
+        powers = point_of(bytes([seed]) * 32, claims.degree)
+        assert powers[:, 1:, 1].any(axis=1).all()
+
+
+@pytest.mark.parametrize("name", ["project_words", "project_integers", "combine", "three_squares", "arrange"])
+def test_compiled_loops_give_the_integers_of_the_plain_ones(name: str) -> None:
+    def results() -> list[np.ndarray]:
+        rng = np.random.default_rng(3)
+        rows = rng.integers(-(1 << 20), 1 << 20, size=(1001, 5))
+        words = FIELD63.encode(rows).words[0]
+        signs, subsets = (
+            rng.integers(0, 256, 1001).astype(np.uint8),
+            rng.integers(0, 256, (126, 7)).astype(np.uint8),
+        )
+        inner = loops()
+        if name == "project_words":
+            out = [np.zeros((7, 3, 8), np.int64)]
+            inner.project_words(words, words[:, :3].copy(), signs, subsets, out[0])
+        elif name == "project_integers":
+            out = [np.zeros((7, 8), np.int64)]
+            inner.project_integers(rows, rows[:, :3].copy(), signs, subsets, out[0])
+        elif name == "combine":
+            out = [np.zeros((3, 4, 80))]
+            inner.combine(
+                words.reshape(-1), 80, rng.integers(0, PRIMES[2], (3, 64, 4)), np.array(PRIMES), out[0]
+            )
+        elif name == "three_squares":
+            numbers, found = 4 * rng.integers(0, 1 << 30, 300) + 1, np.zeros((300, 3), np.int64)
+            table = inner.two_squares_table(1 << 18)
+            out = [table, found, inner.three_squares(numbers, table, found)]
+            held = np.setdiff1d(np.arange(300), out[2])
+            assert ((found**2).sum(axis=1) == numbers)[held].all()
+        else:
+            out = [np.zeros((5, 8, 63)), np.zeros((5, 8, 63))]
+            inner.arrange(rows, 63, *out)
+        return out
+
+    compiled = results()
+    with plain_numpy():
+        plain = results()
+    assert all(np.array_equal(one, other) for one, other in zip(compiled, plain, strict=True))
+
+
+def test_projections_are_the_sums_they_say() -> None:
+    rows = np.random.default_rng(1).integers(-99, 99, size=(100, 3))
+    coins = Projections.from_key(bytes(32), rows=100, count=4)
+    expected = np.zeros((4, 3), dtype=np.int64)
+    for i in range(100):
+        for k in range(4):
+            if coins.subsets[i // 8, k] >> (i % 8) & 1:
+                expected[k] += (1 - 2 * int(coins.signs[i] & 1)) * rows[i]
+    found = coins.of_integers(rows[:, :2].copy(), rows[:, 2:].copy())
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("bound", [0, 1, 2, 3, 7, 48, 2**16, 3 << 29, 1 << 36])
+def test_every_slack_is_three_squares(bound: int) -> None:
+    root = int(bound**0.5)
+    lengths = np.unique(
+        np.concatenate([np.arange(min(root, 30) + 1), np.linspace(0, root, 20).astype(np.int64)])
+    )
+    rows = lengths[:, None].astype(np.int64)
+    filled = slack(rows, bound)
+    assert (4 * rows[:, 0] ** 2 + (filled**2).sum(axis=1) == 4 * bound + 1).all()
+
+
+def test_the_search_finds_what_the_table_misses() -> None:
+    assert sum(x * x for x in _searched(4 * 12345 + 1)) == 4 * 12345 + 1
+
+
+def test_soundness_is_counted_in_integers_and_rounded_down() -> None:
+    claims = RowClaims(16384, (Claim(21, 3 << 28),), (0, -1))
+    wrong = 2 * 64 + 2 * claims.bits + 2
+    assert wrong << claims.algebraic_bits <= ORDER - max(PRIMES) < wrong << (claims.algebraic_bits + 1)
+    assert claims.algebraic_bits >= 76 and claims.wraparound_bits == PROJECTIONS == 40
+
+
+def test_claims_that_could_wrap_around_are_refused() -> None:
+    with pytest.raises(FieldTooSmall, match="smaller gamma, or verify = 'none'"):
+        RowClaims(16384, (Claim(21, 1 << 35),), (0, 1))
+
+
+def test_what_passes_the_projections_cannot_wrap_around() -> None:
+    """4d(2T)² + 3(4T)² + 4R + 1 < M for whatever is accepted as claims."""
+    for columns in (1, 21, 300):
+        for bits in range(2, 34):
+            try:
+                claims = RowClaims(4096, (Claim(columns, 1 << bits),), (0, 1))
+            except FieldTooSmall:
+                continue
+            t = 1 << claims.window_bits[0]
+            assert 4 * columns * (2 * t) ** 2 + 3 * (4 * t) ** 2 + (4 << bits) + 1 < FIELD63.modulus
+            # ln 2^76·L·D, in whole numbers: T² is at least that times what honest squares can add up to.
+            assert t * t >= 4096 * (1 << bits) * 0.693 * (76 + np.log2(PROJECTIONS * claims.lanes))
+
+
+def test_keys_for_different_purposes_differ() -> None:
+    assert len({derived(bytes(32), *labels) for labels in ((), ("a",), ("a", ""), ("", "a"), ("aa",))}) == 5

@@ -1,0 +1,68 @@
+"""What a person gives wrongly in Python ends in an error of ours, as it does on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from colonnade import PCA, Federation, Ledger, Schema, Table
+from colonnade.errors import ColonnadeError, DataError, InputError, SchemaError
+
+SCHEMA = Schema.parse('id = "c"\n[columns.age]\nkind = "numeric"\nlow = 0\nhigh = 90\n')
+GOOD: dict[str, Any] = {"c": ["a", "b", "d", "e"], "age": [1, 2, 3, 4]}
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (np.zeros((4, 2)), "it has 2 dimensions, and a column has one"),
+        (np.zeros((4, 1, 1)), "it has 3 dimensions"),
+        (np.float64(3), "it has 0 dimensions"),
+        (None, "found NoneType"),
+        ("1234", "found str"),
+        (iter([1, 2, 3, 4]), "found list_iterator"),
+        ({1, 2, 3, 4}, "found set"),
+        ([10**400, 1, 2, 3], "1 value is infinite"),
+        (np.array([10**400, 1, 2, None], dtype=object), "1 value is infinite"),
+    ],
+)
+def test_what_is_no_column_is_told_as_that(column: Any, said: str) -> None:
+    with pytest.raises(DataError, match=f"party 'bank', arrays, column 'age': .*{said}"):
+        Table.from_arrays("bank", {**GOOD, "age": column}, SCHEMA)
+
+
+@pytest.mark.parametrize("schema", [None, {"id": "c"}, 'id = "c"', 7])
+def test_what_is_no_schema_is_told_as_that(schema: Any) -> None:
+    with pytest.raises(SchemaError, match=f"declared by a Schema, not by {type(schema).__name__}"):
+        Table.from_arrays("bank", GOOD, schema)
+    with pytest.raises(SchemaError, match="declared by a Schema"):
+        Table("bank", "bank.csv", schema)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Table.from_arrays("bank", None, SCHEMA),
+        lambda: Table.from_arrays("bank", [GOOD], SCHEMA),
+        lambda: Table.from_arrays("bank", {1: [1]}, SCHEMA),
+        lambda: Table.from_arrays(None, GOOD, SCHEMA),
+        lambda: Table.from_arrays("bank", {**GOOD, "c": np.array([["a", "b"]] * 4)}, SCHEMA),
+        lambda: Federation(None),
+        lambda: Federation([GOOD, GOOD]),
+        lambda: Schema.parse(None),
+        lambda: Schema.parse(b'id = "c"'),
+        lambda: Ledger.in_memory("bank").set_budget("a", "record", "server", epsilon=10**400, delta=1e-5),
+    ],
+)
+def test_a_thing_of_the_wrong_type_is_an_error_of_ours(wrong: Callable[[], Any]) -> None:
+    with pytest.raises(ColonnadeError):
+        wrong()
+
+
+def test_a_number_of_four_hundred_digits_is_no_epsilon() -> None:
+    tables = [Table.from_arrays(party, GOOD, SCHEMA) for party in ("bank", "shop")]
+    with pytest.raises(InputError, match=r"epsilon = 10+… is not a finite number above 0"):
+        PCA(epsilon=10**400).fit(Federation(tables, budget=(4.0, 1e-5)))

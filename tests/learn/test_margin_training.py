@@ -1,0 +1,341 @@
+"""Noisy margin descent as users meet it: learners, options, probabilities, and runs that go on after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from gradient_tables import ledgers_for, tables_of
+
+from colonnade import Federation, LogisticRegression, Schema, Table
+from colonnade.errors import BudgetExceeded, ColonnadeError, InputError, LocalProtocolError, PlanError
+from colonnade.learn.jobs import Job
+from colonnade.methods.margin.method import MarginOptions, request
+from colonnade.methods.margin.method import twin as margin_twin
+from colonnade.methods.margin.optimiser import log_odds_slope
+from colonnade.methods.margin.plan import Schedule
+from colonnade.methods.margin.request import MarginRequest
+from colonnade.methods.margin.session import margin_session
+from colonnade.methods.method import Asked
+from colonnade.methods.table import train_with
+from colonnade.runtime.group import Group
+from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins, ResumedLedger
+from colonnade.runtime.memory import memory_network
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import decode
+
+ROWS = 4000
+PAIR = ("bank", "shop")
+
+
+def federation(parties=PAIR, rows=ROWS, **more):
+    tables = tables_of(parties, rows, **({"slope": more.pop("slope")} if "slope" in more else {}))
+    return Federation(tables, **{"budget": (200.0, 1e-5), "public": True, "noise_seed": 5, **more})
+
+
+def people(source):
+    """Everybody's raw columns and labels in one place, as only a test may have them."""
+    rows, labels = {}, None
+    for table in source.tables.values():
+        for block in table.blocks(ROWS):
+            rows |= dict(block.columns)
+            labels = block.label if block.label is not None else labels
+    kinds = {name: np.array(list("abc"))[codes] for name, codes in rows.items() if name.endswith("_kind")}
+    return rows | kinds, np.array(["no", "yes"])[labels]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    source = federation()
+    return source, LogisticRegression(epsilon=2.0, method="margin").fit(source)
+
+
+def test_it_learns_as_well_as_one_place_without_noise(fitted):
+    source, model = fitted
+    rows, labels = people(source)
+    exact = LogisticRegression(method="non-private").fit(federation())
+    assert model.score(rows, labels) > exact.score(rows, labels) - 0.02 > 0.8
+
+
+def test_its_privacy_and_run_are_there_to_read(fitted):
+    source, model = fitted
+    by_name = {one.observer.name: one for one in model.privacy_}
+    assert by_name["server"].epsilon <= 2.0 < by_name["party:shop"].epsilon < 5.0
+    run = source.runs[-1]
+    assert run.release is None
+    assert {"columns", "labels", "waves", "slopes", "weights", "comparison", "gradient"} <= set(
+        run.outcome.bytes_by_step
+    )
+    for owner in run.plan.group.owners:
+        assert run.result(owner).weights.tolist() == run.result().weights.tolist()
+        assert run.result(owner).descent is None, "what was opened stays with the server"
+
+
+def test_probabilities_are_near_the_best_that_a_slope_could_make_them(fitted):
+    source, model = fitted
+    rows, labels = people(source)
+    signs = np.where(labels == "yes", 1.0, -1.0)
+    scores = model.decision_function(rows)
+
+    def loss(slope):
+        return float(np.logaddexp(0, -signs * slope * scores).mean())
+
+    best = min(loss(slope) for slope in np.linspace(0.3, 3, 200))
+    assert loss(1.0) < 1.03 * best
+
+
+def test_skewed_classes_get_probabilities_that_are_better_than_their_share():
+    drawn = np.random.default_rng(3)
+    rows, labels = people(federation())
+    keep = (labels == "no") | (drawn.random(ROWS) < 0.08)
+    thinned = [_some(table, keep) for table in tables_of(PAIR, ROWS)]
+    model = LogisticRegression(epsilon=4.0, method="margin").fit(
+        Federation(thinned, budget=(50.0, 1e-5), noise_seed=2)
+    )
+    found = model.predict_proba({name: values[keep] for name, values in rows.items()})[:, 1]
+    truth = labels[keep] == "yes"
+    share = truth.mean()
+    assert 0.02 < share < 0.12
+    constant = -(share * np.log(share) + (1 - share) * np.log(1 - share))
+    assert -np.log(np.where(truth, found, 1 - found)).mean() < 0.85 * constant
+    assert found.mean() == pytest.approx(share, abs=0.04)
+
+
+def _some(table, keep):
+    (block,) = table.blocks(ROWS)
+    names = np.array(list("abc"))
+    columns = {
+        name: (names[codes] if name.endswith("_kind") else codes)[keep]
+        for name, codes in block.columns.items()
+    }
+    if block.label is not None:
+        columns["y"] = np.array(["no", "yes"])[block.label][keep]
+    return type(table).from_arrays(table.party, columns, table.schema)
+
+
+def test_the_slope_is_that_of_the_link_at_scores_of_that_size():
+    sizes = np.array([0.5, 2.0, 6.0])
+    chances = (1 + np.exp(sizes)) / (3 + np.exp(sizes))
+    np.testing.assert_allclose(log_odds_slope(sizes) * sizes, np.log(chances / (1 - chances)), rtol=1e-9)
+
+
+def test_five_parties_train_with_two_colluders_allowed_for():
+    source = federation(("bank", "insurer", "shop", "clinic", "school"), rows=1000)
+    model = LogisticRegression(epsilon=4.0, method="margin", options={"steps": 4}).fit(source)
+    assert source.runs[-1].plan.group.threshold == 2
+    assert model.coef_.shape == (1, 5 * 6)
+
+
+def test_the_twin_learns_what_the_protocol_learns(fitted):
+    source, model = fitted
+    plan = source.runs[-1].plan
+    learnt = margin_twin(plan, source.tables)
+    rows, labels = people(source)
+    assert LogisticRegression().fit(learnt).score(rows, labels) == pytest.approx(
+        model.score(rows, labels), abs=0.02
+    )
+
+
+def test_notes_say_how_it_was_trained():
+    learnt = train_with(
+        federation(rows=300), "margin", Asked("classification", 2.0, 1e-5, options=MarginOptions(steps=2))
+    )
+    assert "2 steps over all 300 people" in " ".join(learnt.notes)
+
+
+# --- the default
+
+
+def test_a_classifier_without_a_method_takes_margin_and_moments_where_a_release_is_asked_about():
+    source = federation(rows=200)
+    model = LogisticRegression(epsilon=4.0).fit(source)
+    assert model.method_ == "margin" and model.releases_ == ()
+    assert LogisticRegression(epsilon=4.0, ridge=1.0).fit(source).method_ == "moments"
+    assert LogisticRegression(epsilon=4.0, method="moments").fit(source).releases_
+
+
+@pytest.mark.parametrize(
+    ("lines", "method", "why"),
+    [
+        ("task = 'classification'", "margin", "most accurate"),
+        ("task = 'regression'", "moments", "what regression needs"),
+        ("task = 'classification'\ngamma = 8192", "moments", "the grid of a moment release"),
+        ("task = 'classification'\nmethod = 'moments'", "moments", ""),
+    ],
+)
+def test_a_job_without_a_method_says_which_it_takes_and_why(lines, method, why):
+    job = Job.parse(f"name = 'n'\n{lines}\nparties = ['bank', 'shop']\nepsilon = 1.0")
+    assert job.method == method and why in job.because and bool(job.because) == bool(why)
+
+
+def test_so_many_owners_that_margin_cannot_be_planned_take_moments():
+    names = [f"party{number}" for number in range(15)]
+    job = Job.parse(f"name = 'n'\ntask = 'classification'\nparties = {names}\nepsilon = 1.0")
+    assert job.method == "moments" and "15 owners" in job.because
+
+
+# --- bad input
+
+
+def test_a_budget_that_does_not_cover_everything_stops_it_before_it_starts():
+    source = federation(rows=300, budget=(1.0, 1e-5))
+    with pytest.raises(BudgetExceeded, match="costs ε"):
+        LogisticRegression(epsilon=2.0, method="margin").fit(source)
+    assert source.runs == []
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"steps": 0}, "steps"),
+        ({"steps": 5000}, "steps"),
+        ({"harmonics": 1}, "harmonics"),
+        ({"moments_share": 1.0}, "moments_share"),
+        ({"gamma": 1}, "gamma"),
+        ({"epochs": 3}, "epochs"),
+    ],
+)
+def test_options_out_of_range_are_named(options, part):
+    with pytest.raises(InputError, match=part):
+        LogisticRegression(epsilon=2.0, method="margin", options=options).fit(federation(rows=60))
+
+
+def test_the_grid_of_a_moment_release_is_not_margins():
+    with pytest.raises(PlanError, match="margin has its own"):
+        request(Asked("classification", 1.0, gamma=8192, options=MarginOptions()), "auto")
+
+
+def test_a_label_with_one_class_in_it_gives_a_model_all_the_same():
+    """Nobody may look whether a class is there; the model then says the other, which is right."""
+    rows, labels = people(federation())
+    keep = labels == "no"
+    source = Federation(
+        [_some(table, keep) for table in tables_of(PAIR, ROWS)], budget=(50.0, 1e-5), noise_seed=1
+    )
+    model = LogisticRegression(epsilon=4.0, method="margin", options={"steps": 5}).fit(source)
+    assert (model.predict({name: values[keep] for name, values in rows.items()}) == "no").mean() > 0.99
+
+
+# --- going on after a crash
+
+
+class Crash(Exception):
+    """A process that ended here."""
+
+
+class Mortal:
+    """A channel whose member ends when it comes to a step."""
+
+    def __init__(self, inner, step, seen):
+        self.inner, self.step, self.seen = inner, step, seen
+
+    async def send(self, to, step, frame):
+        if step == self.step:
+            raise Crash
+        self.seen.append((to, step, bytes(frame)))
+        await self.inner.send(to, step, frame)
+
+    async def receive(self, peer, step, timeout):
+        return await self.inner.receive(peer, step, timeout)
+
+    def stop(self, reason):
+        self.inner.stop(reason)
+
+
+GROUP = Group.of(PAIR, active="bank")
+ASKED = MarginRequest(epsilon=4.0, schedule=Schedule(steps=3), delta=1e-5, alignment="equal")
+
+
+def attempt(folder, books, *, resumed, falls=None, seen=None):
+    """All members of one attempt, each with its record; what they came away with, or what stopped them."""
+    tables = {table.party: table for table in tables_of(PAIR, 60)}
+    heard = [] if seen is None else seen
+
+    async def member(name, inner):
+        journal = (Journal.resume if resumed else Journal.begin)(folder / name)
+        wire = Mortal(inner, falls if name == "shop" else None, heard)
+        channel = JournalChannel(name, wire, journal)
+        try:
+            if resumed:
+                await channel.compare(GROUP.others(name), timeout=2)
+            book = ResumedLedger(books[name]) if resumed else books[name]
+            party = Party(name, GROUP, channel, book, OwnCoins(journal.key), dataset=name, timeout=5.0)
+            return await margin_session(party, tables.get(name), ASKED)
+        except BaseException:
+            inner.stop("it fell")
+            raise
+        finally:
+            journal.close()
+
+    async def main():
+        network = memory_network(GROUP.members)
+        return await asyncio.gather(
+            *(member(name, network[name]) for name in GROUP.members), return_exceptions=True
+        )
+
+    found = asyncio.run(main())
+    for result in found:
+        if isinstance(result, BaseException) and not isinstance(result, Crash | ColonnadeError):
+            raise result
+    return dict(zip(GROUP.members, found, strict=True))
+
+
+@pytest.mark.parametrize("falls", ["slopes 1.0", "noise 1", "gradient 1", "comparison weights 2"])
+def test_a_run_that_fell_in_a_step_goes_on_with_the_same_frames_and_no_new_charge(tmp_path, falls):
+    books, seen = ledgers_for(GROUP), []
+    first = attempt(tmp_path, books, resumed=False, falls=falls, seen=seen)
+    assert isinstance(first["shop"], Crash)
+    ended = attempt(tmp_path, books, resumed=True, seen=seen)
+    assert ended["bank"].weights.tolist() == ended["shop"].weights.tolist()
+    steps = [(to, step) for to, step, _ in seen if not step.startswith("resumed")]
+    frames = {}
+    for to, step, frame in seen:
+        if not step.startswith("resumed"):
+            frames.setdefault((to, step, _sender(frame, step)), set()).add(frame)
+    assert steps and all(len(each) == 1 for each in frames.values()), "one step, one message"
+    assert [entry.kind for entry in books["bank"].entries()].count("charge") == 1
+
+
+def _sender(frame, step):
+    return decode(frame)[0].sender
+
+
+def test_noise_that_would_be_dealt_again_with_fresh_sharings_stops_the_member(tmp_path):
+    """Fresh coins for a run that has a record: the first frame that differs is not sent."""
+    books = ledgers_for(GROUP)
+    attempt(tmp_path, books, resumed=False, falls="gradient 1")
+    (tmp_path / "bank" / "key").write_bytes(bytes(32))
+    ended = attempt(tmp_path, books, resumed=True)
+    assert isinstance(ended["bank"], LocalProtocolError)
+    assert "something else than the record says" in str(ended["bank"])
+
+
+# --- more than two classes
+
+
+def test_more_classes_share_the_moments_and_have_a_head_each():
+    tables = tables_of(PAIR, ROWS)
+    blocks = [next(iter(table.blocks(ROWS))) for table in tables]
+    score = blocks[0].columns["bank0"] + blocks[1].columns["shop0"]
+    names = np.array(["low", "middle", "high"])
+    labels = names[np.digitize(score, [-0.4, 0.4])]
+    bank = {"bank0": blocks[0].columns["bank0"], "y": labels}
+    shop = {"shop0": blocks[1].columns["shop0"]}
+    declared = "id='n'\n[columns.{0}]\nkind='numeric'\nlow=-1\nhigh=1\n"
+    label = f"[label]\ncolumn='y'\nkind='classes'\nclasses={names.tolist()}\n"
+    source = Federation(
+        [
+            Table.from_arrays("bank", bank, Schema.parse(declared.format("bank0") + label)),
+            Table.from_arrays("shop", shop, Schema.parse(declared.format("shop0"))),
+        ],
+        budget=(50.0, 1e-5),
+        noise_seed=4,
+    )
+    model = LogisticRegression(epsilon=4.0, method="margin", options={"steps": 10}).fit(source)
+    plan = source.runs[-1].plan
+    assert plan.heads == 3 and model.coef_.shape == (3, 4)
+    assert source.runs[-1].outcome.bytes_by_step["matrix"] < 5000, "one matrix for all heads"
+    rows = {"bank0": bank["bank0"], "shop0": shop["shop0"]}
+    assert model.score(rows, labels) > 0.85
+    np.testing.assert_allclose(model.predict_proba(rows).sum(axis=1), 1.0)

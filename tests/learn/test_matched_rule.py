@@ -1,0 +1,53 @@
+"""The matched rule: logistic regression's own coefficients where nothing is hidden, and a decision that says why."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from learn_releases import release_of
+from sklearn.linear_model import LogisticRegression as Central
+from tables_people import LABEL, OWNER, people, release_with
+
+from colonnade.data.columns import NumericColumn
+from colonnade.data.encoding import Encoder
+from colonnade.errors import InputError
+from colonnade.learn.logistic import LogisticRegression
+from colonnade.learn.rules import PAYS_FROM, choose_rule, strength_of
+
+RAW, RISK = people(6000)
+
+
+def test_without_noise_the_matched_rule_is_logistic_regression() -> None:
+    release = release_with(RAW, RISK)
+    features = release.features(RAW)
+    central = Central(C=1e6, max_iter=2000).fit(features, RISK)
+    matched = LogisticRegression(rule="matched").fit(release)
+    squared = LogisticRegression(rule="least-squares").fit(release)
+    scores = central.decision_function(features)
+    off = [np.abs(model.decision_function(RAW) - scores).mean() for model in (matched, squared)]
+    assert off[0] < 0.1 * np.abs(scores).mean() and off[0] < 0.5 * off[1]
+
+
+def test_probabilities_of_the_matched_rule_have_the_released_mean() -> None:
+    model = LogisticRegression(rule="matched").fit(release_with(RAW, RISK, noise=1.0))
+    assert model.predict_proba(RAW)[:, 1].mean() == pytest.approx(RISK.mean(), abs=0.01)
+
+
+def test_the_rule_is_chosen_by_how_the_classes_stand_out_of_the_noise() -> None:
+    quiet, loud = (release_with(RAW, RISK, noise=noise) for noise in (2.0, 60.0))
+    assert strength_of(quiet.margins()) > PAYS_FROM > strength_of(loud.margins())
+    assert choose_rule(quiet).name == "matched" and "it pays from 130" in choose_rule(quiet).reason
+    assert choose_rule(loud).name == "least-squares" and "expected to pay" in choose_rule(loud).reason
+    assert LogisticRegression().fit(quiet).rule_ == choose_rule(quiet)
+    assert LogisticRegression(ridge=1.0).fit(quiet).rule_.name == "least-squares"
+
+
+def test_numbers_on_a_circle_and_three_classes_keep_least_squares() -> None:
+    encoder = Encoder((NumericColumn("age", 18, 90), OWNER), "circle")
+    release = release_of([("bank", encoder, {"age": RAW["age"], "owner": RAW["owner"]})], LABEL, RISK)
+    assert "age are coded as numbers" in choose_rule(release).reason
+    assert LogisticRegression().fit(release).rule_.name == "least-squares"
+    with pytest.raises(InputError, match="'matched' cannot be had"):
+        LogisticRegression(rule="matched").fit(release)
+    with pytest.raises(InputError, match="Did you mean 'matched'"):
+        LogisticRegression(rule="match").fit(release)

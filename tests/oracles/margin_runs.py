@@ -1,0 +1,68 @@
+"""Small plans of noisy margin descent, and runs of them as every party runs it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from gradient_tables import ledgers_for, tables_of
+
+from colonnade.methods.margin.plan import Schedule
+from colonnade.methods.margin.protocol import noisy_margin
+from colonnade.methods.margin.request import plan_margin
+from colonnade.protocols.agreement import meet
+from colonnade.protocols.alignment import align
+from colonnade.runtime.group import Group
+from colonnade.runtime.run import Desk, run_here
+
+
+class Silence:
+    """Noise that is none, in place of either."""
+
+    support = 0
+
+    def part(self, parts):
+        return self
+
+    def draw(self, shape, randomness):
+        return np.zeros(shape, dtype=np.int64)
+
+    def draw_symmetric(self, size, randomness):
+        return np.zeros((size, size), dtype=np.int64)
+
+
+def margin_plan(tables, group=None, *, epsilon=1.0, steps=3, harmonics=6, share=Fraction(1, 10), gamma=None):
+    group = group or Group.of(tuple(table.party for table in tables), active=tables[0].party)
+    return plan_margin(
+        group,
+        tuple(table.public() for table in tables),
+        rows=tables[0].rows,
+        epsilon=epsilon,
+        delta=1e-5,
+        schedule=Schedule(steps, harmonics, share),
+        gamma=gamma,
+    )
+
+
+def silenced(plan):
+    """The plan without noise, in the field it would have with it."""
+    _ = plan.scheme, plan.views, plan.replaced
+    plan.__dict__.update(noise=Silence(), moments_noise=Silence())
+    return plan
+
+
+def run_margin(plan, tables, *, record=False, ledgers=None):
+    """The protocol between alignment and publication; the server's result is its descent."""
+
+    async def program(party, table):
+        await meet(party)
+        aligned = await align(party, table, "equal")
+        return await noisy_margin(party, aligned, plan)
+
+    by_name = {table.party: table for table in tables}
+    books = ledgers or ledgers_for(plan.group)
+    desks = {name: Desk(books[name], by_name.get(name), dataset=name) for name in plan.group.members}
+    return run_here(program, plan.group, desks, record=record)
+
+
+__all__ = ["Silence", "ledgers_for", "margin_plan", "run_margin", "silenced", "tables_of"]

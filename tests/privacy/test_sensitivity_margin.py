@@ -1,0 +1,205 @@
+"""How far a record moves a gradient of the margin loss: the curve's bounds, rounding, and every small case."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from colonnade.errors import PlanError
+from colonnade.methods.margin.curve import ANGLES, HARMONICS, MILLION, PERIOD, Curve, circle
+from colonnade.methods.margin.fitting import capped_logistic, fitted_coefficients
+from colonnade.methods.margin.waves import Waves, angle_of
+from colonnade.privacy.sensitivity.margin import (
+    Slopes,
+    margin_others_replaced,
+    margin_replace,
+    margin_zero_out,
+    rounded_slopes,
+)
+
+
+@pytest.mark.parametrize("harmonics", HARMONICS)
+def test_the_stored_coefficients_are_the_programs(harmonics):
+    assert Curve.of(harmonics).coefficients == fitted_coefficients(harmonics)
+
+
+def value(curve, margins):
+    angles = np.outer(margins, np.arange(1, curve.harmonics + 1)) * (2 * np.pi / PERIOD)
+    a, b = (np.array(part) / MILLION for part in (curve.cosines, curve.sines))
+    return float(curve.constant) + np.cos(angles) @ a + np.sin(angles) @ b
+
+
+def test_the_curve_of_six_harmonics_is_near_the_capped_logistic():
+    margins = np.linspace(-4, 14, 5000)
+    assert np.abs(value(Curve.of(6), margins) - capped_logistic(margins)).max() < 0.031
+
+
+@pytest.mark.parametrize("harmonics", HARMONICS)
+def test_bounds_hold_between_the_angles_and_are_tight(harmonics):
+    curve = Curve.of(harmonics)
+    low, high = curve.bounds
+    seen = value(curve, np.linspace(0, PERIOD, 7 * ANGLES + 1))
+    assert float(low) <= seen.min() < float(low) + 1e-6 and float(high) - 1e-6 < seen.max() <= float(high)
+    steepest = np.abs(np.gradient(seen, PERIOD / (7 * ANGLES))).max()
+    assert curve.slope == pytest.approx(steepest, rel=1e-4)
+
+
+def test_the_bound_would_notice_a_larger_coefficient():
+    curve = Curve.of(6)
+    larger = Curve((curve.coefficients[0] + 100, *curve.coefficients[1:]))
+    assert larger.bounds[1] - curve.bounds[1] == Fraction(100, MILLION)
+
+
+def test_cosines_are_rounded_to_nearest_and_close_the_circle():
+    cosines, sines = circle()
+    exact = 2 * np.pi * np.arange(ANGLES) / ANGLES
+    assert np.abs(cosines - np.cos(exact) * 2**40).max() < 0.501
+    assert np.abs(sines - np.sin(exact) * 2**40).max() < 0.501
+
+
+def slopes_by_tables(waves, angles, others):
+    """r̃ of every label and every choice of these angles, from what owners deal."""
+    harmonics = waves.curve.harmonics
+    found = []
+    for row in itertools.product((0, 1), *([angles] * (others + 1))):
+        sign, own, *rest = row
+        real, imaginary = np.ones(harmonics, dtype=object), np.zeros(harmonics, dtype=object)
+        for angle in rest:
+            cosine, sine = np.split(waves.plain[angle].astype(object), 2)
+            real, imaginary = real * cosine - imaginary * sine, real * sine + imaginary * cosine
+        p, q = np.split(waves.labelled[own + ANGLES * sign].astype(object), 2)
+        constant = (2 * sign - 1) * waves.constant * waves.wave_grid**others
+        found.append(((2 * sign - 1), int((p * real + q * imaginary).sum() + constant)))
+    return found
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(HARMONICS),
+    st.integers(2, 40),
+    st.integers(2, 300),
+    st.sampled_from([1, 2]),
+    st.integers(0, ANGLES - 1),
+)
+def test_no_rounded_slope_leaves_its_bounds(harmonics, wave_grid, label_grid, others, start):
+    waves = Waves(Curve.of(harmonics), wave_grid, label_grid)
+    bounds, sizes = waves.curve.bounds, waves.curve.amplitudes
+    slopes = rounded_slopes(bounds, sizes, label_grid=label_grid, wave_grid=wave_grid, others=others)
+    count = 24 if others == 1 else 8
+    angles = (start + np.arange(count) * (ANGLES // count)) % ANGLES
+    for sign, slope in slopes_by_tables(waves, angles.tolist(), others):
+        assert slopes.least <= sign * slope <= slopes.most
+
+
+def test_between_two_owners_the_bound_is_a_two_hundredth_above_what_occurs():
+    waves = Waves(Curve.of(6), 2048, 2048)
+    bounds, sizes = waves.curve.bounds, waves.curve.amplitudes
+    slopes = rounded_slopes(bounds, sizes, label_grid=2048, wave_grid=2048, others=1)
+    assert 0.5025 > slopes.most / 2048**2 > 0.5
+    drawn = np.random.default_rng(1).integers(0, ANGLES, (2, 200_000))
+    products = waves.labelled[drawn[0] + ANGLES].astype(np.int64) * waves.plain[drawn[1]]
+    seen = products.sum(axis=1) + waves.constant * 2048
+    assert slopes.least <= seen.min() and 0.5 * 2048**2 < seen.max() <= slopes.most
+
+
+# --- the wrong version: harmonics that are taken from the score apart
+
+
+def apart(scores, wave_grid, harmonics):
+    """What an owner would deal that computes every harmonic from the score itself."""
+    angles = np.outer(scores, np.arange(1, harmonics + 1)) * (2 * np.pi / PERIOD)
+    return np.rint(wave_grid * np.hstack([np.cos(angles), np.sin(angles)])).astype(np.int64)
+
+
+@pytest.mark.parametrize("size", [1e15, 1e16, 1e300])
+def test_harmonics_taken_apart_pass_the_bound_for_large_scores_and_one_angle_does_not(size):
+    waves = Waves(Curve.of(6), 2048, 2048)
+    slopes = rounded_slopes(
+        waves.curve.bounds, waves.curve.amplitudes, label_grid=2048, wave_grid=2048, others=1
+    )
+    drawn = np.random.default_rng(7)
+    scores = size * drawn.uniform(1, 2, 200_000)
+    own = waves.labelled[ANGLES + drawn.integers(0, ANGLES, len(scores))].astype(np.int64)
+    wrong = (own * apart(scores, 2048, 6)).sum(axis=1) + waves.constant * 2048
+    right = (own * waves.deal_plain(scores)).sum(axis=1) + waves.constant * 2048
+    assert wrong.max() > slopes.most, "such weights would cost more than was charged"
+    assert slopes.least <= right.min() and right.max() <= slopes.most
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+def test_any_finite_score_is_one_of_the_angles(scores):
+    found = angle_of(np.array(scores))
+    assert found.min() >= 0 and found.max() < ANGLES
+
+
+def test_an_angle_is_the_nearest():
+    scores = np.random.default_rng(2).uniform(-50, 50, 1000)
+    turned = np.remainder(scores - angle_of(scores) * (PERIOD / ANGLES) + PERIOD / 2, PERIOD) - PERIOD / 2
+    assert np.abs(turned).max() <= PERIOD / ANGLES / 2 * (1 + 1e-9)
+
+
+# --- brute force over small integers
+
+
+def rows_of(columns, norm_squared):
+    reach = range(-int(norm_squared**0.5), int(norm_squared**0.5) + 1)
+    return [
+        np.array(row)
+        for row in itertools.product(reach, repeat=columns)
+        if sum(v * v for v in row) <= norm_squared
+    ]
+
+
+SMALL = [Slopes(0, 3), Slopes(-1, 3), Slopes(-2, 2)]
+
+
+def records(slopes, rows):
+    """Every r̃·x̃ there can be, by label."""
+    return {
+        sign: [(sign * r, row) for r in range(slopes.least, slopes.most + 1) for row in rows]
+        for sign in (-1, 1)
+    }
+
+
+@pytest.mark.parametrize("slopes", SMALL, ids=str)
+def test_no_record_zeroed_or_replaced_moves_a_gradient_further(slopes):
+    found = records(slopes, rows_of(2, 5))
+    vectors = np.unique([r * row for label in found.values() for r, row in label], axis=0)
+    zeroed, replaced = (rule(slopes, norm_squared=5, columns=2) for rule in (margin_zero_out, margin_replace))
+    squares = (vectors**2).sum(axis=1)
+    assert squares.max() <= zeroed.l2**2 and np.abs(vectors).sum(axis=1).max() <= zeroed.l1
+    between = vectors[:, None, :] - vectors[None, :, :]
+    assert (between**2).sum(axis=2).max() <= replaced.l2**2
+    assert np.abs(between).sum(axis=2).max() <= replaced.l1
+    assert squares.max() == int(zeroed.l2**2), "attained"
+
+
+@pytest.mark.parametrize("slopes", SMALL, ids=str)
+@pytest.mark.parametrize(("own", "others"), [(4, 1), (1, 4), (2, 2)])
+def test_no_change_of_the_others_part_shows_the_label_holder_more(slopes, own, others):
+    bound = margin_others_replaced(slopes, own_norm_squared=own, others_norm_squared=others, columns=2)
+    mine, theirs = rows_of(1, own), rows_of(1, others)
+    most = 0
+    slopes_there = range(slopes.least, slopes.most + 1)
+    for u, v, w in itertools.product(mine, theirs, theirs):
+        for r, s in itertools.product(slopes_there, repeat=2):
+            change = np.concatenate([(r - s) * u, r * v - s * w])
+            most = max(most, int((change**2).sum()))
+            assert np.abs(change).sum() <= bound.l1
+    assert most <= bound.l2**2
+
+
+def test_several_heads_add_up_in_squares():
+    one = margin_zero_out(Slopes(0, 3), norm_squared=4, columns=4)
+    four = margin_zero_out(Slopes(0, 3), norm_squared=4, columns=4, heads=4)
+    assert four.l2 == 2 * one.l2
+
+
+def test_curves_that_are_not_fitted_are_refused():
+    with pytest.raises(PlanError, match="harmonics = 40"):
+        Curve.of(40)

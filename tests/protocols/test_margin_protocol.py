@@ -1,0 +1,353 @@
+"""Noisy margin descent against its ideal twin, its refusals, and the attacks on versions that are wrong."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from gradient_tables import NAMES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from margin_runs import ledgers_for, margin_plan, run_margin, silenced, tables_of
+
+from colonnade.crypto.shares import make_scheme, reshare, total
+from colonnade.errors import BudgetExceeded, LocalProtocolError, NotMasked, RemoteProtocolError
+from colonnade.methods.margin import protocol
+from colonnade.methods.margin.ideal import descended, ideal_slopes, summed_slopes
+from colonnade.methods.margin.optimiser import MarginDescent
+from colonnade.methods.margin.rows import OwnRows
+from colonnade.methods.margin.turning import complex_products
+from colonnade.numbers.field import FIELD63, FieldArray
+from colonnade.protocols.messages import tell
+from colonnade.protocols.shared import Shared
+from colonnade.protocols.sharing import open_to
+from colonnade.randomness import SeededRandomness
+from colonnade.runtime.group import Group
+from colonnade.runtime.wire import Message
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """The integers that every owner made of its rows."""
+    found, honest = {}, OwnRows.read.__func__
+
+    def watched(cls, owner, *how):
+        found[owner] = honest(cls, owner, *how)
+        return found[owner]
+
+    monkeypatch.setattr(OwnRows, "read", classmethod(watched))
+    return found
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(2, 5), st.integers(0, 4), st.integers(0, 99), st.sampled_from([7, 10**6]))
+def test_without_noise_everything_opened_is_the_ideal(count, active, seed, block):
+    parties = NAMES[:count]
+    holder = parties[active % count]
+    tables = tables_of(parties, 30, active=holder, seed=seed)
+    plan = silenced(margin_plan(tables, Group.of(parties, active=holder), steps=2))
+    with pytest.MonkeyPatch.context() as patch:
+        rows, honest = {}, OwnRows.read.__func__
+        patch.setattr(
+            OwnRows,
+            "read",
+            classmethod(lambda cls, name, *how: rows.setdefault(name, honest(cls, name, *how))),
+        )
+        patch.setattr(type(plan), "block", property(lambda self: min(self.rows, block)))
+        outcome = run_margin(plan, tables)
+    ideal, seen = descended(plan, rows, SeededRandomness("none")), outcome.results["server"]
+    assert seen.moments.tolist() == ideal.moments.tolist()
+    assert [one.tolist() for one in seen.opened] == [one.tolist() for one in ideal.opened]
+    assert np.array_equal(seen.model, ideal.model) and np.abs(seen.model).sum() > 0
+    assert all(outcome.results[name] is None for name in parties), "only the server trains"
+
+
+def test_what_is_opened_is_the_ideal_plus_every_owners_noise(read):
+    tables = tables_of(("bank", "insurer", "shop"), 50)
+    plan = margin_plan(tables)
+    drawn, noise = [], plan.noise
+
+    class Witnessed:
+        def part(self, parts):
+            return self
+
+        def draw(self, shape, randomness):
+            drawn.append(noise.part(plan.group.whole).draw(shape, randomness))
+            return drawn[-1]
+
+    _ = plan.scheme, plan.views, plan.replaced
+    plan.__dict__["noise"] = Witnessed()
+    seen = run_margin(plan, tables).results["server"]
+    joint = np.concatenate([read[owner].features for owner in plan.group.owners], axis=1).astype(np.float64)
+    for step, (weights, opened) in enumerate(zip(seen.path, seen.opened, strict=True)):
+        ideal = summed_slopes(joint, ideal_slopes(plan, read, weights))
+        whole = ideal + sum(part[0] for part in drawn[3 * step : 3 * step + 3])
+        assert opened.tolist() == whole.tolist()
+        assert np.abs(whole - ideal).max() > 0
+
+
+def test_keepers_that_own_nothing_can_keep_the_shares(read):
+    tables = tables_of(("bank", "insurer"), 40)
+    group = Group.of(("bank", "insurer"), active="bank", keepers=("one", "two", "three"))
+    plan = silenced(margin_plan(tables, group))
+    seen = run_margin(plan, tables).results["server"]
+    ideal = descended(plan, read, SeededRandomness("none"))
+    assert [one.tolist() for one in seen.opened] == [one.tolist() for one in ideal.opened]
+
+
+def test_a_step_takes_two_hundred_and_sixteen_bytes_a_row_between_two_owners():
+    tables = tables_of(("bank", "insurer"), 3000)
+    found = []
+    for steps in (1, 3):
+        outcome = run_margin(margin_plan(tables, steps=steps), tables)
+        found.append(sum(outcome.bytes_by_step[step] for step in ("waves", "slopes")))
+    assert 216 <= (found[1] - found[0]) / (2 * 3000) <= 217
+
+
+# --- refusals
+
+
+def test_weights_that_are_not_finite_are_refused(monkeypatch):
+    tables = tables_of(("bank", "insurer"), 30)
+    plan = margin_plan(tables)
+    honest = MarginDescent.step
+
+    def step(self, opened):
+        honest(self, opened)
+        self.weights = self.weights * np.nan
+
+    monkeypatch.setattr(MarginDescent, "step", step)
+    with pytest.raises(RemoteProtocolError, match="not finite"):
+        run_margin(plan, tables)
+
+
+def test_owners_that_were_told_different_weights_deal_nothing(monkeypatch):
+    tables = tables_of(("bank", "insurer"), 30)
+    plan = margin_plan(tables)
+    dealt, share, honest = [], protocol.share, protocol.published_weights
+
+    async def two_faced(party, descent, plan, step):
+        if descent is None or step == 0:
+            return await honest(party, descent, plan, step)
+        for owner, lie in (("bank", 0.0), ("insurer", 1e-9)):
+            told = descent.weights + lie
+            await tell(party, owner, f"weights {step}", Message(arrays={"weights": told}))
+        return descent.weights
+
+    async def watched(party, mine, shapes, **how):
+        if mine is not None and how["step"].startswith("waves"):
+            dealt.append(how["step"])
+        return await share(party, mine, shapes, **how)
+
+    monkeypatch.setattr(protocol, "published_weights", two_faced)
+    monkeypatch.setattr(protocol, "share", watched)
+    with pytest.raises(RemoteProtocolError, match="told something else"):
+        run_margin(plan, tables)
+    assert set(dealt) == {"waves 0.0"}
+
+
+def test_members_with_another_plan_deal_nothing(monkeypatch):
+    """The digest holds the plan beside the weights."""
+    tables = tables_of(("bank", "insurer"), 30)
+    plan = margin_plan(tables)
+    heard = []
+
+    async def watched(party, step, told, *public):
+        heard.append([array.tobytes() for array in public])
+
+    monkeypatch.setattr(protocol, "agree_on_public", watched)
+    run_margin(plan, tables)
+    assert all(first == bytes.fromhex(plan.hash) for first, _ in heard)
+    assert len(heard) == 2 * plan.schedule.steps
+
+
+def test_a_refused_run_leaves_no_row_on_the_wire():
+    tables = tables_of(("bank", "insurer"), 30)
+    plan = margin_plan(tables)
+    ledgers = ledgers_for(plan.group) | {"bank": ledgers_for(plan.group, epsilon=0.5)["bank"]}
+    with pytest.raises(BudgetExceeded, match="bank"):
+        run_margin(plan, tables, ledgers=ledgers)
+    assert [entry.kind for entry in ledgers["bank"].entries()] == ["opened", "budget", "compared"]
+
+
+def test_everything_is_one_charge():
+    tables = tables_of(("bank", "insurer"), 30)
+    plan = margin_plan(tables)
+    ledgers = ledgers_for(plan.group)
+    run_margin(plan, tables, ledgers=ledgers)
+    assert [entry.kind for entry in ledgers["bank"].entries()].count("charge") == 1
+
+
+def test_the_server_sees_nothing_of_the_labels_in_the_shape_of_frames():
+    shapes = []
+    for seed in (1, 2):
+        tables = tables_of(("bank", "insurer"), 40, seed=seed)
+        outcome = run_margin(margin_plan(tables, steps=2), tables, record=True)
+        shapes.append([(seen.sender, seen.step, len(seen.frame)) for seen in outcome.seen["server"]])
+    assert shapes[0] == shapes[1]
+
+
+# --- wrong versions, attacked
+
+
+def test_noise_of_degree_t_cannot_be_added_to_a_gradient(monkeypatch):
+    tables = tables_of(("bank", "insurer"), 20)
+    plan = margin_plan(tables)
+    share = protocol.share
+
+    async def lazy(party, mine, shapes, *, scheme, degree, step):
+        degree = scheme.threshold if step == "noise 0" else degree
+        return await share(party, mine, shapes, scheme=scheme, degree=degree, step=step)
+
+    monkeypatch.setattr(protocol, "share", lazy)
+    with pytest.raises(LocalProtocolError, match="cannot add shares of degree"):
+        run_margin(plan, tables)
+
+
+def test_noise_of_degree_t_that_is_raised_is_not_opened(monkeypatch):
+    tables = tables_of(("bank", "insurer"), 20)
+    plan = margin_plan(tables)
+    share = protocol.share
+
+    async def raised(party, mine, shapes, *, scheme, degree, step):
+        if step != "noise 0":
+            return await share(party, mine, shapes, scheme=scheme, degree=degree, step=step)
+        dealt = await share(party, mine, shapes, scheme=scheme, degree=scheme.threshold, step=step)
+        keeper = party.group.keepers.index(party.name)
+        return {
+            owner: Shared(scheme.raise_degree(one.share, keeper), one.shape, degree)
+            for owner, one in dealt.items()
+        }
+
+    monkeypatch.setattr(protocol, "share", raised)
+    with pytest.raises(NotMasked, match="degree-2 masks"):
+        run_margin(plan, tables)
+
+
+ROW, SLOPE, REACH, MOST = np.array([[17, -5, 30]]), 1_234_567, 32, 1 << 22
+
+
+class Keepers:
+    """Three keepers of one person's row and slope, as they stand before the last product of a step."""
+
+    def __init__(self, seed):
+        self.scheme, self.coins = make_scheme(3, FIELD63), SeededRandomness(f"keepers {seed}")
+        self.rows = self.dealt(ROW, 1)
+        # The slope comes from a product of degree 2 and was dealt anew by everybody.
+        factors = [self.dealt(np.array([[value]]), 1) for value in (SLOPE, 1)]
+        products = [left.multiply(right) for left, right in zip(*factors, strict=True)]
+        again = [reshare(self.scheme, j, one, self.coins) for j, one in enumerate(products)]
+        self.slopes = [total(self.scheme, [pieces[j] for pieces in again]) for j in range(3)]
+
+    def dealt(self, values, degree):
+        pieces = self.scheme.deal(FIELD63.encode(values), degree, self.coins)
+        return [self.scheme.expand(piece) for piece in pieces]
+
+    def products(self):
+        return [rows.transpose_times(slope) for rows, slope in zip(self.rows, self.slopes, strict=True)]
+
+    def opened(self, noise):
+        """What the server is sent: every keeper's share of the noisy gradient."""
+        return [product + part for product, part in zip(self.products(), noise, strict=True)]
+
+
+def middle(shares):
+    """The coefficient of X of the polynomial through shares at 0, 1, −1."""
+    return (shares[1] - shares[2]).times(FIELD63.inverse(2))
+
+
+def element(array, at):
+    """A field element as an integer; object arithmetic modulo the field's modulus is exact."""
+    return int(array.decode()[at, 0])
+
+
+def solved(found, of_slope, of_row):
+    """Rows and slopes with found = of_slope·row + slope·of_row, both small: what the server reads, or None."""
+    modulus = FIELD63.modulus
+    values = [element(found, at) for at in range(3)]
+    rows = [element(of_row, at) for at in range(3)]
+    slope_share = element(of_slope, 0)
+    for first in range(-REACH, REACH + 1):
+        slope = (values[0] - slope_share * first) * pow(rows[0], -1, modulus) % modulus
+        slope = slope - modulus if slope > modulus // 2 else slope
+        if abs(slope) > MOST:
+            continue
+        row = []
+        for value, mine in zip(values, rows, strict=True):
+            entry = (value - slope * mine) * pow(slope_share, -1, modulus) % modulus
+            row.append(entry - modulus if entry > modulus // 2 else entry)
+        if all(abs(entry) <= REACH for entry in row):
+            return row, slope
+    return None
+
+
+def noise_of(keepers, degree, seed):
+    """The owners' noise as the keepers hold it; at degree 1 raised to the degree of a product."""
+    drawn = np.random.default_rng(seed).integers(-(1 << 40), 1 << 40, (3, 1))
+    shares = keepers.dealt(drawn, degree)
+    if degree == 2:
+        return shares, FIELD63.zeros((3, 1))
+    return [keepers.scheme.raise_degree(one, j) for j, one in enumerate(shares)], shares[0]
+
+
+def unmasked(keepers, degree):
+    """What a server that keeps the share at 0 reads of one opening."""
+    noise, known = noise_of(keepers, degree, 3)
+    seen = middle(keepers.opened(noise)) - known
+    return solved(
+        seen, keepers.slopes[0], FieldArray(FIELD63, keepers.rows[0].words.transpose(0, 2, 1).copy())
+    )
+
+
+def test_noise_dealt_at_degree_t_lets_the_server_read_a_row_and_its_slope():
+    assert unmasked(Keepers(1), 1) == (ROW[0].tolist(), SLOPE)
+    assert unmasked(Keepers(1), 2) is None, "noise of degree 2t is a mask"
+
+
+def test_replayed_noise_with_fresh_sharings_lets_the_server_read_a_row_and_its_slope():
+    """Two openings with the same shares of noise: their difference has none."""
+    first, second = Keepers(1), Keepers(2)
+    noise, _ = noise_of(first, 2, 3)
+    seen = middle(first.opened(noise)) - middle(second.opened(noise))
+    of_slope = first.slopes[0] - second.slopes[0]
+    of_row = (first.rows[0] - second.rows[0]).transpose()
+    assert solved(seen, of_slope, of_row) == (ROW[0].tolist(), SLOPE)
+    fresh, _ = noise_of(second, 2, 4)
+    seen = middle(first.opened(noise)) - middle(second.opened(fresh))
+    assert solved(seen, of_slope, of_row) is None, "fresh noise is a fresh mask"
+
+
+def test_a_mask_that_was_opened_is_not_opened_again():
+    tables = tables_of(("bank", "insurer"), 20)
+    plan = margin_plan(tables, steps=2)
+    again = []
+
+    async def repeated(party, receiver, value, *, scheme, release, step):
+        if step == "gradient 0":
+            again.append(value)
+        if step == "gradient 1":
+            value = Shared(value.share, value.shape, value.degree, again[0].masks)
+        return await open_to(party, receiver, value, scheme=scheme, release=release, step=step)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(protocol, "open_to", repeated)
+        with pytest.raises(NotMasked, match="used in an earlier opening"):
+            run_margin(plan, tables)
+
+
+def test_products_of_waves_turn_by_sums_of_angles():
+    """The tree at its smallest: every way to pair three owners gives the product of all three."""
+    drawn = np.random.default_rng(5).integers(-50, 50, (3, 4, 2 * 2 * 3))
+    as_complex = [
+        np.concatenate([part[:, at : at + 3] + 1j * part[:, at + 3 : at + 6] for at in (0, 6)], axis=1)
+        for part in drawn
+    ]
+    whole = as_complex[0] * as_complex[1] * as_complex[2]
+    for order in itertools.permutations(range(3)):
+        parts = [FIELD63.encode(drawn[at]) for at in order]
+        found = complex_products(complex_products(parts[0], parts[1], 2), parts[2], 2).decode()
+        joined = np.concatenate(
+            [found[:, at : at + 3] + 1j * found[:, at + 3 : at + 6] for at in (0, 6)], axis=1
+        )
+        assert np.array_equal(joined, whole)

@@ -1,0 +1,373 @@
+"""Rows that are checked: honest runs are what they were, and whoever deviates is caught before anything is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from colonnade import Federation, Schema, Table
+from colonnade.errors import ColonnadeError, GroupMismatch, PlanError, RowsNotProved
+from colonnade.methods.moments import protocol as moments
+from colonnade.methods.moments.plan import plan_moments
+from colonnade.methods.moments.session import MomentsRequest, moments_session
+from colonnade.protocols import challenges, row_checks, sharing
+from colonnade.protocols.assumptions import Verify, known_to_party
+from colonnade.protocols.challenges import verifiers_of
+from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
+
+ROWS = 40
+LABEL = '[label]\ncolumn = "buys"\nkind = "classes"\nclasses = ["no", "yes"]'
+Cheat = Callable[[str, str, str, Message], Message]
+
+
+def numeric(*names: str) -> str:
+    return 'id = "n"\n' + "\n".join(
+        f'columns.{name} = {{kind = "numeric", low = 0, high = 9}}' for name in names
+    )
+
+
+def federation(owners: int = 2, rows: int = ROWS, seed: int = 0) -> Federation:
+    rng = np.random.default_rng(seed)
+    buys = rng.choice(["yes", "no"], rows)
+    bank = Table.from_arrays(
+        "bank", {"age": rng.uniform(0, 9, rows), "buys": buys}, Schema.parse(f"{numeric('age')}\n{LABEL}")
+    )
+    others = [
+        Table.from_arrays(
+            f"shop{k}",
+            {f"s{k}": rng.uniform(0, 9, rows), f"t{k}": rng.uniform(0, 9, rows)},
+            Schema.parse(numeric(f"s{k}", f"t{k}")),
+        )
+        for k in range(1, owners)
+    ]
+    return Federation([bank, *others], budget=(1e4, 1e-5), timeout=20.0)
+
+
+def release(owners: int = 2, verify: Verify | None = None, **options: int):
+    request = MomentsRequest("classification", 1.0, 1e-5, verify=verify)
+    return federation(owners, **options).run(moments_session, request, record=True)
+
+
+@pytest.fixture
+def cheat(monkeypatch: pytest.MonkeyPatch) -> Callable[[Cheat], None]:
+    """Let somebody say something else than the protocol has it say."""
+
+    def arrange(change: Cheat) -> None:
+        for module in (challenges, row_checks, sharing):
+            honest = module.tell
+
+            async def tell(party: Party, to: str, step: str, message: Message, honest=honest) -> None:
+                await honest(party, to, step, change(party.name, to, step, message))
+
+            monkeypatch.setattr(module, "tell", tell)
+
+    return arrange
+
+
+@pytest.fixture
+def dealing(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[np.ndarray], None]], None]:
+    """Let an owner deal other rows than its own."""
+
+    def arrange(owner: str, change: Callable[[np.ndarray], None]) -> None:
+        honest = moments.integer_blocks
+
+        def blocks(party, table, plan):
+            for rows, mine in honest(party, table, plan):
+                if party.name == owner:
+                    mine = mine.copy()
+                    change(mine)
+                yield rows, mine
+
+        monkeypatch.setattr(moments, "integer_blocks", blocks)
+        # A cheat does not stop itself: its pads are made for rows that are short.
+        pads = row_checks.RowProof.__init__
+
+        def begun(self, claims, rows, *, seeds):
+            pads(self, claims, np.where(np.abs(rows) >= 1 << 20, 0, rows), seeds=seeds)
+
+        monkeypatch.setattr(row_checks.RowProof, "__init__", begun)
+
+    return arrange
+
+
+def two_people(mine: np.ndarray) -> None:
+    """Multipliers of two people that no sum of the others hides."""
+    mine[:, 0] = 0
+    mine[17, 0], mine[18, 0] = 1 << 33, 1 << 47
+
+
+# --- honest runs
+
+
+@pytest.mark.parametrize("owners", [2, 3, 4])
+def test_a_checked_release_is_the_release(owners: int) -> None:
+    run = release(owners, "rows")
+    assert run.plan.verify == "rows"
+    parts = [
+        run.plan.quantizers[party].quantize(next(run.aligned[party].blocks(ROWS)))
+        for party in run.plan.group.owners
+    ]
+    rows = np.concatenate(parts, axis=1).astype(object)
+    reach = len(run.plan.group.owners) * run.plan.noise.support
+    width = rows.shape[1]
+    exact = rows.T @ rows
+    assert max(abs(int(v)) for v in (run.result().matrix[:width, :width] - exact).ravel()) <= reach
+
+
+def test_blocks_are_checked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("colonnade.methods.moments.plan.block_rows", lambda columns: 16)
+    run = release()
+    steps = {seen.step for seen in run.outcome.seen["server"] if "bits" in seen.step or "seed" in seen.step}
+    assert {"columns 0, seed", "columns 1, seed", "columns 2, seed"} <= steps
+
+
+def test_two_keepers_other_than_the_dealer_check_it() -> None:
+    for owners in (2, 3, 4):
+        group = Group.of(tuple(f"o{k}" for k in range(owners)))
+        for owner in group.owners:
+            pair = verifiers_of(group, owner)
+            assert owner not in pair and set(pair) <= set(group.keepers)
+
+
+# --- the sentence, the plan, the job
+
+
+def test_the_sentences_say_who_may_deviate_only_where_rows_are_checked() -> None:
+    for owners, verify, said in ((2, "rows", True), (2, "none", False), (4, "all", True), (5, None, False)):
+        for guarantee in release(owners, verify).privacy:
+            if "coalition" not in str(guarantee).lower() and "owners that pool" not in str(guarantee):
+                assert ("deviate" in guarantee.assumption) == said or "holds at most" in guarantee.assumption
+
+
+def test_a_plan_names_what_is_checked_and_plans_that_differ_in_it_differ() -> None:
+    group = Group.of(("bank", "shop1"), active="bank")
+    schemas = tuple(table.public() for table in federation().tables.values())
+    plans = [
+        plan_moments(group, schemas, task="classification", rows=ROWS, epsilon=1.0, verify=verify)
+        for verify in ("none", "rows", "all", None)
+    ]
+    assert [plan.to_data()["verify"] for plan in plans] == ["none", "rows", "all", "rows"]
+    assert len({plan.hash for plan in plans}) == 3
+
+
+def test_what_cannot_be_checked_is_refused_if_asked_for_and_left_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(GroupMismatch, match="t = 2"):
+        release(5, "rows")
+    assert release(5).plan.verify == "none"
+    group = Group.of(("bank", "shop1"), active="bank")
+    schemas = tuple(table.public() for table in federation().tables.values())
+    fine = {"task": "classification", "rows": 1 << 14, "epsilon": 1.0}
+    monkeypatch.setattr("colonnade.crypto.row_claims.MOST_NORM", 1 << 20)
+    assert plan_moments(group, schemas, **fine).verify == "none"
+    with pytest.raises(PlanError, match="smaller gamma, or verify = 'none'"):
+        plan_moments(group, schemas, **fine, verify="rows")
+
+
+def test_a_label_that_need_not_be_one_hot_costs_hardly_more() -> None:
+    noise = {verify: release(2, verify).plan.mu for verify in ("none", "rows")}
+    assert noise["none"] <= noise["rows"] < noise["none"] * 101 / 100
+
+
+# --- attacks: each works on the unverified protocol
+
+
+def test_a_bank_that_deals_long_rows_reads_two_people_where_nobody_checks(dealing) -> None:
+    dealing("bank", two_people)
+    run = release(2, "none")
+    plan, matrix = run.plan, run.result().matrix
+    theirs = plan.quantizers["shop1"].quantize(next(run.aligned["shop1"].blocks(ROWS)))
+    read = []
+    for j in range(plan.widths["shop1"]):
+        value = int(matrix[0, plan.widths["bank"] + j])
+        high = round(value / 2**47)
+        read.append((high, round((value - high * 2**47) / 2**33)))
+    assert [high for high, _ in read] == theirs[18].tolist()
+    assert [low for _, low in read] == theirs[17].tolist()
+    assert run.privacy[1].epsilon <= 1.0, "and the run says that ε is 1"
+
+
+@pytest.mark.parametrize("owners", [2, 3, 4])
+def test_a_bank_that_deals_long_rows_is_stopped_before_anything_is_opened(dealing, owners: int) -> None:
+    dealing("bank", two_people)
+    with pytest.raises(RowsNotProved) as stopped:
+        release(owners, "rows")
+    first, second = verifiers_of(Group.of(("bank", *(f"shop{k}" for k in range(1, owners)))), "bank")
+    message = str(stopped.value)
+    assert f"{second} at step 'columns 0': what bank dealt was not proved to {first} and {second}" in message
+    assert "cannot be told which. Nothing was opened" in message
+
+
+def test_the_last_of_four_owners_who_keeps_no_share_is_stopped_too(dealing) -> None:
+    dealing("shop3", two_people)
+    with pytest.raises(RowsNotProved, match="what shop3 dealt was not proved to bank and shop1"):
+        release(4, "rows")
+
+
+def altered(message: Message, name: str) -> Message:
+    changed = np.array(message.arrays[name])
+    changed[5] ^= 1
+    return Message(message.fields, {**message.arrays, name: changed})
+
+
+CHECKED = {
+    "share": ("bank", "shop1", "columns 0", "share"),
+    "pads": ("bank", "shop1", "columns 0, pads", "share"),
+    "bits": ("bank", "shop1", "columns 0, bits", "bits"),
+    "proof": ("bank", "shop1", "columns 0, proof", "proof"),
+    "a lying verifier": ("server", "shop1", "columns 0, answer about bank", "answer"),
+}
+
+
+@pytest.mark.parametrize("which", CHECKED)
+def test_one_altered_bit_of_anything_stops_the_run(cheat, which: str) -> None:
+    who, to, at, name = CHECKED[which]
+
+    def change(sender: str, receiver: str, step: str, message: Message) -> Message:
+        return altered(message, name) if (sender, receiver, step) == (who, to, at) else message
+
+    cheat(change)
+    with pytest.raises(RowsNotProved, match="what bank dealt was not proved to server and shop1"):
+        release()
+
+
+def test_different_seeds_for_the_two_halves_stop_the_run(cheat) -> None:
+    def change(sender: str, receiver: str, step: str, message: Message) -> Message:
+        wrong = (sender, receiver, step) == ("bank", "server", "columns 0")
+        return Message({"key": bytes(32)}) if wrong else message
+
+    cheat(change)
+    with pytest.raises(RowsNotProved):
+        release()
+
+
+@pytest.mark.parametrize("which", ["columns 0, bits", "columns 0, proof"])
+def test_a_proof_of_an_earlier_run_stops_the_run(cheat, which: str) -> None:
+    kept: list[Message] = []
+
+    def change(sender: str, receiver: str, step: str, message: Message) -> Message:
+        if (sender, step) != ("bank", which):
+            return message
+        kept.append(message)
+        return kept[0]
+
+    cheat(change)
+    release()
+    with pytest.raises(RowsNotProved):
+        release()
+
+
+def test_a_proof_for_other_rows_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows and pads that are dealt are short, and not those that the proof is about."""
+    honest = row_checks.RowProof.proof
+
+    def proof(self, challenge, second):
+        self._rows = -self._rows
+        return honest(self, challenge, second)
+
+    monkeypatch.setattr(row_checks.RowProof, "proof", proof)
+    with pytest.raises(RowsNotProved):
+        release()
+
+
+@pytest.mark.parametrize(
+    ("liar", "step"),
+    [
+        ("server", "columns 0, challenge"),
+        ("shop1", "columns 0, challenge"),
+        ("shop1", "columns 0, second challenge about bank"),
+    ],
+)
+def test_a_verifier_that_tells_dealer_and_verifier_different_challenges_gets_no_answer(
+    cheat, liar: str, step: str
+) -> None:
+    """The answer to another question than was proved would be an equation in the other's rows."""
+    sent: list[str] = []
+
+    def change(sender: str, receiver: str, at: str, message: Message) -> Message:
+        sent.append(at)
+        return Message({"nonce": bytes(32)}) if (sender, receiver, at) == (liar, "bank", step) else message
+
+    cheat(change)
+    with pytest.raises(RowsNotProved, match="they were not told the same challenges"):
+        release()
+    assert "columns 0, answer about bank" not in sent or liar == "server"
+
+
+def test_a_dealer_hears_no_challenge_before_it_has_dealt(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[tuple[str, str]] = []
+    told = challenges.tell
+
+    async def tell(party, to, step, message):
+        order.append((party.name, step))
+        await told(party, to, step, message)
+
+    monkeypatch.setattr(challenges, "tell", tell)
+    release()
+    seeds = [i for i, (name, step) in enumerate(order) if step == "columns 0, seed" and name == "bank"]
+    nonces = [i for i, (name, step) in enumerate(order) if step == "columns 0, challenge" and name == "shop1"]
+    assert max(seeds) < min(nonces)
+
+
+def test_every_attempt_is_charged_and_ends_alike_whatever_the_rows_are(cheat) -> None:
+    """A verifier that stops runs on purpose learns that they stopped, and each attempt is paid for."""
+
+    def change(sender: str, receiver: str, step: str, message: Message) -> Message:
+        wrong = (sender, step) == ("server", "columns 0, answer about bank")
+        return altered(message, "answer") if wrong else message
+
+    cheat(change)
+    messages = set()
+    for seed in (1, 2, 3):
+        parties = federation(seed=seed)
+        left = []
+        for _ in range(2):
+            with pytest.raises(RowsNotProved) as stopped:
+                parties.run(moments_session, MomentsRequest("classification", 1.0, 1e-5))
+            messages.add(str(stopped.value))
+            left.append(min(total.left for total in parties.ledgers["shop1"].totals()))
+        assert left[1] < left[0] < 1e4
+    assert len(messages) == 1
+
+
+# --- noise with a part missing
+
+
+def test_a_party_of_three_is_told_what_it_learns_with_another_part_of_the_noise_missing() -> None:
+    checked, unchecked = release(3, "rows"), release(3, "none")
+    party = next(i for i, stated in enumerate(checked.privacy) if "Party" in str(stated))
+    assert checked.privacy[party].epsilon > unchecked.privacy[party].epsilon
+    assert checked.privacy[0].epsilon <= 1.0
+    assert known_to_party(checked.plan.group, "rows") == 2
+    assert known_to_party(Group.of(("a", "b")), "rows") == 1
+
+
+def test_shares_off_the_line_make_a_column_noise_and_read_nothing(cheat) -> None:
+    """A dealer that keeps no share gives the third keeper, who does not check it, something else."""
+
+    def change(sender: str, receiver: str, step: str, message: Message) -> Message:
+        return (
+            altered(message, "share")
+            if (sender, receiver, step) == ("shop3", "shop2", "columns 0")
+            else message
+        )
+
+    cheat(change)
+    run = release(4, "rows")
+    size = run.plan.size
+    column = np.abs(run.result().matrix[: size // 3].astype(object))
+    assert run.plan.verify == "rows" and column.max() > run.plan.rows * run.plan.gamma**2
+
+
+def test_whatever_stops_a_check_is_an_error_with_a_remedy(cheat) -> None:
+    def change(sender: str, receiver: str, step: str, message: Message) -> Message:
+        return Message({"nonce": b"short"}) if step.endswith("seed") and sender == "bank" else message
+
+    cheat(change)
+    with pytest.raises(ColonnadeError, match="expected 'nonce' to be 32 bytes"):
+        release()
