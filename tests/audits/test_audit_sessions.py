@@ -79,7 +79,7 @@ def test_what_was_opened_is_the_rows_and_the_noise_that_each_party_can_draw_agai
         experiment.request(np.array([True])), experiment.people(np.array([True]))
     )
     opened = opened_vector(session.plan, session.result("server"))
-    noise = sum(noise_of(session.alone(owner), session.plan) for owner in session.plan.group.owners)
+    noise = sum(noise_of(session.alone(dealer), session.plan) for dealer in session.plan.group.dealers)
     rows = row_of(session.plan, session.people)
     # Rows are rounded to the grid; a product of two entries then moves by less than the norm of the row.
     assert np.abs(opened - noise - rows).max() < 2 * session.plan.gamma

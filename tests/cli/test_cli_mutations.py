@@ -261,7 +261,7 @@ def wrong_numbers() -> Iterator[Mutation]:
                     file,
                     mutated,
                     number,
-                    (field, shown[:6].rstrip("0") if len(shown) > 6 else shown.replace("true", "True")),
+                    (field, shown[:6].rstrip("0") if len(shown) > 6 else shown),
                     f"{key} {other[:6]}",
                 )
 
@@ -292,7 +292,8 @@ def missing_lines() -> Iterator[Mutation]:
     for file in FILES:
         for number, key, _ in lines(file):
             if key not in OPTIONAL[file]:
-                yield Mutation(file, changed(file, number, None), None, (key, "missing"), f"without {key}")
+                said = "neither of edges" if key == "edges" else "missing"
+                yield Mutation(file, changed(file, number, None), None, (key, said), f"without {key}")
 
 
 def doubled_lines() -> Iterator[Mutation]:

@@ -115,7 +115,7 @@ def test_a_party_with_only_the_label_is_allowed() -> None:
         ("high = 90", "high = inf", ["line 6", "columns.age.high", "inf", "finite"]),
         ("low = 17", "low = nan", ["line 5", "nan", "finite"]),
         ("low = 17", 'low = "17"', ["line 5", "columns.age.low", "'17'", "number"]),
-        ("low = 17", "low = true", ["line 5", "True", "number"]),
+        ("low = 17", "low = true", ["line 5", "true", "number"]),
         ("low = 17", "lwo = 17\nlow = 17", ["line 5", "columns.age.lwo", "unknown key 'lwo'", "'low'"]),
         ('kind = "binary"', 'kind = "binray"', ["columns.sex", "'binray'", "Did you mean 'binary'"]),
         ('kind = "binary"\n', "", ["columns.sex", "columns.sex.kind: this field is missing"]),

@@ -290,7 +290,7 @@ def test_files_that_cannot_be_tables_are_refused_by_name(tmp_path: Path) -> None
     refused("latin.csv", good.read_bytes() + f"9,é{SECRET}\r\n".encode("latin-1"), "UTF-8")
     refused("latin-header.csv", "é,".encode("latin-1") + header, "UTF-8")
     refused("a.parquet", SECRET.encode() * 9, "not a Parquet file")
-    refused("broken.csv.gz", b"not gzip", "header cannot be read")
+    refused("broken.csv.gz", b"not gzip", "not packed as its name says")
 
 
 def test_a_file_that_changes_after_it_was_opened_is_refused(tmp_path: Path) -> None:

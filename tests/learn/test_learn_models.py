@@ -157,7 +157,7 @@ def test_wrong_rows_say_what_is_wrong() -> None:
             {**{k: v for k, v in raw.items() if k != "income"}, "incomes": raw["income"]},
             "Did you mean 'incomes'",
         ),
-        ({**raw, "sex": np.array(["?"] * PEOPLE.rows)}, "column 'sex'.*not among the declared"),
+        ({**raw, "sex": np.array(["other"] * PEOPLE.rows)}, "column 'sex'.*not among the declared"),
         ({**raw, "age": np.full(PEOPLE.rows, np.nan)}, "column 'age'.*missing"),
         ({**raw, "age": raw["age"][:5]}, "different lengths"),
         (np.zeros((3, 4)), r"shape \(people, 10\), not \(3, 4\)"),

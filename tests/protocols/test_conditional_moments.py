@@ -61,7 +61,7 @@ def test_what_is_opened_by_class_is_the_ideal_plus_every_owners_noise():
     opened, _ = outcome.results["server"]
     ideal = ideal_moments({name: outcome.results[name][1] for name in plan.group.owners}, plan)
     classes = len(LABELS["classification"].split("classes=")[1].split(","))
-    assert len(drawn) == 2 * classes, "each owner draws noise for every class"
+    assert len(drawn) == 3 * classes, "both owners and the server draw noise for every class"
     noise = opened - ideal.astype(np.int64)
     diagonals = [np.diag(noise)[plan.class_span(kind)] for kind in range(classes)]
     # Owners run at once, so whose draw came first is not known; their sum over all draws is.

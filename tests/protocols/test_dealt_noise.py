@@ -92,7 +92,7 @@ def test_every_observer_is_told_what_its_epsilon_rests_on() -> None:
     assert f"no owner discloses its noise to it (if one does, ε = {math.ceil(told * 100) / 100:.2f})" in said(
         plan, "server"
     )
-    assert "at most one of the owners and the server discloses its noise" in said(plan, "reader")
+    assert "at most one member discloses its noise and its shares or deviates" in said(plan, "reader")
     assert "if one does" not in said(plan, "reader") + said(plan, "party:bank")
 
 

@@ -114,7 +114,7 @@ def test_no_owner_s_part_of_the_noise_helps_it_and_others_are_dealt_enough():
         assert ratio == pytest.approx(dealers / (dealers - plan.group.threshold))
 
 
-@pytest.mark.parametrize(("width", "delta", "less"), [(1, 1e-15, "laplace"), (20, 1e-5, "gaussian")])
+@pytest.mark.parametrize(("width", "delta", "less"), [(1, 1e-25, "laplace"), (20, 1e-5, "gaussian")])
 def test_auto_takes_whichever_adds_less(width, delta, less):
     tables = tables_of(NAMES[:2], 10, width=width)
     more = {"domain": "box", "rows": 10_000, "delta": delta, "task": "classification", "epsilon": 0.5}

@@ -34,6 +34,7 @@ from colonnade.numbers.field import FIELD63
 from colonnade.protocols.agreement import agree, meet
 from colonnade.protocols.alignment import align
 from colonnade.protocols.charging import charge_first
+from colonnade.protocols.id_list import Ids
 from colonnade.protocols.intersection import MOST_IDS, intersect
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.paillier import (
@@ -98,7 +99,7 @@ TABLES = {
     "bank": table_of("bank", ["a", "bb", "ccc"], label=True),
     "insurer": table_of("insurer", ["a", "bb", "ccc"]),
 }
-IDS = {"bank": ["a", "b", "c"], "insurer": ["b", "c", "d"]}
+IDS = {"bank": Ids.of(["a", "b", "c"]), "insurer": Ids.of(["b", "c", "d"])}
 
 
 @cache
@@ -433,7 +434,7 @@ def test_this_harness_would_notice_a_receiver_that_trusts_its_peer(monkeypatch):
 
 def test_this_harness_would_notice_a_share_that_is_no_share_and_is_taken(monkeypatch):
     monkeypatch.setattr(
-        "colonnade.protocols.sharing._unpack",
+        "colonnade.protocols.sharing.unpack",
         lambda scheme, message, shape, source: scheme.field.zeros(shape),
     )
     with pytest.raises(AssertionError, match="was taken"):

@@ -24,7 +24,8 @@ _UNLIMITED = 1e9
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """What came of one session: results, frames by member, and each owner's own coins since it read its last row."""
+    """What came of one session: results, frames by member, and the coins of everybody who deals noise,
+    of owners those since they read their last row."""
 
     plan: Any
     outcome: Outcome
@@ -72,17 +73,18 @@ class Sessions:
 
     def run(self, request: Request[Any], people: People) -> Session:
         """One session on these people."""
-        coins = {owner: RememberedCoins(self.coins(owner)) for owner in self.group.owners}
+        coins = {member: RememberedCoins(self.coins(member)) for member in self.group.dealers}
         desks = {}
         for member in self.group.members:
             ledger = Ledger.in_memory(member)
-            if member in coins:
+            if member in self.group.owners:
                 ledger.set_budget(member, "*", "*", epsilon=_UNLIMITED, delta=0.5)
                 schema = next(schema for schema in self.schemas if schema.party == member)
                 table = table_of(schema_of(schema), member, people[member], coins[member].mark)
                 desks[member] = Desk(ledger, table, dataset=member, randomness=coins[member])
             else:
-                desks[member] = Desk(ledger, dataset=member, randomness=self.coins(member))
+                own = coins.get(member) or self.coins(member)
+                desks[member] = Desk(ledger, dataset=member, randomness=own)
         outcome = run_here(self.program, self.group, desks, request, timeout=self.timeout, record=True)
         self.count += 1
         return Session(outcome.results[self.group.owners[0]].plan, outcome, people, coins)

@@ -127,9 +127,10 @@ def check_within(where: tuple[str, ...], what: str, value: float, *, low: float,
     >>> check_within(("columns", "age", "missing"), "column 'age'", 40, low=17, high=90)
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        written = str(value).lower() if isinstance(value, bool) else repr(value)
         raise Misdeclared(
             where,
-            f"{what}: missing = {value!r} is not a number from {low:g} to {high:g}, its declared bounds.",
+            f"{what}: missing = {written} is not a number from {low:g} to {high:g}, its declared bounds.",
         )
 
 
