@@ -78,6 +78,20 @@ def test_no_record_moves_the_sums_further_than_is_said(case) -> None:
     assert l2 <= bounds.replaced().l2 and l1 <= bounds.replaced().l1
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_no_coefficient_of_a_record_is_larger_than_is_said(case) -> None:
+    bounds = phases(*case)
+    theirs = [
+        rounded([bounds.other] * len(bounds.frequencies), angle, bounds.frequencies)
+        for angle in angles(bounds.turns[1])
+    ]
+    mine = [rounded(bounds.amplitudes, angle, bounds.frequencies) for angle in angles(bounds.turns[0])]
+    found = max(np.abs(first * second).max() for first, second in itertools.product(mine, theirs))
+    assert max(found, bounds.count * bounds.other) <= bounds.largest
+    if case[0] >= 16:
+        assert bounds.largest <= 1.15 * found
+
+
 def test_a_finer_grid_comes_to_the_norms_of_phases_that_are_not_rounded() -> None:
     bounds, gamma = phases(1 << 14, 8, 1.0, 1.0), float(1 << 14)
     weights = np.array([1 / frequency for frequency in bounds.frequencies])

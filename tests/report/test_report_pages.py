@@ -16,6 +16,7 @@ from test_report_facts import Tags
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
 from colonnade.cli.screen import plain
+from colonnade.learn.fitting import obtain
 from colonnade.learn.training import learnt_facts
 from colonnade.learn.uncertainty import noise_uncertainty
 from colonnade.report.facts import Facts, ledger_facts, run_facts
@@ -142,9 +143,23 @@ def test_facts_of_an_older_version_still_have_a_page() -> None:
     assert facts["plan"]["hash"] in run_page(facts) and run_text(facts)
 
 
+def test_a_model_that_steps_found_has_its_page_without_a_release() -> None:
+    _, federation = made()
+    found = obtain(
+        federation, task="classification", epsilon=0.5, delta=1e-5, method="margin", options={"steps": 2}
+    )
+    model, run = LogisticRegression().fit(found), federation.runs[-1]
+    facts = reread(run_facts(run, federation, name="Steps", learnt=learnt_facts(model, found)))
+    assert facts["method"] == "noisy margin descent" and facts["noise"] is None and facts["spectrum"] is None
+    assert facts["learnt"]["coefficients"] == model.coef_.tolist() and "intervals" not in facts["learnt"]
+    text = Tags(run_page(facts)).text
+    for guarantee in run.plan.guarantees:
+        assert str(guarantee) in run_text(facts) and str(guarantee) in text
+
+
 def test_budgets_before_a_second_run_are_those_after_the_first() -> None:
     first, federation = made()
-    model = LogisticRegression(epsilon=0.5).fit(federation)
+    model = LogisticRegression(epsilon=0.5, method="moments").fit(federation)
     run = federation.runs[-1]
     second = run_facts(run, federation, name="Again", learnt=learnt_facts(model, run.release))
     for party in ("bank", "shop"):

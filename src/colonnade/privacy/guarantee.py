@@ -86,7 +86,7 @@ def account(event: Event, delta: float) -> Cost:
     return _account(event, delta)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024, typed=True)
 def _account(event: Event, delta: float) -> Cost:
     # The same event is often asked about more than once, for the server and for readers.
     items = itemise(event)

@@ -146,7 +146,7 @@ def least_noise(
     ...     drawn=lambda noise: noise.vector.part(group.whole),
     ... )
     >>> found.law, round(float(found.variance) ** 0.5 / 1000, 4)
-    ('gaussian', 3.7307)
+    ('gaussian', 3.7306)
     """
     found: list[DealtNoise] = []
     refused = PlanError("no law of noise was named")

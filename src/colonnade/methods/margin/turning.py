@@ -42,6 +42,7 @@ async def shared_slopes(party: Party, waves: dict[str, Shared], plan: MarginPlan
 def complex_products(left: FieldArray, right: FieldArray, groups: int) -> FieldArray:
     """Products of complex numbers: every group of columns holds real parts, then as many imaginary parts.
 
+    >>> import numpy as np
     >>> from colonnade.numbers.field import FIELD63
     >>> i, turned = (FIELD63.encode(np.array([pair])) for pair in ([0, 1], [3, 4]))
     >>> complex_products(i, turned, 1).decode().tolist()
@@ -59,6 +60,7 @@ def complex_products(left: FieldArray, right: FieldArray, groups: int) -> FieldA
 def inner_products(left: FieldArray, right: FieldArray, heads: int) -> FieldArray:
     """The inner product of every row's columns, head by head.
 
+    >>> import numpy as np
     >>> from colonnade.numbers.field import FIELD63
     >>> row = FIELD63.encode(np.array([[1, 2, 3, 4]]))
     >>> inner_products(row, row, 2).decode().tolist()

@@ -52,7 +52,7 @@ def rounded_slopes(
     2⁻²⁰, A_j = √(a_j² + b_j²): a product of K factors each moved by at most ρ.
 
     >>> rounded_slopes((Fraction(0), Fraction(1, 2)), (Fraction(1, 2),), label_grid=64, wave_grid=64, others=1)
-    Slopes(least=-101, most=2149)
+    Slopes(least=-100, most=2148)
     """
     scale = Fraction(wave_grid) ** others
     error = scale * _HALF
