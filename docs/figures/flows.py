@@ -56,6 +56,15 @@ HOLDS = {
     "begun": Holds("charge", CHARGE),
     "receipts": Holds("charge", CHARGE),
     "columns": Holds("share", "a share of its columns"),
+    "columns, pads": Holds("share", "a share of what its rows lack in length"),
+    "columns, seed": Holds("key", "a seed of masks for its proof"),
+    "columns, challenge": Holds("key", "a fresh random number"),
+    "columns, bits": Holds("masked", "half of the bits of random sums of rows"),
+    "columns, second challenge about": Holds("key", "a second random number"),
+    "columns, heard": Holds("agree-late", "digest of the numbers it heard"),
+    "columns, proof": Holds("masked", "half of a proof that no row is too long"),
+    "columns, third challenge about": Holds("key", "the point at which to check the proof"),
+    "columns, answer about": Holds("masked", "its half of the proof at that point"),
     "labels": Holds("share", "a share of its labels"),
     "noise of matrix": Holds("share", "a share of its noise"),
     "matrix": Holds("masked", "a share of matrix + noise"),
@@ -100,8 +109,8 @@ LOOK = {
 class Recording(Federation):
     """A federation that keeps every frame of its runs."""
 
-    def run(self, session: Program, request: Request[Any], *, record: bool = True) -> Run[Any]:
-        return super().run(session, request, record=True)
+    def run(self, session: Program, request: Request[Any], *, record: bool = True, **how: Any) -> Run[Any]:
+        return super().run(session, request, record=True, **how)
 
 
 def federation(*owners: str) -> Recording:
@@ -178,11 +187,20 @@ class Arrow:
 def kind(step: str) -> str:
     """A step without its numbers and names: `batch 3 for bank` is a `batch for`.
 
-    >>> kind("batch 3 for bank"), kind("columns 0"), kind("batch 0.0")
-    ('batch for', 'columns', 'batch')
+    >>> kind("batch 3 for bank"), kind("columns 0"), kind("batch 0.0"), kind("columns 0, answer about bank")
+    ('batch for', 'columns', 'batch', 'columns, answer about')
     """
     plain = re.sub(r" \d+(\.\d+)?", "", step)
-    return re.sub(r" for \w+$", " for", plain)
+    return re.sub(r" (for|about) \w+$", r" \1", plain)
+
+
+def label(step: str) -> str:
+    """What stands beside the first arrow of a step: parts of a check by themselves, after the step that they check.
+
+    >>> label("batch for"), label("columns"), label("columns, answer about")
+    ('batch', 'columns', 'answer')
+    """
+    return re.sub(r"^.*, | (for|about)$", "", step)
 
 
 def transcript(flow: Flow) -> tuple[tuple[str, ...], list[Arrow]]:
@@ -296,7 +314,7 @@ def arrow(one: Arrow, y: int, place: dict[str, int], *, named: bool) -> list[str
     dashes = f' stroke-dasharray="{dash}"' if dash else ""
     tip = f"M{end - ahead * 9} {middle - 4}L{end - ahead} {middle}L{end - ahead * 9} {middle + 4}Z"
     return [
-        text(16, y + 15, one.step.removesuffix(" for") if named else ""),
+        text(16, y + 15, label(one.step) if named else ""),
         f'<path d="M{start} {middle}H{end - ahead * 8}" stroke="{colour}" stroke-width="1.8" fill="none"{dashes}/>',
         f'<circle cx="{start}" cy="{middle}" r="2.6" fill="{colour}"/><path d="{tip}" fill="{colour}"/>',
         text(max(place.values()) + 54, y + 15, f"{HOLDS[one.step].words}, {one.size:,} B", fill=colour),
