@@ -83,7 +83,7 @@ def test_the_history_is_written_as_a_table_and_a_picture_and_never_over_a_file(
     assert train(project) == 0
     assert run(["ledger", "bank.toml", "--csv", "bank.history.csv", "--picture", "bank.svg"]) == 0
     header, *rows = Path("bank.history.csv").read_text().splitlines()
-    assert header.startswith("entry,time,kind") and len(rows) == 4
+    assert header.startswith("entry,time,kind") and len(rows) == 5
     assert "share of the budget spent" in Path("bank.svg").read_text()
     capsys.readouterr()
     assert run(["ledger", "bank.toml", "--csv", "bank.history.csv"]) == 3

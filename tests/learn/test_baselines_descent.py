@@ -77,7 +77,12 @@ def test_the_run_stays_within_its_epsilon(law: Law, epsilon: float, batch: int) 
 def test_the_event_is_the_one_that_the_noise_owes(law: Law) -> None:
     made = schedule(1000, entries=4, law=law, epochs=1, batch=100, epsilon=1.0, delta=1e-5)
     step = made.event.event.event  # type: ignore[union-attr]
-    assert step == made.mechanism.event(GRID, entries=4)
+    owed = made.mechanism.event(GRID, entries=4)
+    if isinstance(step, Approximated) and isinstance(owed, Approximated):
+        # Sampled batches are accounted for by their Rényi curve, which asks for no number of coordinates.
+        assert (step.draws, step.bits) == (owed.draws, owed.bits)
+        owed = replace(owed, event=replace(owed.event, coordinates=None))
+    assert step == owed
     assert isinstance(step, Approximated) == (law == "gaussian")
 
 

@@ -72,7 +72,7 @@ FIVE = '["bank", "shop", "clinic", "school", "town"]'
         ),
         (
             job("options = {intercept = false}", method="functional"),
-            "options.functional.intercept: the job asks for False, and accepted is the default, True",
+            "options.functional.intercept: the job asks for false, and accepted is the default, true",
             "options.functional.intercept = [false]",
         ),
         (

@@ -159,4 +159,4 @@ def same_file(one: Path, other: Path, member: str) -> None:
 
 
 def test_every_method_is_held_to_this() -> None:
-    assert len(PROTOCOLS) == 9
+    assert len(PROTOCOLS) == 10

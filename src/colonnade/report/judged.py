@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from colonnade.learn.evaluating import Judged
-from colonnade.learn.judgement import Figure, Judgement
 from colonnade.learn.records import plain
 from colonnade.report.charts import Axes, Chart, Line, Style, svg
+
+if TYPE_CHECKING:
+    # With all that training takes.
+    from colonnade.learn.evaluating import Judged
+    from colonnade.learn.judgement import Judgement
 
 Facts = dict[str, Any]
 _CHANCE = Style("#999999", (3, 3))
@@ -42,6 +45,8 @@ def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
     >>> figure_rows({"figures": {"AUC": {"value": 0.8913, "noise": 0.003, "sampling": 0.004, "beside": 0.5}}})
     [('AUC', '0.891 ± 0.005', '0.5')]
     """
+    from colonnade.learn.judgement import Figure
+
     return [
         (name, str(Figure(**figure)), f"{figure['beside']:.3g}") for name, figure in judged["figures"].items()
     ]
@@ -97,5 +102,7 @@ def score_text(facts: Facts) -> str | None:
     """
     judged = facts.get("judged")
     if isinstance(judged, dict) and "AUC" in judged.get("figures", {}):
+        from colonnade.learn.judgement import Figure
+
         return f"AUC {Figure(**judged['figures']['AUC'])}"
     return None

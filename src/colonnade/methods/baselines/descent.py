@@ -93,7 +93,7 @@ def schedule(
 
 def _run(law: Law, noise: Fraction, *, entries: int, rate: Fraction, steps: int) -> Repeated:
     step = (
-        Approximated(DiscreteGaussian(GRID, noise, coordinates=entries), draws=entries)
+        Approximated(DiscreteGaussian(GRID, noise), draws=entries)
         if law == "gaussian"
         else DiscreteLaplace(GRID, noise)
     )
