@@ -367,7 +367,7 @@ def test_a_short_run_goes_on_as_long_as_it_matches_people(
         (tmp_path / f"{party}.policy.toml").write_text(
             policy_text(party, more='alignment = ["intersection"]\nalignments = {most = 1, days = 30}')
         )
-    texts = dict.fromkeys(MEMBERS, job_text('alignment = "intersection"'))
+    texts = dict.fromkeys(MEMBERS, job_text('method = "moments"\nalignment = "intersection"'))
     first, again = [], []
     stopped = run_job(kits, texts=texts, relay=both(noting(first), breaking(step)))
     assert {outcome["state"] for outcome in stopped.values()} == {"failed"}, stopped
