@@ -26,6 +26,7 @@ from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.methods.slr import protocol as gradient
 from colonnade.methods.slr.plan import schedule
 from colonnade.methods.slr.session import GradientRequest, gradient_session
+from colonnade.protocols import verified_rows
 from colonnade.protocols.agreement import agree_on_public, meet
 from colonnade.protocols.messages import tell
 from colonnade.protocols.shared import Shared, total
@@ -63,7 +64,8 @@ def dealt(monkeypatch):
             found[how["step"], party.name] = mine
         return await honest_share(party, mine, shapes, **how)
 
-    monkeypatch.setattr(gradient, "share", watched)
+    for module in (gradient, verified_rows):
+        monkeypatch.setattr(module, "share", watched)
     return found
 
 
