@@ -60,7 +60,7 @@ def watched(patch):
 
 
 def joint_rows(outcome, plan):
-    """Everybody's integers in one place, the label last."""
+    """Everybody's integers in one place, the label last, as 0 or γ."""
 
     class Owner:
         randomness = SeededRandomness(0)
@@ -73,7 +73,7 @@ def joint_rows(outcome, plan):
         mine = integer_rows(Owner(owner), outcome.results[owner][1], plan).astype(object)
         parts.append(mine[:, : plan.widths[owner]])
         if owner == plan.label_holder:
-            label = mine[:, -1:]
+            label = (mine[:, -1:] + plan.gamma) // 2  # dealt as −γ or γ
     return np.concatenate([*parts, label], axis=1)
 
 

@@ -40,7 +40,7 @@ def reachable(*starts) -> set[int]:
     todo, found = list(starts), set()
     while todo:
         thing = todo.pop()
-        if id(thing) in found or isinstance(thing, types.ModuleType | asyncio.AbstractEventLoop):
+        if id(thing) in found or issubclass(type(thing), types.ModuleType | asyncio.AbstractEventLoop):
             continue
         found.add(id(thing))
         if isinstance(thing, types.FunctionType) and not ours(thing.__module__):
