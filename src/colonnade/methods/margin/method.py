@@ -58,6 +58,7 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
         delta=asked.delta,
         accepted_delta=asked.accepted_delta,
         gamma=options.gamma,
+        verify=asked.verify,
         alignment=alignment,
     )
 
@@ -133,7 +134,7 @@ METHOD = Method(
     session=lambda asked: margin_session,
     model=model,
     views=plan_views,
-    checks=(),
+    checks=("rows", "products"),
     scores=(),
     resumable=True,
     pilots=pilots,
