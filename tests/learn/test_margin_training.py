@@ -64,7 +64,7 @@ def test_its_privacy_and_run_are_there_to_read(fitted):
     assert by_name["server"].epsilon <= 2.0 < by_name["party:shop"].epsilon < 5.0
     run = source.runs[-1]
     assert run.release is None
-    assert {"columns", "labels", "waves", "slopes", "weights", "comparison", "gradient"} <= set(
+    assert {"columns", "waves", "slopes", "weights", "comparison", "gradient"} <= set(
         run.outcome.bytes_by_step
     )
     for owner in run.plan.group.owners:

@@ -18,7 +18,7 @@ GROUPS = 64
 """Rows of a block are folded so many times in a proof."""
 AT_ONCE = 1024
 """Columns whose squares are added up before they are reduced: the sums fit a double."""
-MOST_ROWS = 1 << 15
+MOST_ROWS = 1 << 16
 """Rows of a block: their projections and products fit the integers and doubles they are computed in."""
 _HALF = GROUPS // 2
 _AROUND = (*range(1, _HALF + 1), *(-k for k in range(1, _HALF + 1)))

@@ -43,6 +43,8 @@ from colonnade.numbers.quartic import (
 )
 
 _HALF = GROUPS // 2
+_EXACT = 512
+"""So many products of 21 and 22 bits add up to an integer that a double holds and `reduced` takes."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,6 @@ class ProductProof:
         beta = stretched(challenge, "rows", claim.count)
         masks = stretched(self._seeds[0], "row masks", 2 * claim.width)
         masks += stretched(self._seeds[1], "row masks", 2 * claim.width)
-        left, right = (factor.residues for factor in self._factors)
         dealt = self._dealt.residues
         mine = stretched(self._seeds[0], "proof", GROUPS + 1)
         out = np.empty((3, 4, GROUPS + 1))
@@ -139,10 +140,12 @@ class ProductProof:
             squares, crossed, masked = np.zeros((4, GROUPS)), np.zeros((4, GROUPS)), np.zeros(4)
             whole = reduced(masks[q], prime).reshape(4, 2, claim.count, claim.columns)
             for start in range(0, claim.columns, AT_ONCE):
-                some = slice(start, start + AT_ONCE)
-                pair = (_Folded.of(left[q, :, some], claim.count), _Folded.of(right[q, :, some], claim.count))
-                at = (whole[:, 0, :, some], whole[:, 1, :, some])
-                _add_products(pair, at, beta[q], field, q, (squares, crossed, masked))
+                stop = min(start + AT_ONCE, claim.columns)
+                left, right = (
+                    _Folded.of(factor.columns(start, stop), claim.count, q) for factor in self._factors
+                )
+                at = (whole[:, 0, :, start:stop], whole[:, 1, :, start:stop])
+                _add_products((left, right), at, beta[q], field, q, (squares, crossed, masked))
             factor = float(claim.factor % prime)
             values = np.empty((4, GROUPS + 1))
             values[:, 0] = reduced(masked, prime)
@@ -163,10 +166,10 @@ class _Folded:
     minus: Floats
 
     @classmethod
-    def of(cls, residues: NDArray[np.uint32], count: int) -> _Folded:
-        shape = (residues.shape[1], _HALF, count)
+    def of(cls, words: FieldArray, count: int, q: int) -> _Folded:
+        shape = (words.shape[1], _HALF, count)
         plus, minus = np.empty(shape), np.empty(shape)
-        loops().arrange(np.ascontiguousarray(residues, dtype=np.int64), count, plus, minus)
+        loops().arrange_words(words.words[0], count, q, plus, minus)
         return cls(plus, minus)
 
 
@@ -196,8 +199,10 @@ def _add_products(
     for mine, other in ((weighted[0], pair[1]), (weighted[1], pair[0])):
         by_column = mine.reshape(4, columns, count).transpose(1, 0, 2)
         for at, part in ((0, other.plus), (_HALF, other.minus)):
-            found = reduced(by_column @ part.transpose(0, 2, 1), prime).sum(axis=0)
-            crossed[:, at : at + _HALF] += found
+            for start in range(0, count, _EXACT):
+                some = slice(start, start + _EXACT)
+                found = by_column[:, :, some] @ part[:, :, some].transpose(0, 2, 1)
+                crossed[:, at : at + _HALF] += reduced(found, prime).sum(axis=0)
 
 
 def _weighted(dealt: NDArray[np.uint32], beta: Floats, prime: int) -> Floats:

@@ -163,16 +163,43 @@ def arrange(rows: Integers, count: int, plus: Floats, minus: Floats) -> None:
 
     plus[j, k, u] = rows[k·count + u, j] + rows[(half + k)·count + u, j], zero beyond the last row.
     """
-    length, columns = rows.shape
     half = plus.shape[1]
     for k in range(half):
-        for u in range(count):
-            upper, lower = k * count + u, (half + k) * count + u
-            for j in range(columns):
-                x = float64(rows[upper, j]) if upper < length else 0.0
-                y = float64(rows[lower, j]) if lower < length else 0.0
-                plus[j, k, u] = x + y
-                minus[j, k, u] = x - y
+        upper = rows[k * count : (k + 1) * count]
+        lower = rows[(half + k) * count : (half + k + 1) * count]
+        for j in range(rows.shape[1]):
+            above, below = plus[j, k], minus[j, k]
+            both = min(len(upper), len(lower))
+            for u in range(both):
+                x, y = float64(upper[u, j]), float64(lower[u, j])
+                above[u] = x + y
+                below[u] = x - y
+            # Rows end within a lower group: before its end there is no upper one that is not whole.
+            for u in range(both, count):
+                x = float64(upper[u, j]) if u < len(upper) else 0.0
+                above[u] = x
+                below[u] = x
+
+
+@machine_code
+def arrange_words(words: Words, count: int, q: int, plus: Floats, minus: Floats) -> None:
+    """As `arrange`, of the residues modulo prime q that words hold."""
+    columns = words.shape[1]
+    half, shift = plus.shape[1], 21 * q
+    upper, lower = np.zeros((count, columns), np.int64), np.zeros((count, columns), np.int64)
+    for k in range(half):
+        for some, start in ((upper, k * count), (lower, (half + k) * count)):
+            there = words[start : start + count]
+            some[len(there) :] = 0
+            for u in range(len(there)):
+                for j in range(columns):
+                    some[u, j] = (int64(there[u, j]) >> shift) & _MASK
+        for j in range(columns):
+            above, below = plus[j, k], minus[j, k]
+            for u in range(count):
+                x, y = float64(upper[u, j]), float64(lower[u, j])
+                above[u] = x + y
+                below[u] = x - y
 
 
 @machine_code

@@ -86,6 +86,11 @@ def arrange(rows: Integers, count: int, plus: Floats, minus: Floats) -> None:
     plus[...], minus[...] = upper + lower, upper - lower
 
 
+def arrange_words(words: Words, count: int, q: int, plus: Floats, minus: Floats) -> None:
+    """As `arrange`, of the residues modulo prime q that words hold."""
+    arrange(((words >> _SHIFTS[q]) & _MASK).astype(np.int64), count, plus, minus)
+
+
 def combine(words: Words, width: int, factors: Integers, primes: Integers, out: Floats) -> None:
     """out[q, c, l] = Σ_g factors[q, g, c] · residue q of words[g·width + l] modulo primes[q]; words end early."""
     out[...] = 0.0

@@ -150,11 +150,11 @@ class MarginPlan(SharedPlan, Layout):
     @property
     def block(self) -> int:
         """Rows dealt at a time; of products that are proved, so many as one proof takes."""
-        rows = block_rows(self.size)
         if self.verify == "none":
-            return rows
+            return block_rows(self.size)
+        # A proof costs much the same for few rows as for many.
         turned = self.wave_width * (len(self.others) // 2)
-        return min(rows, MOST_ROWS // max(self.heads, turned))
+        return min(4 * block_rows(self.size), MOST_ROWS // max(self.heads, turned))
 
     @cached_property
     def waves(self) -> Waves:
