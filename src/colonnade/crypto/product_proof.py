@@ -45,6 +45,8 @@ from colonnade.numbers.quartic import (
 _HALF = GROUPS // 2
 _EXACT = 512
 """So many products of 21 and 22 bits add up to an integer that a double holds and `reduced` takes."""
+_CACHED = 1024
+"""Entries of a row of groups that are computed at a time."""
 
 
 @dataclass(frozen=True)
@@ -138,14 +140,15 @@ class ProductProof:
         for q, field in enumerate(quartics()):
             prime, own = field.prime, mask_weight[q]
             squares, crossed, masked = np.zeros((4, GROUPS)), np.zeros((4, GROUPS)), np.zeros(4)
-            whole = reduced(masks[q], prime).reshape(4, 2, claim.count, claim.columns)
+            flat = reduced(masks[q], prime).reshape(4, 2, claim.count, claim.columns)
+            whole = np.ascontiguousarray(flat.transpose(1, 0, 3, 2))
             for start in range(0, claim.columns, AT_ONCE):
                 stop = min(start + AT_ONCE, claim.columns)
-                left, right = (
-                    _Folded.of(factor.columns(start, stop), claim.count, q) for factor in self._factors
-                )
-                at = (whole[:, 0, :, start:stop], whole[:, 1, :, start:stop])
-                _add_products((left, right), at, beta[q], field, q, (squares, crossed, masked))
+                pair = self._factors
+                if claim.columns > AT_ONCE:
+                    pair = (pair[0].columns(start, stop), pair[1].columns(start, stop))
+                some = (whole[0, :, start:stop], whole[1, :, start:stop])
+                _add_products(pair, some, beta[q], field, q, (squares, crossed, masked))
             factor = float(claim.factor % prime)
             values = np.empty((4, GROUPS + 1))
             values[:, 0] = reduced(masked, prime)
@@ -158,23 +161,8 @@ class ProductProof:
         return packed(out)
 
 
-@dataclass(frozen=True)
-class _Folded:
-    """Sums and differences of residues in opposite groups, by column: shape (columns, half, count)."""
-
-    plus: Floats
-    minus: Floats
-
-    @classmethod
-    def of(cls, words: FieldArray, count: int, q: int) -> _Folded:
-        shape = (words.shape[1], _HALF, count)
-        plus, minus = np.empty(shape), np.empty(shape)
-        loops().arrange_words(words.words[0], count, q, plus, minus)
-        return cls(plus, minus)
-
-
 def _add_products(
-    pair: tuple[_Folded, _Folded],
+    pair: tuple[FieldArray, FieldArray],
     masks: tuple[Floats, Floats],
     beta: Floats,
     field: Quartic,
@@ -185,23 +173,33 @@ def _add_products(
     products, crossed, masked = totals
     prime, inner = field.prime, loops()
     even, odd = halves()
-    above, below = np.zeros(pair[0].plus.shape[1:]), np.zeros(pair[0].plus.shape[1:])
-    sides = [(even[q] @ part.plus, odd[q] @ part.minus) for part in pair]
-    inner.add_pair_products(*sides[0], *sides[1], prime, above, below)
-    for at, some in ((0, above), (_HALF, below)):
-        inner.reduce(some.reshape(-1), prime)
-        products[:, at : at + _HALF] += product(beta, some.T, prime)
-    columns, count = pair[0].plus.shape[0], beta.shape[1]
-    flat = [np.ascontiguousarray(mask.transpose(0, 2, 1)).reshape(4, -1) for mask in masks]
+    columns, count = pair[0].shape[1], beta.shape[1]
+    flat = [np.ascontiguousarray(mask).reshape(4, -1) for mask in masks]
     weighted = [field.times(mask, np.tile(beta, columns)) for mask in flat]
     masked += field.dot(weighted[0], flat[1])
-    # The mask of one factor meets the entries of the other.
-    for mine, other in ((weighted[0], pair[1]), (weighted[1], pair[0])):
-        by_column = mine.reshape(4, columns, count).transpose(1, 0, 2)
-        for at, part in ((0, other.plus), (_HALF, other.minus)):
-            for start in range(0, count, _EXACT):
-                some = slice(start, start + _EXACT)
-                found = by_column[:, :, some] @ part[:, :, some].transpose(0, 2, 1)
+    by_column = [mine.reshape(4, columns, count).transpose(1, 0, 2) for mine in weighted]
+    # A few rows of every group at a time: what is computed of them stays in the processor's cache.
+    step = max(16, min(count, _EXACT, _CACHED // columns))
+    shape = (columns, _HALF, step)
+    folded = [(np.empty(shape), np.empty(shape)) for _ in pair]
+    sides = [(np.empty(shape), np.empty(shape)) for _ in pair]
+    above, below = np.zeros((_HALF, step)), np.zeros((_HALF, step))
+    for start in range(0, count, step):
+        some = slice(start, min(start + step, count))
+        above[:], below[:] = 0.0, 0.0
+        for factor, (plus, minus), (left, right) in zip(pair, folded, sides, strict=True):
+            inner.arrange_words(factor.words[0], count, start, q, plus, minus)
+            np.matmul(even[q], plus, out=left)
+            np.matmul(odd[q], minus, out=right)
+        inner.add_pair_products(*sides[0], *sides[1], prime, above, below)
+        width = some.stop - some.start
+        for at, part in ((0, above), (_HALF, below)):
+            inner.reduce(part.reshape(-1), prime)
+            products[:, at : at + _HALF] += product(beta[:, some], part[:, :width].T, prime)
+        # The mask of one factor meets the entries of the other.
+        for mine, other in ((by_column[0], folded[1]), (by_column[1], folded[0])):
+            for at, part in ((0, other[0]), (_HALF, other[1])):
+                found = mine[:, :, some] @ part[:, :, :width].transpose(0, 2, 1)
                 crossed[:, at : at + _HALF] += reduced(found, prime).sum(axis=0)
 
 

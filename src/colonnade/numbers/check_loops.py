@@ -24,6 +24,8 @@ _MASK = 0x1FFFFF
 _TILE = 256
 # So many residues of 21 bits add up to 32 bits.
 _ROWS = 512
+# So many sums of 32 bits are added at a time; what is left over would be added one by one.
+_VECTOR = 32
 
 
 @machine_code
@@ -182,24 +184,25 @@ def arrange(rows: Integers, count: int, plus: Floats, minus: Floats) -> None:
 
 
 @machine_code
-def arrange_words(words: Words, count: int, q: int, plus: Floats, minus: Floats) -> None:
-    """As `arrange`, of the residues modulo prime q that words hold."""
+def arrange_words(words: Words, count: int, first: int, q: int, plus: Floats, minus: Floats) -> None:
+    """As `arrange`, of the residues modulo prime q that words hold, for the rows of a group from `first` on."""
     columns = words.shape[1]
-    half, shift = plus.shape[1], 21 * q
-    upper, lower = np.zeros((count, columns), np.int64), np.zeros((count, columns), np.int64)
+    half, some, shift = plus.shape[1], plus.shape[2], 21 * q
+    pair = np.zeros((2, columns, some))
     for k in range(half):
-        for some, start in ((upper, k * count), (lower, (half + k) * count)):
-            there = words[start : start + count]
-            some[len(there) :] = 0
-            for u in range(len(there)):
+        for side in range(2):
+            start = (side * half + k) * count
+            rows = words[start + first : min(start + count, start + first + some)]
+            values = pair[side]
+            values[:, len(rows) :] = 0.0
+            for u in range(len(rows)):
                 for j in range(columns):
-                    some[u, j] = (int64(there[u, j]) >> shift) & _MASK
+                    values[j, u] = float64((int64(rows[u, j]) >> shift) & _MASK)
         for j in range(columns):
-            above, below = plus[j, k], minus[j, k]
-            for u in range(count):
-                x, y = float64(upper[u, j]), float64(lower[u, j])
-                above[u] = x + y
-                below[u] = x - y
+            above, below, x, y = plus[j, k], minus[j, k], pair[0, j], pair[1, j]
+            for u in range(some):
+                above[u] = x[u] + y[u]
+                below[u] = x[u] - y[u]
 
 
 @machine_code
@@ -264,9 +267,10 @@ def project_words(first: Words, second: Words, signs: Bytes, subsets: Bytes, tot
     """total[k, q] += the chosen rows' residues modulo prime q, signed, of both arrays beside each other."""
     count, wide, narrow = signs.size, first.shape[1], second.shape[1]
     width = wide + narrow
-    tile = np.zeros((_ROWS, 3 * width), np.int32)
-    table = np.zeros((2, 16, 3 * width), np.int32)
-    here = np.empty((total.shape[0], 3 * width), np.int32)
+    whole = -(-3 * width // _VECTOR) * _VECTOR
+    tile = np.zeros((_ROWS, whole), np.int32)
+    table = np.zeros((2, 16, whole), np.int32)
+    here = np.empty((total.shape[0], whole), np.int32)
     for start in range(0, count, _ROWS):
         stop = min(start + _ROWS, count)
         for i in range(start, stop):

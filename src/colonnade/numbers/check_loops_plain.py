@@ -86,9 +86,15 @@ def arrange(rows: Integers, count: int, plus: Floats, minus: Floats) -> None:
     plus[...], minus[...] = upper + lower, upper - lower
 
 
-def arrange_words(words: Words, count: int, q: int, plus: Floats, minus: Floats) -> None:
-    """As `arrange`, of the residues modulo prime q that words hold."""
-    arrange(((words >> _SHIFTS[q]) & _MASK).astype(np.int64), count, plus, minus)
+def arrange_words(words: Words, count: int, first: int, q: int, plus: Floats, minus: Floats) -> None:
+    """As `arrange`, of the residues modulo prime q that words hold, for the rows of a group from `first` on."""
+    shape = (plus.shape[0], plus.shape[1], count)
+    whole = np.zeros(shape), np.zeros(shape)
+    arrange(((words >> _SHIFTS[q]) & _MASK).astype(np.int64), count, *whole)
+    for target, part in zip((plus, minus), whole, strict=True):
+        chosen = part[:, :, first : first + target.shape[2]]
+        target[...] = 0.0
+        target[:, :, : chosen.shape[2]] = chosen
 
 
 def combine(words: Words, width: int, factors: Integers, primes: Integers, out: Floats) -> None:
