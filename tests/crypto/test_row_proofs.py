@@ -204,7 +204,7 @@ def test_compiled_loops_give_the_integers_of_the_plain_ones(name: str) -> None:
             assert ((found**2).sum(axis=1) == numbers)[held].all()
         else:
             out = [np.zeros((5, 8, 63)), np.zeros((5, 8, 63))]
-            inner.arrange(rows, 63, *out)
+            inner.arrange(rows, 63, 0, *out)
         return out
 
     compiled = results()

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.folding import (
-    AT_ONCE,
+    AT_A_TIME,
     GROUPS,
     MASKED_NODES,
     MOST_ROWS,
@@ -43,10 +43,6 @@ from colonnade.numbers.quartic import (
 )
 
 _HALF = GROUPS // 2
-_EXACT = 512
-"""So many products of 21 and 22 bits add up to an integer that a double holds and `reduced` takes."""
-_CACHED = 1024
-"""Entries of a row of groups that are computed at a time."""
 
 
 @dataclass(frozen=True)
@@ -142,10 +138,10 @@ class ProductProof:
             squares, crossed, masked = np.zeros((4, GROUPS)), np.zeros((4, GROUPS)), np.zeros(4)
             flat = reduced(masks[q], prime).reshape(4, 2, claim.count, claim.columns)
             whole = np.ascontiguousarray(flat.transpose(1, 0, 3, 2))
-            for start in range(0, claim.columns, AT_ONCE):
-                stop = min(start + AT_ONCE, claim.columns)
+            for start in range(0, claim.columns, AT_A_TIME):
+                stop = min(start + AT_A_TIME, claim.columns)
                 pair = self._factors
-                if claim.columns > AT_ONCE:
+                if claim.columns > AT_A_TIME:
                     pair = (pair[0].columns(start, stop), pair[1].columns(start, stop))
                 some = (whole[0, :, start:stop], whole[1, :, start:stop])
                 _add_products(pair, some, beta[q], field, q, (squares, crossed, masked))
@@ -177,30 +173,31 @@ def _add_products(
     flat = [np.ascontiguousarray(mask).reshape(4, -1) for mask in masks]
     weighted = [field.times(mask, np.tile(beta, columns)) for mask in flat]
     masked += field.dot(weighted[0], flat[1])
-    by_column = [mine.reshape(4, columns, count).transpose(1, 0, 2) for mine in weighted]
-    # A few rows of every group at a time: what is computed of them stays in the processor's cache.
-    step = max(16, min(count, _EXACT, _CACHED // columns))
-    shape = (columns, _HALF, step)
+    by_column = [mine.reshape(4, columns, count) for mine in weighted]
+    step = max(1, min(count, AT_A_TIME // columns))
+    shape = (_HALF, columns, step)
     folded = [(np.empty(shape), np.empty(shape)) for _ in pair]
     sides = [(np.empty(shape), np.empty(shape)) for _ in pair]
     above, below = np.zeros((_HALF, step)), np.zeros((_HALF, step))
     for start in range(0, count, step):
         some = slice(start, min(start + step, count))
+        width = some.stop - some.start
         above[:], below[:] = 0.0, 0.0
         for factor, (plus, minus), (left, right) in zip(pair, folded, sides, strict=True):
             inner.arrange_words(factor.words[0], count, start, q, plus, minus)
-            np.matmul(even[q], plus, out=left)
-            np.matmul(odd[q], minus, out=right)
+            np.matmul(even[q], plus.reshape(_HALF, -1), out=left.reshape(_HALF, -1))
+            np.matmul(odd[q], minus.reshape(_HALF, -1), out=right.reshape(_HALF, -1))
         inner.add_pair_products(*sides[0], *sides[1], prime, above, below)
-        width = some.stop - some.start
         for at, part in ((0, above), (_HALF, below)):
             inner.reduce(part.reshape(-1), prime)
             products[:, at : at + _HALF] += product(beta[:, some], part[:, :width].T, prime)
         # The mask of one factor meets the entries of the other.
         for mine, other in ((by_column[0], folded[1]), (by_column[1], folded[0])):
+            here = np.zeros((4, columns, step))
+            here[:, :, :width] = mine[:, :, some]
             for at, part in ((0, other[0]), (_HALF, other[1])):
-                found = mine[:, :, some] @ part[:, :, :width].transpose(0, 2, 1)
-                crossed[:, at : at + _HALF] += reduced(found, prime).sum(axis=0)
+                found = here.reshape(4, -1) @ part.reshape(_HALF, -1).T
+                crossed[:, at : at + _HALF] += reduced(found, prime)
 
 
 def _weighted(dealt: NDArray[np.uint32], beta: Floats, prime: int) -> Floats:
