@@ -26,8 +26,13 @@ ROWS = 40
 Change = Callable[[str, np.ndarray], np.ndarray]
 
 
-def checked(rows: int = ROWS, owners: tuple[str, ...] = PAIR, classes: int = 2, **terms) -> tuple:
-    tables = tables_of(owners, rows)
+def checked(
+    rows: int = ROWS,
+    owners: tuple[str, ...] = PAIR,
+    classes: tuple[str, ...] = ("no", "yes"),
+    **terms: object,
+) -> tuple:
+    tables = tables_of(owners, rows, classes=classes)
     return tables, margin_plan(tables, **{"steps": 2, "harmonics": 3, "verify": "all"} | terms)
 
 
@@ -47,10 +52,12 @@ def read(monkeypatch: pytest.MonkeyPatch) -> dict[str, OwnRows]:
 # --- honest runs
 
 
-@pytest.mark.parametrize("owners", [2, 3, 4])
-def test_a_checked_run_without_noise_is_the_ideal(read, monkeypatch: pytest.MonkeyPatch, owners: int) -> None:
+@pytest.mark.parametrize(("owners", "classes"), [(2, "ab"), (2, "abc"), (3, "ab"), (4, "ab")])
+def test_a_checked_run_without_noise_is_the_ideal(
+    read, monkeypatch: pytest.MonkeyPatch, owners: int, classes: str
+) -> None:
     monkeypatch.setattr(MarginPlan, "block", property(lambda self: 25))
-    tables, plan = checked(owners=NAMES[:owners], steps=1)
+    tables, plan = checked(owners=NAMES[:owners], classes=tuple(classes), steps=1)
     plan = silenced(plan)
     seen = run_margin(plan, tables).results["server"]
     ideal = descended(plan, read, SeededRandomness("none"))
