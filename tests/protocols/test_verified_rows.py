@@ -200,7 +200,7 @@ def test_a_bank_that_deals_long_rows_is_stopped_before_anything_is_opened(dealin
     first, second = verifiers_of(Group.of(("bank", *(f"shop{k}" for k in range(1, owners)))), "bank")
     message = str(stopped.value)
     assert f"{second} at step 'columns 0': what bank dealt was not proved to {first} and {second}" in message
-    assert "cannot be told which. Nothing was opened" in message
+    assert "cannot be told which. Nothing that rests on it was opened" in message
 
 
 def test_the_last_of_four_owners_who_keeps_no_share_is_stopped_too(dealing) -> None:
