@@ -30,7 +30,6 @@ import numpy as np
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.methods.moments.plan import plan_moments
 from colonnade.methods.moments.protocol import noisy_moments
 from colonnade.methods.moments.session import MomentsRequest, moments_session
 from colonnade.protocols.agreement import meet
@@ -72,7 +71,7 @@ def ratio_to_plain() -> dict[str, float]:
         for party in GROUP.owners
     }
     schemas = tuple(table.public() for table in tables.values())
-    plan = plan_moments(GROUP, schemas, task="pca", rows=ADULT_ROWS, epsilon=5.0, delta=1e-6, gamma=GAMMA)
+    plan = MomentsRequest(task="pca", epsilon=5.0, delta=1e-6, gamma=GAMMA).plan(GROUP, schemas, ADULT_ROWS)
     blocks = {party: next(table.blocks(ADULT_ROWS)) for party, table in tables.items()}
     integers = [plan.quantizers[party].quantize(block) for party, block in blocks.items()]
     integers.append(np.full((ADULT_ROWS, 1), plan.label.constant(GAMMA)))
@@ -117,7 +116,7 @@ def long_table() -> None:
         }
         start = time.perf_counter()
         run_here(
-            moments_session, GROUP, desks_for(dict(tables)), MomentsRequest("pca", 1.0, 1e-8), timeout=600.0
+            moments_session, GROUP, desks_for(dict(tables)), MomentsRequest("pca", 1.0, delta=1e-8), timeout=600.0
         )
         seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -200,7 +200,14 @@ def check_held_out(training: Plan, share: float, *, epsilon: float) -> None:
     """Refuse a training whose held-out people would be too few to judge it on, before anything is charged."""
     if len(training.group.owners) != 2:
         return
-    request = JudgeRequest("", (1.0, 1.0), epsilon, training.delta, training.delta, limits_of(training))
+    request = JudgeRequest(
+        "",
+        (1.0, 1.0),
+        epsilon,
+        limits_of(training),
+        delta=training.delta,
+        accepted_delta=training.delta,
+    )
     rows = max(1, round(training.rows * share / (1.0 - share)))
     check_enough(request.plan(training.group, training.schemas, rows))
 
