@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+from reproduction.exhibits import EXHIBITS, listing
 from reproduction.page import PAGE, page
 from reproduction.sections import load, save, timed
 from reproduction.studies import STUDIES
@@ -28,7 +30,16 @@ def main() -> None:
     parser.add_argument(
         "--page", action="store_true", help="only write the page, from the results that are kept"
     )
+    parser.add_argument(
+        "--list", action="store_true", help="every table and figure of the papers, and how much of it was run"
+    )
+    parser.add_argument("--json", action="store_true", help="with --list: one JSON object")
     arguments = parser.parse_args()
+    if arguments.list:
+        found = listing()
+        share = f"{found['cells_run']} of {found['cells_printed']} cells whose data is at hand were run"
+        _say(json.dumps(found) if arguments.json else "\n".join([*(e.line() for e in EXHIBITS), share]))
+        return
     wanted = (
         arguments.only.split(",") if arguments.only else [study.name for study in STUDIES if study.exists]
     )

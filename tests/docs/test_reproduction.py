@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -59,6 +60,26 @@ def test_the_page_in_the_documents_is_the_one_that_the_kept_results_make() -> No
     assert PAGE.read_text(encoding="utf-8") == page({study.name: load(study.name) for study in STUDIES}), (
         "python -m reproduction --page writes it again"
     )
+
+
+def test_every_table_and_figure_is_listed_with_what_was_run_of_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from reproduction.__main__ import main
+    from reproduction.exhibits import EXHIBITS
+    from reproduction.sections import load
+
+    for exhibit in EXHIBITS:
+        titles = [section.title for section in load(exhibit.study) or []]
+        assert exhibit.section in titles, f"{exhibit.name}: the page has no section {exhibit.section!r}"
+        assert 0 <= exhibit.run <= exhibit.printed and (exhibit.run > 0) == (exhibit.state == "run")
+        assert exhibit.reason or exhibit.run == exhibit.printed, f"{exhibit.name}: nothing says why"
+    monkeypatch.setattr(sys, "argv", ["reproduction", "--list", "--json"])
+    main()
+    found = json.loads(capsys.readouterr().out)
+    here = [line for line in found["exhibits"] if line["state"] != "not at hand"]
+    assert found["cells_run"] == sum(line["run"] for line in here)
+    assert found["cells_run_of_printed"] == round(found["cells_run"] / found["cells_printed"], 3)
 
 
 def test_every_picture_of_the_page_is_there() -> None:
