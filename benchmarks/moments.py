@@ -23,7 +23,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +33,11 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
 from colonnade.methods.moments.protocol import noisy_moments
-from colonnade.methods.moments.session import MomentsRequest, moments_session
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import moments_session
 from colonnade.protocols.agreement import meet
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, run_here
 
 GROUP = Group.of(("bank", "insurer"))
@@ -48,7 +52,7 @@ def schema_of(party: str, columns: int) -> Schema:
     return Schema.parse(f"id = 'n'\n{names}")
 
 
-def desks_for(tables: dict[str, object]) -> dict[str, Desk]:
+def desks_for(tables: Mapping[str, object]) -> dict[str, Desk]:
     """Everybody's ledger in memory, with a budget that does not matter here."""
     desks = {}
     for name in GROUP.members:
@@ -77,7 +81,7 @@ def ratio_to_plain() -> dict[str, float]:
     integers.append(np.full((ADULT_ROWS, 1), plan.label.constant(GAMMA)))
     joint = np.concatenate(integers, axis=1).astype(np.float64)
 
-    async def program(party, table):
+    async def program(party: Party, table: Table | None) -> Any:
         await meet(party)
         return await noisy_moments(party, table, plan)
 
@@ -116,7 +120,11 @@ def long_table() -> None:
         }
         start = time.perf_counter()
         run_here(
-            moments_session, GROUP, desks_for(dict(tables)), MomentsRequest("pca", 1.0, delta=1e-8), timeout=600.0
+            moments_session,
+            GROUP,
+            desks_for(dict(tables)),
+            MomentsRequest("pca", 1.0, delta=1e-8),
+            timeout=600.0,
         )
         seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -133,7 +141,7 @@ def write_parquet(party: str, width: int, path: str) -> None:
     schema = pa.schema([("n", pa.int64()), *((name, pa.float64()) for name in names)])
     with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, LONG_ROWS, 250_000):
-            columns = {"n": np.arange(start, start + 250_000)}
+            columns: dict[str, np.ndarray] = {"n": np.arange(start, start + 250_000)}
             columns |= {name: rng.uniform(-1, 1, 250_000) for name in names}
             writer.write_table(pa.table(columns, schema=schema))
 

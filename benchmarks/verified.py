@@ -43,6 +43,7 @@ from colonnade.methods.slr.protocol import noisy_gradient
 from colonnade.methods.slr.request import GradientRequest
 from colonnade.numbers.field import FIELD63
 from colonnade.protocols.agreement import meet
+from colonnade.protocols.assumptions import Verify
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, Program, run_here
@@ -83,7 +84,7 @@ def tables_of(group: Group, rows: int) -> dict[str, Table]:
 
 
 def compared(
-    owners: int, repetitions: int, rows: int = ADULT_ROWS, verifies: tuple[str, ...] = ("none", "rows")
+    owners: int, repetitions: int, rows: int = ADULT_ROWS, verifies: tuple[Verify, ...] = ("none", "rows")
 ) -> dict[str, dict[str, float]]:
     """Seconds and bytes of one release with and without checks, interleaved."""
     group = Group.of(tuple(f"owner{i}" for i in range(owners)))
