@@ -12,7 +12,7 @@ import typer
 
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.party_requests import approve, approver, decline, requests
-from colonnade.cli.screen import say, say_json
+from colonnade.cli.screen import note, say, say_json
 from colonnade.errors import InputError, KitError, PartyMismatch
 
 GLANCE_SECONDS = 0.2
@@ -111,12 +111,42 @@ def start(
         if process.poll() is None:
             here = f"listens on port {port}" if found.kind == "server" else f"is connected to {host}:{port}"
             say_json(facts) if as_json else say(f"{facts['name']} {here}. Ctrl-C ends it.")
-        code = process.wait()
+        code = attend(found, process)
+    check_refused(found)
     if code:
         raise KitError(
             f"{found.path}: FLARE's process ended with code {code}. {found.path / CONSOLE} and "
             f"`colonnade doctor {kit}` say more."
         )
+
+
+def attend(kit: Any, process: Any) -> int:
+    """Wait until a member's process ends, or is to end; says meanwhile what the server tells it. Returns its code."""
+    from colonnade.runtime.presence import Presence
+
+    said: set[str] = set()
+    while process.poll() is None:
+        presence = Presence.load(kit.path) if kit.kind == "party" else None
+        for when in () if presence is None else presence.others:
+            if when not in said:
+                said.add(when)
+                note(
+                    f"{when}: somebody started another copy of this kit. It was refused, because this one was there "
+                    "first; find out who holds that copy."
+                )
+        if presence is not None and presence.refused:
+            return 0
+        time.sleep(GLANCE_SECONDS)
+    return int(process.wait())
+
+
+def check_refused(kit: Any) -> None:
+    """Return unless the server told this kit's process that it is not to be there."""
+    from colonnade.runtime.presence import Presence
+
+    presence = Presence.load(kit.path) if kit.kind == "party" else None
+    if presence is not None and presence.refused:
+        raise KitError(f"{kit.path}: {presence.refused}.")
 
 
 def site_facts(

@@ -20,6 +20,7 @@ from typing import Any
 from colonnade.errors import KitError
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import answers
+from colonnade.runtime.presence import PRESENCE
 
 CONSOLE = "console.txt"
 _BEFORE = "console.before.txt"
@@ -58,6 +59,9 @@ def start(kit: Kit) -> subprocess.Popen[bytes]:
     What the kit's process said the last time is kept beside it.
     """
     check_startable(kit)
+    kit.keep_up()
+    # What an earlier process was told says nothing about this one.
+    (kit.path / PRESENCE).unlink(missing_ok=True)
     with contextlib.suppress(FileNotFoundError):
         (kit.path / CONSOLE).replace(kit.path / _BEFORE)
     with (kit.path / CONSOLE).open("xb") as console:
