@@ -11,11 +11,13 @@ from typing import Any
 import typer
 
 from colonnade.cli.options import AS_JSON
+from colonnade.cli.party_health import health
 from colonnade.cli.party_requests import approve, approver, decline, requests
 from colonnade.cli.screen import note, say, say_json
 from colonnade.errors import InputError, KitError, PartyMismatch
 
 GLANCE_SECONDS = 0.2
+ANSWER_SECONDS = 3.0
 app = typer.Typer(
     help="Run this organisation's part of a federation on this machine.",
     no_args_is_help=True,
@@ -25,6 +27,7 @@ app = typer.Typer(
 
 
 for _name, _verb in (
+    ("health", health),
     ("requests", requests),
     ("approve", approve),
     ("decline", decline),
@@ -58,7 +61,7 @@ def start(
         None,
         "--metrics",
         metavar="PORT",
-        help="Tell Prometheus, on this machine only, of jobs, steps, bytes, seconds.",
+        help="Serve /metrics and /healthz on this port, on this machine only.",
     ),
     as_json: bool = AS_JSON,
 ) -> None:
@@ -73,6 +76,7 @@ def start(
       colonnade party start bank/kit --party bank.toml --policy bank/bank.policy.toml
     """
     from colonnade.cli.party_metrics import Tally, served
+    from colonnade.learn.health import reconcile
     from colonnade.runtime.kit import Kit
     from colonnade.runtime.operations import answers, wait_for_server
     from colonnade.runtime.processes import CONSOLE, check_startable, connected, household
@@ -98,7 +102,12 @@ def start(
     if found.kind == "party":
         check_site(found, site)
     found.tell_site(site)
+    for job in reconcile(found):
+        note(
+            f"job {job} had no outcome: its process ended without a word. `colonnade job status` says so now."
+        )
     if found.kind == "party":
+        check_way(found)
         wait_for_server(found)
     code = 0
     told = contextlib.nullcontext() if metrics is None else served(Tally(found), metrics)
@@ -118,6 +127,29 @@ def start(
             f"{found.path}: FLARE's process ended with code {code}. {found.path / CONSOLE} and "
             f"`colonnade doctor {kit}` say more."
         )
+
+
+def check_way(kit: Any) -> None:
+    """Say within seconds what `doctor` would say of the clock, the certificate and the server: FLARE says nothing.
+
+    A server that does not answer yet is waited for; whatever else is wrong stays wrong, and ends this.
+    """
+    from colonnade.cli.doctor import examine
+    from colonnade.runtime.operations import answers
+
+    if not answers(kit.address, timeout=ANSWER_SECONDS):
+        host, port = kit.address
+        note(
+            f"nothing answers at {host}:{port} yet. Waiting for it; `colonnade doctor` says what to look at."
+        )
+        looks: tuple[str, ...] = ("clock", "certificate")
+    else:
+        looks = ("clock", "certificate", "server")
+    for finding in examine(kit, looks):
+        if not finding.fine and finding.remedy.startswith("It ends soon"):
+            note(f"{finding.what}: {finding.found}. {finding.remedy}")
+        elif not finding.fine:
+            raise KitError(f"{kit.path}, {finding.what}: {finding.found}. {finding.remedy}")
 
 
 def attend(kit: Any, process: Any) -> int:
