@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
 import shutil
+import time
 import urllib.error
 import urllib.request
 from collections import namedtuple
@@ -23,6 +25,7 @@ from colonnade.cli.party_metrics import LOOPBACK, Tally, served
 from colonnade.learn import health as measured
 from colonnade.learn.health import reconcile
 from colonnade.ledger import Ledger
+from colonnade.runtime.journal import Journal
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.presence import Presence, copy_of, now
 
@@ -102,3 +105,31 @@ def test_alarms_are_about_numbers_that_are_served_and_the_probe_has_a_code(kit: 
     with served(Tally(kit), 0) as port, pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=60)
     assert error.value.code == 503
+
+
+def test_records_of_runs_that_failed_are_destroyed_after_the_days_that_the_party_says(
+    kit: Kit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = time.time()
+    for job, state, days in (("old", "failed", 40), ("new", "failed", 20), ("done", "finished", 40)):
+        record = kit.run_folder(job) / "journal"
+        Journal.begin(record).close()
+        assert {oct(path.stat().st_mode & 0o777) for path in record.iterdir()} == {"0o600"}
+        outcome = kit.run_folder(job) / "outcome.json"
+        outcome.write_text(json.dumps({"state": state}))
+        os.utime(outcome, (now - days * 86400, now - days * 86400))
+    Journal.begin(kit.run_folder("running") / "journal").close()
+    assert run(["party", "clean", str(kit.path), "--dry-run"]) == 0
+    assert "would destroy" in capsys.readouterr().out and (kit.run_folder("old") / "journal").exists()
+    assert run(["party", "clean", str(kit.path), "--json"]) == 0
+    destroyed = json.loads(capsys.readouterr().out)["destroyed"]
+    assert destroyed == [str(kit.run_folder("old") / "journal")]
+    left = {path.parent.name for path in kit.runs.glob("*/journal")}
+    assert left == {"new", "done", "running"}
+    text = (tmp_path / "bank.toml").read_text()
+    (tmp_path / "bank.toml").write_text(f"record_days = 10\n{text}")
+    assert run(["party", "clean", str(kit.path)]) == 0
+    assert not (kit.run_folder("new") / "journal").exists()
+    (tmp_path / "bank.toml").write_text(f"record_days = -1\n{text}")
+    assert run(["party", "clean", str(kit.path)]) == 3
+    assert "record_days: found -1.0; it must be a number of days" in capsys.readouterr().err

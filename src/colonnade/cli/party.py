@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.party_health import health
+from colonnade.cli.party_health import clean, health
 from colonnade.cli.party_requests import approve, approver, decline, requests
 from colonnade.cli.screen import note, say, say_json
 from colonnade.errors import InputError, KitError, PartyMismatch
@@ -28,6 +28,7 @@ app = typer.Typer(
 
 for _name, _verb in (
     ("health", health),
+    ("clean", clean),
     ("requests", requests),
     ("approve", approve),
     ("decline", decline),

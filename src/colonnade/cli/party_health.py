@@ -1,4 +1,4 @@
-"""`colonnade party health`: whether a member is well, with an exit code for whoever watches it."""
+"""`colonnade party health` and `clean`: whether a member is well, and what of runs that failed is destroyed."""
 
 from __future__ import annotations
 
@@ -43,3 +43,34 @@ def health(
             say(f"PROBLEM  {problem}")
     if not facts.fine:
         raise typer.Exit(InputError.exit_code)
+
+
+def clean(
+    kit: Path = typer.Argument(..., metavar="KIT", help="A party's or the server's kit."),
+    days: float | None = typer.Option(
+        None, "--older-than", metavar="DAYS", help="Instead of `record_days` of the party's file."
+    ),
+    only_say: bool = typer.Option(
+        False, "--dry-run", help="Say what would be destroyed, and destroy nothing."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Destroy the records of runs that failed long ago; they are as private as the data. Ledgers and logs stay.
+
+    A record lets a run go on (`colonnade job resume`). It is kept for `record_days` of the party's file, 30 by default.
+
+    Example:
+
+      colonnade party clean bank/kit
+    """
+    from colonnade.learn.cleaning import clean as cleaned
+    from colonnade.runtime.kit import Kit
+
+    found = cleaned(Kit.load(kit), days=days, only_say=only_say)
+    if as_json:
+        say_json({"destroyed": [str(path) for path in found], "dry_run": only_say})
+        return
+    for path in found:
+        say(f"{'would destroy' if only_say else 'destroyed'} {path}")
+    if not found:
+        say("There is nothing to destroy.")
