@@ -22,6 +22,7 @@ from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.fqcn import FQCN
 from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
 
+from colonnade.runtime.kit import Kit
 from colonnade.runtime.presence import Presence, Roll, copy_of, now
 
 _CHANNEL, _NOTICE = "colonnade presence", "notice"
@@ -33,7 +34,10 @@ _logger = logging.getLogger("colonnade.presence")
 
 
 class Doorkeeper(FLComponent):  # type: ignore[misc]
-    """The server's: of two processes with one party's kit the one that was there first stays, and both are told."""
+    """The server's: of two processes with one party's kit the one that was there first stays, and both are told.
+
+    Whoever the federation has excluded by name stays out, and is sent away if it is there.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,6 +57,9 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
 
     def _arrive(self, fl_ctx: FLContext) -> None:
         name, copy = _who(fl_ctx)
+        if (why := _excluded(fl_ctx, name)) is not None:
+            self._tell(fl_ctx, name, {"refused": copy, "why": why, "time": now()}, times=_TIMES)
+            raise NotAuthenticated(why)
         with self._lock:
             other = self._roll.arrive(name, copy, at=time.monotonic())
         if other is None:
@@ -63,6 +70,11 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
 
     def _hear(self, fl_ctx: FLContext) -> None:
         name, copy = _who(fl_ctx)
+        if (why := _excluded(fl_ctx, name)) is not None:
+            self._tell(fl_ctx, name, {"refused": copy, "why": why, "time": now()}, times=_TIMES)
+            # FLARE's own list: without its token the party is sent no job.
+            fl_ctx.get_engine().server.client_manager.disable_client(name)
+            return
         with self._lock:
             known = self._roll.hear(name, copy, at=time.monotonic())
         if not known:
@@ -121,6 +133,15 @@ class Attendant(FLComponent):  # type: ignore[misc]
                     found.save(self._kit)
                 self._presence = found
         return make_reply(ReturnCode.OK)
+
+
+def _excluded(fl_ctx: FLContext, name: str) -> str | None:
+    """Why a party is not let in, if the server's newest list names it; read anew, so that it holds at once."""
+    root = fl_ctx.get_engine().args.workspace
+    when = Kit.load(root).exclusions().since(name)
+    if when is None:
+        return None
+    return f"{name} was excluded from this federation on {when[:10]}. Ask whoever made the federation"
 
 
 def _who(fl_ctx: FLContext) -> tuple[str, str]:

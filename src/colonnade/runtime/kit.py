@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from colonnade.errors import InputError, KitError
+from colonnade.runtime.exclusion import EXCLUDED, Exclusions
 from colonnade.runtime.identity import Identity, Trust
 
 #: The two classes that a job may name; both are part of the installed package.
@@ -84,8 +85,14 @@ class Kit:
         return Identity.load(self.path / "startup" / f"{stem}.crt", self.path / "startup" / f"{stem}.key")
 
     def trust(self) -> Trust:
-        """The root that this kit was issued under, with the pins of its own site file."""
-        return Trust.load(self.path / "startup" / "rootCA.pem", self.site().get("pins"))
+        """The root that this kit was issued under, with the pins of its own site file and who is excluded."""
+        trust = Trust.load(self.path / "startup" / "rootCA.pem", self.site().get("pins"))
+        return replace(trust, excludes=self.exclusions(trust).check)
+
+    def exclusions(self, trust: Trust | None = None) -> Exclusions:
+        """Who is excluded from the federation, as the newest list that this kit was given says."""
+        found = trust or Trust.load(self.path / "startup" / "rootCA.pem")
+        return Exclusions.load(self.path / "local" / EXCLUDED, found.root)
 
     @property
     def server(self) -> str:
