@@ -28,6 +28,7 @@ import resource
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,10 +41,12 @@ from colonnade.methods.margin.method import MarginOptions
 from colonnade.methods.margin.method import request as margin_request
 from colonnade.methods.margin.protocol import noisy_margin
 from colonnade.methods.method import Asked
-from colonnade.methods.moments.plan import MomentsPlan, plan_moments
+from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import noisy_moments
-from colonnade.methods.slr.plan import GradientPlan, plan_gradient, schedule
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.slr.plan import GradientPlan, schedule
 from colonnade.methods.slr.protocol import noisy_gradient
+from colonnade.methods.slr.request import GradientRequest
 from colonnade.numbers.field import FIELD63
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.assumptions import Verify
@@ -87,15 +90,15 @@ def tables_of(group: Group, rows: int) -> dict[str, Table]:
 
 
 def compared(
-    owners: int, repetitions: int, rows: int = ADULT_ROWS, verifies: tuple[str, ...] = ("none", "rows")
+    owners: int, repetitions: int, rows: int = ADULT_ROWS, verifies: tuple[Verify, ...] = ("none", "rows")
 ) -> dict[str, dict[str, float]]:
     """Seconds and bytes of one release with and without checks, interleaved."""
     group = Group.of(tuple(f"owner{i}" for i in range(owners)))
     tables = tables_of(group, rows)
     schemas = tuple(table.public() for table in tables.values())
     plans = {
-        verify: plan_moments(
-            group, schemas, task="pca", rows=rows, epsilon=5.0, delta=1e-6, gamma=GAMMA, verify=verify
+        verify: MomentsRequest(task="pca", epsilon=5.0, delta=1e-6, gamma=GAMMA, verify=verify).plan(
+            group, schemas, rows
         )
         for verify in verifies
     }
@@ -143,7 +146,7 @@ def gradients(repetitions: int) -> float:
     """Seconds of the steps of slr with checks over those without."""
     group, tables = labelled()
     schemas = tuple(table.public() for table in tables.values())
-    asked = {"rows": ADULT_ROWS, "epsilon": 5.0, "delta": 1e-6, "schedule": schedule(epochs=2, rate=0.1)}
+    asked = GradientRequest(5.0, schedule(epochs=2, rate=0.1), delta=1e-6)
 
     def program(plan: GradientPlan) -> Program:
         async def run(party: Party, table: Table | None) -> object:
@@ -153,7 +156,8 @@ def gradients(repetitions: int) -> float:
         return run
 
     programs = {
-        verify: program(plan_gradient(group, schemas, verify=verify, **asked)) for verify in ("none", "rows")
+        verify: program(replace(asked, verify=verify).plan(group, schemas, ADULT_ROWS))
+        for verify in ("none", "rows")
     }
     found = timed(programs, group, tables, repetitions)
     return found["rows"]["seconds"] / found["none"]["seconds"]

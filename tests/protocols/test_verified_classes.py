@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ def planned(verify: str = "all", count: int = 2, rows: int = 60) -> tuple[list, 
 
 
 def silent(plan: MomentsPlan) -> MomentsPlan:
+    plan = replace(plan)
     plan.__dict__.update(noise=Silence(), views=())
     return plan
 
