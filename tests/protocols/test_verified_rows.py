@@ -371,7 +371,7 @@ def test_a_dealer_that_adds_no_noise_leaves_readers_what_they_were_promised(
             lambda party, plan, silent=silent: honest(party, plan) * (party.name not in silent),
         )
         run = Federation(tables, budget=(1e4, 1e-5), timeout=20.0).run(
-            moments_session, MomentsRequest("pca", 1.0, 1e-5, verify="none"), record=False
+            moments_session, MomentsRequest("pca", 1.0, delta=1e-5, verify="none"), record=False
         )
         plan, matrix = run.plan, run.result().matrix
         rows = np.concatenate(
