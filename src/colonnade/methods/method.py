@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,15 @@ class NoOptions(Form):
     """A method with nothing to choose."""
 
 
+class Target(TypedDict):
+    """What every request is for: at which price, and how the people are found."""
+
+    epsilon: float
+    delta: float | None
+    accepted_delta: float | None
+    alignment: Alignment
+
+
 @dataclass(frozen=True)
 class Asked:
     """What a user wants of a method; `options` are the method's own, in the shape of its form.
@@ -56,6 +65,12 @@ class Asked:
     gamma: int = DEFAULT_GAMMA
     options: Form = field(default_factory=NoOptions)
     verify: Verify | None = None
+
+    def target(self, alignment: Alignment) -> Target:
+        """What a request has of this whatever the method, for people who are found this way."""
+        return Target(
+            epsilon=self.epsilon, delta=self.delta, accepted_delta=self.accepted_delta, alignment=alignment
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

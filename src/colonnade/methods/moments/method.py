@@ -30,14 +30,11 @@ def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -
     """What the parties compare."""
     return MomentsRequest(
         asked.task,
-        asked.epsilon,
-        asked.gamma,
-        delta=asked.delta,
-        accepted_delta=asked.accepted_delta,
-        alignment=alignment,
+        gamma=asked.gamma,
         verify=asked.verify,
         # Methods that make the same request bring options of their own.
         conditional=isinstance(asked.options, MomentsOptions) and asked.options.conditional,
+        **asked.target(alignment),
     )
 
 
