@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import shutil
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import typer
 from colonnade.cli.findings import Finding
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import ColonnadeError, InputError
+from colonnade.errors import ColonnadeError, InputError, KitError, PartyMismatch
 
 if TYPE_CHECKING:
     from colonnade.runtime.kit import Kit
@@ -79,8 +79,8 @@ def _findings(target: Path | None) -> Iterator[Finding]:
     return examine(Kit.load(target))
 
 
-def examine(kit: Kit) -> Iterator[Finding]:
-    """Everything that can be looked at from here, one after the other."""
+def examine(kit: Kit, among: Sequence[str] = ()) -> Iterator[Finding]:
+    """Everything that can be looked at from here, or what is `among` it, one after the other."""
     for what, look in (
         ("versions", _versions),
         ("clock", _clock),
@@ -93,6 +93,8 @@ def examine(kit: Kit) -> Iterator[Finding]:
         ("ledger", _ledger),
         ("disk", _disk),
     ):
+        if among and what not in among:
+            continue
         look_at: Callable[[str, Any], Finding] = look
         try:
             yield look_at(what, kit)
@@ -222,9 +224,28 @@ def _server(what: str, kit: Kit) -> Finding:
         )
 
 
-def _files(what: str, kit: Kit) -> Finding:
-    from colonnade.cli.party import check_site
+def check_site(kit: Kit, site: Mapping[str, Any]) -> None:
+    """Find what is wrong with a party's files before a job does, and before a kit remembers them."""
+    from colonnade.learn.party_files import PartyFile
+    from colonnade.learn.policy import Policy
 
+    for name in ("party", "policy"):
+        if name not in site:
+            raise KitError(f"{kit.path} does not know the {name} file yet. Give it with --{name}.")
+    Policy.load(site["policy"])
+    for name in ("party", "score"):
+        if name not in site:
+            continue
+        file = PartyFile.load(site[name])
+        if file.party != kit.identity().name:
+            raise PartyMismatch(
+                f"{file.path}, party: found {file.party!r}, but this kit is {kit.identity().name!r}'s. Give the "
+                "party's own file and kit."
+            )
+        file.table()
+
+
+def _files(what: str, kit: Kit) -> Finding:
     if kit.kind != "party":
         return Finding(what, True, "this kit needs none")
     check_site(kit, kit.site())
