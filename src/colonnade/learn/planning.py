@@ -41,19 +41,8 @@ class Answer:
 
 def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Plan:
     """The plan of a job for this many common people: equal to the one that a run on them agrees on."""
-    holders = [party for party in job.parties if schemas[party].label is not None]
-    holder = holders[0] if holders else None
-    # A job that names another holder than the schemas do is refused by the plan, in its own words.
-    active = holder if job.task == "pca" or job.active is None else job.active
     with told_of(job):
-        group = Group.of(
-            job.parties,
-            active=active,
-            server=job.server,
-            threshold=job.threshold,
-            keepers=job.keepers,
-            disclosed_noise=job.disclosed_noise,
-        )
+        group = group_of(job, schemas)
         plan: Plan = request_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
     features = features_of(job.task, schemas)
     if job.components is not None and job.components > features:
@@ -62,6 +51,22 @@ def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Pla
             "Ask for at most as many components."
         )
     return plan
+
+
+def group_of(job: Job, schemas: Mapping[str, PublicSchema]) -> Group:
+    """Who takes part in a job, with whoever declares the label as its holder where the job names nobody."""
+    holders = [party for party in job.parties if schemas[party].label is not None]
+    holder = holders[0] if holders else None
+    # A job that names another holder than the schemas do is refused by the plan, in its own words.
+    active = holder if job.task == "pca" or job.active is None else job.active
+    return Group.of(
+        job.parties,
+        active=active,
+        server=job.server,
+        threshold=job.threshold,
+        keepers=job.keepers,
+        disclosed_noise=job.disclosed_noise,
+    )
 
 
 def features_of(task: Task, schemas: Mapping[str, PublicSchema]) -> int:

@@ -17,8 +17,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from colonnade.data.coding import code
 from colonnade.errors import BadValues, ColumnMissing, DataError, InputError, NotInstalled
 from colonnade.learn.columns import Rows, named_columns
+from colonnade.learn.discriminant import class_codes
 from colonnade.learn.fitting import begin, fitted
-from colonnade.learn.logistic import accuracy, class_codes
+from colonnade.learn.logistic import accuracy
 from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.rules import PAYS_FROM, strength_of
