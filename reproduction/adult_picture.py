@@ -1,7 +1,7 @@
 """One picture for the README: accuracy against ε for every logistic method, made to be read on a phone.
 
-Written as SVG by hand: names stand beside their lines, colours are Okabe and Ito's and a violet, with a mark of its own each,
-and the card is opaque in both colour schemes, so that it reads on a light and on a dark page.
+Written as SVG by hand: names stand beside their lines, colours are Okabe and Ito's and a violet, each with a mark of
+its own, and the card is opaque in both colour schemes, so that it reads on a light and on a dark page.
 """
 
 from __future__ import annotations
