@@ -270,7 +270,7 @@ def _facts(
 ) -> dict[str, Any]:
     from colonnade.crypto.cores import usable_cores
     from colonnade.learn.forecasting.forecast import ERRORS
-    from colonnade.learn.planning import features_of, refusals_for, warnings_for
+    from colonnade.learn.planning import coding_advice, features_of, refusals_for, warnings_for
     from colonnade.methods.functional.plan import FunctionalPlan
     from colonnade.report.facts import guarantee_facts
 
@@ -295,6 +295,7 @@ def _facts(
         **(_noise_facts(plan, own) if made is not None and made.noise is not None else {}),
         **({"block_lines": _block_lines(plan)} if isinstance(plan, FunctionalPlan) else {}),
         "methods": [_method_facts(item, line=line, here=here, there=there) for item in choice.candidates],
+        "coding": coding_advice(plan),
         "error": ERRORS[job.task],
         "without_privacy": choice.without_privacy,
         "recommended": choice.recommended,
