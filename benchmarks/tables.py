@@ -52,7 +52,8 @@ from sklearn.metrics import roc_auc_score
 from colonnade import Federation, LogisticRegression
 from colonnade.data.bin_edges import even_edges
 from colonnade.data.coding import code
-from colonnade.data.columns import BinnedColumn, Column, NumericColumn
+from colonnade.data.columns import BinnedColumn, Column, DateColumn, NumericColumn
+from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel
 from colonnade.learn.forecasting.cost import Cost
 from colonnade.learn.release import MomentRelease
@@ -116,7 +117,11 @@ def judged(scores: Array, truth: Array) -> tuple[float, float]:
 
 def pair_distance(table: Any, rows: dict[str, Array], columns: tuple[Column, ...]) -> float:
     """The mean total variation of pairs of columns."""
-    coded = [(code(table[c.name], c).values, code(rows[c.name], c).values, len(c.levels)) for c in columns]
+    coded = [
+        (code(table[c.name], c).values, code(rows[c.name], c).values, len(c.levels))
+        for c in columns
+        if not isinstance(c, NumericColumn | DateColumn)
+    ]
     found = []
     for (a, b, k), (c, d, m) in combinations(coded, 2):
         ours, theirs = (np.bincount(x * m + y, minlength=k * m) for x, y in ((a, c), (b, d)))
@@ -140,7 +145,7 @@ def measured(
     found: dict[str, list[float]] = defaultdict(list)
     for number in range(splits):
         split = data.split(2, number)
-        truth = split.test_labels.astype(str) == data.label.classes[1]
+        truth = np.asarray(split.test_labels.astype(str) == LabelBlock(data.label).classes[1])
         release, federation = released(split, epsilon)
         before = spent(federation)
         started = time.process_time()
@@ -170,7 +175,8 @@ def measured(
 
 def asked_instead(data: PublicSet, column: str) -> PublicSet:
     """The same people, asked whether a column has its first level."""
-    level = next(one.levels[0] for one in data.columns if one.name == column)
+    asked = next(one for one in data.columns if one.name == column)
+    level = asked.levels[0] if not isinstance(asked, NumericColumn | DateColumn) else ""
     labels = np.where(data.rows[column].astype(str) == level, "first", "other")
     left = tuple(one for one in data.columns if one.name != column)
     rows = {one.name: data.rows[one.name] for one in left}
@@ -198,7 +204,7 @@ def compared_rules(folder: Path, splits: int) -> None:
             found: dict[str, list[float]] = defaultdict(list)
             for number in range(splits):
                 split = people.split(2, number)
-                truth = split.test_labels.astype(str) == people.label.classes[1]
+                truth = np.asarray(split.test_labels.astype(str) == LabelBlock(people.label).classes[1])
                 release, _ = released(split, epsilon)
                 found["strength"].append(strength_of(release.margins()))
                 odds = {
@@ -243,7 +249,7 @@ def compared_blocks(folder: Path, splits: int) -> None:
         found: dict[str, list[float]] = defaultdict(list)
         for number in range(splits):
             split = data.split(2, number)
-            truth = split.test_labels.astype(str) == data.label.classes[1]
+            truth = np.asarray(split.test_labels.astype(str) == LabelBlock(data.label).classes[1])
             release, federation = released(split, 1.0, conditional=True)
             sent = Cost.of(federation.runs[-1].outcome, seconds=0.0).sent
             found["bytes"].append(sum(sent.values()))

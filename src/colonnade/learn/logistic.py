@@ -20,6 +20,7 @@ from colonnade.learn.fitting import ReleaseSource, begin, fitted, obtain
 from colonnade.learn.forecasting.default import default_of
 from colonnade.learn.frame import Frame
 from colonnade.learn.parameters import at_least
+from colonnade.learn.reading import Reading
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.rules import MULTICLASS, RULES, solve
 from colonnade.methods.method import Learnt
@@ -80,6 +81,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     >>> model.predict({"age": [25, 55]}).tolist()
     ['no', 'yes']
     """
+
+    reading = Reading("a linear classifier with logistic probabilities", "probabilities")
 
     def __init__(
         self,
