@@ -336,6 +336,7 @@ def test_a_split_model_goes_on_where_it_stopped_and_is_charged_once(
         ("encrypted", "epochs = 1", "batch 0 asked"),
         ("network", "embedding = 2, epochs = 2", "sum 0"),
         ("network", "embedding = 2, epochs = 2", "finished"),
+        ("margin", "steps = 2", "waves 1.0"),
     ],
 )
 def test_every_protocol_of_many_steps_goes_on_with_coins_of_its_own(

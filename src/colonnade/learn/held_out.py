@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from colonnade.data.label import LabelBlock
 from colonnade.data.table import Table
 from colonnade.errors import InputError
+from colonnade.learn.discriminant import class_codes
 from colonnade.learn.frame import Frame
 from colonnade.learn.linear import LinearRegression
-from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.pca import PCA
 from colonnade.learn.release import MomentRelease
+from colonnade.learn.rules import solve
 from colonnade.methods.baselines.gathering import encoded_rows, label_values
 from colonnade.methods.method import Learnt, frame_of
 from colonnade.protocols.plans import Task
@@ -68,8 +69,8 @@ class HeldOut:
             return self._score_components(learnt)
         rows = self.features(frame_of(learnt))
         if self.task == "classification":
-            model = LogisticRegression().fit(learnt)
-            return float(np.mean(model.predict(rows) == learnt.label.names(self.labels)))
+            found = solve(learnt).scores
+            return self._right(rows @ found.coefficients.T + found.intercepts)
         predicted = LinearRegression().fit(learnt).predict(rows)
         return self._squared_error(predicted, learnt.label)
 
@@ -97,8 +98,10 @@ class HeldOut:
         scores = learnt.scores(self.features(learnt.frame))
         if self.task == "regression":
             return self._squared_error(scores[:, 0], learnt.frame.label)
-        codes = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.int64)
-        return float(np.mean(codes == self.labels))
+        return self._right(scores)
+
+    def _right(self, scores: Array) -> float:
+        return float(np.mean(class_codes(scores) == self.labels))
 
     def _score_components(self, release: MomentRelease) -> float:
         wanted = min(self.components or DEFAULT_COMPONENTS, release.columns)

@@ -16,10 +16,10 @@ from colonnade.data.schema import Schema
 from colonnade.data.spreadsheets import csv_text
 from colonnade.data.table import Table
 from colonnade.errors import DataError, ModelError, PlanError
+from colonnade.learn.discriminant import class_codes
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
 from colonnade.learn.joint_scoring import is_remembered, linear_bound, linear_terms, score_jointly
-from colonnade.learn.logistic import class_codes
 from colonnade.learn.model_document import MODEL, PARTIES, PEOPLE, read_document
 from colonnade.learn.model_file import ModelFile
 from colonnade.learn.people import People

@@ -21,6 +21,7 @@ from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Plan, Request, Task
+from colonnade.randomness import Randomness
 from colonnade.runtime.run import Program
 
 if TYPE_CHECKING:
@@ -223,8 +224,8 @@ class Method(AnyMethod):
     `views` are what each observer sees of a plan, coalitions included. `checks` are what owners prove about what they
     deal and `scores` what models are judged by. A run of many steps is `resumable`; a short one starts again. `pilots`
     are short runs of which a plan is the weighted sum, `noise` how much a plan adds, `kernel` what it spends most of
-    its time in. `twin` learns what the protocol would, far quicker, and `paper` simulates the paper's own calibration
-    on public data, where the protocol itself does not run it.
+    its time in. `twin` learns what the protocol would from the coins it is given, far quicker, and `paper` simulates
+    the paper's own calibration on public data, where the protocol itself does not run it.
     """
 
     request: RequestMaker
@@ -237,7 +238,7 @@ class Method(AnyMethod):
     pilots: Callable[[Any], tuple[Pilot, ...]]
     noise: Callable[[Any], Noise | None]
     kernel: Kernel
-    twin: Callable[[Any, Mapping[str, Table]], Found] | None = None
+    twin: Callable[[Any, Mapping[str, Table], Randomness], Found] | None = None
     paper: Callable[[Federation, Asked], Found] | None = None
 
     @property

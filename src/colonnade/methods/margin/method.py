@@ -26,7 +26,7 @@ from colonnade.methods.margin.session import MarginTrained, margin_session
 from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
 from colonnade.methods.moments.plan import DEFAULT_GAMMA as JOB_GAMMA
 from colonnade.protocols.alignment import Alignment
-from colonnade.randomness import SystemRandomness
+from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]
 
@@ -70,9 +70,9 @@ def model(_asked: Asked, results: Mapping[str, MarginTrained]) -> Learnt | None:
     return learnt(trained.weights, trained.plan, reproducible=trained.reproducible)
 
 
-def twin(plan: MarginPlan, tables: Mapping[str, Table]) -> Learnt:
+def twin(plan: MarginPlan, tables: Mapping[str, Table], randomness: Randomness) -> Learnt:
     """What the protocol would learn, in one place and with the same noise: for forecasts on invented people."""
-    return learnt(ideal_margin(plan, tables, SystemRandomness()).model, plan, reproducible=False)
+    return learnt(ideal_margin(plan, tables, randomness).model, plan, reproducible=False)
 
 
 def learnt(weights: Array, plan: MarginPlan, *, reproducible: bool) -> LearntLinear:
