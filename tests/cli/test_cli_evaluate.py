@@ -12,6 +12,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from colonnade.cli.app import run
+from colonnade.learn.model_file import ModelFile
 from colonnade.ledger import Ledger
 
 PEOPLE = 2400
@@ -188,3 +189,29 @@ def test_scores_of_rows_with_an_epsilon_are_refused(
 ) -> None:
     code, found = asked("predict", trained / "run", "--rows", trained / "rows.csv", "-e", "1", capsys=capsys)
     assert code == 2 and "--epsilon and --party are for a JOB" in found["error"]["message"]
+
+
+def test_a_job_takes_weights_and_a_threshold_by_rule(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f'{JOB}method = "moments"\nheld_out = 0.4\n[options]\nclass_weight = {{yes = 4.0}}\n'
+    job = write(tmp_path, first=0, people=2000, job=f'{text}threshold = "recall=0.9"\n', ledgers=tmp_path)
+    code, facts = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    assert code == 0, facts
+    (_, _), (missed, right) = facts["judged"]["confusion"]
+    assert 0.88 < right / (missed + right) < 0.92
+    model = ModelFile.load(tmp_path / "run" / "model.json")
+    assert model.threshold == pytest.approx(facts["judged"]["threshold"]) != 0.5
+    notes = " ".join(facts["notes"])
+    assert "Class weights: no 1, yes 4." in notes and "threshold = 'recall=0.9', read from" in notes
+    assert json.loads((tmp_path / "run" / "facts.json").read_text())["asked"]["options"]["threshold"]
+
+
+def test_weights_of_no_declared_class_leave_a_job_uncharged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f'{JOB}method = "moments"\n[options]\nclass_weight = {{perhaps = 4.0}}\n'
+    job = write(tmp_path, first=0, people=600, job=text, ledgers=tmp_path)
+    code, found = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    assert code == 4 and "which is no declared class; those are no, yes" in found["error"]["message"], found
+    assert not Ledger.open(tmp_path / "bank.ledger").totals()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from colonnade.errors import ColonnadeError
+from colonnade.learn.class_weights import rule_of
 from colonnade.learn.evaluating import Judged, check_held_out, judge_jointly, limits_of
 from colonnade.learn.federation import Federation, Run
 from colonnade.learn.jobs import Job
+from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.model_file import Model, model_file
-from colonnade.learn.training import model_for, worth_its_charge
+from colonnade.learn.training import Trained, model_for, worth_its_charge
 from colonnade.methods.method import Found, Learnt
 from colonnade.protocols.plans import Plan
 
@@ -59,6 +62,18 @@ def judge_trained(
         )
     except ColonnadeError as error:
         return f"The model was not judged on the people held out: {error}"
+
+
+def decided(job: Job, trained: Trained, judged: Judged | str | None) -> tuple[Judged | str | None, str]:
+    """The judgement at the threshold that a job's rule finds in it, which the model takes too, and a note of it."""
+    rule, model = rule_of(job.options), trained.model
+    if rule is None or not isinstance(model, LogisticRegression):
+        return judged, ""
+    if not isinstance(judged, Judged):
+        return judged, f"The threshold stays at 0.5: there is no judgement to read {rule!r} from."
+    at = replace(judged, judgement=judged.judgement.at(rule))
+    model.threshold = judged.judgement.threshold_by(rule)
+    return at, f"The threshold is {model.threshold:.3g}: threshold = {rule!r}, read from the people held out."
 
 
 def _judgeable(job: Job, plan: Plan) -> bool:

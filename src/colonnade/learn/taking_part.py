@@ -28,7 +28,7 @@ from colonnade.learn.readiness import read_book, release_before
 from colonnade.learn.records import sealed_text
 from colonnade.learn.score_jobs import ScoreJob
 from colonnade.learn.site_scoring import scoring_of
-from colonnade.learn.training import check_people, found_at, protocol_of
+from colonnade.learn.training import check_asked, found_at, protocol_of
 from colonnade.learn.whole_files import make_folder, open_own, write_whole
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
@@ -261,7 +261,7 @@ def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk
 
     def ask(plan: Any, counts: bool) -> None:
         if counts and isinstance(job, Job):
-            check_people(plan, protocol_of(job).noise(plan))
+            check_asked(job, plan)
         release = release_before(plan, member, part)
         policy.check_plan(plan, counts=counts)
         policy.check_release(release)
