@@ -21,6 +21,7 @@ from colonnade.learn.figures import (
     commonest,
     confusion,
     curves,
+    figure_text,
     losses,
     recalibration,
     threshold_of,
@@ -57,10 +58,8 @@ class Figure:
         return math.hypot(self.noise, self.sampling)
 
     def __str__(self) -> str:
-        # No more digits than the error allows.
-        digits = 4 if self.error <= 0 else min(6, max(1, 1 - math.floor(math.log10(self.error)) - 1))
         error = f" ± {self.error:.2g}" if self.error > 0 else ""
-        return f"{self.value:.{digits}f}{error}"
+        return f"{figure_text(self.value, self.error)}{error}"
 
 
 @dataclass(frozen=True, eq=False)
