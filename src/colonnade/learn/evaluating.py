@@ -1,30 +1,29 @@
-"""Judge a released model: on private people by the protocol, charged, or on rows that may be looked at, for free."""
+"""Judge a released model on private people, by the protocol and charged."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column
 from colonnade.data.encoding import Encoder, simplex
-from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import ColumnMissing, LabelMismatch, PlanError, TooFewPeople, TrainedOn
+from colonnade.learn.classes_judged import ClassesJudged, contrasts, judge_classes
+from colonnade.learn.evaluating_rows import threshold_of_model
 from colonnade.learn.federation import Federation, Run
 from colonnade.learn.frame import Frame
 from colonnade.learn.joint_scoring import linear_terms
-from colonnade.learn.judgement import Judgement, judge_opened, judge_rows
+from colonnade.learn.judgement import Judgement, judge_opened
 from colonnade.learn.model_file import ModelFile
 from colonnade.learn.people import People
-from colonnade.learn.scoring import PROBABILITIES, Saved, features_of
+from colonnade.learn.scoring import PROBABILITIES, Saved
 from colonnade.methods.network.network_file import NetworkFile
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.joint_scores import Terms
@@ -42,7 +41,7 @@ AUC_ERROR = 0.05
 class Judged:
     """A judgement and the run that it was read from."""
 
-    judgement: Judgement
+    judgement: Judgement | ClassesJudged
     run: Run[JudgePlan]
 
 
@@ -70,11 +69,12 @@ def judge_jointly(
     for party, encoder in whole.frame.encoders:
         _check_columns(party, encoder, federation.tables[party], whole.frame)
         _refuse_trained(party, federation.tables[party], (trained_on or {}).get(party), federation)
-    ranges = score_ranges(whole.frame, whole.weights[0])
+    weights, offsets = heads_of(whole)
+    ranges = [score_ranges(whole.frame, row) for row in weights]
     owners = federation.group.owners
     request = JudgeRequest(
         model=whole.run,
-        reaches=tuple(ranges[owner].reach for owner in owners),
+        reaches=tuple(tuple(head[owner].reach for owner in owners) for head in ranges),
         epsilon=epsilon,
         delta=delta,
         accepted_delta=accepted_delta,
@@ -82,8 +82,8 @@ def judge_jointly(
         alignment=federation.alignment,
     )
     terms = {
-        owner: _centred(term, ranges[owner].middle)
-        for owner, term in linear_terms(whole.frame, whole.weights[:1]).items()
+        owner: _centred(term, np.array([head[owner].middle for head in ranges]))
+        for owner, term in linear_terms(whole.frame, weights).items()
     }
 
     async def session(party: Party, table: Table | None, asked: JudgeRequest) -> Opened:
@@ -96,49 +96,26 @@ def judge_jointly(
         run = federation.run(session, request, part="held-out")
     finally:
         federation.asks, federation.opened = before, opened
-    centre = sum(ranges[owner].middle for owner in owners) + float(whole.offsets[0])
-    judgement = judge_opened(
-        run.result(owners[0]),
-        centre=centre,
-        threshold=_threshold(whole),
-        chances=whole.kind in PROBABILITIES,
-    )
-    return Judged(judgement, run)
+    centres = offsets + np.array([sum(head[owner].middle for owner in owners) for head in ranges])
+    return Judged(read_opened(run.result(owners[0]), whole, centres), run)
 
 
-def judge_file(model: Saved, path: Path, *, id_column: str, label: str) -> Judgement:
-    """Judge a model on rows of one file that everybody may look at: exact, and nothing is charged."""
-    whole: Saved = model if isinstance(model, NetworkFile) else check_model(model)
-    declared = whole.frame.label.label
-    if not isinstance(declared, ClassLabel):
-        raise PlanError("the model predicts no classes.")
-    columns = [
-        replace(column, name=name)
-        for name, column in zip(
-            whole.frame.column_names,
-            (column for _, encoder in whole.frame.encoders for column in encoder.columns),
-            strict=True,
-        )
-    ]
-    table = Table("rows", path, Schema(id_column, tuple(columns), label=replace(declared, column=label)))
-    table.check()
-    scores, classes = [], []
-    for block in table.blocks():
-        features = features_of(block, whole.frame)
-        if isinstance(whole, NetworkFile):
-            scores.append(whole.network().scores(features))
-        else:
-            scores.append(features @ whole.weights.T + whole.offsets)
-        classes.append(np.asarray(block.label, dtype=np.int64))
-    found = np.concatenate(scores)
-    if found.ndim != 2 or found.shape[1] != 1:
-        raise LabelMismatch(f"the model tells {len(declared.classes)} classes apart; figures are for two.")
-    return judge_rows(
-        found[:, 0],
-        np.concatenate(classes),
-        names=(declared.classes[0], declared.classes[1]),
-        threshold=_threshold(whole),
-        chances=whole.kind in PROBABILITIES,
+def heads_of(model: ModelFile) -> tuple[Array, Array]:
+    """Weights and offsets of what is judged: the score of two classes, of more each one's against the mean of all."""
+    if len(model.weights) == 1:
+        return model.weights, model.offsets
+    return contrasts(model.weights.T).T, contrasts(model.offsets)
+
+
+def read_opened(opened: Opened, model: ModelFile, centres: Array) -> Judgement | ClassesJudged:
+    """What was opened, as a judgement of the model."""
+    if len(centres) > 1:
+        return judge_classes(opened, centres)
+    return judge_opened(
+        opened,
+        centre=float(centres[0]),
+        threshold=threshold_of_model(model),
+        chances=model.kind in PROBABILITIES,
     )
 
 
@@ -153,7 +130,7 @@ def limits_of(plan: Plan) -> tuple[Limit, ...]:
 
 
 def check_model(model: Saved) -> ModelFile:
-    """A linear model of two classes whose weights are all released; anything else is refused by name."""
+    """A linear model of classes whose weights are all released; anything else is refused by name."""
     if isinstance(model, NetworkFile):
         raise PlanError(
             "networks are not judged on private people: their parts stay with their parties. Judge on public rows "
@@ -165,12 +142,7 @@ def check_model(model: Saved) -> ModelFile:
             "guarantee, so it cannot be judged on private people. Train with a method that releases its model."
         )
     if not model.classifies:
-        raise PlanError(
-            f"a {model.kind} predicts no classes, and judging is for two classes. Its fit is in the release."
-        )
-    if len(model.weights) != 1:
-        classes = len(model.frame.label.classes)
-        raise LabelMismatch(f"the model tells {classes} classes apart, and judging is for two.")
+        raise PlanError(f"a {model.kind} predicts no classes, and judging on private people is for classes.")
     return model
 
 
@@ -198,9 +170,11 @@ def check_enough(plan: JudgePlan, rows: int | None = None) -> None:
 
 def check_held_out(training: Plan, share: float, *, epsilon: float) -> None:
     """Refuse a training whose held-out people would be too few to judge it on, before anything is charged."""
-    if len(training.group.owners) != 2:
-        return
-    request = JudgeRequest("", (1.0, 1.0), epsilon, training.delta, training.delta, limits_of(training))
+    classes = next(
+        len(schema.label.classes) for schema in training.schemas if isinstance(schema.label, ClassLabel)
+    )
+    reaches = ((1.0,) * len(training.group.owners),) * (1 if classes == 2 else classes)
+    request = JudgeRequest("", reaches, epsilon, training.delta, training.delta, limits_of(training))
     rows = max(1, round(training.rows * share / (1.0 - share)))
     check_enough(request.plan(training.group, training.schemas, rows))
 
@@ -252,15 +226,11 @@ def _column_range(column: Column, encoder: Encoder, weights: Array) -> tuple[flo
     return (-sine, whole) if cosine >= 0 else (-whole, sine)
 
 
-def _centred(term: Terms, middle: float) -> Terms:
+def _centred(term: Terms, middle: Array) -> Terms:
     def centred(aligned: AlignedTable) -> Array:
         return np.asarray(term(aligned) - middle)
 
     return centred
-
-
-def _threshold(model: Saved) -> float:
-    return float(logit(model.threshold)) if isinstance(model, ModelFile) else 0.0
 
 
 def _check_columns(party: str, encoder: Encoder, table: Table, frame: Frame) -> None:

@@ -11,6 +11,7 @@ from colonnade.learn.class_weights import rule_of
 from colonnade.learn.evaluating import Judged, check_held_out, judge_jointly, limits_of
 from colonnade.learn.federation import Federation, Run
 from colonnade.learn.jobs import Job
+from colonnade.learn.judgement import Judgement
 from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.model_file import Model, model_file
 from colonnade.learn.training import Trained, model_for, worth_its_charge
@@ -69,7 +70,7 @@ def decided(job: Job, trained: Trained, judged: Judged | str | None) -> tuple[Ju
     rule, model = rule_of(job.options), trained.model
     if rule is None or not isinstance(model, LogisticRegression):
         return judged, ""
-    if not isinstance(judged, Judged):
+    if not isinstance(judged, Judged) or not isinstance(judged.judgement, Judgement):
         return judged, f"The threshold stays at 0.5: there is no judgement to read {rule!r} from."
     at = replace(judged, judgement=judged.judgement.at(rule))
     model.threshold = judged.judgement.threshold_by(rule)
@@ -78,5 +79,4 @@ def decided(job: Job, trained: Trained, judged: Judged | str | None) -> tuple[Ju
 
 def _judgeable(job: Job, plan: Plan) -> bool:
     labels = [schema.label for schema in plan.schemas if schema.label is not None]
-    two = len(labels) == 1 and len(getattr(labels[0], "classes", ())) == 2
-    return job.task == "classification" and len(plan.group.owners) == 2 and bool(plan.group.keepers) and two
+    return job.task == "classification" and bool(plan.group.keepers) and len(labels) == 1

@@ -16,7 +16,7 @@ from colonnade import __version__
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
 from colonnade.learn.exporting import exportable
 from colonnade.learn.model_file import ModelFile
-from colonnade.report.judged import figure_rows, judged_note, judged_pictures
+from colonnade.report.judged import beside_text, figure_rows, judged_note, judged_pictures
 from colonnade.runtime.channel import readable
 
 TAGS = ("colonnade", "differential-privacy", "vertical-federated-learning", "tabular")
@@ -190,7 +190,7 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
     if judged:
         rows = [f"| {_cell(what)} | {value} | {beside} |" for what, value, beside in figure_rows(judged)]
         return (
-            f"## Evaluation\n\n{_prose(judged_note(judged))}\n\n| figure | value | the commonest class alone |\n"
+            f"## Evaluation\n\n{_prose(judged_note(judged))}\n\n| figure | value | {beside_text(judged)} |\n"
             "|---|---|---|\n" + "\n".join(rows) + f"\n\n{_pictures(judged)}\n"
         )
     measured = _measured(facts)
