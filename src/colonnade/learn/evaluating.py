@@ -26,6 +26,7 @@ from colonnade.learn.people import People
 from colonnade.learn.scoring import PROBABILITIES, Saved
 from colonnade.methods.network.network_file import NetworkFile
 from colonnade.privacy.guarantee import account
+from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.joint_scores import Terms
 from colonnade.protocols.judging import Opened, judge_session
 from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest, Limit
@@ -69,35 +70,93 @@ def judge_jointly(
     for party, encoder in whole.frame.encoders:
         _check_columns(party, encoder, federation.tables[party], whole.frame)
         _refuse_trained(party, federation.tables[party], (trained_on or {}).get(party), federation)
-    weights, offsets = heads_of(whole)
-    ranges = [score_ranges(whole.frame, row) for row in weights]
-    owners = federation.group.owners
-    request = JudgeRequest(
-        model=whole.run,
-        reaches=tuple(tuple(head[owner].reach for owner in owners) for head in ranges),
+    judging = judging_of(
+        whole,
+        federation.group.owners,
         epsilon=epsilon,
         delta=delta,
         accepted_delta=accepted_delta,
         limits=limits,
         alignment=federation.alignment,
     )
-    terms = {
-        owner: _centred(term, np.array([head[owner].middle for head in ranges]))
-        for owner, term in linear_terms(whole.frame, weights).items()
-    }
 
     async def session(party: Party, table: Table | None, asked: JudgeRequest) -> Opened:
-        return await judge_session(party, table, asked, terms.get(party.name))
+        return await judge_session(party, table, asked, judging.terms.get(party.name))
 
     before, opened = federation.asks, federation.opened
     federation.asks = lambda plan, counts: check_enough(plan) if counts else None
     federation.opened = lambda run: None
     try:
-        run = federation.run(session, request, part="held-out")
+        run = federation.run(session, judging.request, part="held-out")
     finally:
         federation.asks, federation.opened = before, opened
+    return Judged(judging.read(run.result(federation.group.owners[0])), run)
+
+
+@dataclass(frozen=True, eq=False)
+class Judging:
+    """What is asked of a judgement, each owner's part of the scores, and how to read what was opened."""
+
+    model: ModelFile
+    request: JudgeRequest
+    terms: Mapping[str, Terms]
+    centres: Array
+
+    def read(self, opened: Opened) -> Judgement | ClassesJudged:
+        """What was opened, as a judgement of the model."""
+        if len(self.centres) > 1:
+            return judge_classes(opened, self.centres)
+        return judge_opened(
+            opened,
+            centre=float(self.centres[0]),
+            threshold=threshold_of_model(self.model),
+            chances=self.model.kind in PROBABILITIES,
+        )
+
+
+def judging_of(
+    model: ModelFile,
+    owners: tuple[str, ...],
+    *,
+    epsilon: float,
+    delta: float | None,
+    accepted_delta: float | None,
+    limits: tuple[Limit, ...],
+    alignment: Alignment,
+) -> Judging:
+    """The judgement of a model between these owners, made alike by everybody who has the model."""
+    weights, offsets = heads_of(model)
+    ranges = [score_ranges(model.frame, row) for row in weights]
+    request = JudgeRequest(
+        model=model.run,
+        reaches=tuple(tuple(head[owner].reach for owner in owners) for head in ranges),
+        epsilon=_shortened(epsilon),
+        delta=delta,
+        accepted_delta=accepted_delta,
+        limits=tuple((observer, unit, _shortened(most)) for observer, unit, most in limits),
+        alignment=alignment,
+    )
+    terms = {
+        owner: _centred(term, np.array([head[owner].middle for head in ranges]))
+        for owner, term in linear_terms(model.frame, weights).items()
+    }
     centres = offsets + np.array([sum(head[owner].middle for owner in owners) for head in ranges])
-    return Judged(read_opened(run.result(owners[0]), whole, centres), run)
+    return Judging(model, request, terms, centres)
+
+
+def _shortened(epsilon: float) -> float:
+    """A little less, and the same at everybody whose floats differ in their last digits."""
+    return math.floor(epsilon * 1e6) / 1e6 if epsilon > 1e-3 else epsilon
+
+
+def _lengthened(reach: float) -> float:
+    """A little more, and the same at everybody whose floats differ in their last digits.
+
+    >>> _lengthened(1.23456)
+    1.235
+    """
+    unit = 10.0 ** (math.floor(math.log10(reach)) - 3)
+    return float(f"{math.ceil(reach / unit * (1 + 1e-9)) * unit:.6g}")
 
 
 def heads_of(model: ModelFile) -> tuple[Array, Array]:
@@ -105,18 +164,6 @@ def heads_of(model: ModelFile) -> tuple[Array, Array]:
     if len(model.weights) == 1:
         return model.weights, model.offsets
     return contrasts(model.weights.T).T, contrasts(model.offsets)
-
-
-def read_opened(opened: Opened, model: ModelFile, centres: Array) -> Judgement | ClassesJudged:
-    """What was opened, as a judgement of the model."""
-    if len(centres) > 1:
-        return judge_classes(opened, centres)
-    return judge_opened(
-        opened,
-        centre=float(centres[0]),
-        threshold=threshold_of_model(model),
-        chances=model.kind in PROBABILITIES,
-    )
 
 
 def limits_of(plan: Plan) -> tuple[Limit, ...]:
@@ -209,8 +256,8 @@ def score_ranges(frame: Frame, weights: Array) -> dict[str, ScoreRange]:
             plain = sum(span.stop - span.start for span in encoder.spans.values())
             size = math.sqrt(encoder.map.attributes(len(encoder.mapped))) * float(np.linalg.norm(own[plain:]))
             low, high = low - size, high + size
-        # A little more than any rounding of floats could add; a part that is always the same still has a bound.
-        ranges[party] = ScoreRange((low + high) / 2.0, max(1e-6, (high - low) / 2.0 * (1 + 1e-9)))
+        # More than any rounding of floats could add; a part that is always the same still has a bound.
+        ranges[party] = ScoreRange((low + high) / 2.0, _lengthened(max(1e-6, (high - low) / 2.0)))
     return ranges
 
 
