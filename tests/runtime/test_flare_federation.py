@@ -17,7 +17,7 @@ import pytest
 from certificates import DAY, NOW, Root
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from live_federation import PATIENCE_SECONDS, Live, federation_of, free_port, live
-from two_houses import MEMBERS, PARTIES, in_process, job_text, split
+from two_houses import MEMBERS, MOMENTS, PARTIES, ROWS, in_process, job_text, policy_text, split
 
 from colonnade.learn.release import MomentRelease
 from colonnade.runtime.identity import Identity
@@ -93,6 +93,27 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """One federation for the studies below, which all leave it as they found it."""
     with live(tmp_path_factory.mktemp("federation"), seeded=False) as federation:
         yield federation
+
+
+@pytest.mark.slow
+def test_people_are_matched_by_transfers_between_processes(running: Live) -> None:
+    for party in PARTIES:
+        policy = running.folder / f"{party}.policy.toml"
+        policy.write_text(policy_text(party, more='alignment = ["auto", "oprf"]'))
+    customers = running.folder / "shop.csv"
+    everybody = customers.read_text()
+    try:
+        customers.write_text(everybody.rpartition("\n")[0])
+        job_id = running.submit(job_text(f'{MOMENTS}\nalignment = "oprf"'))
+        assert running.wait(job_id) == "FINISHED:COMPLETED"
+    finally:
+        customers.write_text(everybody)
+    for party in PARTIES:
+        outcome = running.outcome(party, job_id)
+        assert outcome is not None and outcome["state"] == "finished"
+        assert '"step": "oblivious' in (running.kits[party].run_folder(job_id) / "log.jsonl").read_text()
+    release = MomentRelease.load(running.kits["bank"].run_folder(job_id) / "release.npz")
+    assert release.rows == ROWS - 1
 
 
 @pytest.mark.slow

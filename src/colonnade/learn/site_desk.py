@@ -121,7 +121,7 @@ def desk_of(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> Sit
         )
         return held_out, asks(held_out, lambda plan, counts: check_enough(plan) if counts else None)
 
-    worth = worth_training(job) if isinstance(job, Job) else lambda plan, counts: None
+    worth = worth_training(job) if isinstance(job, Job) else lambda _plan, _counts: None
     return SiteDesk(
         ResumedLedger(policed) if may_be_charged else policed,
         table,

@@ -221,7 +221,7 @@ class _Work:
     program: Program
     resumable: bool
     keep: Callable[[Path, Run[Any], Site, Judged | str | None], dict[str, Any]]
-    paid: Callable[[Path, Run[Any]], None] = lambda folder, run: None
+    paid: Callable[[Path, Run[Any]], None] = lambda _folder, _run: None
 
 
 def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: SiteDesk) -> _Work:
@@ -232,7 +232,7 @@ def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: SiteDesk
             scoring.request,
             scoring.session,
             resumable=False,
-            keep=lambda folder, run, site, judged: scoring.keep(folder, member, run.result()),
+            keep=lambda folder, run, _site, _judged: scoring.keep(folder, member, run.result()),
         )
     method = protocol_of(job)
     method.needs()
