@@ -100,6 +100,10 @@ def test_what_was_trained_is_judged_on_those_held_out_and_costs_nothing_more(tra
     for (_, unit, observer), epsilon in totals(trained).items():
         if (observer, unit) in stated:
             assert epsilon == pytest.approx(stated[observer, unit])
+    # Exact figures of its own columns are on the label holder's page and nowhere else.
+    alone = "own columns alone would have"
+    pages = {file.name: alone in file.read_text() for file in (trained / "run").rglob("*.html")}
+    assert pages == {"bank.html": True, "shop.html": False, "report.html": False}
     page = (trained / "run" / "report.html").read_text()
     assert "How good it is on people held out" in page and page.count("<svg") >= 4
 

@@ -92,7 +92,7 @@ def write_run(
     facts["asked"] = asked_facts(job, run.plan.group)
     keep_people(folder, run.aligned, run=run.name)
     # Each page is for its own party: from a folder with several it leaves with nobody else.
-    for party, page in party_pages(run, place, name=job.name).items():
+    for party, page in party_pages(run, place, name=job.name, judged=judged).items():
         write_whole(own_file(folder, party, PAGE), page, own=True)
     _keep_notes(folder, job, run, facts, failure)
     write_report(folder, facts)
