@@ -23,7 +23,7 @@ from colonnade.learn.joint_scoring import linear_terms
 from colonnade.learn.judgement import Judgement, judge_opened
 from colonnade.learn.model_file import ModelFile
 from colonnade.learn.people import People
-from colonnade.learn.scoring import PROBABILITIES, Saved
+from colonnade.learn.scoring import Saved
 from colonnade.methods.network.network_file import NetworkFile
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.alignment import Alignment
@@ -110,7 +110,7 @@ class Judging:
             opened,
             centre=float(self.centres[0]),
             threshold=threshold_of_model(self.model),
-            chances=self.model.kind in PROBABILITIES,
+            chances=self.model.reading.answer == "probabilities",
         )
 
 
@@ -188,7 +188,7 @@ def check_model(model: Saved) -> ModelFile:
             f"the weights of method {model.method!r} stay with their parties and scores by them are covered by no "
             "guarantee, so it cannot be judged on private people. Train with a method that releases its model."
         )
-    if not model.classifies:
+    if not model.reading.classifies:
         raise PlanError(f"a {model.kind} predicts no classes, and judging on private people is for classes.")
     return model
 
@@ -221,7 +221,14 @@ def check_held_out(training: Plan, share: float, *, epsilon: float) -> None:
         len(schema.label.classes) for schema in training.schemas if isinstance(schema.label, ClassLabel)
     )
     reaches = ((1.0,) * len(training.group.owners),) * (1 if classes == 2 else classes)
-    request = JudgeRequest("", reaches, epsilon, training.delta, training.delta, limits_of(training))
+    request = JudgeRequest(
+        "",
+        reaches,
+        epsilon,
+        limits_of(training),
+        delta=training.delta,
+        accepted_delta=training.delta,
+    )
     rows = max(1, round(training.rows * share / (1.0 - share)))
     check_enough(request.plan(training.group, training.schemas, rows))
 

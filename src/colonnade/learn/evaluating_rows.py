@@ -17,7 +17,7 @@ from colonnade.learn.discriminant import probabilities
 from colonnade.learn.judgement import Judgement, judge_rows
 from colonnade.learn.model_file import ModelFile
 from colonnade.learn.numbers_judged import NumbersJudged, judge_numbers
-from colonnade.learn.scoring import PROBABILITIES, Saved, features_of
+from colonnade.learn.scoring import Saved, features_of
 
 
 def judge_file(
@@ -41,23 +41,24 @@ def judge_file(
     for block in table.blocks():
         features = features_of(block, model.frame)
         if isinstance(model, ModelFile):
-            scores.append(model.read(features @ model.weights.T + model.offsets))
+            scores.append(model.scores(features @ model.weights.T))
         else:
             scores.append(model.network().scores(features))
         truth.append(np.asarray(block.label))
     found, labels = np.concatenate(scores), np.concatenate(truth)
     if not isinstance(declared, ClassLabel):
-        return judge_numbers(found[:, 0], labels.astype(np.float64), label=label)
+        said = model.reading.values(found) if isinstance(model, ModelFile) else found
+        return judge_numbers(said[:, 0], labels.astype(np.float64), label=label)
     classes = labels.astype(np.int64)
     if found.shape[1] > 1:
-        chances = probabilities(found) if model.kind in PROBABILITIES else None
+        chances = probabilities(found) if model.reading.answer == "probabilities" else None
         return judge_class_rows(found, classes, names=tuple(declared.classes), chances=chances)
     return judge_rows(
         found[:, 0],
         classes,
         names=(declared.classes[0], declared.classes[1]),
         threshold=threshold_of_model(model),
-        chances=model.kind in PROBABILITIES,
+        chances=model.reading.answer == "probabilities",
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from colonnade.data.table import Table
 from colonnade.errors import JobError
+from colonnade.learn.approval import Asking
 from colonnade.learn.cuts import part_asked
 from colonnade.learn.evaluating import check_enough
 from colonnade.learn.federation import Site, remembering
@@ -44,6 +45,7 @@ class SiteDesk:
     asks: Callable[[Any, bool], None] | None = None
     ledger: Ledger | None = None
     part: PartAsked | None = None
+    approves: Asking | None = None
     judges: Callable[[], tuple[PartAsked, Callable[[Any, bool], None] | None]] | None = None
 
     def lists(self) -> tuple[People, ...]:
@@ -65,8 +67,9 @@ class SiteDesk:
         return Site({member: self.ledger}, {member: self.dataset})
 
 
-def desk_of(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> SiteDesk:
+def desk_of(kit: Kit, job: Job | ScoreJob, member: str, job_id: str, resumes: str) -> SiteDesk:
     """What this member brings to a job; what its policy refuses is refused here, before anybody is met."""
+    resumed = bool(resumes)
     # A short run has a record only until it is charged, so it cannot have been.
     may_be_charged = resumed and isinstance(job, Job) and protocol_of(job).resumable
     if member not in job.parties:
@@ -99,6 +102,12 @@ def desk_of(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> Sit
         part = part_asked(job.held_out, "training", ledger=ledger, dataset=file.dataset, schema=table.schema)
         part.check(member)
     policed = PolicedLedger(ledger, policy)
+    approves = None
+    if policy.people is not None:
+        first = resumes or job_id
+        approves = Asking(
+            kit, policy, ledger, file.dataset, first, job.name, job.method, member, job.timeout, part
+        )
     if not resumed:
         policy.check_comparisons(ledger.comparisons(), file.dataset)
 
@@ -108,6 +117,8 @@ def desk_of(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> Sit
             release = release_before(plan, member, part)
             policy.check_plan(plan, counts=counts)
             policy.check_release(release)
+            if approves is not None:
+                approves.check(release)
             if not may_be_charged:
                 # A run that goes on may have been charged before, which its ledger will find.
                 admit(read_book(ledger), release, file.dataset)
@@ -130,5 +141,6 @@ def desk_of(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> Sit
         asks(part, worth),
         ledger,
         part,
+        approves,
         judges if part is not None else None,
     )

@@ -48,8 +48,17 @@ async def judge_at_site(
     judging = judging_of_trained(job, found, run, alignment=job.alignment)
     if isinstance(judging, str):
         return judging
+    # Whoever had to approve the job has: a judgement must cost no more, which `asks` sees to.
     judge = replace(
-        party, ledger=book, part=part, asks=asks, aligned=None, run="", tainted=False, opened=set()
+        party,
+        ledger=book,
+        part=part,
+        asks=asks,
+        aligned=None,
+        approves=None,
+        run="",
+        tainted=False,
+        opened=set(),
     )
     try:
         return await _judged(judge, table, judging)

@@ -21,7 +21,7 @@ from colonnade.errors import CannotWrite, ColonnadeError, JobError, RemoteProtoc
 from colonnade.learn.evaluating import Judged
 from colonnade.learn.federation import Run, Site
 from colonnade.learn.jobs import Job
-from colonnade.learn.own_files import LOG, OUTCOME, learnt_note
+from colonnade.learn.own_files import LOG, OUTCOME, STANDING, Standing, learnt_note
 from colonnade.learn.records import sealed_text
 from colonnade.learn.score_jobs import ScoreJob
 from colonnade.learn.site_desk import SiteDesk, desk_of
@@ -125,6 +125,7 @@ async def take_part(
             await meeting.close()
     facts["seconds"] = round(time.perf_counter() - began, 3)
     _write(folder / OUTCOME, facts)
+    (folder / STANDING).unlink(missing_ok=True)
     return facts
 
 
@@ -143,7 +144,7 @@ async def _run(
     group = job.group()
     journal = recorded = None
     try:
-        desk = desk_of(kit, job, member, resumed=bool(resumes))
+        desk = desk_of(kit, job, member, job_id, resumes)
         work = _work(kit, job, member, keep, desk)
         if isinstance(job, Job):
             record = kit.run_folder(resumes or job_id) / JOURNAL
@@ -181,6 +182,8 @@ async def _run(
         dataset=desk.dataset,
         shown_ids=desk.shown_ids,
         asks=desk.asks,
+        approves=desk.approves,
+        progress=Standing(folder),
         remembers=desk.remembers(job),
         part=desk.part,
         timeout=job.timeout,

@@ -15,7 +15,6 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, PlanError
@@ -26,7 +25,6 @@ from colonnade.privacy.events import Event
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.phases import PhaseChange, Phases
-from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.assumptions import known_to_party
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise
 from colonnade.protocols.plans import Request, check_keepers, check_parties, checked_delta
@@ -52,13 +50,9 @@ class JudgePlan(SharedPlan):
     `reaches` bound each owner's part of the score of every head, by head and owner: no person's is larger in modulus.
     """
 
-    group: Group
-    rows: int
-    schemas: tuple[PublicSchema, ...]
     model: str
     reaches: tuple[tuple[float, ...], ...]
     epsilon: float
-    delta: float
     variance: Fraction
     harmonics: int = FREQUENCIES
 
@@ -179,11 +173,6 @@ class JudgePlan(SharedPlan):
             what="a judgement",
         )
 
-    @cached_property
-    def scheme(self) -> Scheme:
-        """How shares are dealt and opened."""
-        return make_scheme(len(self.group.keepers), self.field)
-
     def event(self, change: PhaseChange, known: int, noise: DealtNoise | None = None) -> Event:
         """What is opened is for such a change, to whoever knows so many parts of the noise."""
         dealt = noise or self._dealt
@@ -244,10 +233,7 @@ class JudgeRequest(Request[JudgePlan]):
     model: str
     reaches: tuple[tuple[float, ...], ...]
     epsilon: float
-    delta: float | None = None
-    accepted_delta: float | None = None
     limits: tuple[Limit, ...] = ()
-    alignment: Alignment = "auto"
 
     method = "judging"
 
@@ -262,7 +248,14 @@ class JudgeRequest(Request[JudgePlan]):
             raise PlanError(f"reaches = {self.reaches!r}: each owner's part of a score has a bound above 0.")
         delta = checked_delta(self.epsilon, self.delta, self.accepted_delta, rows)
         blank = JudgePlan(
-            group, rows, schemas, self.model, self.reaches, float(self.epsilon), delta, Fraction(1)
+            self.model,
+            self.reaches,
+            float(self.epsilon),
+            Fraction(1),
+            group=group,
+            rows=rows,
+            schemas=schemas,
+            delta=delta,
         )
         classes = len(blank.label.classes)
         if blank.heads != (1 if classes == 2 else classes):

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
 from colonnade.methods.margin.optimiser import MarginDescent
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.protocol import noisy_margin
 from colonnade.methods.margin.request import MarginRequest
-from colonnade.protocols.session import prepare, publish
+from colonnade.protocols.session import SessionResult, prepare, publish
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -21,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class MarginTrained:
+class MarginTrained(SessionResult[MarginPlan]):
     """The weights with everything that says what they are, and, at an owner, the rows that went into them.
 
     `counts` are noisy numbers of people of each head's class. Weights are in the order of the plan's owners, each
@@ -31,10 +30,6 @@ class MarginTrained:
 
     weights: Array
     counts: Array
-    plan: MarginPlan
-    run: str
-    reproducible: bool
-    aligned: AlignedTable | None
     descent: MarginDescent | None = None
 
 
@@ -53,6 +48,5 @@ async def margin_session(party: Party, table: Table | None, request: MarginReque
 
     trained = None if descent is None else np.concatenate([descent.model, descent.counts[None, :]])
     read = await publish(party, trained, "model", "weights", checked, np.zeros((0, plan.heads)))
-    return MarginTrained(
-        read[:-1], read[-1] if len(read) else np.zeros(0), plan, party.run, party.tainted, aligned, descent
-    )
+    counts = read[-1] if len(read) else np.zeros(0)
+    return MarginTrained(plan, party.run, party.tainted, aligned, read[:-1], counts, descent)
