@@ -107,12 +107,14 @@ class LearntLinear(Learnt):
 
     `loss` is what it was trained with, by its name in `colonnade.methods.glm.losses`; empty for the task's own,
     logistic or least squares. Poisson and Gamma models have a log link: there coefficients and intercepts give the
-    logarithm of the predicted label.
+    logarithm of the predicted label. `counts` are the numbers of people by class where training opened them, with
+    their noise, and none below twice that.
     """
 
     coefficients: Array
     intercepts: Array
     loss: str = ""
+    counts: Array | None = None
 
     def scores(self, features: Array) -> Array:
         """Log-odds or margins of classes, predictions of numbers."""
