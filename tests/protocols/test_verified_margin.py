@@ -13,11 +13,11 @@ from colonnade.errors import FieldTooSmall, GroupMismatch, PlanError, RowsNotPro
 from colonnade.methods.margin.ideal import descended, ideal_slopes, summed_slopes
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.rows import OwnRows
-from colonnade.methods.margin.turning import complex_products, paired
 from colonnade.methods.margin.waves import Waves
 from colonnade.numbers.field import FIELD63, FIELD126
 from colonnade.protocols import row_checks, sharing, verified_products
 from colonnade.protocols.shared import Shared
+from colonnade.protocols.turning import complex_products, paired
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
 
@@ -67,7 +67,7 @@ def test_a_checked_run_without_noise_is_the_ideal(
 
 def test_products_that_are_proved_are_those_of_complex_numbers() -> None:
     left, right = (FIELD63.encode(np.arange(24).reshape(2, 12) - 7 * k) for k in (1, 2))
-    factors = paired(Shared(left, (2, 12), 1), Shared(right, (2, 12), 1), 3)
+    factors = paired(Shared(left, (2, 12), 1), Shared(right, (2, 12), 1), 2)
     found = factors[0].share.row_products(factors[1].share).reshape((2, 12))
     assert found.decode().tolist() == complex_products(left, right, 2).decode().tolist()
 

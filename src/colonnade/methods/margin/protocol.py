@@ -25,7 +25,7 @@ from colonnade.ledger import Release
 from colonnade.methods.margin.optimiser import MarginDescent
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.rows import OwnRows, part_of
-from colonnade.methods.margin.turning import held, shared_slopes, taken
+from colonnade.methods.margin.turning import held, shared_slopes
 from colonnade.methods.moments.protocol import symmetric
 from colonnade.numbers.field import FieldArray
 from colonnade.protocols.agreement import agree_on_public
@@ -34,6 +34,7 @@ from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import RowSource
 from colonnade.protocols.shared import MomentSum, Shared, total
 from colonnade.protocols.sharing import open_to, share
+from colonnade.protocols.turning import taken
 from colonnade.protocols.verified_rows import share_rows, share_verified
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
