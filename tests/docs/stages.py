@@ -91,4 +91,5 @@ STAGES = {
     "docs/tables.md": binned,
     "README.md": readme,
     "docs/two-organisations.md": trained,
+    "docs/operate/runbook.md": readme,
 }

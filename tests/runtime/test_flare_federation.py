@@ -21,8 +21,21 @@ import pytest
 from certificates import DAY, NOW, Root
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from live_federation import PATIENCE_SECONDS, Live, federation_of, free_port, live
-from two_houses import MEMBERS, MOMENTS, PARTIES, ROWS, in_process, job_text, margin, policy_text, split
+from two_houses import (
+    MEMBERS,
+    MOMENTS,
+    PARTIES,
+    ROWS,
+    in_process,
+    job_text,
+    margin,
+    policy_text,
+    score_text,
+    split,
+    write_people,
+)
 
+from colonnade.cli.app import run
 from colonnade.errors import KitError
 from colonnade.learn.jobs import Job
 from colonnade.learn.model_file import ModelFile
@@ -147,6 +160,30 @@ def test_people_are_matched_by_transfers_between_processes(running: Live) -> Non
         assert '"step": "oblivious' in (running.kits[party].run_folder(job_id) / "log.jsonl").read_text()
     release = MomentRelease.load(running.kits["bank"].run_folder(job_id) / "release.npz")
     assert release.rows == ROWS - 1
+
+
+@pytest.mark.slow
+def test_people_are_scored_by_a_job_that_is_submitted_as_users_do(running: Live, tmp_path: Path) -> None:
+    methods = '["moments", "exact-scores"]\nreceivers = ["bank"]'
+    told = {party: running.kits[party].site() for party in PARTIES}
+    for party in PARTIES:
+        (running.folder / f"{party}.policy.toml").write_text(policy_text(party, methods=methods))
+        people = write_people(running.folder, party, ["ann", "bob", "eve"])
+        running.kits[party].tell_site({**told[party], "score": people})
+    try:
+        trained = running.submit(job_text())
+        assert running.wait(trained) == "FINISHED:COMPLETED"
+        job = tmp_path / "score.toml"
+        job.write_text(score_text(trained, timeout=600))
+        assert run(["job", "submit", str(job), "--kit", str(running.kits["admin"].path), "--wait"]) == 0
+    finally:
+        for party in PARTIES:
+            (running.folder / f"{party}.policy.toml").write_text(policy_text(party))
+            running.kits[party].tell_site(told[party])
+    files = {member: [*running.kits[member].path.rglob("*.scores.csv")] for member in MEMBERS}
+    lines = files["bank"][0].read_text().splitlines()
+    assert [line.split(",")[0] for line in lines] == ["id", "ann", "bob", "eve"]
+    assert (len(files["bank"]), files["shop"], files["server"]) == (1, [], [])
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from colonnade.data.coding import code
 from colonnade.data.declaring import nearest
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import BadValues, DataError, InputError
+from colonnade.learn.class_weights import ClassWeight, check_fits, check_weight, weighed, weights_of
 from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import class_codes, probabilities
 from colonnade.learn.federation import Federation
@@ -48,6 +49,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         Added to every eigenvalue after that, in units of Σxxᵀ.
     threshold
         Two classes only: the second is predicted where its probability is above this.
+    class_weight
+        "balanced", or a weight for each class: its odds are multiplied by that. Sizes of classes are those that
+        training opened, with their noise. `class_weight_` has the weights taken.
     unbias
         Whether the shift of the scores that noise causes on average is taken out.
     multiclass
@@ -92,6 +96,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         floor: float | None = None,
         ridge: float = 0.0,
         threshold: float = 0.5,
+        class_weight: ClassWeight = None,
         unbias: bool = True,
         multiclass: str = "discriminant",
         rule: str = "auto",
@@ -103,6 +108,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.floor = floor
         self.ridge = ridge
         self.threshold = threshold
+        self.class_weight = class_weight
         self.unbias = unbias
         self.multiclass = multiclass
         self.rule = rule
@@ -116,6 +122,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         """
         self._check()
         method, because = self._method(source)
+        self._check_classes(source)
         found = obtain(
             source,
             task="classification",
@@ -127,10 +134,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         begin(self, found)
         self.method_, self.because_ = method, because
         names = self.frame_.label.classes
-        if len(names) != 2 and self.threshold != 0.5:
-            raise InputError(
-                f"threshold = {self.threshold!r} is for two classes; this release has {len(names)}. Leave it at 0.5."
-            )
+        check_fits(self.threshold, self.class_weight, names)
         if isinstance(found, MomentRelease):
             solved = solve(
                 found,
@@ -142,8 +146,12 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             )
             self.rule_ = solved.rule
             self.coef_, self.intercept_ = solved.scores.coefficients, solved.scores.intercepts
+            counts: Array | None = found.class_moments().clear_counts
         else:
             self.coef_, self.intercept_ = found.coefficients, found.intercepts
+            counts = found.counts
+        self.class_weight_ = weights_of(self.class_weight, names, counts)
+        self.intercept_ = weighed(self.intercept_, self.class_weight_)
         self.classes_ = np.array(names)
         return self
 
@@ -160,6 +168,18 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         if about_a_release:
             return "moments", "what was asked for is about a release"
         return default_of(source, "classification", epsilon=self.epsilon, delta=self.delta)
+
+    def _check_classes(self, source: MomentRelease | Learnt | ReleaseSource) -> None:
+        """What does not fit the declared classes is refused before it is paid for."""
+        given = sorted({"threshold", "class_weight"} & set(self.options or ()))
+        if given:
+            raise InputError(f"options name {given[0]}, which is a parameter of LogisticRegression itself.")
+        labels = (
+            [table.schema.label for table in source.tables.values()] if isinstance(source, Federation) else []
+        )
+        for label in labels:
+            if isinstance(label, ClassLabel):
+                check_fits(self.threshold, self.class_weight, label.classes)
 
     def decision_function(self, X: Rows) -> Array:
         """Log-odds of the second class; with more classes, one score per class."""
@@ -209,6 +229,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         at_least("threshold", self.threshold, 0.0, strict=True)
         if not self.threshold < 1.0:
             raise InputError(f"threshold = {self.threshold!r} is a probability below 1.")
+        check_weight(self.class_weight)
 
 
 def accuracy(frame: Frame, codes: NDArray[np.int64], y: ArrayLike, sample_weight: ArrayLike | None) -> float:

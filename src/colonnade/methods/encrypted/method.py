@@ -67,9 +67,6 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
         )
     encoding: Mode = options.encoding
     return EncryptedRequest(
-        epsilon=asked.epsilon,
-        delta=asked.delta,
-        accepted_delta=asked.accepted_delta,
         approximation=options.approximation,
         initialisation=options.initialisation,
         epochs=options.epochs,
@@ -81,7 +78,7 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
         gamma=asked.gamma,
         keys=PaillierKeys(options.key_bits),
         declared_public=public,
-        alignment=alignment,
+        **asked.target(alignment),
     )
 
 
