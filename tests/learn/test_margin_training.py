@@ -201,7 +201,7 @@ def test_the_default_asks_trials_in_pairs_and_has_one_answer(classes, method):
 def test_a_job_that_names_a_method_or_its_options_is_left_as_it_is():
     text = "name = 'n'\ntask = 'classification'\nparties = ['bank', 'shop']\nepsilon = 1.0\n"
     schemas = {"bank": declared("bank", 10, "abc"), "shop": declared("shop", 10)}
-    for more in ("method = 'margin'", "[options]\nsteps = 3"):
+    for more in ("method = 'margin'", "verify = 'rows'", "[options]\nsteps = 3"):
         job = Job.parse(text + more)
         assert settle(job, Group.of(PAIR, active="bank"), schemas, rows=3000) is job
 
