@@ -23,12 +23,18 @@ MOMENTS = 'method = "moments"'
 # What the jobs here choose of their methods' options.
 OPTIONS = """options.intermediate.epochs = "any"
 options.encrypted.epochs = "any"
+options.margin.steps = "any"
 options.network = {embedding = "any", epochs = "any"}"""
 
 
 def split(epochs: int) -> str:
     """Training by messages, in this many steps."""
     return f'method = "intermediate"\noptions = {{epochs = {epochs}}}'
+
+
+def margin(steps: int) -> str:
+    """Margin descent in this many steps."""
+    return f'method = "margin"\noptions = {{steps = {steps}}}'
 
 
 def job_text(kind: str = MOMENTS, *, epsilon: float = 1.0, timeout: float = 60) -> str:

@@ -28,6 +28,7 @@ from two_houses import (
     ROWS,
     in_process,
     job_text,
+    margin,
     policy_text,
     score_text,
     split,
@@ -36,7 +37,10 @@ from two_houses import (
 
 from colonnade.cli.app import run
 from colonnade.errors import KitError
+from colonnade.learn.jobs import Job
+from colonnade.learn.model_file import ModelFile
 from colonnade.learn.release import MomentRelease
+from colonnade.learn.training import protocol_of
 from colonnade.runtime.identity import Identity
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import wait_for_server, write_job
@@ -296,6 +300,28 @@ def test_a_member_that_is_killed_stops_the_job_by_name_everywhere_and_the_job_go
     assert len({outcome["run"] for outcome in ended.values()}) == 1
     assert not any(outcome["reproducible"] for outcome in ended.values())
     assert {party: running.charges(party) - before[party] for party in PARTIES} == dict.fromkeys(PARTIES, 1)
+
+
+@pytest.mark.slow
+def test_margin_descent_goes_on_after_a_kill_to_the_weights_of_one_process(tmp_path: Path) -> None:
+    with live(tmp_path) as running:
+        for party in PARTIES:
+            accepted = policy_text(party, methods='["margin"]', epsilon=99.0)
+            (tmp_path / f"{party}.policy.toml").write_text(accepted)
+        text = job_text(margin(200), epsilon=4.0)
+        job_id = running.submit(text)
+        running.at_step("bank", job_id, "gradient 20")
+        os.kill(running.job_process("shop", job_id), signal.SIGKILL)
+        assert running.wait(job_id) != "FINISHED:COMPLETED"
+        again = running.submit(text, resumes=job_id)
+        assert running.wait(again) == "FINISHED:COMPLETED"
+        job, run = Job.parse(text), in_process(text=text).runs[0]
+        wanted = protocol_of(job).model(job.asked, run.outcome.results)
+        for member in MEMBERS:
+            assert (running.outcome(member, again) or {})["run"] == run.name
+            kept = ModelFile.load(running.kits[member].run_folder(again) / "model.json")
+            assert np.array_equal(kept.weights, wanted.coefficients)
+        assert [running.charges(party) for party in PARTIES] == [1, 1]
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import shutil
 import ssl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import typer
 from colonnade.cli.findings import Finding
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import ColonnadeError, InputError, KitError, PartyMismatch
+from colonnade.errors import ColonnadeError, InputError
 
 if TYPE_CHECKING:
     from colonnade.runtime.kit import Kit
@@ -224,28 +224,9 @@ def _server(what: str, kit: Kit) -> Finding:
         )
 
 
-def check_site(kit: Kit, site: Mapping[str, Any]) -> None:
-    """Find what is wrong with a party's files before a job does, and before a kit remembers them."""
-    from colonnade.learn.party_files import PartyFile
-    from colonnade.learn.policy import Policy
-
-    for name in ("party", "policy"):
-        if name not in site:
-            raise KitError(f"{kit.path} does not know the {name} file yet. Give it with --{name}.")
-    Policy.load(site["policy"])
-    for name in ("party", "score"):
-        if name not in site:
-            continue
-        file = PartyFile.load(site[name])
-        if file.party != kit.identity().name:
-            raise PartyMismatch(
-                f"{file.path}, party: found {file.party!r}, but this kit is {kit.identity().name!r}'s. Give the "
-                "party's own file and kit."
-            )
-        file.table()
-
-
 def _files(what: str, kit: Kit) -> Finding:
+    from colonnade.cli.party_site import check_site
+
     if kit.kind != "party":
         return Finding(what, True, "this kit needs none")
     check_site(kit, kit.site())

@@ -12,6 +12,7 @@ import typer
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.party_health import clean, health
 from colonnade.cli.party_requests import approve, approver, decline, requests
+from colonnade.cli.party_site import check_site, site_facts
 from colonnade.cli.screen import note, say, say_json
 from colonnade.errors import InputError, KitError
 
@@ -100,8 +101,6 @@ def start(
         raise InputError(f"--metrics: port {metrics} does not exist; ports are 1 to 65535.")
     site = site_facts(found, party=party, policy=policy, score=score, pins=pin, noise_seed=noise_seed)
     if found.kind == "party":
-        from colonnade.cli.doctor import check_site
-
         check_site(found, site)
     found.tell_site(site)
     for job in reconcile(found):
@@ -181,29 +180,3 @@ def check_refused(kit: Any) -> None:
     presence = Presence.load(kit.path) if kit.kind == "party" else None
     if presence is not None and presence.refused:
         raise KitError(f"{kit.path}: {presence.refused}.")
-
-
-def site_facts(
-    kit: Any,
-    *,
-    party: Path | None,
-    policy: Path | None,
-    score: Path | None = None,
-    pins: list[str],
-    noise_seed: int | None,
-) -> dict[str, Any]:
-    """What the kit is told: what was given now, and of what was given before the rest."""
-    from colonnade.runtime.identity import plain_fingerprint
-
-    site = {key: value for key, value in kit.site().items() if key != "noise_seed"}
-    for name, path in (("party", party), ("policy", policy), ("score", score)):
-        if path is not None:
-            site[name] = str(path.resolve())
-    for text in pins:
-        peer, equals, fingerprint = text.partition("=")
-        if not equals:
-            raise InputError(f"--pin: found {text!r}; write NAME=FINGERPRINT.")
-        site.setdefault("pins", {})[peer] = plain_fingerprint(fingerprint)
-    if noise_seed is not None:
-        site["noise_seed"] = noise_seed
-    return site
