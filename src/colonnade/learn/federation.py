@@ -21,7 +21,8 @@ from colonnade.learn.stopping import Journey, Stopped
 from colonnade.ledger import Cut, Ledger
 from colonnade.ledger.parts import PartName
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
-from colonnade.methods.moments.session import MomentsRequest, OpenedMoments, moments_session
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import OpenedMoments, moments_session
 from colonnade.protocols.alignment import Alignment, alignment_session
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.parts import PartAsked
@@ -201,12 +202,12 @@ class Federation:
         request = MomentsRequest(
             task,
             epsilon,
-            delta,
-            accepted_delta,
             gamma,
-            self.alignment,
             verify=verify,
             conditional=conditional,
+            delta=delta,
+            accepted_delta=accepted_delta,
+            alignment=self.alignment,
         )
         return released(self.run(moments_session, request, record=record).result())
 

@@ -13,6 +13,7 @@ from colonnade.learn.columns import Rows
 from colonnade.learn.fitting import ReleaseSource, begin, fitted, obtain
 from colonnade.learn.least_squares import least_squares
 from colonnade.learn.parameters import at_least
+from colonnade.learn.reading import Reading
 from colonnade.learn.release import MomentRelease
 from colonnade.methods.method import Learnt
 
@@ -58,6 +59,8 @@ class LinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     >>> LinearRegression().fit(release).predict({"size": [75]}).round().tolist()
     [400.0]
     """
+
+    reading = Reading("a linear regression", "prediction")
 
     def __init__(
         self,

@@ -21,6 +21,7 @@ from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import NoiseWarning, ReleaseSource, begin, fitted, obtain
 from colonnade.learn.frame import Frame
 from colonnade.learn.parameters import at_least
+from colonnade.learn.reading import Reading
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.rules import RULES, choose_rule, matched_discriminant
 from colonnade.methods.method import Learnt
@@ -82,6 +83,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     >>> model.predict({"age": [25, 55]}).tolist()
     ['no', 'yes']
     """
+
+    reading = Reading("a linear classifier with logistic probabilities", "probabilities")
 
     def __init__(
         self,

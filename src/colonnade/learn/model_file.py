@@ -29,6 +29,7 @@ from colonnade.learn.model_document import (
 )
 from colonnade.learn.pca import PCA
 from colonnade.learn.privacy import Privacy
+from colonnade.learn.reading import Reading
 
 Model = (
     LogisticRegression
@@ -49,7 +50,6 @@ KINDS: dict[str, Any] = {
         GammaRegression,
     )
 }
-CLASSIFIERS = ("LogisticRegression", "SupportVectorClassifier")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +84,14 @@ class ModelFile:
             raise ModelDamaged(f"{path} describes a model that cannot be: {error}") from None
 
     @property
-    def classifies(self) -> bool:
-        """Whether its scores speak for classes."""
-        return self.kind in CLASSIFIERS
+    def reading(self) -> Reading:
+        """How its scores are read."""
+        found: Reading = KINDS[self.kind].reading
+        return found
 
-    def read(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What is said of people by linear scores: themselves, or where the link is log their exponentials."""
-        return np.exp(scores) if self.kind in ("PoissonRegression", "GammaRegression") else scores
+    def scores(self, products: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The linear scores of people whose features times the weights these are."""
+        return products + self.reading.offsets(self.weights, self.offsets)
 
     def estimator(self) -> Model:
         """The model as scikit-learn knows it, fitted."""
@@ -100,7 +101,7 @@ class ModelFile:
         model.n_features_in_ = self.frame.columns
         model.feature_names_in_ = np.array(self.frame.feature_names, dtype=object)
         model.columns_in_ = self.frame.column_names
-        if self.classifies:
+        if self.reading.classifies:
             model.classes_ = np.array(self.frame.label.classes)
         if isinstance(model, LogisticRegression):
             model.threshold = self.threshold

@@ -16,6 +16,7 @@ from colonnade.learn.columns import Rows
 from colonnade.learn.fitting import CountsFeatures, NoiseWarning, ReleaseSource, begin, fitted, obtain
 from colonnade.learn.moments import Scatter
 from colonnade.learn.principal import principal_directions
+from colonnade.learn.reading import Reading
 from colonnade.learn.release import MomentRelease
 from colonnade.methods.method import Learnt
 
@@ -62,6 +63,8 @@ class PCA(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     >>> model.learnable_rank_, model.transform({"a": [1], "b": [1]}).round(3).tolist()
     (1, [[1.0]])
     """
+
+    reading = Reading("principal components", "components")
 
     def __init__(
         self,
