@@ -79,7 +79,7 @@ class Live:
         for member in members:
             self.processes[member] = self.begin(self.kits[member])
         for member in members:
-            self.until(partial(self._there, member))
+            self.until(partial(self._is_there, member))
 
     @contextmanager
     def session_again(self) -> Iterator[None]:
@@ -88,7 +88,7 @@ class Live:
             self.session = session
             yield
 
-    def _there(self, member: str) -> bool:
+    def _is_there(self, member: str) -> bool:
         return connected(self.kits[member]) or self._fell(member)
 
     def _fell(self, member: str) -> bool:

@@ -17,8 +17,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from colonnade.data.coding import code
 from colonnade.errors import BadValues, ColumnMissing, DataError, InputError, NotInstalled
 from colonnade.learn.columns import Rows, named_columns
+from colonnade.learn.discriminant import class_codes
 from colonnade.learn.fitting import begin, fitted
-from colonnade.learn.logistic import accuracy, class_codes
+from colonnade.learn.logistic import accuracy
 from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.rules import PAYS_FROM, strength_of
@@ -148,6 +149,11 @@ class GradientBoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise TypeError(
                 f"fit takes a MomentRelease, not {type(release).__name__}. Rows stay with the parties."
             )
+        at_least("rate", self.rate, 0.0, strict=True)
+        at_least("threshold", self.threshold, 0.0, strict=True)
+        for name, value in (("rows", self.rows), ("rounds", self.rounds)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000_000:
+                raise InputError(f"{name} = {value!r} is not a whole number from 1 to 10,000,000.")
         if not release.conditional:
             raise InputError(
                 "boosted trees need a class-conditional release: of a plain one a table knows two columns at a time, "
@@ -159,11 +165,6 @@ class GradientBoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"boosted trees here tell two classes apart, and this release has {len(release.label.classes)}. Use "
                 "LogisticRegression."
             )
-        at_least("rate", self.rate, 0.0, strict=True)
-        at_least("threshold", self.threshold, 0.0, strict=True)
-        for name, value in (("rows", self.rows), ("rounds", self.rounds)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000_000:
-                raise InputError(f"{name} = {value!r} is not a whole number from 1 to 10,000,000.")
 
     def _advice(self, release: MomentRelease) -> str:
         """Where the linear rule is expected to be as good, the reason; else nothing."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 from markupsafe import Markup
 
 from colonnade.learn.comparing import METRIC_NOTES, Comparison, Row
 from colonnade.learn.contenders import PAPER
+from colonnade.learn.figures import figure_text
 from colonnade.report.charts import Axes, Chart, Level, Line, Mark, Style, svg
 from colonnade.report.facts import Facts, guarantee_facts
 from colonnade.report.html import environment
@@ -33,6 +35,7 @@ _LEVELS: tuple[tuple[float, ...], ...] = ((), (7, 2), (7, 2, 1, 2))
 _HAIR, _APART = 0.025, 9
 # Errors that differ by more than this are drawn on a logarithmic scale.
 _WIDE = 30.0
+FURTHER = {"R²": "R² (share of the variance explained)", "RMSE": "RMSE (in the label's own units)"}
 
 
 def comparison_facts(comparison: Comparison, *, name: str) -> Facts:
@@ -50,6 +53,7 @@ def comparison_facts(comparison: Comparison, *, name: str) -> Facts:
         "trained_on": comparison.trained_on,
         "held_out": comparison.held_out,
         "constant": comparison.constant,
+        "constants": dict(comparison.constants),
         "rows": [_row_facts(row) for row in comparison.rows],
         "left_out": [{"method": method, "reason": reason} for method, reason in comparison.left_out],
     }
@@ -66,6 +70,7 @@ def _row_facts(row: Row) -> Facts:
         "mean": row.mean,
         "spread": row.spread,
         "scores": list(row.scores),
+        "further": {name: list(values) for name, values in row.further.items()},
         "failures": list(row.failures),
         "guarantees": [] if row.paper else [guarantee_facts(item) for item in row.guarantees],
         "seconds": row.seconds,
@@ -78,6 +83,8 @@ def comparison_text(facts: Facts, *, width: int | None = None) -> str:
     """The table, what each method promises, and what has to be known to read them."""
     lines = [facts["name"], *wrapped([_setting(facts)], width), ""]
     lines += table_lines(comparison_table(facts))
+    for name, table in further_tables(facts).items():
+        lines += ["", name, *table_lines(table)]
     lines += ["", f"What observers learn at most, at ε = {_shown_epsilon(facts):g}"]
     lines += table_lines(promise_table(facts))
     remarks = remarks_on(facts)
@@ -90,7 +97,7 @@ def comparison_table(facts: Facts) -> list[tuple[str, ...]]:
     >>> comparison_table({"epsilons": [1.0], "public": True, "rows": [
     ...     {"method": "moments", "epsilon": 1.0, "mean": 0.84, "spread": 0.002, "failures": [],
     ...      "guarantees": [], "seconds": 0.5, "bytes": 1500.0}]})
-    [('method', 'ε = 1', 'seconds', 'sent'), ('moments', '0.8400 ± 0.0020', '0.50', '1.5 kB')]
+    [('method', 'ε = 1', 'seconds', 'sent'), ('moments', '0.840 ± 0.002', '0.50', '1.5 kB')]
     """
     head = ("method", *(f"ε = {epsilon:g}" for epsilon in facts["epsilons"]), "seconds", "sent")
     lines = [head]
@@ -107,6 +114,57 @@ def comparison_table(facts: Facts) -> list[tuple[str, ...]]:
             )
         )
     return lines
+
+
+def further_tables(facts: Facts) -> dict[str, list[tuple[str, ...]]]:
+    """For every figure beside the score a table of its own, by what it is."""
+    names = dict.fromkeys(name for row in facts["rows"] for name in row.get("further", {}))
+    found = {}
+    for name in names:
+        lines = [("method", *(f"ε = {epsilon:g}" for epsilon in facts["epsilons"]))]
+        for method, rows in _by_method(facts).items():
+            at = [rows.get(epsilon, rows.get(None)) for epsilon in facts["epsilons"]]
+            lines.append(
+                (
+                    method,
+                    *(_shown(row["further"].get(name, []), facts) if row is not None else "-" for row in at),
+                )
+            )
+        constant = facts.get("constants", {}).get(name)
+        beside = "" if constant is None else f"; always the same answer has {constant:.3g}"
+        found[f"{FURTHER.get(name, name)}{beside}"] = lines
+    return found
+
+
+def ties_in(facts: Facts) -> list[str]:
+    """For every ε which methods are as good as the best, within twice the error of their difference over the splits.
+
+    On one split that error is not known, so that nothing is said.
+    """
+    said, sign = [], 1.0 if facts["larger_is_better"] else -1.0
+    for epsilon in facts["epsilons"] if facts["seeds"] > 1 else ():
+        rows = [
+            row
+            for row in facts["rows"]
+            if row["epsilon"] == epsilon and len(row["scores"]) == facts["seeds"] and not row["paper"]
+        ]
+        rows.sort(key=lambda row: -sign * row["mean"])
+        tied = [
+            row["method"]
+            for row in rows[1:]
+            if not _differ([one - two for one, two in zip(rows[0]["scores"], row["scores"], strict=True)])
+        ]
+        if tied:
+            said.append(
+                f"At ε = {epsilon:g} {rows[0]['method']} and {', '.join(tied)} are tied: they differ by less than "
+                "twice the error of their difference over the splits."
+            )
+    return said
+
+
+def _differ(differences: list[float]) -> bool:
+    error = statistics.stdev(differences) / math.sqrt(len(differences))
+    return abs(statistics.fmean(differences)) > 2.0 * error
 
 
 def promise_table(facts: Facts) -> list[tuple[str, str]]:
@@ -168,7 +226,8 @@ def remarks_on(facts: Facts) -> list[str]:
         )
     elif facts["constant"] is not None:
         same = "the commonest class" if facts["task"] == "classification" else "the mean"
-        said.append(f"Always answering {same} scores {facts['constant']:.4f}.")
+        said.append(f"Always answering {same} scores {figure_text(facts['constant'], _chance(facts))}.")
+        said += ties_in(facts)
     return said
 
 
@@ -234,6 +293,7 @@ def comparison_page(facts: Facts) -> str:
             # Our own drawing, which escapes whatever names are in it.
             picture=Markup(picture),
             table=comparison_table(facts),
+            further=further_tables(facts),
             promises=promise_table(facts),
             shown=f"{_shown_epsilon(facts):g}",
             remarks=remarks_on(facts),
@@ -260,9 +320,26 @@ def _cell(row: Facts | None, facts: Facts) -> str:
         return "-" if most is None else spent_text(most)
     if row["mean"] is None:
         return "no model"
-    spread = f" ± {row['spread']:.4f}" if row["spread"] is not None else ""
     of = f" ({len(row['scores'])} of {facts['seeds']})" if row["failures"] else ""
-    return f"{row['mean']:.4f}{spread}{of}"
+    spread = "" if row["spread"] is None else f" ± {row['spread']:.2g}"
+    return f"{figure_text(row['mean'], max(row['spread'] or 0.0, _chance(facts)))}{spread}{of}"
+
+
+def _shown(values: list[float], facts: Facts) -> str:
+    """A mean over the splits with its spread, or one figure, with no more digits than are known of it."""
+    if not values:
+        return "-"
+    if len(values) == 1:
+        return f"{values[0]:.3g}" if abs(values[0]) > 1 else figure_text(values[0], _chance(facts))
+    spread = statistics.stdev(values)
+    least = _chance(facts) if max(map(abs, values)) <= 1 else 0.0
+    return f"{figure_text(statistics.fmean(values), max(spread, least))} ± {spread:.2g}"
+
+
+def _chance(facts: Facts) -> float:
+    """About how far chance alone moves a mean of shares of the people held out, over all splits."""
+    people = facts.get("held_out", 0) * facts.get("seeds", 1)
+    return 0.3 / math.sqrt(people) if people else 0.0
 
 
 def _by_method(facts: Facts) -> dict[str, dict[float | None, Facts]]:

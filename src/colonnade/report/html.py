@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from colonnade.privacy.guarantee import delta_text
 from colonnade.report.audits import audit_section
 from colonnade.report.facts import Facts
-from colonnade.report.judged import figure_rows, judged_note, judged_pictures
+from colonnade.report.judged import beside_text, figure_rows, judged_note, judged_pictures
 from colonnade.report.pictures import effect_picture, effect_scale, eigenvalue_picture, flow_picture
 from colonnade.report.text import (
     NONE_STANDS_OUT,
@@ -74,6 +74,7 @@ def judged_section(judged: Facts | None) -> dict[str, Any] | None:
         return None
     return {
         "rows": figure_rows(judged),
+        "beside": beside_text(judged),
         "note": judged_note(judged),
         "pictures": judged_pictures(judged),
         "guarantees": judged.get("guarantees", []),

@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from colonnade.privacy.guarantee import delta_text, epsilon_text
 from colonnade.report.facts import Facts
-from colonnade.report.judged import confusion_rows, figure_rows, judged_note
+from colonnade.report.judged import beside_text, confusion_rows, figure_rows, judged_note
 from colonnade.report.plain import lines_text, one_line
 
 TEXT_ROWS = 5
@@ -54,8 +54,12 @@ def run_text(facts: Facts, *, width: int | None = None) -> str:
 
 def judged_lines(judged: Facts) -> list[str]:
     """Figures of a judgement beside what the commonest class alone would have, and who was taken for what."""
-    heads = ("", "", "the commonest class alone")
-    return [*table_lines([heads, *figure_rows(judged)]), "", *table_lines(confusion_rows(judged))]
+    heads = ("", "", beside_text(judged))
+    confused = confusion_rows(judged)
+    return [
+        *table_lines([heads, *figure_rows(judged)]),
+        *(["", *table_lines(confused)] if confused else []),
+    ]
 
 
 def forecast_rows(facts: Facts) -> list[tuple[str, str, str]]:
