@@ -12,6 +12,7 @@ from colonnade.privacy.guarantee import delta_text
 from colonnade.report.audits import audit_section
 from colonnade.report.facts import Facts
 from colonnade.report.judged import figure_rows, judged_note, judged_pictures
+from colonnade.report.numbers import left_text, signed_text, size_text, spent_text
 from colonnade.report.pictures import effect_picture, effect_scale, eigenvalue_picture, flow_picture
 from colonnade.report.text import (
     NONE_STANDS_OUT,
@@ -21,11 +22,7 @@ from colonnade.report.text import (
     declared_text,
     exact_text,
     forecast_rows,
-    left_text,
     none_stands_out,
-    signed_text,
-    size_text,
-    spent_text,
 )
 
 SHOWN_COEFFICIENTS = 20

@@ -11,7 +11,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from colonnade.report.text import size_text
+from colonnade.report.numbers import size_text
 
 # An interval may reach this many times past the largest effect before the picture cuts it off.
 REACH = 2.5
