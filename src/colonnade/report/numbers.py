@@ -37,12 +37,23 @@ def spent_text(epsilon: float | None) -> str:
     return epsilon_text(math.inf if epsilon is None else epsilon)
 
 
-def left_text(epsilon: float) -> str:
+def budget_text(epsilon: float | None) -> str:
+    """A budget as it was granted; ∞ where a coalition was accepted by name.
+
+    >>> budget_text(4.0), budget_text(None)
+    ('4', '∞')
+    """
+    return "∞" if epsilon is None or math.isinf(epsilon) else f"{epsilon:g}"
+
+
+def left_text(epsilon: float | None) -> str:
     """What is left of a budget, rounded down.
 
-    >>> left_text(2.5399), left_text(3.0), left_text(0.0159)
-    ('2.53', '3.00', '0.015')
+    >>> left_text(2.5399), left_text(3.0), left_text(0.0159), left_text(None)
+    ('2.53', '3.00', '0.015', '∞')
     """
+    if epsilon is None or math.isinf(epsilon):
+        return "∞"
     exact = Decimal(epsilon)
     if not exact:
         return "0"
