@@ -94,7 +94,7 @@ def recalibrated(odds: Array, told: NDArray[np.bool_]) -> Array:
     return np.asarray(rows @ line)
 
 
-def measured(data: PublicSet, split: Split, epsilon: float) -> dict[str, Any]:
+def measured(_data: PublicSet, split: Split, epsilon: float) -> dict[str, Any]:
     """All figures of one release."""
     release = Federation(split.tables, budget=BUDGET).moments(
         task="classification", epsilon=epsilon, delta=DELTA, accepted_delta=DELTA

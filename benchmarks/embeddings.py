@@ -45,7 +45,7 @@ def federation() -> Federation:
 def seconds_of_a_step(mechanism: str, *, epochs: int) -> tuple[float, float]:
     """Median seconds of a step, and the bytes sent over the formula's."""
     parties, stamps = federation(), []
-    parties.progress = lambda step, done, total: (
+    parties.progress = lambda step, _done, _total: (
         stamps.append(time.perf_counter()) if step == "epochs" else None
     )
     model = NeuralClassifier(

@@ -62,7 +62,7 @@ def ledger_of(folder: Path, party: str) -> Ledger:
 
 def job(folder: Path, rows: int) -> dict[str, object]:
     # Kernels are loaded once in a process; they are no part of what a row costs.
-    Ids.of(["one"]).digests("", b"", lambda done: None)
+    Ids.of(["one"]).digests("", b"", lambda _done: None)
     start = time.perf_counter()
     tables = [table_of(folder, party) for party in PARTIES]
     ledgers = {party: ledger_of(folder, party) for party in PARTIES}

@@ -2,37 +2,40 @@
 
     python -m reproduction.kills --kills 1000 --folder build/kills
 
-Each kill is of a fresh process in a fresh project, with SIGKILL, at an instant drawn over what a whole run takes. Then
-every law is held against what is on the disk. `progress.json` in the folder has how far it came; the same command goes
-on from there.
+Each kill is of a fresh process in a fresh project, with SIGKILL, at an instant drawn over what a whole run takes. The
+process is forked from this one, which has trained before: what is killed is the run, not the loading of the program.
+Then every law is held against what is on the disk. `progress.json` in the folder has how far it came; the same command
+goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from colonnade.cli.app import run
 from colonnade.ledger import Ledger
 
 ROWS = 400
 # A run of moments is one release; one of messages stays in parts with its parties.
 METHODS = ("moments", "intermediate", "functional")
-COMMAND = (sys.executable, "-c", "from colonnade.cli import main; main()")
 RUN = Path("runs/first")
-TRAIN = (*COMMAND, "train", "job.toml", "--output", str(RUN))
-GLANCE_SECONDS = 0.002
+TRAIN = ("train", "job.toml", "--output", str(RUN))
+GLANCE_SECONDS = 0.001
 JOB = """name = "Default risk"
 task = "classification"
 method = "{method}"
@@ -87,8 +90,9 @@ class Ending:
     found: str
 
 
-def write_project(folder: Path, method: str) -> None:
-    """A job and two parties' files, as a user would write them."""
+def fresh_project(folder: Path, method: str) -> None:
+    """A job and two parties' files, as a user would write them, and nothing else."""
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     rng = np.random.default_rng(5)
     age, claims = rng.integers(18, 90, ROWS), rng.integers(0, 10, ROWS)
@@ -107,25 +111,62 @@ def write_project(folder: Path, method: str) -> None:
 
 def kill_once(folder: Path, method: str, instant: float, *, from_draft: bool) -> Ending:
     """Start a run, kill it so many seconds after its start or its draft, and hold the laws against what it left."""
-    shutil.rmtree(folder, ignore_errors=True)
-    write_project(folder, method)
-    process = subprocess.Popen(
-        [*TRAIN],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    # Where there is something to lose: a draft is there shortly before the ledgers are charged.
-    while from_draft and process.poll() is None and not any((folder / RUN.parent).glob(".*")):
-        time.sleep(GLANCE_SECONDS)
+    fresh_project(folder, method)
+    process = Forked(folder, TRAIN)
+    if from_draft:
+        # Where there is something to lose: a draft is there shortly before the ledgers are charged.
+        process.wait_for(lambda: any((folder / RUN.parent).glob(".*")))
+    until = time.perf_counter() + instant
+    process.wait_for(lambda: time.perf_counter() > until)
+    if process.code is None:
+        process.kill()
+    return Ending(method, instant, hold_laws(folder, ended=process.code == 0))
+
+
+class Forked:
+    """A verb in a process of its own, with its own group, that began with this program loaded."""
+
+    def __init__(self, folder: Path, words: tuple[str, ...], said: Path = Path(os.devnull)) -> None:
+        self.code: int | None = None
+        self._pid = os.fork()
+        if self._pid == 0:
+            _be_the_verb(folder, words, said)
+
+    def wait_for(self, ready: Callable[[], bool]) -> None:
+        """Until it is so, or the process ended."""
+        while self.code is None and not ready():
+            time.sleep(GLANCE_SECONDS)
+            self._reap(os.WNOHANG)
+
+    def wait(self) -> int:
+        """Until the process ended: its exit code, or minus the signal that ended it."""
+        while self.code is None:
+            self._reap(0)
+        return self.code
+
+    def kill(self) -> None:
+        """End it at once."""
+        os.kill(self._pid, signal.SIGKILL)
+        self.wait()
+
+    def _reap(self, options: int) -> None:
+        pid, status = os.waitpid(self._pid, options)
+        if pid:
+            self.code = os.waitstatus_to_exitcode(status)
+
+
+def _be_the_verb(folder: Path, words: tuple[str, ...], said: Path) -> NoReturn:
+    code = 1
     try:
-        process.wait(instant)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    ended = process.returncode == 0
-    return Ending(method, instant, hold_laws(folder, ended=ended))
+        os.setsid()
+        out = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.chdir(folder)
+        code = run(list(words))
+        sys.stdout.flush()
+    finally:
+        os._exit(code)
 
 
 def hold_laws(folder: Path, *, ended: bool) -> str:
@@ -188,28 +229,25 @@ def again(folder: Path) -> None:
 
 def asked(folder: Path, *words: str) -> dict[str, Any]:
     """What a verb answers, which must end well."""
-    ended = subprocess.run(
-        [*COMMAND, *words, "--json"], cwd=folder, capture_output=True, text=True, check=False
-    )
-    if ended.returncode:
-        raise Broken(f"colonnade {' '.join(words)}: {ended.stdout}{ended.stderr}")
-    answer: dict[str, Any] = json.loads(ended.stdout)
+    said = folder / "said.json"
+    if Forked(folder, (*words, "--json"), said).wait():
+        raise Broken(f"colonnade {' '.join(words)}: {said.read_text(encoding='utf-8')}")
+    answer: dict[str, Any] = json.loads(said.read_text(encoding="utf-8"))
     return answer
 
 
 def seconds_of(folder: Path, method: str) -> tuple[float, float]:
     """How long a whole run takes here, from its start to its draft and from there to its end."""
-    for _ in range(2):
-        # The first one has the disk to warm up.
-        shutil.rmtree(folder, ignore_errors=True)
-        write_project(folder, method)
-        began = time.perf_counter()
-        process = subprocess.Popen([*TRAIN], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while process.poll() is None and not any((folder / RUN.parent).glob(".*")):
-            time.sleep(GLANCE_SECONDS)
-        drafted = time.perf_counter()
-        process.wait()
-        ended = time.perf_counter()
+    fresh_project(folder, method)
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()):
+        run(list(TRAIN))  # loads here all that a run needs, for what is forked
+    fresh_project(folder, method)
+    began = time.perf_counter()
+    process = Forked(folder, TRAIN)
+    process.wait_for(lambda: any((folder / RUN.parent).glob(".*")))
+    drafted = time.perf_counter()
+    process.wait()
+    ended = time.perf_counter()
     return drafted - began, ended - drafted
 
 

@@ -9,57 +9,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
+from cli_project import write_project
 
 from colonnade.cli.app import run
 
-ROWS = 400
-JOB = """name = "Default risk"
-task = "classification"
-method = "moments"
-parties = ["bank", "insurer"]
-active = "bank"
-epsilon = 1.0
-delta = 1e-5
-"""
-BANK_SCHEMA = """id = "customer"
-
-[columns.age]
-kind = "numeric"
-low = 18
-high = 90
-
-[columns.job]
-kind = "categorical"
-categories = ["clerk", "farmer", "nurse"]
-
-[label]
-column = "risk"
-kind = "classes"
-classes = ["low", "high"]
-"""
-INSURER_SCHEMA = """id = "customer"
-
-[columns.claims]
-kind = "numeric"
-low = 0
-high = 9
-
-[columns.smoker]
-kind = "binary"
-values = ["no", "yes"]
-"""
-PARTY = """party = "{party}"
-data = "{party}.csv"
-schema = "{party}.schema.toml"
-dataset = "customers"
-ledger = "{party}.ledger"
-patience = 0.2
-
-[[budget]]
-epsilon = 4.0
-delta = 1e-5
-"""
 POLICY = """methods = ["moments"]
 parties = ["insurer"]
 delta = 1e-5
@@ -86,29 +39,13 @@ class Stages:
 
 def project(folder: Path) -> None:
     """A job and two parties' files; nothing has run."""
-    rng = np.random.default_rng(5)
-    age, claims = rng.integers(18, 90, ROWS), rng.integers(0, 10, ROWS)
-    job = np.array(["clerk", "farmer", "nurse"])[rng.integers(0, 3, ROWS)]
-    smoker = np.array(["no", "yes"])[rng.integers(0, 2, ROWS)]
-    risk = np.array(["low", "high"])[(age / 90 + claims / 9 + rng.normal(0, 0.2, ROWS) > 1).astype(int)]
-    bank = ["customer,age,job,risk"] + [f"C{i},{age[i]},{job[i]},{risk[i]}" for i in range(ROWS)]
-    insurer = ["customer,claims,smoker"] + [f"C{i},{claims[i]},{smoker[i]}" for i in range(ROWS)]
-    both = ["customer,age,job,claims,smoker"] + [
-        f"N{i},{age[i]},{job[i]},{claims[i]},{smoker[i]}" for i in range(20)
+    write_project(folder)
+    people = [
+        f"N{i},{20 + 3 * i},{('clerk', 'farmer', 'nurse')[i % 3]},{i % 10},{('no', 'yes')[i % 2]}"
+        for i in range(20)
     ]
-    texts = {
-        "job.toml": JOB,
-        "bank.toml": PARTY.format(party="bank"),
-        "insurer.toml": PARTY.format(party="insurer"),
-        "bank.schema.toml": BANK_SCHEMA,
-        "insurer.schema.toml": INSURER_SCHEMA,
-        "policy.toml": POLICY,
-        "bank.csv": "\n".join(bank) + "\n",
-        "insurer.csv": "\n".join(insurer) + "\n",
-        "new.csv": "\n".join(both) + "\n",
-    }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "policy.toml").write_text(POLICY)
+    (folder / "new.csv").write_text("\n".join(["customer,age,job,claims,smoker", *people]) + "\n")
 
 
 def public(folder: Path) -> None:

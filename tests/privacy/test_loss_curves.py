@@ -213,3 +213,22 @@ def test_a_delta_finer_than_the_arithmetic_is_not_claimed() -> None:
     assert losses is not None
     assert losses.epsilon(losses.lost / 2) == math.inf
     assert losses.epsilon(1e-5) < losses.epsilon(1e-7)
+
+
+@pytest.mark.parametrize("event", [Laplace(1, 10), PoissonSampled(0.1, Gaussian(1, 2))])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-3, 0.2])
+def test_the_least_epsilon_is_the_librarys_own_and_never_below_its_curve(event, delta):
+    losses = loss_distribution(itemise(Repeated(event, times=40)), 1.0)
+    found = losses.epsilon(delta)
+    inside = delta - losses.lost
+    own = max(float(pmf.get_epsilon_for_delta(inside)) for pmf in losses.directions)
+    assert found == pytest.approx(own, abs=1e-9)
+    assert losses.delta(found) <= delta
+
+
+def test_what_has_no_finite_loss_has_no_finite_epsilon():
+    losses = loss_distribution(itemise(Repeated(Gaussian(1, 2), times=40)), 16.0)
+    unbounded = max(float(pmf.get_delta_for_epsilon(2.0**13)) for pmf in losses.directions)
+    assert unbounded > 0
+    assert losses.epsilon(losses.lost + unbounded / 2) == math.inf
+    assert losses.epsilon(losses.lost) == math.inf

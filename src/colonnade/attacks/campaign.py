@@ -162,7 +162,7 @@ class Campaign:
             note = f"batches of {packed.batch}, with {transcript.plan.width(attacker)} columns"
             yield _finding("labels from packed answers", transcript, attacker, success=success, note=note)
         try:
-            recorded(tables, packed, attacker=attacker, asks=lambda plan, owner: WideQuestion())
+            recorded(tables, packed, attacker=attacker, asks=lambda _plan, _owner: WideQuestion())
         except RemoteProtocolError as error:
             yield _refusal("claiming more columns", tables, packed, attacker, error)
         else:

@@ -55,7 +55,7 @@ def local_experiments(plan: LocalPlan, request: Request[Any]) -> list[Experiment
                 MANY if server else 1,
                 _of_coins(low, second),
                 _local_statistic(plan, low, second),
-                lambda coins: request,
+                lambda _coins: request,
                 "each perturbed row, along the change of the record"
                 if server
                 else "the published sums of one record, along its change",
@@ -128,7 +128,7 @@ def one_shot_experiments(plan: NoisyColumnsPlan, request: Request[Any]) -> list[
                 MANY,
                 _of_coins(low, second),
                 _one_shot_statistic(plan, low, second),
-                lambda coins: request,
+                lambda _coins: request,
                 "each noisy row, along the change of the record",
                 independent=True,
             )
@@ -145,7 +145,7 @@ def _one_shot_statistic(
         for owner in plan.passive
     }
 
-    def statistic(session: Session, claim: Claim) -> Array:
+    def statistic(session: Session, _claim: Claim) -> Array:
         columns = session.result(plan.active).columns
         return np.asarray(np.sum([columns[owner] @ way for owner, way in ways.items()], axis=0))
 

@@ -58,7 +58,7 @@ def opened_experiments(
                 1,
                 _either(first, second),
                 _replaced_statistic(plan, owner, first, second),
-                lambda coins: request,
+                lambda _coins: request,
                 "what was opened less its own noise, along the change of the others' part",
             )
         )
@@ -93,7 +93,7 @@ def _sum_experiment(
         len(canaries),
         people,
         statistic,
-        lambda coins: request,
+        lambda _coins: request,
         f"what was opened, along {'the' if single else 'each'} record's own products",
     )
 
@@ -108,7 +108,7 @@ def _replaced_statistic(
     before, after = row_of(plan, first), row_of(plan, second)
     way = direction(plan, after - before)
 
-    def statistic(session: Session, claim: Claim) -> Array:
+    def statistic(session: Session, _claim: Claim) -> Array:
         opened = (
             opened_vector(plan, session.result(owner)) - noise_of(session.alone(owner), session.plan) - before
         )

@@ -102,7 +102,7 @@ def examine(kit: Kit) -> Iterator[Finding]:
             yield Finding(what, False, f"{error.filename or kit.path}: {error.strerror or error}")
 
 
-def _versions(what: str, kit: Kit) -> Finding:
+def _versions(what: str, _kit: Kit) -> Finding:
     import nvflare
 
     from colonnade import __version__

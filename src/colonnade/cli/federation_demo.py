@@ -47,7 +47,7 @@ def demo(
     """
     if output.exists():
         raise NameTaken(f"--output: {output} exists already. Name a new folder.")
-    tell = (lambda text: None) if as_json else say
+    tell = (lambda _text: None) if as_json else say
     began = time.monotonic()
     try:
         facts = _run(output.resolve(), lambda text: tell(f"{time.monotonic() - began:6.1f} s  {text}"))

@@ -133,7 +133,7 @@ def terminated_as_interrupted() -> Iterator[None]:
         yield
         return
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
         # A shell that starts a program in the background lets it ignore Ctrl-C.
         if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, signal.SIG_DFL, None):
             raise KeyboardInterrupt
@@ -182,7 +182,7 @@ def uninterrupted() -> Iterator[Callable[[], bool]]:
         yield answered
         return
 
-    def remember(number: int, frame: FrameType | None) -> None:
+    def remember(number: int, _frame: FrameType | None) -> None:
         asked.append(number)
 
     before = signal.signal(signal.SIGINT, remember)

@@ -94,7 +94,7 @@ def width() -> int | None:
 def progress(shown: bool = True) -> Iterator[Advance]:
     """A bar per step with the time left, on a terminal; silence elsewhere."""
     if not shown or not sys.stderr.isatty():
-        yield lambda step, done, total: None
+        yield lambda _step, _done, _total: None
         return
     from rich.console import Console
     from rich.progress import (

@@ -53,10 +53,10 @@ _VECTOR = ir.VectorType(ir.IntType(32), LANES)
 _ALL = 0xFFFFFFFF
 
 
-def _compression(typing_context: Any, work: Any) -> Any:
+def _compression(_typing_context: Any, _work: Any) -> Any:
     """The compression function on every lane of a work area: reads all but the result, writes the result."""
 
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def emit(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         base = builder.inttoptr(arguments[0], _VECTOR.as_pointer())
 
         def at(place: int) -> Any:

@@ -54,11 +54,17 @@ def _spread(builder: Any, scalar: Any) -> Any:
 
 
 def _rows(
-    typing_context: Any, target: Any, left: Any, right: Any, modulus: Any, negated_inverse: Any, limbs: Any
+    _typing_context: Any,
+    _target: Any,
+    _left: Any,
+    _right: Any,
+    _modulus: Any,
+    _negated_inverse: Any,
+    _limbs: Any,
 ) -> Any:
     """target := left · right / R modulo n, limbs not yet carried; every argument but the last two an address."""
 
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def emit(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         target, left, right, modulus, negated_inverse, limbs = arguments
         lanes_pointer = _LANES_OF_WORDS.as_pointer()
         target, left, right = (builder.inttoptr(address, lanes_pointer) for address in (target, left, right))

@@ -183,7 +183,7 @@ def _days(values: ArrayLike | Values, format: str | None) -> _Read:
         case Plain(kind="moment"):
             return column.numbers() / DAY_MICROSECONDS, _NO_PROBLEMS
         case Text():
-            return _from_distinct(column, lambda text: _day(text, format), lambda text: Problems(undated=1))
+            return _from_distinct(column, lambda text: _day(text, format), lambda _text: Problems(undated=1))
         case _:
             return np.zeros(len(column)), Problems(undated=len(column))
 

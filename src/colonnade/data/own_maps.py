@@ -96,16 +96,15 @@ class OwnMap:
 
     def rows(self, raw: Mapping[str, ArrayLike], declared: Schema) -> dict[str, Any]:
         """Raw rows with what comes out beside them: what a model that was fitted on mapped columns predicts from."""
-        read = self._read(declared)
-        vectors, _ = self._apply(code_mapping(raw, read), read, party="these rows")
+        read = self.read_from(declared)
+        vectors, _ = self.apply(code_mapping(raw, read), read, party="these rows")
         return {**raw, **{column.name: vectors[:, place] for place, column in enumerate(self.columns)}}
 
-    def _read(self, declared: Schema) -> tuple[Column, ...]:
+    def read_from(self, declared: Schema) -> tuple[Column, ...]:
+        """The declared columns that the function reads."""
         return tuple(column for column in declared.columns if not self.reads or column.name in self.reads)
 
-    def _apply(
-        self, block: Block, read: tuple[Column, ...], *, party: str
-    ) -> tuple[NDArray[np.float64], int]:
+    def apply(self, block: Block, read: tuple[Column, ...], *, party: str) -> tuple[NDArray[np.float64], int]:
         """One vector a row, and how many were shortened."""
         values = {column.name: _natural(block.columns[column.name], column) for column in read}
         vectors = np.empty((block.rows, self.features))
@@ -145,7 +144,7 @@ class _MappedRows:
         self.name = table.name
         self.count = table.rows
         self._table, self._own = table, own
-        self._read = own._read(table.schema)
+        self._read = own.read_from(table.schema)
         self._kept = [
             column.name for column in own.schema(table.schema).columns if column.name in _names(table)
         ]
@@ -158,7 +157,7 @@ class _MappedRows:
         """The rows in order, `size` at a time."""
         shortened = seen = 0
         for block in self._table.blocks(size):
-            vectors, long = self._own._apply(block, self._read, party=f"party {self._table.party!r}")
+            vectors, long = self._own.apply(block, self._read, party=f"party {self._table.party!r}")
             shortened, seen = shortened + long, seen + block.rows
             columns = {name: block.columns[name] for name in self._kept}
             columns |= {

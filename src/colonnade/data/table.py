@@ -84,9 +84,10 @@ class Table:
         return self
 
     @classmethod
-    def of_rows(cls, party: str, rows: Rows, schema: Schema) -> Table:
+    def of_rows(cls, party: str, rows: Rows, schema: Schema, clipping: ClippingLog | None = None) -> Table:
         """A table over rows that are already as declared, wherever they come from."""
-        return cls.__new__(cls)._set(party, schema, rows, ClippingLog())
+        self = cls.__new__(cls)
+        return self._set(party, schema, rows, clipping or ClippingLog())
 
     @classmethod
     def from_arrays(
@@ -103,7 +104,7 @@ class Table:
         Ids come from `ids`, or from the schema's id column; without either, rows are numbered from 0.
         """
         rows, clipping = _array_rows(party, arrays, schema, ids, name)
-        return cls.__new__(cls)._set(party, schema, rows, clipping)
+        return cls.of_rows(party, rows, schema, clipping)
 
     @property
     def name(self) -> str:
@@ -167,7 +168,7 @@ class Table:
         values = len(self.schema.columns) + (self.schema.label is not None)
         large = len(wanted) * 8 * (values + 2) > HELD_BYTES
         rows: Rows = SpilledRows(self, wanted) if large else _gather(self, wanted)
-        return Table.__new__(Table)._set(self.party, self.schema, rows, self.clipping)
+        return Table.of_rows(self.party, rows, self.schema, self.clipping)
 
     def public(self) -> PublicSchema:
         """What peers may see of it: declarations, no values."""

@@ -205,8 +205,8 @@ def compare_charged(
     delta: float | None = None,
     accepted_delta: float | None = None,
     gamma: int = DEFAULT_GAMMA,
-    keep: Keep = lambda name, found: None,
-    tell: Tell = lambda name, error: None,
+    keep: Keep = lambda _name, _found: None,
+    tell: Tell = lambda _name, _error: None,
     progress: Advance = silent,
 ) -> Comparison:
     """Run every contender once on private data, each charged to the parties' own ledgers; no score is computed.
@@ -310,8 +310,8 @@ def _run(
     asked: Asked,
     held_out: HeldOut | None,
     *,
-    keep: Callable[[Learnt | MomentRelease], None] = lambda found: None,
-    tell: Callable[[ColonnadeError], None] = lambda error: None,
+    keep: Callable[[Learnt | MomentRelease], None] = lambda _found: None,
+    tell: Callable[[ColonnadeError], None] = lambda _error: None,
 ) -> _Run:
     """One training; what noise or a plan made impossible is a reason, not an exception.
 

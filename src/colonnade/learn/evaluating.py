@@ -91,7 +91,7 @@ def judge_jointly(
 
     before, opened = federation.asks, federation.opened
     federation.asks = lambda plan, counts: check_enough(plan) if counts else None
-    federation.opened = lambda run: None
+    federation.opened = lambda _run: None
     try:
         run = federation.run(session, request, part="held-out")
     finally:

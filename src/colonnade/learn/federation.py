@@ -160,7 +160,7 @@ class Federation:
         self.asks: Callable[[Any, bool], None] | None = None
         self.logged = False
         # Told of a run as soon as its result is here, before anything that takes time.
-        self.opened: Callable[[Run[Any]], None] = lambda run: None
+        self.opened: Callable[[Run[Any]], None] = lambda _run: None
         self.runs: list[Run[Any]] = []
         self.stopped: Stopped | None = None
         self._noise_seed = noise_seed

@@ -291,7 +291,7 @@ def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: _Desk) -
             scoring.request,
             scoring.session,
             resumable=False,
-            keep=lambda folder, run, site: scoring.keep(folder, member, run.result()),
+            keep=lambda folder, run, _site: scoring.keep(folder, member, run.result()),
         )
     method = protocol_of(job)
     method.needs()

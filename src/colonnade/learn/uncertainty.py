@@ -105,7 +105,7 @@ class Watch:
     ''
     """
 
-    advance: Callable[[str, int, int], None] = lambda step, done, total: None
+    advance: Callable[[str, int, int], None] = lambda _step, _done, _total: None
     interrupted: Callable[[], bool] = lambda: False
     seconds: float = MOST_SECONDS
     skipped: str = ""

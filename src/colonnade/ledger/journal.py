@@ -92,7 +92,8 @@ class FileJournal:
             with _removed(making):
                 # Only the owner may read: a ledger tells what a party does with its data.
                 os.close(os.open(making, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-                with cls(making, patience=patience)._connected() as connection, _translated(str(path)):
+                journal = cls(making, patience=patience)
+                with journal._connected() as connection, _translated(str(path)):
                     _configure(connection)
                     with _transaction(connection, "BEGIN EXCLUSIVE"):
                         lay_out(connection, first)

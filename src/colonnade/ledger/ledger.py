@@ -217,7 +217,7 @@ class Ledger:
         partners: Sequence[str],
         *,
         run: str,
-        allowed: Callable[[Sequence[Comparison]], None] = lambda earlier: None,
+        allowed: Callable[[Sequence[Comparison]], None] = lambda _earlier: None,
     ) -> None:
         """Write down with whom ids of a data set are compared, before anything made of them leaves; a run once.
 

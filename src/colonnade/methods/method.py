@@ -135,7 +135,7 @@ class RequestMaker(Protocol):
     something be asked for that protects nobody.
     """
 
-    def __call__(self, asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> Request[Any]:
+    def __call__(self, asked: Asked, alignment: Alignment, public: tuple[str, ...] = (), /) -> Request[Any]:
         """The request, or an error that says why there is none."""
         ...
 

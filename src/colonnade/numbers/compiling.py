@@ -30,7 +30,7 @@ def machine_code(function: Function) -> Function:
     """
     compiled: Any = njit(nogil=True)(function)
     try:
-        compiled._cache = _Kept(function)
+        compiled._cache = _Kept(function)  # noqa: SLF001  numba has no other place for it
     except (RuntimeError, OSError):
         # numba finds no folder that it could write to.
         _tell("there is no folder that they could be written to")

@@ -190,7 +190,7 @@ class Nodes:
     points: tuple[int, ...]
 
     @cached_property
-    def _basis(self) -> Floats:
+    def basis(self) -> Floats:
         """The coefficients of each Lagrange polynomial: shape (3, points, points)."""
         count = len(self.points)
         out = np.empty((3, count, count))
@@ -216,17 +216,9 @@ class Nodes:
         """L_i(x) for each x, modulo each prime: shape (3, len(points), nodes)."""
         return _values_at(self, points)
 
-    def _values_at(self, points: tuple[int, ...]) -> Floats:
-        count = len(self.points)
-        out = np.empty((3, len(points), count))
-        for q, prime in enumerate(PRIMES):
-            powers = [[pow(x, k, prime) for k in range(count)] for x in points]
-            out[q] = product(np.array(powers, dtype=np.float64), self._basis[q].T.copy(), prime)
-        return out
-
     def at(self, powers: Floats) -> Floats:
         """L_i(r) for an element r of each extension, given by its `powers_of`: shape (3, 4, nodes)."""
-        return _evaluated(self._basis, powers)
+        return _evaluated(self.basis, powers)
 
     def vanishing_at(self, powers: Floats) -> Floats:
         """∏ (r − node): shape (3, 4)."""
@@ -240,7 +232,12 @@ class Nodes:
 
 @cache
 def _values_at(nodes: Nodes, points: tuple[int, ...]) -> Floats:
-    return nodes._values_at(points)
+    count = len(nodes.points)
+    out = np.empty((3, len(points), count))
+    for q, prime in enumerate(PRIMES):
+        powers = [[pow(x, k, prime) for k in range(count)] for x in points]
+        out[q] = product(np.array(powers, dtype=np.float64), nodes.basis[q].T.copy(), prime)
+    return out
 
 
 def powers_of(point: Floats, count: int) -> Floats:

@@ -27,6 +27,9 @@ _LONGEST_GRID = 2.0**17
 _MOST_VALUES = 2.0**23
 _MOST_CURVES = 24
 _MOST_TIMES = 10**5
+_ROOT = 1e-13
+_LARGEST_EPSILON = 2.0**13
+"""Beyond every loss on a grid: what is left there has no finite loss."""
 _LARGEST_REACH = 600.0
 """Beyond this e^ε leaves the range of doubles; other routes do as well there."""
 
@@ -50,7 +53,7 @@ class LossDistribution:
         inside = delta - self.lost
         if inside <= 0:
             return math.inf
-        return max(float(pmf.get_epsilon_for_delta(inside)) for pmf in self.directions)
+        return max(_least_epsilon(pmf, inside) for pmf in self.directions)
 
     def delta(self, epsilon: float) -> float:
         """The least δ at this ε."""
@@ -107,6 +110,30 @@ def _distribution(items: Items, scale: float) -> LossDistribution | None:
     # 1-norm of the error is at most √n times its 2-norm.
     lost = count * math.sqrt(length) * 4 * 2.0**-53 * math.log2(length + 2)
     return LossDistribution(tuple(directions), lost)
+
+
+def _least_epsilon(pmf: PLDPmf, delta: float) -> float:
+    """The least ε at this δ, rounded up: a root of the curve, which takes a dozen sums over the grid.
+
+    The library's own answer walks over the grid in Python, a hundred times slower.
+    """
+
+    def above(epsilon: float) -> float:
+        return float(pmf.get_delta_for_epsilon(epsilon)) - delta
+
+    low, high = 0.0, 1.0
+    if above(low) <= 0:
+        return 0.0
+    while above(high) > 0:
+        low, high = high, 2 * high
+        if high > _LARGEST_EPSILON:
+            return math.inf
+    from scipy.optimize import brentq
+
+    epsilon, slack = float(brentq(above, low, high, xtol=_ROOT, rtol=_ROOT)), _ROOT
+    while above(epsilon) > 0:
+        epsilon, slack = epsilon + slack, 2 * slack
+    return epsilon
 
 
 def _grid(curve: Curve, interval: float, *, backward: bool) -> PLDPmf:

@@ -287,7 +287,7 @@ def skellam_on_integers(
 
 
 def _undealt(event: Event, *, unit: Unit, rate: Fraction | None, times: int) -> tuple[View, ...]:
-    return _views(lambda party, known: event, dealing=Dealing(), unit=unit, rate=rate, times=times)
+    return _views(lambda _party, _known: event, dealing=Dealing(), unit=unit, rate=rate, times=times)
 
 
 def _views(

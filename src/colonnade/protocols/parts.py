@@ -31,7 +31,7 @@ class PartAsked:
     name: PartName
     rules: str = ""
     known: Cut | None = field(default=None, repr=False)
-    keep: Callable[[Cut], None] = field(default=lambda cut: None, repr=False)
+    keep: Callable[[Cut], None] = field(default=lambda _cut: None, repr=False)
 
     def to_data(self) -> dict[str, Any]:
         """What the parties compare."""

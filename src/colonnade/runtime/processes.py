@@ -159,5 +159,5 @@ def household() -> Iterator[Begin]:
             signal.signal(how, handler)
 
 
-def _interrupt(number: int, frame: Any) -> None:
+def _interrupt(_number: int, _frame: Any) -> None:
     raise KeyboardInterrupt

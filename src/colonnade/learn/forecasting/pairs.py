@@ -73,7 +73,7 @@ def best_of(found: Sequence[Expected]) -> int:
 
 
 def race(
-    entered: Sequence[Forecast], *, seconds: float, told: Callable[[float], None] = lambda left: None
+    entered: Sequence[Forecast], *, seconds: float, told: Callable[[float], None] = lambda _left: None
 ) -> tuple[Forecast, ...]:
     """The same forecasts, with more trials of those that cannot be told apart from the best, as far as time allows.
 

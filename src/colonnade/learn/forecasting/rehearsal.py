@@ -114,7 +114,7 @@ class Rehearsals:
     draws: int = DRAWS
     tries: int = TRIES
     weighed: bool = True
-    told: Callable[[float], None] = lambda seconds: None
+    told: Callable[[float], None] = lambda _seconds: None
     _people: dict[int, Invented] = field(default_factory=dict, repr=False)
 
     def people(self, rows: int, trial: int = 0) -> Invented:

@@ -42,7 +42,7 @@ def encrypted_experiments(
                 1,
                 _either(worlds),
                 _statistic(plan, owner),
-                lambda coins: request,
+                lambda _coins: request,
                 "the others' noisy scores of the record, solved for from the sums that it decrypted",
             )
         )
@@ -54,7 +54,7 @@ def _either(worlds: Sequence[People]) -> Callable[[Bits], People]:
 
 
 def _statistic(plan: EncryptedPlan, owner: str) -> Callable[[Session, Claim], Array]:
-    def statistic(session: Session, claim: Claim) -> Array:
+    def statistic(session: Session, _claim: Claim) -> Array:
         diary = session.result(owner).diary
         block = session.people[owner]
         features = plan.quantizers[owner].quantize(block) / plan.request.gamma

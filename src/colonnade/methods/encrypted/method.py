@@ -85,7 +85,7 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
     )
 
 
-def model(asked: Asked, results: Mapping[str, Descended]) -> Learnt:
+def model(_asked: Asked, results: Mapping[str, Descended]) -> Learnt:
     """A classifier of two classes: the weights of those owners who are here, each of whom has its own and no others."""
     first = next(iter(results.values()))
     plan, defence = first.plan, first.plan.request.defence
@@ -161,7 +161,7 @@ METHOD = Method(
     tasks=("classification",),
     options=EncryptedOptions,
     request=request,
-    session=lambda asked: encrypted_session,
+    session=lambda _asked: encrypted_session,
     model=model,
     views=plan_views,
     checks=(),

@@ -62,7 +62,7 @@ class FunctionalOptions(Form):
     intercept: bool = True
 
 
-def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> FunctionalRequest:
+def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> FunctionalRequest:
     """What the parties compare before they begin; the paper's own mode asks them for nothing."""
     options = options_of(asked, FunctionalOptions)
     if options.calibration == "paper":
@@ -224,7 +224,7 @@ METHOD = Method(
     tasks=("classification", "regression"),
     options=FunctionalOptions,
     request=request,
-    session=lambda asked: functional_session,
+    session=lambda _asked: functional_session,
     model=model,
     views=plan_views,
     checks=("rows",),

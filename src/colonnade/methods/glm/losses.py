@@ -31,7 +31,7 @@ def _logistic(scores: Array) -> Array:
     return np.where(scores >= 0, 1.0, grown) / (1.0 + grown)
 
 
-def _signs(label: Label, values: ArrayLike) -> Array:
+def _signs(_label: Label, values: ArrayLike) -> Array:
     return np.where(np.asarray(values) > 0, 1.0, -1.0)
 
 

@@ -19,7 +19,7 @@ from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise,
 from colonnade.protocols.alignment import Alignment
 
 
-def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> LocalRequest:
+def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> LocalRequest:
     """What the parties compare."""
     return LocalRequest(asked.task, asked.epsilon, asked.delta, asked.accepted_delta, asked.gamma, alignment)
 
@@ -106,7 +106,7 @@ METHOD = Method(
     tasks=("classification", "regression", "pca"),
     options=NoOptions,
     request=request,
-    session=lambda asked: local_session,
+    session=lambda _asked: local_session,
     model=model,
     views=plan_views,
     checks=(),

@@ -42,7 +42,7 @@ def margin_experiments(plan: MarginPlan, request: MarginRequest, rest: People) -
             1,
             _either([rest, together([rest, high])]),
             _statistic(plan, rest, together([rest, high])),
-            lambda coins: request,
+            lambda _coins: request,
             "how much likelier moments and gradients are with the record than without",
         )
     ]
@@ -57,7 +57,7 @@ def margin_experiments(plan: MarginPlan, request: MarginRequest, rest: People) -
                     1,
                     _either(worlds),
                     _statistic(plan, *worlds),
-                    lambda coins: request,
+                    lambda _coins: request,
                     "how much likelier moments and gradients are with one of two values of the others' part",
                 )
             )

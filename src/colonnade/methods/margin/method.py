@@ -44,7 +44,7 @@ class MarginOptions(Form):
     gamma: Annotated[int, Field(ge=4)] | None = None
 
 
-def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> MarginRequest:
+def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> MarginRequest:
     """What the parties compare."""
     options = options_of(asked, MarginOptions)
     if asked.gamma != JOB_GAMMA:
@@ -62,7 +62,7 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
     )
 
 
-def model(asked: Asked, results: Mapping[str, MarginTrained]) -> Learnt | None:
+def model(_asked: Asked, results: Mapping[str, MarginTrained]) -> Learnt | None:
     """The published weights, as everybody has them."""
     trained = next((trained for trained in results.values() if trained.weights.size), None)
     if trained is None:
@@ -130,7 +130,7 @@ METHOD = Method(
     tasks=("classification",),
     options=MarginOptions,
     request=request,
-    session=lambda asked: margin_session,
+    session=lambda _asked: margin_session,
     model=model,
     views=plan_views,
     checks=(),

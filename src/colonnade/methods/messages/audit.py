@@ -48,7 +48,7 @@ def message_experiments(
                 1,
                 _either(worlds),
                 _ratio(plan, changed, worlds, sees),
-                lambda coins: request,
+                lambda _coins: request,
                 "the likelihood ratio of every message, the senders' weights followed on either data set",
             )
         )
@@ -65,7 +65,7 @@ def canary_message_experiments(
     target = plan.loss.targets(plan.label, _labels(together([low, high]), plan.active))
     sign = float(np.sign(np.diff(plan.loss.residual(np.zeros(2), target))[0]))
 
-    def statistic(session: Session, claim: Claim) -> Array:
+    def statistic(session: Session, _claim: Claim) -> Array:
         reader = plan.passive[0]
         values = [said.arrays["values"] for said in session.heard(reader, "residuals")]
         steps = plan.schedule.steps_per_epoch
@@ -87,7 +87,7 @@ def canary_message_experiments(
             plan.rows,
             lambda coins: chosen(low, second, coins),
             statistic,
-            lambda coins: request,
+            lambda _coins: request,
             "the sum of each record's noisy residuals over the epochs",
         )
     ]
@@ -107,7 +107,7 @@ def _either(worlds: Sequence[People]) -> Callable[[Bits], People]:
 def _ratio(
     plan: IntermediatePlan, changed: Sequence[str], worlds: Sequence[People], sees: Sequence[str]
 ) -> Callable[[Session, Claim], Array]:
-    def statistic(session: Session, claim: Claim) -> Array:
+    def statistic(session: Session, _claim: Claim) -> Array:
         found = 0.0
         for owner in changed:
             if owner == plan.active or plan.active in sees or not sees:

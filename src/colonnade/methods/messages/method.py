@@ -76,7 +76,7 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
     )
 
 
-def model(asked: Asked, results: Mapping[str, TrainedPart]) -> Learnt:
+def model(_asked: Asked, results: Mapping[str, TrainedPart]) -> Learnt:
     """The weights of those owners who are here; beside each other only a simulation in one process sees them."""
     first = next(iter(results.values()))
     plan = first.plan
@@ -122,7 +122,7 @@ METHOD = Method(
     tasks=("classification", "regression"),
     options=IntermediateOptions,
     request=request,
-    session=lambda asked: intermediate_session,
+    session=lambda _asked: intermediate_session,
     model=model,
     views=plan_views,
     checks=(),

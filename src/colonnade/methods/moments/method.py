@@ -25,7 +25,7 @@ class MomentsOptions(Form):
     conditional: bool = False
 
 
-def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> MomentsRequest:
+def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> MomentsRequest:
     """What the parties compare."""
     return MomentsRequest(
         asked.task,
@@ -40,7 +40,7 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
     )
 
 
-def model(asked: Asked, results: Mapping[str, OpenedMoments]) -> MomentRelease | None:
+def model(_asked: Asked, results: Mapping[str, OpenedMoments]) -> MomentRelease | None:
     """The release, as everybody has it who read it."""
     return next((released(opened) for opened in results.values() if opened.matrix.size), None)
 
@@ -84,7 +84,7 @@ METHOD = Method(
     tasks=("classification", "regression", "pca"),
     options=MomentsOptions,
     request=request,
-    session=lambda asked: moments_session,
+    session=lambda _asked: moments_session,
     model=model,
     views=plan_views,
     checks=("rows",),

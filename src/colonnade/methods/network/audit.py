@@ -61,7 +61,7 @@ def network_experiments(plan: EmbeddingsPlan, request: Request[Any]) -> list[Exp
                 plan.train_rows,
                 _of_coins(plan, low, mixed(low, high, changed)),
                 _statistic(plan),
-                lambda coins: request,
+                lambda _coins: request,
                 "each record's noisy sum over all coordinates and passes",
                 independent=True,
             )
@@ -91,7 +91,7 @@ def _learnt(plan: EmbeddingsPlan) -> Indices:
 def _statistic(plan: EmbeddingsPlan) -> Callable[[Session, Claim], Array]:
     learnt = _learnt(plan)
 
-    def statistic(session: Session, claim: Claim) -> Array:
+    def statistic(session: Session, _claim: Claim) -> Array:
         result = session.result(plan.receiver)
         seen = result.brought.fusion.total if plan.learns_locally else result.sums.sum(axis=1)
         return np.asarray(seen[learnt], dtype=np.float64)

@@ -54,7 +54,7 @@ class OneShotOptions(GlmOptions):
     radius: Positive = 4.0
 
 
-def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> NoisyColumnsRequest:
+def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> NoisyColumnsRequest:
     """What the parties compare."""
     options = options_of(asked, OneShotOptions)
     chosen_loss(asked, options)

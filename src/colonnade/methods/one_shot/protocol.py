@@ -85,9 +85,10 @@ class NoisyColumnsPlan(Plan):
 
     def event(self, owner: str) -> Event:
         """One owner's noisy rows: a record replaced moves them by at most 2c."""
-        return self._event(owner, self.variances[self.passive.index(owner)])
+        return self.event_under(owner, self.variances[self.passive.index(owner)])
 
-    def _event(self, owner: str, variance: Fraction) -> Event:
+    def event_under(self, owner: str, variance: Fraction) -> Event:
+        """The same under noise of another variance."""
         # 2√B, upward, in integers.
         moved = math.isqrt(4 * self.clipped.norm_squared(owner) - 1) + 1
         entries = self.rows * self.clipped.encoders[owner].width
@@ -167,7 +168,7 @@ def plan_noisy_columns(
 
     def variance(owner: str) -> Fraction:
         return calibrate(
-            lambda variance: plan._event(owner, variance), epsilon=plan.epsilon, delta=plan.delta
+            lambda variance: plan.event_under(owner, variance), epsilon=plan.epsilon, delta=plan.delta
         )
 
     return replace(plan, variances=tuple(variance(owner) for owner in plan.passive))

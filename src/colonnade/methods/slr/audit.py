@@ -52,7 +52,7 @@ def gradient_experiments(plan: GradientPlan, request: GradientRequest, rest: Peo
                     1,
                     _either(worlds),
                     _statistic(plan, change),
-                    lambda coins: request,
+                    lambda _coins: request,
                     "how far the weights of every step moved along the change of the record's gradient",
                 )
             )

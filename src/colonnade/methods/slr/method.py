@@ -69,7 +69,7 @@ class SlrOptions(Form):
         )
 
 
-def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> GradientRequest:
+def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> GradientRequest:
     """What the parties compare. The paper's own mode is a simulation and asks the parties for nothing."""
     options = _options(asked)
     if options.calibration == "paper":
@@ -93,7 +93,7 @@ def as_in_the_paper(federation: Federation, asked: Asked) -> Learnt:
     )
 
 
-def model(asked: Asked, results: Mapping[str, TrainedWeights]) -> Learnt | None:
+def model(_asked: Asked, results: Mapping[str, TrainedWeights]) -> Learnt | None:
     """The published weights, as everybody has them."""
     trained = next((trained for trained in results.values() if trained.weights.size), None)
     if trained is None:
@@ -167,7 +167,7 @@ METHOD = Method(
     tasks=("classification",),
     options=SlrOptions,
     request=request,
-    session=lambda asked: gradient_session,
+    session=lambda _asked: gradient_session,
     model=model,
     views=plan_views,
     checks=("rows",),

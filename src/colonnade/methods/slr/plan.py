@@ -382,7 +382,7 @@ def _on_fine_grid(
         lambda noise: _all_steps(schedule, noise.vector_event(change, group, entries=size), limits),
         epsilon=epsilon,
         delta=delta,
-        drawn=lambda noise: None,
+        drawn=lambda _noise: None,
         laws=("gaussian",),
         digits=4,
     )

@@ -32,7 +32,7 @@ class SpcaOptions(Form):
     calibration: Literal["sound", "paper"] = "sound"
 
 
-def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) -> MomentsRequest:
+def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> MomentsRequest:
     """What the parties compare. The paper's own mode is a simulation and asks the parties for nothing."""
     options = _options(asked)
     if options.calibration == "paper":
