@@ -81,9 +81,9 @@ def comparison_text(facts: Facts, *, width: int | None = None) -> str:
     lines = [facts["name"], *wrapped([_setting(facts)], width)]
     advice = recommendation(facts)
     lines += [*wrapped([advice], width), ""] if advice else [""]
-    lines += table_lines(comparison_table(facts))
+    lines += table_lines(comparison_table(facts), width)
     lines += ["", f"What observers learn at most, at ε = {_shown_epsilon(facts):g}"]
-    lines += table_lines(promise_table(facts))
+    lines += table_lines([("method", "who learns how much"), *promise_table(facts)], width)
     remarks = remarks_on(facts)
     return lines_text(lines + (["", *wrapped(remarks, width, bullet="- ")] if remarks else []))
 
