@@ -170,9 +170,10 @@ def _say_verified(facts: dict[str, Any], witnesses: Sequence[Ledger]) -> None:
 
 
 def _say_totals(facts: dict[str, Any]) -> None:
+    from colonnade.privacy.words import observers_text, unit_text
+    from colonnade.report.accounts import merged
     from colonnade.report.numbers import left_text
     from colonnade.report.text import budget_lines, table_lines, wrapped
-    from colonnade.report.words import merged, observers_text, unit_text
 
     say("\nBudgets")
     for line in budget_lines([facts], width()):

@@ -31,6 +31,7 @@ from colonnade.errors import (
     UnknownChoice,
     UnknownKey,
     WrongType,
+    path_of,
 )
 
 FormT = TypeVar("FormT", bound="Form")
@@ -123,7 +124,7 @@ class Document:
     @classmethod
     def load(cls, path: str | Path) -> Document:
         """The document in a file."""
-        path = Path(path)
+        path = path_of(path)
         try:
             size = path.stat().st_size
             if path.is_dir():

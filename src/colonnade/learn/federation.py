@@ -13,6 +13,7 @@ from colonnade.data.encoding import Mode
 from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, DataError, PlanError
 from colonnade.learn.cuts import part_asked
+from colonnade.learn.no_rows import NoRows
 from colonnade.learn.people import remember, remembered
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.readiness import check_budgets, check_plan
@@ -93,7 +94,7 @@ class Run(Generic[PlanT]):
         return {owner: results[owner].aligned for owner in self.plan.group.owners if owner in results}
 
 
-class Federation:
+class Federation(NoRows):
     """Two or more organisations with columns about the same people, and a server that holds none.
 
     Parties see only their own table and talk only through their channels. Each charges its own ledger

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from colonnade.errors import InputError, LedgerAltered, LedgerError, LedgerNewer
+from colonnade.errors import InputError, LedgerAltered, LedgerError, LedgerNewer, path_of
 from colonnade.ledger.admission import Verified, admit, charged_before, check_witnesses
 from colonnade.ledger.book import Book, Total, budget_to_data
 from colonnade.ledger.budget import Budget, named_account, named_pattern
@@ -20,6 +20,7 @@ from colonnade.ledger.journal import FileJournal, Journal, MemoryJournal
 from colonnade.ledger.layout import FORMAT, Page
 from colonnade.ledger.opening import Opening
 from colonnade.ledger.release import Receipt, Release
+from colonnade.ledger.shown import totals_table
 
 PATIENCE = 60.0
 IN_MEMORY = "it ends with its process"
@@ -79,7 +80,7 @@ class Ledger:
         >>> Ledger.create(path, "bank").party
         'bank'
         """
-        return cls(FileJournal.create(Path(path), _opening(party, reason), patience=patience))
+        return cls(FileJournal.create(path_of(path), _opening(party, reason), patience=patience))
 
     @classmethod
     def open(cls, path: str | Path, *, patience: float = PATIENCE) -> Ledger:
@@ -91,7 +92,7 @@ class Ledger:
         >>> Ledger.open(path).receipt() == head
         True
         """
-        return cls(FileJournal.open(Path(path), patience=patience))
+        return cls(FileJournal.open(path_of(path), patience=patience))
 
     @classmethod
     def in_memory(cls, party: str) -> Ledger:
@@ -278,6 +279,9 @@ class Ledger:
         """
         book = self._current()
         return Receipt(book.party, book.seq, book.head, book.origin)
+
+    def _repr_html_(self) -> str:
+        return totals_table(self.party, self.totals())
 
     def totals(self) -> tuple[Total, ...]:
         """What every account has lost, and what is left of its budget.

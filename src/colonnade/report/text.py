@@ -6,12 +6,13 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from colonnade.privacy.guarantee import delta_text
+from colonnade.privacy.words import about_text, observer_text, observers_text, unit_text
+from colonnade.report.accounts import merged
 from colonnade.report.facts import Facts
 from colonnade.report.judged import confusion_rows, figure_rows, judged_note
 from colonnade.report.numbers import budget_text, duration_text, left_text, signed_text, size_text, spent_text
 from colonnade.report.plain import lines_text, one_line
 from colonnade.report.verdict import verdict_line
-from colonnade.report.words import about_text, merged, observer_text, observers_text, unit_text
 
 TEXT_ROWS = 5
 TEXT_COLUMNS = 8

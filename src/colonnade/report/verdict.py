@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from colonnade.privacy.guarantee import delta_text
+from colonnade.privacy.words import about_text, observer_text, unit_text
 from colonnade.report.judged import figure_rows
 from colonnade.report.numbers import budget_text, left_text, spent_text
-from colonnade.report.words import about_text, observer_text, unit_text
 
 Facts = dict[str, Any]
 NON_PRIVATE = "non-private model, accuracy on people held out"
