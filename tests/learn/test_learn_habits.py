@@ -1,4 +1,4 @@
-"""Habits from scikit-learn and notebooks: folds, labels, saving, looking at things; each meets a sentence or a table."""
+"""Habits from scikit-learn and notebooks: folds, labels, saving, looking; each meets a sentence or a table."""
 
 from __future__ import annotations
 

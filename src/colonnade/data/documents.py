@@ -394,8 +394,7 @@ def _is_union(annotation: Any) -> bool:
 
 
 def _tag(model: Any) -> str | None:
-    field = (
-        model.model_fields.get("kind") if isinstance(model, type) and issubclass(model, BaseModel) else None
-    )
+    described = isinstance(model, type) and issubclass(model, BaseModel)
+    field = model.model_fields.get("kind") if described else None
     choices = typing.get_args(field.annotation) if field else ()
     return str(choices[0]) if choices else None
