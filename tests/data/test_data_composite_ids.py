@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from colonnade.data.schema import Schema
-from colonnade.data.sources import DuckDBSource, SQLiteSource
+from colonnade.data.sources import DuckDBSource, PostgreSQLSource, SQLiteSource
 from colonnade.data.table import Table
 from colonnade.errors import BadIds, ColumnMissing, DataError, PlanError, SchemaError
 from colonnade.learn.federation import Federation
@@ -46,6 +46,16 @@ def test_every_source_spells_an_id_of_several_columns_alike(tmp_path: Path) -> N
     for kind, source in sources(tmp_path).items():
         table = Table("bank", source, schema("x")).check()
         assert sorted(table.ids()) == sorted(SPELT), kind
+
+
+def test_a_database_server_spells_an_id_of_several_columns_alike(postgresql: str) -> None:
+    listed = ", ".join(f"('{name}', DATE '{birth}', {x})" for name, birth, x in ROWS)
+    query = f"select name, birth, x from (values {listed}) as people(name, birth, x)"
+    table = Table("bank", PostgreSQLSource(query, postgresql, "TEST_DB_PASSWORD"), schema("x")).check()
+    assert sorted(table.ids()) == sorted(SPELT)
+    assert {
+        row: x for block in table.blocks() for row, x in zip(table.ids(), block.columns["x"], strict=True)
+    } == {spelt: x for spelt, (_, _, x) in zip(SPELT, ROWS, strict=True)}
 
 
 def test_people_are_found_by_several_columns_whatever_those_are_called() -> None:

@@ -76,6 +76,16 @@ def test_lists_of_any_size_are_intersected(bank: list[str], insurer: list[str]) 
     assert set(found["bank"]) == set(bank) & set(insurer)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("turned", [False, True], ids=["million-ten", "ten-million"])
+def test_a_million_against_ten(turned: bool) -> None:
+    million, ten = [f"p{n}" for n in range(10**6)], [f"p{10**5 * n + 7}" for n in range(9)] + ["nobody"]
+    tables = {"bank": ten, "insurer": million} if turned else {"bank": million, "insurer": ten}
+    found = common(run(PAIR, tables), tables)
+    assert found["bank"] == found["insurer"]
+    assert set(found["bank"]) == set(ten) - {"nobody"}
+
+
 def test_large_lists_go_by_transfers_and_small_ones_by_points(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "CURVE_UP_TO", 6)
     kinds = {}

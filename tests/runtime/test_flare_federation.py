@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +21,14 @@ import pytest
 from certificates import DAY, NOW, Root
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from live_federation import PATIENCE_SECONDS, Live, federation_of, free_port, live
-from two_houses import MEMBERS, PARTIES, in_process, job_text, split
+from two_houses import MEMBERS, MOMENTS, PARTIES, ROWS, in_process, job_text, policy_text, split
 
+from colonnade.errors import KitError
 from colonnade.learn.release import MomentRelease
 from colonnade.runtime.identity import Identity
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import wait_for_server, write_job
+from colonnade.runtime.presence import Presence
 from colonnade.runtime.processes import family, household
 from colonnade.runtime.provision import all_kits
 
@@ -42,6 +48,30 @@ def test_moments_between_processes_are_bit_for_bit_those_of_one_process(tmp_path
             kept = MomentRelease.load(running.kits[member].run_folder(job_id) / "release.npz")
             assert np.array_equal(kept.matrix, run.result().matrix)
         assert [running.charges(party) for party in PARTIES] == [1, 1]
+        a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running)
+
+
+def a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running: Live) -> None:
+    """Here and not a test of its own, because starting a federation takes longer than all of this."""
+    bank, copy = running.kits["bank"], running.folder / "copy"
+    keep = shutil.ignore_patterns("console*", "runs", "presence.json", "*.fl", "*-*-*-*-*")
+    shutil.copytree(bank.path, copy, ignore=keep)
+    began = time.monotonic()
+    command = [sys.executable, "-c", "from colonnade.cli import main; main()", "party", "start", str(copy)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+    assert done.returncode == KitError.exit_code, done.stderr
+    assert "bank is connected already, with another copy of this kit" in done.stderr
+    assert "Traceback" not in done.stderr
+
+    def told() -> bool:
+        presence = Presence.load(bank.path)
+        return presence is not None and bool(presence.others)
+
+    running.until(told)
+    presence = Presence.load(bank.path)
+    assert presence is not None and not presence.refused and presence.heard
+    assert time.monotonic() - began < PATIENCE_SECONDS
+    running.until(lambda: set(running.session.parties()) == set(PARTIES))
 
 
 TEN = tuple(f"party{number}" for number in range(10))
@@ -93,6 +123,27 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     """One federation for the studies below, which all leave it as they found it."""
     with live(tmp_path_factory.mktemp("federation"), seeded=False) as federation:
         yield federation
+
+
+@pytest.mark.slow
+def test_people_are_matched_by_transfers_between_processes(running: Live) -> None:
+    for party in PARTIES:
+        policy = running.folder / f"{party}.policy.toml"
+        policy.write_text(policy_text(party, more='alignment = ["auto", "oprf"]'))
+    customers = running.folder / "shop.csv"
+    everybody = customers.read_text()
+    try:
+        customers.write_text(everybody.rpartition("\n")[0])
+        job_id = running.submit(job_text(f'{MOMENTS}\nalignment = "oprf"'))
+        assert running.wait(job_id) == "FINISHED:COMPLETED"
+    finally:
+        customers.write_text(everybody)
+    for party in PARTIES:
+        outcome = running.outcome(party, job_id)
+        assert outcome is not None and outcome["state"] == "finished"
+        assert '"step": "oblivious' in (running.kits[party].run_folder(job_id) / "log.jsonl").read_text()
+    release = MomentRelease.load(running.kits["bank"].run_folder(job_id) / "release.npz")
+    assert release.rows == ROWS - 1
 
 
 @pytest.mark.slow

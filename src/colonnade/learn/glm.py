@@ -18,6 +18,7 @@ from colonnade.learn.logistic import accuracy
 from colonnade.learn.model_content import Saved
 from colonnade.learn.no_rows import refuse_labels, refuse_rows
 from colonnade.learn.parameters import at_least
+from colonnade.learn.reading import Reading
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.messages.method import METHOD, IntermediateOptions
 from colonnade.methods.method import Asked, Learnt
@@ -107,6 +108,8 @@ class PoissonRegression(_LogLink):
     True
     """
 
+    reading = Reading("a Poisson regression with log link", "prediction", link="log")
+
     loss = "poisson"
 
     def deviance(self, X: Rows, y: ArrayLike) -> float:
@@ -133,6 +136,8 @@ class GammaRegression(_LogLink):
     True
     """
 
+    reading = Reading("a Gamma regression with log link", "prediction", link="log")
+
     loss = "gamma"
 
     def deviance(self, X: Rows, y: ArrayLike) -> float:
@@ -157,6 +162,8 @@ class SupportVectorClassifier(ClassifierMixin, _ByMessages):  # type: ignore[mis
     >>> model.predict({"age": [5, 95], "pay": [10, 90]}).tolist()
     ['no', 'yes']
     """
+
+    reading = Reading("a linear support vector classifier", "margin")
 
     loss = "svm"
 

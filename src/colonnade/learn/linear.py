@@ -15,6 +15,7 @@ from colonnade.learn.least_squares import least_squares
 from colonnade.learn.model_content import Saved
 from colonnade.learn.no_rows import refuse_labels
 from colonnade.learn.parameters import at_least
+from colonnade.learn.reading import Reading
 from colonnade.learn.release import MomentRelease
 from colonnade.methods.method import Learnt
 
@@ -60,6 +61,8 @@ class LinearRegression(Saved, RegressorMixin, BaseEstimator):  # type: ignore[mi
     >>> LinearRegression().fit(release).predict({"size": [75]}).round().tolist()
     [400.0]
     """
+
+    reading = Reading("a linear regression", "prediction")
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ from colonnade.learn.frame import Frame
 from colonnade.learn.model_content import Saved
 from colonnade.learn.no_rows import refuse_labels
 from colonnade.learn.parameters import at_least
+from colonnade.learn.reading import Reading
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.rules import RULES, choose_rule, matched_discriminant
 from colonnade.methods.method import Learnt
@@ -84,6 +85,8 @@ class LogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
     >>> model.predict({"age": [25, 55]}).tolist()
     ['no', 'yes']
     """
+
+    reading = Reading("a linear classifier with logistic probabilities", "probabilities")
 
     def __init__(
         self,

@@ -27,8 +27,14 @@ from colonnade.learn.model_document import (
 )
 from colonnade.learn.privacy import Privacy
 
-CLASSIFIERS = ("LogisticRegression", "SupportVectorClassifier")
-NAMES = (*CLASSIFIERS, "LinearRegression", "PCA", "PoissonRegression", "GammaRegression")
+NAMES = (
+    "LogisticRegression",
+    "LinearRegression",
+    "PCA",
+    "SupportVectorClassifier",
+    "PoissonRegression",
+    "GammaRegression",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,15 +68,6 @@ class ModelContent:
         except IMPOSSIBLE as error:
             raise ModelDamaged(f"{path} describes a model that cannot be: {error}") from None
 
-    @property
-    def classifies(self) -> bool:
-        """Whether its scores speak for classes."""
-        return self.kind in CLASSIFIERS
-
-    def read(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What is said of people by linear scores: themselves, or where the link is log their exponentials."""
-        return np.exp(scores) if self.kind in ("PoissonRegression", "GammaRegression") else scores
-
     def fill(self, model: Any) -> None:
         """Make a fresh estimator of this kind the model that was saved."""
         model.frame_, model.privacy_ = self.frame, self.privacy
@@ -78,7 +75,7 @@ class ModelContent:
         model.n_features_in_ = self.frame.columns
         model.feature_names_in_ = np.array(self.frame.feature_names, dtype=object)
         model.columns_in_ = self.frame.column_names
-        if self.classifies:
+        if type(model).reading.classifies:
             model.classes_ = self.frame.label.values
         if self.kind == "LogisticRegression":
             model.threshold = self.threshold

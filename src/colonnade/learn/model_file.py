@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from colonnade.learn.frame import Frame
 from colonnade.learn.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
@@ -16,6 +17,7 @@ from colonnade.learn.linear import LinearRegression
 from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.model_content import ModelContent, content_of
 from colonnade.learn.pca import PCA
+from colonnade.learn.reading import Reading
 
 Model = (
     LogisticRegression
@@ -41,6 +43,16 @@ KINDS: dict[str, Any] = {
 @dataclass(frozen=True, eq=False)
 class ModelFile(ModelContent):
     """What a model file holds, and the estimator that it makes."""
+
+    @property
+    def reading(self) -> Reading:
+        """How its scores are read."""
+        found: Reading = KINDS[self.kind].reading
+        return found
+
+    def scores(self, products: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The linear scores of people whose features times the weights these are."""
+        return products + self.reading.offsets(self.weights, self.offsets)
 
     def estimator(self) -> Model:
         """The model as scikit-learn knows it, fitted."""

@@ -18,6 +18,7 @@ from colonnade.learn.model_content import Saved
 from colonnade.learn.moments import Scatter
 from colonnade.learn.no_rows import refuse_labels
 from colonnade.learn.principal import principal_directions
+from colonnade.learn.reading import Reading
 from colonnade.learn.release import MomentRelease
 from colonnade.methods.method import Learnt
 
@@ -64,6 +65,8 @@ class PCA(Saved, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
     >>> model.learnable_rank_, model.transform({"a": [1], "b": [1]}).round(3).tolist()
     (1, [[1.0]])
     """
+
+    reading = Reading("principal components", "components")
 
     def __init__(
         self,

@@ -18,7 +18,6 @@ from colonnade.data.spreadsheets import csv_text
 from colonnade.data.table import BLOCK_ROWS, Table
 from colonnade.data.usable import Wrong, usable_blocks
 from colonnade.errors import BadValues, DataError, ModelError, PlanError
-from colonnade.learn.discriminant import probabilities
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
 from colonnade.learn.joint_scoring import is_remembered, linear_bound, linear_terms, score_jointly
@@ -33,7 +32,6 @@ from colonnade.protocols.joint_scores import ScoresPlan, ScoresRequest
 
 Saved = ModelFile | NetworkFile
 Array = NDArray[np.float64]
-PROBABILITIES = ("LogisticRegression", "NeuralClassifier")
 SPLIT = (
     "the weights of method {method!r} stay with their parties because they were made with exact values, and scores by "
     "them would disclose people they were trained on: no guarantee covers that. Nothing was run. Train with a method "
@@ -123,7 +121,7 @@ def score_file(model: Saved, path: Path, *, id_column: str, strict: bool = True)
         found = model.network().scores(features)
         statement = f"{IN_ONE_PLACE} {WHOLE}"
     else:
-        found = model.read(features @ model.weights.T + _offset(model))
+        found = model.scores(features @ model.weights.T)
         statement = "The weights are released: scoring with them discloses nothing to anybody else."
     values, predicted = _read(model, found)
     said = str(model.privacy)
@@ -181,7 +179,7 @@ def read_scores(
     model: ModelFile, sums: Array, ids: tuple[str, ...], plan: ScoresPlan, *, privacy: Privacy | None = None
 ) -> Scores:
     """What the receiver makes of sums of all parties' terms of a linear model."""
-    values, predicted = _read(model, model.read(sums + _offset(model)))
+    values, predicted = _read(model, model.scores(sums))
     told = Privacy(plan.guarantees) if privacy is None else privacy
     return Scores(ids, names_of(model), values, predicted, plan.statement, str(told), plan.exact)
 
@@ -230,19 +228,8 @@ def _score_by_network(
 
 def names_of(model: Saved) -> tuple[str, ...]:
     """What the numbers of a score are called."""
-    if isinstance(model, ModelFile) and model.kind == "PCA":
-        return tuple(f"component {number + 1}" for number in range(len(model.weights)))
-    label = model.frame.label
-    if model.kind in PROBABILITIES:
-        return tuple(f"probability of {name}" for name in label.classes)
-    if model.kind == "SupportVectorClassifier":
-        return (f"margin of {label.classes[1]}",)
-    return (label.label.column if label.label is not None else "prediction",)
-
-
-def _offset(model: ModelFile) -> Array:
-    """What is added to x · w: the intercept, or for components what their mean takes off."""
-    return -(model.weights @ model.offsets) if model.kind == "PCA" else model.offsets
+    width = len(model.weights) if isinstance(model, ModelFile) else 1
+    return model.reading.names(model.frame.label, width)
 
 
 def _columns(frame: Frame) -> tuple[Column, ...]:
@@ -260,12 +247,12 @@ def features_of(block: Block, frame: Frame) -> Array:
 
 def _read(model: Saved, scores: Array) -> tuple[Array, tuple[str, ...] | None]:
     """Scores as a person reads them: probabilities and classes, margins and classes, or numbers."""
-    if model.kind not in (*PROBABILITIES, "SupportVectorClassifier"):
-        return scores, None
+    values = model.reading.values(scores)
+    if not model.reading.classifies:
+        return values, None
     names = model.frame.label.classes
     threshold = model.threshold if isinstance(model, ModelFile) else 0.5
-    shown = probabilities(scores) if model.kind in PROBABILITIES else scores
-    return shown, tuple(names[code] for code in class_codes(scores, threshold))
+    return values, tuple(names[code] for code in class_codes(scores, threshold))
 
 
 def _joined(parts: Mapping[str, Saved]) -> ModelFile:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError
 from colonnade.protocols.agreement import agree, meet
 from colonnade.protocols.alignment import align, keep_part
+from colonnade.protocols.approval import wait_for_approval
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.protocols.parts import agree_on_cut
 from colonnade.protocols.plans import PlanT, Request, group_data
@@ -33,19 +35,22 @@ async def prepare(
 ) -> tuple[AlignedTable | None, PlanT]:
     """Meet, compare jobs, introduce columns, align rows, compare plans. Nothing is charged or released yet.
 
-    An owner asks its policy and its budgets before its ids are compared with anybody's, for as many people as there
-    can be, and again when it is known how many there are.
+    An owner asks its policy, its budgets and, where its policy says so, its people before its ids are compared with
+    anybody's, for as many people as there can be, and its policy and budgets again when it is known how many there are.
     """
     await meet(party)
     part = {} if party.part is None else {"held_out": party.part.to_data()}
-    await agree(party, "job", {**request.to_data(), "group": group_data(party.group), **part})
-    schemas = await introduce(party, table)
+    agreed = {**request.to_data(), "group": group_data(party.group), **part}
+    await agree(party, "job", agreed)
+    schemas, asking = await introduce(party, table)
+    plans = []
     if party.asks is not None and table is not None:
         most = most_people(table.rows, request.to_data())
         # Where δ is left to a rule it is largest for few people, and ε is taken at each.
-        party.asks(request.plan(party.group, schemas, most), True)
-        if most > FEW:
-            party.asks(request.plan(party.group, schemas, FEW), False)
+        plans = [request.plan(party.group, schemas, rows) for rows in dict.fromkeys((most, min(most, FEW)))]
+        for place, plan in enumerate(plans):
+            party.asks(plan, place == 0)
+    await wait_for_approval(party, asking, agreed, plans)
     aligned = await align(party, table, request.alignment)
     if party.part is not None:
         aligned = keep_part(aligned, await agree_on_cut(party), party.part.name)
@@ -80,8 +85,11 @@ def most_people(rows: int, asked: Mapping[str, Any]) -> int:
     return min(rows, max(1, math.ceil(1 / delta) - 1))
 
 
-async def introduce(party: Party, table: Table | None) -> tuple[PublicSchema, ...]:
-    """Every owner tells every member its declared columns."""
+async def introduce(party: Party, table: Table | None) -> tuple[tuple[PublicSchema, ...], tuple[str, ...]]:
+    """Every owner tells every member its declared columns, and whether somebody there is to approve the job.
+
+    Returns the columns of all owners, and the names of those that wait for a person.
+    """
     mine: Mapping[str, Any] = {}
     if party.owns_columns:
         if table is None:
@@ -89,9 +97,11 @@ async def introduce(party: Party, table: Table | None) -> tuple[PublicSchema, ..
         # Whatever is wrong with the rows is found here, before anything is charged or sent.
         table.check(party.progress)
         mine = {"schema": table.schema.public(party.name).to_data()}
+        if party.approves is not None:
+            mine = {**mine, "approval": True}
         for member in party.group.others(party.name):
             await tell(party, member, "introduction", Message(mine))
-    schemas = []
+    schemas, asking = [], []
     for owner in party.group.owners:
         said = Message(mine) if owner == party.name else await hear(party, owner, "introduction")
         described = said.fields.get("schema")
@@ -109,7 +119,9 @@ async def introduce(party: Party, table: Table | None) -> tuple[PublicSchema, ..
                 f"{party.name} at step 'introduction': {owner} introduced itself with the columns of {whose}"
             )
         schemas.append(schema)
-    return tuple(schemas)
+        if said.fields.get("approval") is True:
+            asking.append(owner)
+    return tuple(schemas), tuple(asking)
 
 
 async def agreed_rows(party: Party, aligned: AlignedTable | None) -> int:
@@ -126,6 +138,16 @@ async def agreed_rows(party: Party, aligned: AlignedTable | None) -> int:
             f"{party.name} at step 'rows': {', '.join(group.owners)} name different numbers of aligned rows"
         )
     return said.pop()
+
+
+@dataclass(frozen=True, eq=False)
+class SessionResult(Generic[PlanT]):
+    """What any member comes away with: what was agreed, and, at an owner, the rows that went into it."""
+
+    plan: PlanT
+    run: str
+    reproducible: bool
+    aligned: AlignedTable | None
 
 
 class RowSource(Protocol):
@@ -181,6 +203,20 @@ async def publish(
         read = checked(await hear(party, party.group.server, step)) if party.owns_columns else nothing
     await confirm(party, array_digest(read) if read.size else "")
     return read
+
+
+async def publish_integers(
+    party: Party, opened: Integers | None, *, name: str, shape: tuple[int, ...], largest: int
+) -> Integers:
+    """Publish what was opened as integers, of which no plan like this one has larger ones."""
+
+    def checked(said: Message) -> Integers:
+        read: Integers = said.array(name, dtype="i8", shape=shape)
+        if read.size and max(int(read.max()), -int(read.min())) > largest:
+            raise said.wrong(f"the published {name} are larger than any of this plan")
+        return read
+
+    return await publish(party, opened, "release", name, checked, np.zeros(0, dtype=np.int64))
 
 
 async def confirm(party: Party, read: str) -> None:

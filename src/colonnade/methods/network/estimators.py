@@ -23,7 +23,7 @@ from colonnade.learn.privacy import Privacy
 from colonnade.methods.method import Learnt
 from colonnade.methods.network.extra import need_networks
 from colonnade.methods.network.learnt import LearntNetwork
-from colonnade.methods.network.network_file import NetworkFile, network_file, network_parts
+from colonnade.methods.network.network_file import KINDS, NetworkFile, network_file, network_parts
 from colonnade.methods.network.spec import NetworkSpec
 from colonnade.methods.network.terms import Mechanism, Regime
 from colonnade.protocols.plans import Task
@@ -253,6 +253,8 @@ class NeuralClassifier(ClassifierMixin, _Neural):  # type: ignore[misc]
     (2,)
     """
 
+    reading = KINDS["NeuralClassifier"]
+
     _task: Task = "classification"
 
     def decision_function(self, X: Rows) -> Array:
@@ -289,6 +291,8 @@ class NeuralRegressor(RegressorMixin, _Neural):  # type: ignore[misc]
     >>> NeuralRegressor(epsilon=20.0, embedding=1, epochs=2).fit(federation).predict({"age": [1], "spent": [1]}).shape
     (1,)
     """
+
+    reading = KINDS["NeuralRegressor"]
 
     _task: Task = "regression"
 
