@@ -123,7 +123,7 @@ def test_the_demonstration_shows_what_it_promises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["demo"]) == 0
+    assert run(["demo", "--verbose"]) == 0
     out = capsys.readouterr().out
     assert "private model, accuracy" in out and "non-private model, accuracy" in out
     facts = one_object(Path("demo-run/run/facts.json").read_text())
