@@ -61,7 +61,7 @@ def small_federation() -> Federation:
 # Commands that pages show and tests do not run, each with the reason and with what runs it instead.
 NOT_RUN = (
     (
-        r"make (demo|demo-federation|test|check|format|docs|bench|reproduce|coverage)\b",
+        r"make (demo|demo-federation|test|check|format|docs|bench|reproduce|coverage|wheelhouse|sbom)\b",
         "CI and people run these",
     ),
     (r"pip install", "sets an environment up, which takes the network"),
@@ -74,6 +74,8 @@ NOT_RUN = (
 )
 # Commands that are run in a shorter form, or on the folder of the stage that they are about.
 RUN_AS = {
+    "colonnade trees runs/by-class --onnx trees.onnx --output trees.html": "colonnade trees runs/by-class "
+    "--onnx trees.onnx --output trees.html --rows 4000 --rounds 20",
     "colonnade audit runs/first": "colonnade audit runs/first --runs 10",
     "colonnade plan job.toml --rows 50000": "colonnade plan job.toml --rows 50000 --methods none",
     "colonnade plan demo-run/job.toml --rows 455": "colonnade plan demo-run/job.toml --rows 455 --methods none",
