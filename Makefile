@@ -4,7 +4,7 @@ BENCHMARKS := field_kernels moments noise gram functional paillier encrypted int
 
 .PHONY: demo demo-federation docs test coverage check format bench reproduce wheelhouse sbom clean
 
-demo: .venv/ready
+demo: .venv/core
 	$(BIN)/colonnade demo
 
 # Three organisations and a server as processes of their own with kits of their own; see docs/two-organisations.md.
@@ -67,8 +67,13 @@ sbom: .venv/ready
 	mkdir -p build
 	$(BIN)/python deploy/sbom.py > build/colonnade.cdx.json
 
-.venv/ready: pyproject.toml constraints.txt
+# What the demonstration needs and nothing else; the rest is installed into the same place when it is asked for.
+.venv/core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+.venv/ready: .venv/core
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 

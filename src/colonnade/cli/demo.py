@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from colonnade.cli.folders import new_folder
-from colonnade.cli.options import AS_JSON
+from colonnade.cli.options import AS_JSON, VERBOSE
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import InputError
 
@@ -30,6 +31,7 @@ def demo(
         help="A new folder for the demonstration's files; demo-run if left out.",
     ),
     epsilon: float = typer.Option(1.0, "--epsilon", metavar="ε", help="The ε of the release."),
+    verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Train on public breast cancer data split between a clinic and a laboratory, and show what it cost."""
@@ -45,7 +47,7 @@ def demo(
     from colonnade.cli.demo_files import NEW_PEOPLE, VISITS
     from colonnade.report.text import run_text
 
-    say(run_text(facts, width=width()))
+    say(run_text(facts, width=width(), verbose=verbose))
     say(
         f"\nTables, schemas, job and ledgers are in {finished}. Go on with\n"
         f"  colonnade predict {finished / 'run'} --rows {finished / NEW_PEOPLE} --id patient\n"
@@ -66,6 +68,7 @@ def _facts(folder: Path, epsilon: float, *, quiet: bool) -> dict[str, Any]:
     from colonnade.learn.logistic import LogisticRegression
     from colonnade.learn.release import MomentRelease
     from colonnade.report.run_folder import write_report
+    from colonnade.report.verdict import COMMONEST, NON_PRIVATE
 
     files = write_demo(folder, epsilon=epsilon)
     facts = train_job(files.job, [], folder / "run", quiet=quiet)
@@ -73,7 +76,8 @@ def _facts(folder: Path, epsilon: float, *, quiet: bool) -> dict[str, Any]:
     model = LogisticRegression().fit(release)
     facts["measured"] = {
         "private model, accuracy on people held out": float(model.score(files.test_rows, files.test_labels)),
-        "non-private model, accuracy on people held out": _non_private(release, files),
+        NON_PRIVATE: _non_private(release, files),
+        COMMONEST: Counter(files.test_labels.tolist()).most_common(1)[0][1] / len(files.test_labels),
     }
     write_report(folder / "run", facts)
     return facts

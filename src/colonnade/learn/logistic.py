@@ -20,6 +20,8 @@ from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import ReleaseSource, begin, fitted, obtain
 from colonnade.learn.forecasting.default import default_of
 from colonnade.learn.frame import Frame
+from colonnade.learn.model_content import Saved
+from colonnade.learn.no_rows import refuse_labels
 from colonnade.learn.parameters import at_least
 from colonnade.learn.reading import Reading
 from colonnade.learn.release import MomentRelease
@@ -29,7 +31,7 @@ from colonnade.methods.method import Learnt
 Array = NDArray[np.float64]
 
 
-class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A linear classifier with logistic probabilities, for two classes or more.
 
     `coef_` and `intercept_` are log-odds, as in scikit-learn. Two classes: least squares on the indicator
@@ -115,11 +117,12 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.method = method
         self.options = options
 
-    def fit(self, source: MomentRelease | Learnt | ReleaseSource) -> Self:
+    def fit(self, source: MomentRelease | Learnt | ReleaseSource, y: None = None) -> Self:
         """Learn from a release, or from a federation that makes one for (epsilon, delta).
 
         If nothing can be learned from a release that was just paid for, it is still in `releases_`.
         """
+        refuse_labels(y)
         self._check()
         method, because = self._method(source)
         self._check_classes(source)
@@ -152,7 +155,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             counts = found.counts
         self.class_weight_ = weights_of(self.class_weight, names, counts)
         self.intercept_ = weighed(self.intercept_, self.class_weight_)
-        self.classes_ = np.array(names)
+        self.classes_ = self.frame_.label.values
         return self
 
     def _method(self, source: MomentRelease | Learnt | ReleaseSource) -> tuple[str, str]:

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.columns import Column
+from colonnade.data.files import open_file
 from colonnade.data.schema import Schema
 from colonnade.data.spreadsheets import csv_text
-from colonnade.data.table import Table
-from colonnade.errors import DataError, ModelError, PlanError
+from colonnade.data.table import BLOCK_ROWS, Table
+from colonnade.data.usable import Wrong, usable_blocks
+from colonnade.errors import BadValues, DataError, ModelError, PlanError
 from colonnade.learn.discriminant import class_codes
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
@@ -43,7 +45,7 @@ class Scores:
     """What came out for each person: names of the numbers, the numbers, and where it says one the predicted class.
 
     `statement` says what was disclosed to whom; `exact` is of how many people without noise, and `noisy` says that all
-    of them carry some.
+    of them carry some. `left_out` are those who could not be scored, with the reason.
     """
 
     ids: tuple[str, ...]
@@ -53,6 +55,7 @@ class Scores:
     statement: str
     privacy: str
     exact: int = 0
+    left_out: tuple[tuple[str, str], ...] = ()
     noisy: bool = False
 
 
@@ -93,14 +96,28 @@ def load_model(path: Path) -> Saved:
     return (NetworkFile if data.get("kind") in NETWORKS else ModelFile).of(data, path)
 
 
-def score_file(model: Saved, path: Path, *, id_column: str) -> Scores:
-    """Scores of people whose columns lie in one file, by a model that lies in one file."""
+def score_file(model: Saved, path: Path, *, id_column: str, strict: bool = True) -> Scores:
+    """Scores of people whose columns lie in one file, by a model that lies in one file.
+
+    A row that is not as declared refuses the file, or where it is not `strict` is left out and named.
+    """
     columns = [
         replace(column, name=name)
         for name, column in zip(model.frame.column_names, _columns(model.frame), strict=True)
     ]
     table = Table("rows", path, Schema(id_column, tuple(columns)))
-    features = np.concatenate([features_of(block, model.frame) for block in table.blocks()])
+    ids = tuple(table.ids())
+    left_out: tuple[tuple[str, str], ...] = ()
+    try:
+        features = np.concatenate([features_of(block, model.frame) for block in table.blocks()])
+    except BadValues:
+        wrong: Wrong = {}
+        if not strict:
+            features, wrong = _usable(model.frame, path, columns, id_column)
+        if not 0 < len(wrong) < len(ids):
+            raise
+        left_out = tuple((ids[row], sentence) for row, sentence in wrong.items())
+        ids = tuple(one for row, one in enumerate(ids) if row not in wrong)
     if isinstance(model, NetworkFile):
         found = model.network().scores(features)
         statement = f"{IN_ONE_PLACE} {WHOLE}"
@@ -108,7 +125,19 @@ def score_file(model: Saved, path: Path, *, id_column: str) -> Scores:
         found = model.scores(features @ model.weights.T)
         statement = "The weights are released: scoring with them discloses nothing to anybody else."
     values, predicted = _read(model, found)
-    return Scores(tuple(table.ids()), names_of(model), values, predicted, statement, str(model.privacy))
+    said = str(model.privacy)
+    return Scores(ids, names_of(model), values, predicted, statement, said, left_out=left_out)
+
+
+def _usable(frame: Frame, path: Path, columns: list[Column], id_column: str) -> tuple[Array, Wrong]:
+    relation = open_file(path, party="rows", wanted=(id_column, *frame.column_names))
+    found: list[Array] = []
+    wrong: Wrong = {}
+    for block, odd in usable_blocks(relation, columns, size=BLOCK_ROWS):
+        wrong |= odd
+        if block.rows:
+            found.append(features_of(block, frame))
+    return np.concatenate(found) if found else np.zeros((0, frame.columns)), wrong
 
 
 def score_job(
@@ -162,7 +191,14 @@ def read_scores(
         values, _ = _read(model, scores / math.sqrt(1.0 + math.pi * plan.deviation**2 / 8.0))
     told = Privacy(plan.guarantees) if privacy is None else privacy
     return Scores(
-        ids, names_of(model), values, predicted, plan.statement, str(told), plan.exact, bool(plan.deviation)
+        ids,
+        names_of(model),
+        values,
+        predicted,
+        plan.statement,
+        str(told),
+        plan.exact,
+        noisy=bool(plan.deviation),
     )
 
 

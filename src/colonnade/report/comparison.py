@@ -12,9 +12,11 @@ from colonnade.learn.contenders import PAPER
 from colonnade.learn.figures import figure_text
 from colonnade.report.charts import Axes, Chart, Level, Line, Mark, Style, svg
 from colonnade.report.facts import Facts, guarantee_facts
-from colonnade.report.html import environment
+from colonnade.report.html import render
+from colonnade.report.numbers import size_text, spent_text
 from colonnade.report.plain import lines_text
-from colonnade.report.text import size_text, spent_text, table_lines, wrapped
+from colonnade.report.recommending import recommendation, shown_epsilon
+from colonnade.report.text import table_lines, wrapped
 
 # Okabe and Ito's colours, told apart by every eye, each with a mark of its own.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
@@ -81,12 +83,14 @@ def _row_facts(row: Row) -> Facts:
 
 def comparison_text(facts: Facts, *, width: int | None = None) -> str:
     """The table, what each method promises, and what has to be known to read them."""
-    lines = [facts["name"], *wrapped([_setting(facts)], width), ""]
-    lines += table_lines(comparison_table(facts))
+    lines = [facts["name"], *wrapped([_setting(facts)], width)]
+    advice = recommendation(facts)
+    lines += [*wrapped([advice], width), ""] if advice else [""]
+    lines += table_lines(comparison_table(facts), width)
     for name, table in further_tables(facts).items():
-        lines += ["", name, *table_lines(table)]
-    lines += ["", f"What observers learn at most, at ε = {_shown_epsilon(facts):g}"]
-    lines += table_lines(promise_table(facts))
+        lines += ["", name, *table_lines(table, width)]
+    lines += ["", f"What observers learn at most, at ε = {shown_epsilon(facts):g}"]
+    lines += table_lines([("method", "who learns how much"), *promise_table(facts)], width)
     remarks = remarks_on(facts)
     return lines_text(lines + (["", *wrapped(remarks, width, bullet="- ")] if remarks else []))
 
@@ -171,7 +175,7 @@ def promise_table(facts: Facts) -> list[tuple[str, str]]:
     """Who learns how much from each method, at one ε of the list."""
     lines = []
     for method, rows in _by_method(facts).items():
-        row = rows.get(_shown_epsilon(facts), rows.get(None))
+        row = rows.get(shown_epsilon(facts), rows.get(None))
         if row is not None:
             lines.append((method, _promise(row)))
     return lines
@@ -281,23 +285,20 @@ def comparison_picture(facts: Facts) -> str:
 
 def comparison_page(facts: Facts) -> str:
     """The picture and the tables on one page that needs nothing else."""
-    picture = ""
-    if any(row["mean"] is not None for row in facts["rows"]):
-        picture = comparison_picture(facts)
-    return (
-        environment()
-        .get_template("comparison.html")
-        .render(
-            facts=facts,
-            setting=_setting(facts),
-            # Our own drawing, which escapes whatever names are in it.
-            picture=Markup(picture),
-            table=comparison_table(facts),
-            further=further_tables(facts),
-            promises=promise_table(facts),
-            shown=f"{_shown_epsilon(facts):g}",
-            remarks=remarks_on(facts),
-        )
+    scored = any(row["mean"] is not None for row in facts["rows"])
+    return render(
+        "comparison.html",
+        facts,
+        setting=_setting(facts),
+        advice=recommendation(facts),
+        # Our own drawing, which escapes whatever names are in it.
+        picture=Markup(svg(comparison_chart(facts), narrow=True)) if scored else "",
+        table_heads=comparison_table(facts)[0],
+        table_rows=comparison_table(facts)[1:],
+        further=further_tables(facts),
+        promises=promise_table(facts),
+        shown=f"{shown_epsilon(facts):g}",
+        remarks=remarks_on(facts),
     )
 
 
@@ -347,8 +348,3 @@ def _by_method(facts: Facts) -> dict[str, dict[float | None, Facts]]:
     for row in facts["rows"]:
         found.setdefault(row["method"], {})[row["epsilon"]] = row
     return found
-
-
-def _shown_epsilon(facts: Facts) -> float:
-    """The ε of the list at which promises are shown: the one nearest to 1."""
-    return float(min(facts["epsilons"], key=lambda epsilon: abs(epsilon - 1.0)))

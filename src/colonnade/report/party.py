@@ -10,8 +10,9 @@ from typing import Any
 from colonnade.learn.evaluating import Judged
 from colonnade.learn.federation import Federation, Run, Site
 from colonnade.learn.judged_alone import judged_alone
+from colonnade.report.accounts import merged
 from colonnade.report.facts import Facts, ledger_facts
-from colonnade.report.html import environment
+from colonnade.report.html import render
 from colonnade.report.judged import figure_rows, judgement_facts
 
 
@@ -52,7 +53,7 @@ def alone_facts(run: Run[Any], judged: Judged | str | None) -> dict[str, Facts]:
 
 def party_page(facts: Facts) -> str:
     """The page of one party, for it alone."""
-    return environment().get_template("party.html").render(facts=facts)
+    return render("party.html", facts, totals=merged(facts["ledger"]["totals"]))
 
 
 def party_pages(

@@ -8,7 +8,7 @@ from colonnade.learn.fitting import fitted
 from colonnade.learn.trees import GradientBoostedTrees, is_ordered
 from colonnade.report.charts import Axes, Chart, Line, svg
 from colonnade.report.facts import Facts
-from colonnade.report.html import environment
+from colonnade.report.html import render
 from colonnade.report.pictures import effect_picture, effect_scale
 from colonnade.report.text import table_lines, wrapped
 
@@ -49,21 +49,23 @@ def tree_text(facts: Facts, *, width: int | None = None) -> str:
 
 def tree_page(model: GradientBoostedTrees, facts: Facts) -> str:
     """The facts as one page with pictures."""
-    template = environment().get_template("trees.html")
-    drawn: str = template.render(
-        facts=facts, importance=Markup(importance_picture(model)), effects=effect_pictures(model)
+    return render(
+        "trees.html",
+        facts,
+        importance=Markup(importance_picture(model, narrow=True)),
+        effects=effect_pictures(model),
     )
-    return drawn
 
 
-def importance_picture(model: GradientBoostedTrees) -> str:
+def importance_picture(model: GradientBoostedTrees, *, narrow: bool = False) -> str:
     """Shares of what the trees gained by asking about each column, from the largest down, as one SVG element."""
     fitted(model, "booster_")
     lines = tuple(
         Line(name, (float(place), float(place)), (0.0, share))
         for place, (name, share) in enumerate(model.importance_.items(), start=1)
     )
-    return svg(Chart("Importance", Axes("column, by rank", "share of the gain", whole_x=True), lines))
+    chart = Chart("Importance", Axes("column, by rank", "share of the gain", whole_x=True), lines)
+    return svg(chart, narrow=narrow)
 
 
 def effect_pictures(model: GradientBoostedTrees) -> dict[str, Markup]:

@@ -16,6 +16,7 @@ from colonnade.errors import DataError, InputError, ModelError
 from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import class_codes, probabilities
 from colonnade.learn.joint_scoring import JointScores, trained_people
+from colonnade.learn.no_rows import refuse_labels, refuse_rows
 from colonnade.learn.own_files import keep_parts, keep_people
 from colonnade.learn.privacy import Privacy
 from colonnade.methods.method import Learnt
@@ -93,13 +94,14 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.checkpoint = checkpoint
         self.seed = seed
 
-    def fit(self, source: Federation | Learnt) -> Self:
+    def fit(self, source: Federation | Learnt, y: None = None) -> Self:
         """Train on a federation, which charges every party's ledger for the whole schedule before it starts.
 
         With `checkpoint`, a fit that stopped goes on when it is called again with the same parameters: nothing is
         charged twice, and no batch that was released is drawn again. A network that method "network" trained is taken
         as it is.
         """
+        refuse_labels(y)
         learnt = self.learn(source) if not isinstance(source, Learnt) else source
         if not isinstance(learnt, LearntNetwork) or learnt.network.design.task != self._task:
             raise InputError(
@@ -120,9 +122,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         from colonnade.methods.network.training import modules_for, train
 
         if not isinstance(federation, Parties):
-            raise TypeError(
-                f"fit takes a Federation, not {type(federation).__name__}. Rows are never given to a model."
-            )
+            refuse_rows(federation, "a Federation")
         spec = NetworkSpec(task=self._task, **self.get_params(deep=False))
         settings, parameters = spec.settings(), spec.parameters
         if parameters is None:
@@ -143,7 +143,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.feature_names_in_ = np.array(self.frame_.feature_names, dtype=object)
         self.n_features_in_ = self.frame_.columns
         if self.frame_.label.classes:
-            self.classes_ = np.array(self.frame_.label.classes)
+            self.classes_ = self.frame_.label.values
 
     def save(self, path: str | Path) -> None:
         """Write the whole network: `path` as JSON, its weights beside it as safetensors.
