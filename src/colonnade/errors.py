@@ -47,7 +47,8 @@
     │   ├── BudgetExceeded        E501  a ledger says no
     │   ├── NotMasked             E502  an opening would show more than the sum
     │   ├── PolicyRefused         E503  a party's policy says no
-    │   └── TrainedOn             E504  exact scores of people a model was trained on
+    │   ├── TrainedOn             E504  exact scores of people a model was trained on
+    │   └── NotApproved           E505  somebody declined the job, or nobody approved it in time
     ├── LedgerError               E600  a ledger cannot be reached or used              exit code 6
     │   ├── LedgerAltered         E601  its hash chain is broken, or its end was cut off
     │   ├── LedgerLocked          E602  another process holds it
@@ -304,6 +305,12 @@ class PolicyRefused(PrivacyError, number="E503"):
 
 class TrainedOn(PrivacyError, number="E504"):
     """Exact scores of people a model was trained on would show more of them than their scores."""
+
+
+class NotApproved(PrivacyError, number="E505"):
+    """Somebody at a party declined the job, or nobody there approved it in time. Peers may know that much."""
+
+    for_peers = True
 
 
 class LedgerError(ColonnadeError, number="E600"):

@@ -470,7 +470,7 @@ def test_writing_to_a_ledger_of_format_1_makes_it_one_of_this_format(tmp_path: P
 
     assert version() == 1
     ledger.charge(of(moments("bank", "shop"), "shop", "another"), "people")
-    assert version() == 4
+    assert version() == 5
     assert Ledger.open(path).verify([head]).entries == head.entry + 1
 
 

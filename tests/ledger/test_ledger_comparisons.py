@@ -70,7 +70,7 @@ def test_a_ledger_of_format_1_is_read_as_it_was_and_takes_the_new_number_with_it
     assert ledger.receipt().head == "8b664deb9ad257c245c7c7bfe2705fb32fd38110e8d50fbd6fad6e868e2e46c4"
     assert format_of(old) == 1
     ledger.note_comparison("customers", ["insurer"], run="r1")
-    assert format_of(old) == 4
+    assert format_of(old) == 5
     assert Ledger.open(old).verify().entries == 5
 
 
@@ -80,15 +80,15 @@ def test_a_version_that_knows_no_comparisons_refuses_such_a_ledger_by_its_number
     Ledger.open(old).note_comparison("customers", ["insurer"], run="r1")
     monkeypatch.setattr(layout, "FORMAT", 1)
     with pytest.raises(
-        LedgerNewer, match="written in ledger format 4; this version of Colonnade reads up to 1"
+        LedgerNewer, match="written in ledger format 5; this version of Colonnade reads up to 1"
     ):
         Ledger.open(old)
 
 
 def test_an_export_has_comparisons_and_one_of_the_earlier_format_is_read() -> None:
     ledger = Ledger.in_memory("bank")
-    for earlier in ("ledger 1", "ledger 2"):
-        assert read_export(export(ledger).replace("ledger 3", earlier), where="bank.json").party == "bank"
+    for earlier in ("ledger 1", "ledger 2", "ledger 3"):
+        assert read_export(export(ledger).replace("ledger 4", earlier), where="bank.json").party == "bank"
     ledger.note_comparison("customers", ["insurer"], run="r1")
     exported = read_export(export(ledger), where="bank.json")
     assert [entry.kind for entry in exported.entries] == ["opened", "compared"]

@@ -178,7 +178,7 @@ def test_a_ledger_from_a_later_version_is_not_touched(path: Path) -> None:
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     with pytest.raises(
-        LedgerError, match=r"format 99; this version of Colonnade reads up to 4\. Install a newer"
+        LedgerError, match=r"format 99; this version of Colonnade reads up to 5\. Install a newer"
     ):
         Ledger.open(path)
 

@@ -29,6 +29,7 @@ delta = 1e-5              # the largest δ of a job, and the δ at which its ε 
 
 # rows = 1000             # the fewest people that a job may be about
 # alignments = {{most = 10, days = 30}}   # how often ids may be compared with others'
+# approval = "ask"        # a person here approves every job before it begins; "two" asks for two
 
 [epsilon]                 # by observer, the most that one job may tell it
 # server = 1.0

@@ -231,9 +231,12 @@ def wait_for(session: Any, job_id: str) -> dict[str, Any]:
 
 
 def _outcome(kit: Any, job_id: str) -> dict[str, Any]:
-    from colonnade.learn.own_files import OUTCOME
+    from colonnade.learn.own_files import OUTCOME, waits_for
 
     path = kit.run_folder(job_id) / OUTCOME
+    if not path.exists() and (waits := waits_for(path.parent)):
+        state = f"waits for approval by somebody at {' and '.join(waits)}"
+        return {"id": job_id, "name": "", "state": state}
     if not path.exists():
         return {"id": job_id, "name": "", "state": "running, or its process ended without a word"}
     found = json.loads(path.read_text(encoding="utf-8"))

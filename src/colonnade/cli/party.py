@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from colonnade.cli.options import AS_JSON
+from colonnade.cli.party_requests import approve, approver, decline, requests
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import InputError, KitError, PartyMismatch
 
@@ -21,6 +22,15 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+for _name, _verb in (
+    ("requests", requests),
+    ("approve", approve),
+    ("decline", decline),
+    ("approver", approver),
+):
+    app.command(_name)(_verb)
 
 
 @app.callback()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,10 +11,13 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.errors import ColonnadeError
 from colonnade.learn.model_document import MODEL, PARTIES, PEOPLE
 from colonnade.learn.people import People
-from colonnade.learn.whole_files import make_folder
+from colonnade.learn.whole_files import make_folder, write_whole
+from colonnade.protocols.approval import STEP
 from colonnade.randomness import SystemRandomness
 
 OUTCOME, LOG = "outcome.json", "log.jsonl"
+STANDING = "standing.json"
+"""Whose approval a run waits for, while it does."""
 PAID = "paid.json"
 """What is known of a release that was opened, until the run's folder is whole."""
 
@@ -24,6 +28,44 @@ class Saves(Protocol):
     def save(self, path: Path) -> None:
         """Write it whole or not at all."""
         ...
+
+
+class Standing:
+    """What notes in a run's folder whose approval the run waits for; given as a party's `progress`.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> progress = Standing(folder)
+    >>> progress("approval of clinic", 0, 1)
+    >>> waits_for(folder)
+    ['clinic']
+    >>> progress("approval of clinic", 1, 1)
+    >>> waits_for(folder)
+    []
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._waits: list[str] = []
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Note whom the run waits for if the step is an approval; other steps are not noted."""
+        what, _, owner = step.partition(" of ")
+        if what != STEP:
+            return
+        self._waits = [name for name in self._waits if name != owner] + [owner] * (done < total)
+        if self._waits:
+            write_whole(self._folder / STANDING, json.dumps({"waits": self._waits}) + "\n", own=True)
+        else:
+            (self._folder / STANDING).unlink(missing_ok=True)
+
+
+def waits_for(folder: Path) -> list[str]:
+    """The parties whose approval a run that goes on waits for."""
+    try:
+        return list(json.loads((folder / STANDING).read_text(encoding="utf-8"))["waits"])
+    except FileNotFoundError:
+        return []
 
 
 def own_file(folder: Path, party: str, name: str) -> Path:

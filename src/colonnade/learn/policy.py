@@ -8,6 +8,7 @@
     rows = 1000               # the fewest people it may be about
     verify = "rows"           # the least that is checked of what others deal
     alignments = {most = 10, days = 30}
+    approval = "ask"          # a person here approves every job; "two" asks for two
 
     [epsilon]                 # by observer: the most that one job may tell it
     server = 1.0
@@ -45,10 +46,13 @@ from colonnade.learn.policy_terms import (
     Accepted,
     Alignments,
     AlignmentsForm,
+    Approving,
+    People,
     alignments_of,
     check_options,
     check_verify,
     options_of,
+    people_of,
 )
 from colonnade.learn.score_jobs import SCORES, ScoreJob
 from colonnade.ledger import Account, Comparison, Ledger, Release
@@ -81,6 +85,8 @@ class _PolicyForm(Form):
     receivers: list[str] | None = None
     rows: int | None = None
     verify: Verify | None = None
+    approval: Approving | None = None
+    approvers: dict[str, str] | None = None
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
@@ -110,6 +116,7 @@ class Policy:
     receivers: tuple[str, ...] = ()
     rows: int | None = None
     verify: Verify | None = None
+    people: People | None = None
     options: tuple[tuple[str, tuple[Accepted, ...]], ...] = ()
 
     @classmethod
@@ -172,6 +179,7 @@ class Policy:
             receivers=tuple(form.receivers or ()),
             rows=form.rows,
             verify=form.verify,
+            people=people_of(form.approval, form.approvers, document),
             options=options_of(form.options, document),
         )
 
@@ -305,6 +313,7 @@ class Policy:
             *([f"scores shown to {', '.join(self.receivers)}"] if self.receivers else []),
             *([] if self.rows is None else [f"at least {self.rows} people"]),
             *([] if self.verify is None else [f"checked: {self.verify}"]),
+            *([] if self.people is None else [str(self.people)]),
             *(f"{method} with {', '.join(map(str, rules))}" for method, rules in self.options),
         ]
         return "; ".join(said)

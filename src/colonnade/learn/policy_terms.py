@@ -1,12 +1,13 @@
-"""What a policy says of one option of a method, and of how often ids are compared."""
+"""What a policy says of one option of a method, of how often ids are compared, and of who approves a job."""
 
 from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from colonnade.data.declaring import nearest
 from colonnade.data.documents import Document, Form, check, shown
@@ -19,6 +20,7 @@ from colonnade.protocols.assumptions import Verify
 
 ANYTHING = "any"
 GRID = "gamma"
+_KEY = re.compile(r"[0-9A-Fa-f]{64}")
 
 
 class RangeForm(Form):
@@ -111,6 +113,53 @@ def alignments_of(form: AlignmentsForm | None, document: Document) -> Alignments
             "and, if it is to be in any so many days, a number of days greater than 0."
         )
     return Alignments(form.most, form.days)
+
+
+@dataclass(frozen=True)
+class People:
+    """How many people approve a job before it begins, and, where they have keys of their own, who may.
+
+    >>> str(People(1, ())), str(People(2, (("Ada", "00"), ("Ben", "01"))))
+    ('a person approves every job', 'two of Ada, Ben approve every job, each with a key')
+    """
+
+    number: int
+    keys: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        of = f" of {', '.join(name for name, _ in self.keys)}" if self.keys else ""
+        who = {1: "a person" if not of else "one", 2: "two people" if not of else "two"}[self.number]
+        verb = "approves" if self.number == 1 else "approve"
+        return f"{who}{of} {verb} every job{', each with a key' if of else ''}"
+
+
+Approving = Literal["ask", "two"]
+
+
+def people_of(
+    approval: Approving | None, approvers: Mapping[str, str] | None, document: Document
+) -> People | None:
+    """Who approves a job, checked; None if nobody is asked."""
+    if approval is None:
+        if approvers is not None:
+            raise OutOfRange(
+                f'{document.where(("approvers",))}: people are named and nobody is asked. Write approval = "ask" or '
+                '"two".'
+            )
+        return None
+    number = 1 if approval == "ask" else 2
+    for name, key in (approvers or {}).items():
+        if not _KEY.fullmatch(key):
+            raise WrongType(
+                f"{document.where(('approvers', name))}: a public key is 64 hexadecimal digits, as `colonnade party "
+                "approver FILE` prints it."
+            )
+    if approvers is not None and len({key.lower() for key in approvers.values()}) < number:
+        raise OutOfRange(
+            f"{document.where(('approvers',))}: {number} of them must approve a job, each with a key of their own, and "
+            f"there are {len(set(approvers.values()))}. Name more people."
+        )
+    return People(number, tuple((name, key.lower()) for name, key in (approvers or {}).items()))
 
 
 def options_of(

@@ -17,10 +17,11 @@ from typing import Any, Protocol
 
 from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ColonnadeError, JobError, RemoteProtocolError
+from colonnade.learn.approval import Asking
 from colonnade.learn.cuts import part_asked
 from colonnade.learn.federation import Run, Site, remembering
 from colonnade.learn.jobs import Job
-from colonnade.learn.own_files import LOG, OUTCOME, learnt_note
+from colonnade.learn.own_files import LOG, OUTCOME, STANDING, Standing, learnt_note
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.people import IdRules, People, remembered
 from colonnade.learn.policy import PolicedLedger, Policy
@@ -86,6 +87,7 @@ class _Desk:
     asks: Callable[[Any, bool], None] | None = None
     ledger: Ledger | None = None
     part: PartAsked | None = None
+    approves: Asking | None = None
 
     def lists(self) -> tuple[People, ...]:
         """Whom this party's data has been trained on, under the names by which people are to be scored."""
@@ -151,6 +153,7 @@ async def take_part(
             await meeting.close()
     facts["seconds"] = round(time.perf_counter() - began, 3)
     _write(folder / OUTCOME, facts)
+    (folder / STANDING).unlink(missing_ok=True)
     return facts
 
 
@@ -169,7 +172,7 @@ async def _run(
     group = job.group()
     journal = recorded = None
     try:
-        desk = _desk(kit, job, member, resumed=bool(resumes))
+        desk = _desk(kit, job, member, job_id, resumes)
         work = _work(kit, job, member, keep, desk)
         if isinstance(job, Job):
             record = kit.run_folder(resumes or job_id) / JOURNAL
@@ -207,6 +210,8 @@ async def _run(
         dataset=desk.dataset,
         shown_ids=desk.shown_ids,
         asks=desk.asks,
+        approves=desk.approves,
+        progress=Standing(folder),
         remembers=desk.remembers(job),
         part=desk.part,
         timeout=job.timeout,
@@ -226,7 +231,8 @@ async def _run(
     return facts
 
 
-def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk:
+def _desk(kit: Kit, job: Job | ScoreJob, member: str, job_id: str, resumes: str) -> _Desk:
+    resumed = bool(resumes)
     # A short run has a record only until it is charged, so it cannot have been.
     may_be_charged = resumed and isinstance(job, Job) and protocol_of(job).resumable
     if member not in job.parties:
@@ -256,6 +262,12 @@ def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk
         part = part_asked(job.held_out, "training", ledger=ledger, dataset=file.dataset, schema=table.schema)
         part.check(member)
     policed = PolicedLedger(ledger, policy)
+    approves = None
+    if policy.people is not None:
+        first = resumes or job_id
+        approves = Asking(
+            kit, policy, ledger, file.dataset, first, job.name, job.method, member, job.timeout, part
+        )
     if not resumed:
         policy.check_comparisons(ledger.comparisons(), file.dataset)
 
@@ -265,12 +277,14 @@ def _desk(kit: Kit, job: Job | ScoreJob, member: str, *, resumed: bool) -> _Desk
         release = release_before(plan, member, part)
         policy.check_plan(plan, counts=counts)
         policy.check_release(release)
+        if approves is not None:
+            approves.check(release)
         if not may_be_charged:
             # A run that goes on may have been charged before, which its ledger will find.
             admit(read_book(ledger), release, file.dataset)
 
     book = ResumedLedger(policed) if may_be_charged else policed
-    return _Desk(book, table, file.dataset, file.shown_ids, ask, ledger, part)
+    return _Desk(book, table, file.dataset, file.shown_ids, ask, ledger, part, approves)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from colonnade.ledger.book import Total
 from colonnade.ledger.budget import Account, Budget
 from colonnade.ledger.chain import Entry
 from colonnade.ledger.comparison import Comparison
+from colonnade.ledger.decision import Decision
 from colonnade.ledger.ledger import Ledger
 from colonnade.ledger.opening import Opening
 from colonnade.ledger.parts import Cut, Part
@@ -16,6 +17,7 @@ __all__ = [
     "CoalitionBound",
     "Comparison",
     "Cut",
+    "Decision",
     "Entry",
     "Ledger",
     "Line",

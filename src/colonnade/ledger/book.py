@@ -18,6 +18,7 @@ from colonnade.ledger.budget import Account, Budget, governing
 from colonnade.ledger.chain import GENESIS, Entry, canonical
 from colonnade.ledger.comparison import Comparison
 from colonnade.ledger.cost import epsilon_of
+from colonnade.ledger.decision import Decision
 from colonnade.ledger.parts import counted_part
 from colonnade.ledger.release import Receipt, Release
 from colonnade.privacy.events import Event
@@ -136,6 +137,8 @@ class Book:
     receipts: dict[Receipt, None] = field(default_factory=dict)
     # When and with whom ids were compared, in order.
     comparisons: list[Comparison] = field(default_factory=list)
+    # What people decided about jobs before they began, in order.
+    decisions: list[Decision] = field(default_factory=list)
 
     def read(self, entry: Entry) -> None:
         """Take in the entry after the last one; the caller has checked the chain."""
@@ -167,6 +170,8 @@ class Book:
                 self.receipts[Receipt.from_data(body)] = None
             case "compared":
                 self.comparisons.append(Comparison.from_data(body, time=entry.time))
+            case "decision":
+                self.decisions.append(Decision.from_data(body, time=entry.time))
             case _:
                 raise ValueError(f"of unknown kind {entry.kind!r}")
 

@@ -7,6 +7,7 @@ commits to the whole history (docs/proofs/ledger.md).
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -98,6 +99,15 @@ def write(seq: int, previous: str, *, kind: str, time: str, body: Mapping[str, A
     text = canonical({"kind": kind, "time": time, "body": body})
     # Through the text and back, so that a written entry equals the entry that a reader will find.
     return _parse(seq, text, link(previous, text.encode()))
+
+
+def now() -> str:
+    """The time of an entry that is written now: UTC, to the microsecond.
+
+    >>> now().endswith("+00:00")
+    True
+    """
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
 
 
 def follow(rows: Iterable[Row], *, seq: int, head: str, where: str) -> Iterator[Entry]:

@@ -21,8 +21,8 @@ from colonnade.ledger.ledger import Ledger
 from colonnade.ledger.opening import Opening
 from colonnade.ledger.release import Receipt
 
-FORMAT = "colonnade ledger 3"
-_READ = frozenset({"colonnade ledger 1", "colonnade ledger 2", FORMAT})
+FORMAT = "colonnade ledger 4"
+_READ = frozenset({*(f"colonnade ledger {number}" for number in (1, 2, 3)), FORMAT})
 _PURPOSE = "colonnade ledger export"
 
 

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer
 from colonnade.ledger.chain import Entry, Row
 
-FORMAT = 4
+FORMAT = 5
 """Format 2: a release says who took part, who kept shares, and what coalitions learn; ids compared are an entry.
 Format 3: it also says who knows a part of the noise without owning columns, and how fine its draws are.
-Format 4: a release may be about a part of the people."""
+Format 4: a release may be about a part of the people.
+Format 5: what somebody decided about a job before it began is an entry."""
 _APPLICATION = int.from_bytes(b"Coln", "big")
 
 # The guards stop a slip of the hand, not an adversary: whoever can write the file can drop them. That is

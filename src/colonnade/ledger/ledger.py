@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from colonnade.errors import InputError, LedgerAltered, LedgerError, LedgerNewer
+from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer
 from colonnade.ledger.admission import Verified, admit, charged_before, check_witnesses
 from colonnade.ledger.book import Book, Total, budget_to_data
 from colonnade.ledger.budget import Budget, named_account, named_pattern
-from colonnade.ledger.chain import GENESIS, Entry, canonical, follow, write
+from colonnade.ledger.chain import GENESIS, Entry, canonical, follow, now, write
 from colonnade.ledger.comparison import Comparison
+from colonnade.ledger.decision import Decision
 from colonnade.ledger.journal import FileJournal, Journal, MemoryJournal
 from colonnade.ledger.layout import FORMAT, Page
-from colonnade.ledger.opening import Opening
+from colonnade.ledger.opening import Opening, first_entry
 from colonnade.ledger.release import Receipt, Release
 
 PATIENCE = 60.0
@@ -79,7 +80,7 @@ class Ledger:
         >>> Ledger.create(path, "bank").party
         'bank'
         """
-        return cls(FileJournal.create(Path(path), _opening(party, reason), patience=patience))
+        return cls(FileJournal.create(Path(path), first_entry(party, reason), patience=patience))
 
     @classmethod
     def open(cls, path: str | Path, *, patience: float = PATIENCE) -> Ledger:
@@ -100,7 +101,7 @@ class Ledger:
         >>> Ledger.in_memory("bank").totals()
         ()
         """
-        return cls(MemoryJournal(_opening(party, IN_MEMORY), name=party))
+        return cls(MemoryJournal(first_entry(party, IN_MEMORY), name=party))
 
     @property
     def party(self) -> str:
@@ -244,6 +245,27 @@ class Ledger:
         """
         return tuple(self._current().comparisons)
 
+    def note_decision(self, decision: Decision) -> None:
+        """Write down that somebody approved or declined a job; the same decision once.
+
+        >>> ledger = Ledger.in_memory("bank")
+        >>> ledger.note_decision(Decision("j1", "0" * 64, "a count", (), by="Ada", approved=True, party="bank"))
+        >>> [(decision.by, decision.approved) for decision in ledger.decisions("j1")]
+        [('Ada', True)]
+        """
+        with self._lock, self._journal.writing() as page:
+            book = self._catch_up(page)
+            if all(earlier.statement != decision.statement for earlier in book.decisions):
+                self._append(page, "decision", decision.to_data())
+
+    def decisions(self, job: str | None = None) -> tuple[Decision, ...]:
+        """What people decided about jobs, or about one of them, in order.
+
+        >>> Ledger.in_memory("bank").decisions()
+        ()
+        """
+        return tuple(found for found in self._current().decisions if job in (None, found.job))
+
     def receipts(self, party: str | None = None) -> tuple[Receipt, ...]:
         """The peers' receipts kept here, or those of one peer: what it needs for its `verify`.
 
@@ -263,12 +285,7 @@ class Ledger:
         ()
         """
         kept = tuple(self._current().receipts)
-        return tuple(
-            (first, second)
-            for place, second in enumerate(kept)
-            for first in kept[:place]
-            if second.contradicts(first)
-        )
+        return tuple((one, other) for one, other in combinations(kept, 2) if other.contradicts(one))
 
     def receipt(self) -> Receipt:
         """A receipt for the last entry, for peers to keep.
@@ -376,17 +393,6 @@ class Ledger:
 
     def _append(self, page: Page, kind: str, body: Mapping[str, Any]) -> Entry:
         # The book is not told: it reads the entry back at its next turn, once the transaction has ended.
-        entry = write(self._book.seq + 1, self._book.head, kind=kind, time=_now(), body=body)
+        entry = write(self._book.seq + 1, self._book.head, kind=kind, time=now(), body=body)
         page.append(entry)
         return entry
-
-
-def _opening(party: str, reason: str) -> Entry:
-    if not isinstance(party, str) or not party:
-        raise InputError(f"a ledger belongs to a party; found {party!r}. Give the party's name.")
-    body = {"party": party, "format": FORMAT, **({"reason": reason} if reason else {})}
-    return write(1, GENESIS, kind="opened", time=_now(), body=body)
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from colonnade.errors import LedgerReplaced
+from colonnade.errors import InputError, LedgerReplaced
+from colonnade.ledger.chain import GENESIS, Entry, now, write
+from colonnade.ledger.layout import FORMAT
 from colonnade.ledger.release import Receipt
 
 
@@ -38,3 +40,15 @@ class Opening:
             f"begun anew: what {self.party} has spent would not be counted. Nothing was charged. Restore that ledger "
             f"from a copy; to begin again on purpose, {self.party} runs `colonnade ledger PARTY --new`."
         )
+
+
+def first_entry(party: str, reason: str) -> Entry:
+    """The entry that a ledger begins with; `reason` says why it is begun although there was one before.
+
+    >>> first_entry("bank", "").body["party"]
+    'bank'
+    """
+    if not isinstance(party, str) or not party:
+        raise InputError(f"a ledger belongs to a party; found {party!r}. Give the party's name.")
+    body = {"party": party, "format": FORMAT, **({"reason": reason} if reason else {})}
+    return write(1, GENESIS, kind="opened", time=now(), body=body)

@@ -18,6 +18,7 @@ from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError
 from colonnade.protocols.agreement import agree, meet
 from colonnade.protocols.alignment import align, keep_part
+from colonnade.protocols.approval import wait_for_approval
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.protocols.parts import agree_on_cut
 from colonnade.protocols.plans import PlanT, Request, group_data
@@ -33,19 +34,22 @@ async def prepare(
 ) -> tuple[AlignedTable | None, PlanT]:
     """Meet, compare jobs, introduce columns, align rows, compare plans. Nothing is charged or released yet.
 
-    An owner asks its policy and its budgets before its ids are compared with anybody's, for as many people as there
-    can be, and again when it is known how many there are.
+    An owner asks its policy, its budgets and, where its policy says so, its people before its ids are compared with
+    anybody's, for as many people as there can be, and its policy and budgets again when it is known how many there are.
     """
     await meet(party)
     part = {} if party.part is None else {"held_out": party.part.to_data()}
-    await agree(party, "job", {**request.to_data(), "group": group_data(party.group), **part})
-    schemas = await introduce(party, table)
+    agreed = {**request.to_data(), "group": group_data(party.group), **part}
+    await agree(party, "job", agreed)
+    schemas, asking = await introduce(party, table)
+    plans = []
     if party.asks is not None and table is not None:
         most = most_people(table.rows, request.to_data())
         # Where δ is left to a rule it is largest for few people, and ε is taken at each.
-        party.asks(request.plan(party.group, schemas, most), True)
-        if most > FEW:
-            party.asks(request.plan(party.group, schemas, FEW), False)
+        plans = [request.plan(party.group, schemas, rows) for rows in dict.fromkeys((most, min(most, FEW)))]
+        for place, plan in enumerate(plans):
+            party.asks(plan, place == 0)
+    await wait_for_approval(party, asking, agreed, plans)
     aligned = await align(party, table, request.alignment)
     if party.part is not None:
         aligned = keep_part(aligned, await agree_on_cut(party), party.part.name)
@@ -80,8 +84,11 @@ def most_people(rows: int, asked: Mapping[str, Any]) -> int:
     return min(rows, max(1, math.ceil(1 / delta) - 1))
 
 
-async def introduce(party: Party, table: Table | None) -> tuple[PublicSchema, ...]:
-    """Every owner tells every member its declared columns."""
+async def introduce(party: Party, table: Table | None) -> tuple[tuple[PublicSchema, ...], tuple[str, ...]]:
+    """Every owner tells every member its declared columns, and whether somebody there is to approve the job.
+
+    Returns the columns of all owners, and the names of those that wait for a person.
+    """
     mine: Mapping[str, Any] = {}
     if party.owns_columns:
         if table is None:
@@ -89,9 +96,11 @@ async def introduce(party: Party, table: Table | None) -> tuple[PublicSchema, ..
         # Whatever is wrong with the rows is found here, before anything is charged or sent.
         table.check(party.progress)
         mine = {"schema": table.schema.public(party.name).to_data()}
+        if party.approves is not None:
+            mine = {**mine, "approval": True}
         for member in party.group.others(party.name):
             await tell(party, member, "introduction", Message(mine))
-    schemas = []
+    schemas, asking = [], []
     for owner in party.group.owners:
         said = Message(mine) if owner == party.name else await hear(party, owner, "introduction")
         described = said.fields.get("schema")
@@ -109,7 +118,9 @@ async def introduce(party: Party, table: Table | None) -> tuple[PublicSchema, ..
                 f"{party.name} at step 'introduction': {owner} introduced itself with the columns of {whose}"
             )
         schemas.append(schema)
-    return tuple(schemas)
+        if said.fields.get("approval") is True:
+            asking.append(owner)
+    return tuple(schemas), tuple(asking)
 
 
 async def agreed_rows(party: Party, aligned: AlignedTable | None) -> int:

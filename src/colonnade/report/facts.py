@@ -255,5 +255,9 @@ def entry_text(entry: Entry) -> str:
             )
         case "compared":
             return f"ids of {body['dataset']!r} compared with {', '.join(body['partners'])}, run {body['run'][:12]}"
+        case "decision":
+            because = f": {body['because']}" if body["because"] else ""
+            said = "approved" if body["approved"] else "declined"
+            return f"{body['by']} {said} job {body['job']}, {body['what']}{because}"
         case _:
             return f"{body['party']}'s ledger stood at entry {body['entry']}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -48,6 +48,8 @@ class Party:
     `shown_ids` is the number of ids that peers are shown when people are matched, if it is not to be the true one.
     `asks` raises where this party's policy or budgets do not accept a plan; it is told whether the plan is for as many
     people as there can be, or for few, which only its ε and δ are to be judged by. None: nobody asks during the run.
+    `approves` returns when a person here has approved what all agreed on, at the cost of these plans, and raises if
+    that is not to be; None: nobody is asked.
     `remembers` is given the aligned people and the name of a run that trains, before anything is charged; None where it
     trains nothing. `part` says which part of the people a run is about (`colonnade.protocols.parts`); None for all.
     `aligned` is called when the common people are found and before anything is charged.
@@ -65,6 +67,7 @@ class Party:
     dataset: str = ""
     shown_ids: int | None = None
     asks: Callable[[Any, bool], None] | None = None
+    approves: Callable[[Mapping[str, Any], Sequence[Any]], Awaitable[None]] | None = None
     remembers: Callable[[Any, str], None] | None = None
     part: Any = None
     aligned: Callable[[], None] | None = None

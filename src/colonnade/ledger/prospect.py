@@ -1,0 +1,80 @@
+"""What a release would cost each account and what it would leave, for somebody who is to say yes or no."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+
+from colonnade.ledger.book import Book, accounts, left
+from colonnade.ledger.bounds import bound
+from colonnade.ledger.cost import epsilon_of
+from colonnade.ledger.release import Release
+
+_DIGITS = 3
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """One account before a release: `epsilon` is the release alone, rounded up; `left` is after it, rounded down.
+
+    `before` is what is left without the release. Costs do not simply add, so they differ by no more than `epsilon`.
+
+    >>> Prospect("adult", "record", "server", delta=1e-5, epsilon=0.5, budget=1.0, before=1.0, left=0.5).left
+    0.5
+    """
+
+    dataset: str
+    unit: str
+    observer: str
+    delta: float
+    epsilon: float
+    budget: float
+    before: float
+    left: float
+
+
+def prospects(book: Book, release: Release, dataset: str) -> tuple[Prospect, ...]:
+    """Every account that the release names, against the budget that would leave it least, in the order of its lines.
+
+    An account without a budget has none to leave: `admit` refuses it, and it is not in the answer.
+
+    >>> prospects(Book("bank.ledger"), Release("r", "run", "plan", "a count", "server", (), False), "adult")
+    ()
+    """
+    found = []
+    for account in accounts(release, dataset):
+        seen = []
+        for budget in book.governing(account):
+            added = bound(release, account, budget.delta)
+            alone = math.inf if added.unbounded else epsilon_of(added.events, budget.delta)
+            spent, part = book.lost(account, budget.delta), book.added_part(release, account)
+            after = math.inf if added.unbounded else spent.epsilon(budget.delta, *added.events, part=part)
+            seen.append(
+                Prospect(
+                    account.dataset,
+                    account.unit,
+                    account.observer,
+                    delta=budget.delta,
+                    epsilon=rounded_up(alone),
+                    budget=budget.epsilon,
+                    before=left(budget.epsilon, spent.epsilon(budget.delta)),
+                    left=left(budget.epsilon, after),
+                )
+            )
+        if seen:
+            found.append(min(seen, key=lambda prospect: prospect.left))
+    return tuple(found)
+
+
+def rounded_up(epsilon: float) -> float:
+    """ε in three digits, never less than it is.
+
+    >>> rounded_up(0.43441), rounded_up(1.0)
+    (0.435, 1.0)
+    """
+    if not math.isfinite(epsilon):
+        return math.inf
+    context = Context(prec=_DIGITS, rounding=ROUND_CEILING)
+    short = float(context.create_decimal(Decimal(epsilon)))
+    return short if short >= epsilon else math.nextafter(short, math.inf)

@@ -1,0 +1,211 @@
+"""A job that waits for people: nothing is compared or charged before they say yes, and the ledger says who did."""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certificates import Root
+from relayed_jobs import houses, run_job
+from two_houses import MEMBERS, charges, job_text, policy_text
+
+from colonnade.cli.app import run
+from colonnade.crypto.signatures import SigningKey
+from colonnade.errors import InputError, OutOfRange, WrongType
+from colonnade.learn import approval
+from colonnade.learn.approval import Request, approve, decline, list_requests, vouched
+from colonnade.learn.own_files import waits_for
+from colonnade.learn.policy import Policy
+from colonnade.learn.policy_terms import People
+from colonnade.ledger import Decision, Ledger
+from colonnade.ledger.export import export, read_export
+from colonnade.randomness import SystemRandomness
+from colonnade.report.facts import entry_text
+from colonnade.runtime.kit import Kit
+
+ROOT = Root.make()
+
+
+@pytest.fixture
+def kits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Kit]:
+    """A bank that asks a person, and a shop that does not."""
+    monkeypatch.setattr(approval, "_GLANCE_SECONDS", 0.02)
+    found = houses(tmp_path, ROOT)
+    asks(tmp_path, 'approval = "ask"')
+    return found
+
+
+def asks(folder: Path, more: str) -> None:
+    # A key of the policy itself stands before its tables.
+    text = policy_text("bank")
+    (folder / "bank.policy.toml").write_text(f"{more}\n{text}")
+
+
+def run_while(
+    kits: dict[str, Kit], deed: Callable[[Request], object], *, timeout: float = 60
+) -> dict[str, Any]:
+    """Run a job, and do something at the bank as soon as the job waits there."""
+    wrong: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            while not (found := list_requests(kits["bank"])):
+                time.sleep(0.01)
+            deed(found[0])
+        except BaseException as error:
+            wrong.append(error)
+            decline(kits["bank"], "j1", by="the test", because="it failed")
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(timeout=timeout)))
+    thread.join()
+    for error in wrong:
+        raise error
+    return outcomes
+
+
+def test_nothing_is_compared_or_charged_before_somebody_says_yes_and_the_ledger_says_who_did(
+    kits: dict[str, Kit], tmp_path: Path
+) -> None:
+    seen: list[Request] = []
+    kinds: list[list[str]] = []
+    standing: list[list[str]] = []
+
+    def deed(request: Request) -> None:
+        seen.append(request)
+        for party in ("bank", "shop"):
+            kinds.append([entry.kind for entry in Ledger.open(tmp_path / f"{party}.ledger").entries()])
+        while not (waits := waits_for(kits["shop"].run_folder("j1"))):
+            time.sleep(0.01)
+        standing.append(waits)
+        assert run(["job", "status", "j1", "--kit", str(kits["shop"].path)]) == 0
+        assert run(["party", "requests", str(kits["bank"].path)]) == 0
+        assert run(["party", "approve", str(kits["bank"].path), "j1", "--as", "Ada"]) == 0
+
+    outcomes = run_while(kits, deed)
+    assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}
+    assert kinds == [["opened", "budget"]] * 2
+    assert standing == [["bank"]]
+    assert [charges(tmp_path, party) for party in ("bank", "shop")] == [1, 1]
+    bank = Ledger.open(tmp_path / "bank.ledger")
+    entries = {entry.kind: entry for entry in bank.entries()}
+    assert entries["decision"].seq < entries["charge"].seq
+    assert entry_text(entries["decision"]) == (
+        "Ada approved job j1, second moments of 10 columns of 'd' to server, by moments with shop"
+    )
+    (decision,) = bank.decisions("j1")
+    assert vouched(decision, kits["bank"].trust(), People(1, ()))
+    # What was shown is what was charged, rounded up, and what is left is what was foretold.
+    totals = {(total.observer, total.unit): total for total in bank.totals()}
+    assert {(cost.observer, cost.unit) for cost in seen[0].costs} == set(totals)
+    for cost in seen[0].costs:
+        total = totals[cost.observer, cost.unit]
+        assert total.epsilon <= cost.epsilon <= total.epsilon * 1.02
+        assert cost.left == total.left
+    assert not list_requests(kits["bank"])
+    assert [request.state for request in list_requests(kits["bank"], ended=True)] == ["approved"]
+    assert not waits_for(kits["shop"].run_folder("j1"))
+    assert read_export(export(bank), where="bank.json").entries[2].kind == "decision"
+
+
+def test_one_no_ends_the_job_everywhere_and_its_reason_stays_with_the_party(
+    kits: dict[str, Kit], tmp_path: Path
+) -> None:
+    outcomes = run_while(
+        kits, lambda request: decline(kits["bank"], request.job, by="Ben", because="after the audit")
+    )
+    assert {outcome["state"] for outcome in outcomes.values()} == {"failed"}
+    for member in MEMBERS:
+        assert "bank: somebody declined the job" in outcomes[member]["reason"]
+        assert "audit" not in outcomes[member]["reason"]
+    assert not any(charges(tmp_path, party) for party in ("bank", "shop"))
+    bank = Ledger.open(tmp_path / "bank.ledger")
+    assert not bank.comparisons()
+    assert [(one.by, one.approved, one.because) for one in bank.decisions()] == [
+        ("Ben", False, "after the audit")
+    ]
+    (request,) = list_requests(kits["bank"], ended=True)
+    assert request.state == "declined"
+    with pytest.raises(InputError, match="does not wait for anybody any more: it is declined"):
+        approve(kits["bank"], "j1", by="Ada")
+
+
+def test_a_job_that_nobody_approves_times_out_as_the_job_says(kits: dict[str, Kit], tmp_path: Path) -> None:
+    outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(timeout=0.4)))
+    assert "bank: nobody approved the job within 0.4 s, and 1 person is to" in outcomes["bank"]["reason"] or (
+        "waits for approval by somebody at bank" in outcomes["bank"]["reason"]
+    )
+    for member in ("shop", "server"):
+        assert "approve" in outcomes[member]["reason"] or "approval" in outcomes[member]["reason"]
+    assert not any(charges(tmp_path, party) for party in ("bank", "shop"))
+    assert [request.state for request in list_requests(kits["bank"], ended=True)] == ["ended"]
+
+
+def test_two_people_are_two_and_each_signs_with_their_own_key(kits: dict[str, Kit], tmp_path: Path) -> None:
+    keys = {name: SigningKey.generate(SystemRandomness()) for name in ("Ada", "Ben")}
+    named = ", ".join(f'{name} = "{key.public.hex()}"' for name, key in keys.items())
+    asks(tmp_path, f'approval = "two"\napprovers = {{{named}}}')
+    refused: list[str] = []
+
+    def deed(request: Request) -> None:
+        for by, key in (("Eve", keys["Ada"]), ("Ada", keys["Ben"]), ("Ada", None)):
+            with pytest.raises(InputError) as error:
+                approve(kits["bank"], request.job, by=by, key=key)
+            refused.append(str(error.value))
+        # Somebody who can write to the ledger and has no key of an approver changes nothing.
+        forged = Decision("j1", request.digest, request.what, (), by="Ben", approved=True, party="bank")
+        ledger = Ledger.open(tmp_path / "bank.ledger")
+        ledger.note_decision(replace(forged, signature=(("scheme", "ed25519"), ("value", "00" * 64))))
+        assert approve(kits["bank"], request.job, by="Ada", key=keys["Ada"]).approvals == ("Ada",)
+        with pytest.raises(InputError, match="ada has decided about job j1 already"):
+            approve(kits["bank"], request.job, by="ada", key=keys["Ada"])
+        time.sleep(0.2)
+        assert list_requests(kits["bank"])[0].state == "waiting"
+        assert not charges(tmp_path, "bank")
+        approve(kits["bank"], request.job, by="Ben", key=keys["Ben"])
+
+    outcomes = run_while(kits, deed)
+    assert outcomes["bank"]["state"] == "finished"
+    assert [text.split("approvers: ")[1] for text in refused] == [
+        "Eve is not named there.",
+        "Ada signs with another key. Give theirs.",
+        "Ada signs with another key. Give theirs.",
+    ]
+
+
+def test_a_signature_of_another_kit_or_of_other_words_does_not_count(kits: dict[str, Kit]) -> None:
+    decision = Decision("j1", "0" * 64, "a count", (), by="Ada", approved=True, party="bank")
+    trust, one = kits["bank"].trust(), People(1, ())
+    signed = replace(decision, signature=approval._signature(decision, kits["bank"], None))
+    assert vouched(signed, trust, one)
+    assert not vouched(replace(signed, by="Eve"), trust, one)
+    assert not vouched(decision, trust, one)
+    other = replace(decision, signature=approval._signature(decision, kits["shop"], None))
+    assert not vouched(other, trust, one)
+    stranger = Root.make().issue("bank")
+    value = stranger.sign(b"colonnade approval" + decision.statement).hex()
+    certificate = base64.b64encode(stranger.to_bytes()).decode()
+    forged = replace(decision, signature=(("certificate", certificate), ("value", value)))
+    assert not vouched(forged, trust, one)
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind", "found"),
+    [
+        ('approvers = {Ada = "00"}', OutOfRange, "people are named and nobody is asked"),
+        ('approval = "ask"\napprovers = {Ada = "00"}', WrongType, "64 hexadecimal digits"),
+        ('approval = "two"\napprovers = {Ada = "' + "0" * 64 + '"}', OutOfRange, "2 of them must approve"),
+    ],
+)
+def test_a_policy_that_nobody_could_meet_is_refused_where_it_stands(
+    lines: str, kind: type[Exception], found: str
+) -> None:
+    with pytest.raises(kind, match=found):
+        Policy.parse(f"{lines}\n{policy_text('bank')}")
