@@ -4,7 +4,7 @@ BENCHMARKS := field_kernels moments noise gram functional paillier encrypted int
 
 .PHONY: demo demo-federation docs test coverage check format bench reproduce clean
 
-demo: .venv/ready
+demo: .venv/core
 	$(BIN)/colonnade demo
 
 # Three organisations and a server as processes of their own with kits of their own; see docs/two-organisations.md.
@@ -53,8 +53,13 @@ reproduce: .venv/ready
 	COLONNADE_EXAMPLES=new COLONNADE_DATA="$(DATA)" $(BIN)/pytest -n 2 -m slow
 	$(BIN)/python -m reproduction.kills --kills $(KILLS) --folder build/kills
 
-.venv/ready: pyproject.toml constraints.txt
+# What the demonstration needs and nothing else; the rest is installed into the same place when it is asked for.
+.venv/core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+.venv/ready: .venv/core
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 

@@ -1,4 +1,4 @@
-"""What people wait for: processor time of verbs on a job of the tutorial's size.
+"""What people wait for and look at: processor time of verbs, what a demonstration installs, and pages in a browser.
 
     python benchmarks/comfort.py --json
 
@@ -7,7 +7,14 @@ The tutorial's two tables, schemas and job are made in a folder of their own. Pr
 * ``plan_cpu_s``: ``colonnade plan claims/job.toml --rows 3500``, as the tutorial has it;
 * ``plan_all_cpu_s``: the same with ``--methods all``, which rehearses every method;
 * ``plan_recommends``: what it recommends, one entry for each start; they must not differ;
-* ``ledger_cpu_s``: ``colonnade ledger claims/bank.toml --witness claims/clinic.toml`` after one run.
+* ``ledger_cpu_s``: ``colonnade ledger claims/bank.toml --witness claims/clinic.toml`` after one run;
+* ``demo_install_packages``: packages that ``make demo`` installs, this one included;
+* ``demo_cpu_s``: ``colonnade demo``;
+* ``report_pages_printed``: sheets of A4 that the demonstration's report takes, the most of its two runs;
+* ``overflowing_elements``: elements of its pages that are cut, reach past the page or stand letter above letter, by
+  width; everything that can be unfolded is.
+
+Pages are looked at in the machine's Chromium; without one both figures are null.
 
 Processor time is that of the process and its children, user and system, the least of several starts.
 """
@@ -21,10 +28,17 @@ import resource
 import subprocess
 import sys
 import tempfile
+import tomllib
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests/oracles"))
+
+from browser import BrowserError, browser, executable
+
 STARTS = 3
+WIDTHS = (390, 800, 1280)
 PLAN = ("plan", "claims/job.toml", "--rows", "3500")
 
 
@@ -55,6 +69,47 @@ def least(folder: Path, *words: str, starts: int = STARTS) -> tuple[float, list[
     return round(min(seconds for _, seconds in told), 2), [text for text, _ in told]
 
 
+def installed() -> int:
+    """How many packages the core needs, with all that they need: what ``make demo`` installs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    waiting, found = list(project["dependencies"]), set()
+    while waiting:
+        wanted = waiting.pop()
+        # Parts of other extras and of other systems are not installed.
+        if "extra ==" in wanted or re.search(
+            r"(sys_platform|platform_system) == .(win|Win|darwin|Darwin)", wanted
+        ):
+            continue
+        name = re.match(r"[\w.-]+", wanted)[0].lower().replace("_", "-")
+        if name in found:
+            continue
+        try:
+            waiting += requires(name) or ()
+        except PackageNotFoundError:
+            continue
+        found.add(name)
+    return len(found) + 1
+
+
+def looked_at(pages: list[Path]) -> tuple[int | None, dict[str, int] | None]:
+    """The most sheets that a report takes, and what overflows by width; None where there is no browser."""
+    try:
+        executable()
+    except BrowserError:
+        return None, None
+    sheets, overflowing = 0, dict.fromkeys(map(str, WIDTHS), 0)
+    with browser() as shown:
+        for page in pages:
+            for width in WIDTHS:
+                shown.show(page, width=width)
+                shown.unfold()
+                overflowing[str(width)] += len(shown.overflowing())
+            if page.name == "report.html":
+                shown.show(page, width=WIDTHS[1])
+                sheets = max(sheets, len(re.findall(rb"/Type\s*/Page\b", shown.printed())))
+    return sheets, overflowing
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -71,12 +126,18 @@ def main() -> None:
         ledger, _ = least(
             folder, "ledger", "claims/bank.toml", "--witness", "claims/clinic.toml", starts=arguments.starts
         )
+        _, demo = colonnade(folder, "demo", "--output", "demo")
+        sheets, overflowing = looked_at(sorted(folder.glob("demo/**/*.html")))
     recommended = [re.findall(r"^Recommended\n  ([\w-]+)\.", text, re.MULTILINE)[0] for text in said]
     found = {
         "plan_cpu_s": plan,
         "plan_all_cpu_s": every,
         "plan_recommends": recommended,
         "ledger_cpu_s": ledger,
+        "demo_install_packages": installed(),
+        "demo_cpu_s": round(demo, 2),
+        "report_pages_printed": sheets,
+        "overflowing_elements": overflowing,
     }
     print(json.dumps(found) if arguments.json else json.dumps(found, indent=1))
 

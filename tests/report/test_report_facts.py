@@ -19,7 +19,8 @@ from colonnade.learn.training import Trained
 from colonnade.learn.uncertainty import Watch
 from colonnade.report.facts import NOT_PRIVATE, ledger_facts, run_facts
 from colonnade.report.html import SHOWN_COEFFICIENTS, charts, run_page
-from colonnade.report.text import budget_lines, left_text, run_text, size_text, table_lines
+from colonnade.report.numbers import left_text, size_text
+from colonnade.report.text import budget_lines, run_text, table_lines
 
 
 class Tags(HTMLParser):

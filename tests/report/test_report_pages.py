@@ -22,9 +22,10 @@ from colonnade.learn.uncertainty import noise_uncertainty
 from colonnade.report.facts import Facts, ledger_facts, run_facts
 from colonnade.report.html import flows, run_page
 from colonnade.report.learning import PLACES
+from colonnade.report.numbers import signed_text
 from colonnade.report.party import party_facts, party_page, party_pages
 from colonnade.report.pictures import effect_picture, effect_scale, eigenvalue_picture, flow_picture
-from colonnade.report.text import run_text, signed_text
+from colonnade.report.text import run_text
 
 
 def reread(facts: Facts) -> Facts:

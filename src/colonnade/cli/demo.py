@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ def _facts(folder: Path, epsilon: float, *, quiet: bool) -> dict[str, Any]:
     from colonnade.learn.logistic import LogisticRegression
     from colonnade.learn.release import MomentRelease
     from colonnade.report.run_folder import write_report
+    from colonnade.report.verdict import COMMONEST, NON_PRIVATE
 
     files = write_demo(folder, epsilon=epsilon)
     facts = train_job(files.job, [], folder / "run", quiet=quiet)
@@ -73,7 +75,8 @@ def _facts(folder: Path, epsilon: float, *, quiet: bool) -> dict[str, Any]:
     model = LogisticRegression().fit(release)
     facts["measured"] = {
         "private model, accuracy on people held out": float(model.score(files.test_rows, files.test_labels)),
-        "non-private model, accuracy on people held out": _non_private(release, files),
+        NON_PRIVATE: _non_private(release, files),
+        COMMONEST: Counter(files.test_labels.tolist()).most_common(1)[0][1] / len(files.test_labels),
     }
     write_report(folder / "run", facts)
     return facts

@@ -170,7 +170,8 @@ def _say_verified(facts: dict[str, Any], witnesses: Sequence[Ledger]) -> None:
 
 
 def _say_totals(facts: dict[str, Any]) -> None:
-    from colonnade.report.text import budget_lines, left_text, table_lines, wrapped
+    from colonnade.report.numbers import left_text
+    from colonnade.report.text import budget_lines, table_lines, wrapped
 
     say("\nBudgets")
     for line in budget_lines([facts]):

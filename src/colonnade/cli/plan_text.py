@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from colonnade.report.numbers import duration_text, size_text, spent_text
 from colonnade.report.plain import lines_text
-from colonnade.report.text import duration_text, size_text, spent_text, table_lines, wrapped
+from colonnade.report.text import table_lines, wrapped
 
 HEAD = ("method", "error", "ε at most", "sent", "rounds", "time", "memory", "budgets")
 _WAYS = {

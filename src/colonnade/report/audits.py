@@ -12,6 +12,7 @@ from colonnade.privacy.guarantee import delta_text, epsilon_text
 from colonnade.report.facts import Facts
 from colonnade.report.plain import lines_text
 from colonnade.report.text import wrapped
+from colonnade.report.words import observer_text
 
 MEANING = (
     "A lower bound near 0 proves nothing: it says that these observers, with these statistics and so few trials, saw "
@@ -29,7 +30,7 @@ NAMES = {
     "canaries": "many canaries in every session",
     "draws": "draws of the plan's own noise, without a session",
 }
-_BAR = 40
+_BAR, _ROOM = 40, 3.0
 
 
 def audit_text(facts: Facts, *, width: int | None = None) -> str:
@@ -41,7 +42,7 @@ def audit_text(facts: Facts, *, width: int | None = None) -> str:
     ]
     scale = _scale(facts["findings"])
     for item in facts["findings"]:
-        lines += ["", f"  {item['about']}", f"  {bar_text(item['lower'], _limit(item), scale)}"]
+        lines += ["", f"  {item['about']}", f"  {bar_text(item['lower'], _limit(item), scale, item['most'])}"]
         lines += wrapped([told(item)], width)
         lines += wrapped(experiments(item), width, bullet="- ")
     if facts["notes"]:
@@ -106,33 +107,36 @@ def _limit(item: Facts) -> float | None:
 
 
 def _scale(findings: Sequence[Facts]) -> float:
-    """The largest ε that a picture has room for."""
+    """The largest ε that a picture has room for: what was shown, what is proved, and what could have been shown."""
     sizes = [size for item in findings for size in (item["lower"], _limit(item)) if size is not None]
-    return max(sizes, default=1.0) or 1.0
+    largest = max(sizes, default=1.0) or 1.0
+    most = max((item["most"] for item in findings), default=largest)
+    # What far more trials than needed could have shown must not shrink the rest to nothing.
+    return max(largest, min(most, _ROOM * largest))
 
 
-def bar_text(lower: float, upper: float | None, scale: float) -> str:
-    """A bar of characters: the lower bound filled, the upper one a line.
+def bar_text(lower: float, upper: float | None, scale: float, most: float) -> str:
+    """A bar of characters: the lower bound filled, what could have been shown dotted, the upper bound a line.
 
-    >>> bar_text(1.0, 4.0, 4.0)
-    '██████████······························┃'
-    >>> bar_text(2.0, 1.0, 2.0)
+    >>> bar_text(1.0, 4.0, 4.0, 2.0)
+    '██████████··········                    ┃'
+    >>> bar_text(2.0, 1.0, 2.0, 2.0)
     '████████████████████┃████████████████████'
     """
-    filled = round(_BAR * min(1.0, lower / scale))
-    marks = ["█"] * filled + ["·"] * (_BAR - filled)
+    filled, could = (round(_BAR * min(1.0, size / scale)) for size in (lower, most))
+    marks = ["█"] * filled + ["·"] * max(0, could - filled)
+    marks += [" "] * (_BAR - len(marks))
     if upper is None:
-        return "".join(marks)
+        return "".join(marks).rstrip()
     line = round(_BAR * min(1.0, upper / scale))
-    cells = [*marks[:line], "┃", *(mark if mark == "█" else " " for mark in marks[line:])]
-    return "".join(cells).rstrip()
+    return "".join([*marks[:line], "┃", *marks[line:]]).rstrip()
 
 
 def audit_picture(findings: Sequence[Facts]) -> Markup:
-    """One bar an observer as SVG, in the colours of the page.
+    """One bar an observer as SVG, in the colours of the page: shown filled, what could have been shown dashed.
 
-    >>> "server" in audit_picture([{"observer": "server", "unit": "record", "lower": 0.3, "upper": 1.0,
-    ...     "proved": True, "exceeded": False}])
+    >>> "the server" in audit_picture([{"observer": "server", "unit": "record", "lower": 0.3, "upper": 1.0,
+    ...     "proved": True, "exceeded": False, "most": 5.0}])
     True
     """
     if not findings:
@@ -144,35 +148,38 @@ def audit_picture(findings: Sequence[Facts]) -> Markup:
     for number, item in enumerate(findings):
         top = number * row
         limit = _limit(item)
-        lower, upper = (
-            left + room * size / scale for size in (item["lower"], scale if limit is None else limit)
+        lower, upper, could = (
+            room * min(1.0, size / scale)
+            for size in (item["lower"], scale if limit is None else limit, item["most"])
         )
         kind = "shown over" if item["exceeded"] else "shown"
         kind_text = "proved" if item["proved"] else "claimed"
         limit_text = "no bound" if limit is None else epsilon_text(limit)
         lower_text = f"{int(item['lower'] * 100) / 100:.2f}"
         drawn.append(
-            f'<text x="{left:g}" y="{top + 13:g}">{escape(item["observer"])}, {escape(item["unit"])}: '
-            f"shown ≥ {lower_text}, {kind_text} ≤ {limit_text}</text>"
-            f'<rect class="room" x="{left:g}" y="{top + 19:g}" width="{upper - left:.1f}" height="12"/>'
-            f'<rect class="{kind}" x="{left:g}" y="{top + 19:g}" width="{lower - left:.1f}" height="12"/>'
-            f'<line class="proved" x1="{upper:.1f}" x2="{upper:.1f}" y1="{top + 15:g}" y2="{top + 35:g}"/>'
+            f'<text x="{left:g}" y="{top + 13:g}">{escape(observer_text(item["observer"]))}, {escape(item["unit"])}: '
+            f"shown ≥ {lower_text}, {kind_text} ≤ {limit_text}, at most {item['most']:.1f} could show</text>"
+            f'<rect class="could" x="{left:g}" y="{top + 19.5:g}" width="{could:.1f}" height="11"/>'
+            f'<rect class="{kind}" x="{left:g}" y="{top + 19:g}" width="{lower:.1f}" height="12"/>'
+            f'<path class="proved" d="M{left + upper:.1f} {top + 15:g}v20"/>'
         )
     return Markup(
-        f'<svg class="picture wide" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {len(findings) * row:g}" '
+        f'<svg class="picture wide" viewBox="0 0 {width:g} {len(findings) * row:g}" '
         f'role="img" aria-label="what was shown against what is proved">{"".join(drawn)}</svg>'
     )
 
 
 STYLE = (
-    "text{font:12px system-ui,sans-serif;fill:#5a6478}.room{fill:#dde2eb}.shown{fill:#2f6db5}.over{fill:#a8322a}"
+    "text{font:12px system-ui,sans-serif;fill:#5a6478}"
+    ".could{fill:none;stroke:#5a6478;stroke-dasharray:3 2}.shown{fill:#2f6db5}.over{fill:#a8322a}"
     ".proved{stroke:#b5602f;stroke-width:2}"
 )
 
 
 def audit_drawing(findings: Sequence[Facts]) -> str:
     """The picture as a file of its own, with colours in it."""
-    return str(audit_picture(findings)).replace(">", f"><style>{STYLE}</style>", 1)
+    drawn = str(audit_picture(findings)).replace(">", f"><style>{STYLE}</style>", 1)
+    return drawn.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
 
 
 def audit_section(audit: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -184,5 +191,6 @@ def audit_section(audit: dict[str, Any] | None) -> dict[str, Any] | None:
         "picture": audit_picture(audit["findings"]),
         "lines": [{"about": item["about"], "told": told(item)} for item in audit["findings"]],
         "verdict": verdict(audit),
+        "proved": all(item["proved"] for item in audit["findings"]),
         "bad": any(item["exceeded"] and item["proved"] for item in audit["findings"]),
     }

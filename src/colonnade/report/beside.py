@@ -7,7 +7,8 @@ from typing import Any
 from markupsafe import Markup
 
 from colonnade.report.attacks import DEFENCES, success_text
-from colonnade.report.comparison import comparison_picture, comparison_table
+from colonnade.report.charts import svg
+from colonnade.report.comparison import comparison_chart, comparison_table
 from colonnade.report.facts import Facts
 
 Section = dict[str, Any]
@@ -54,6 +55,6 @@ def comparison_section(facts: Facts) -> Section:
         "note": facts["metric_note"] if shown else PRIVATE,
         "lines": [],
         # A picture of ours, drawn anew from the facts: nothing of the file goes onto the page as markup.
-        "picture": Markup(comparison_picture(facts)) if shown else "",
+        "picture": Markup(svg(comparison_chart(facts), narrow=True)) if shown else "",
         "table": comparison_table(facts) if shown else [],
     }

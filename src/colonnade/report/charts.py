@@ -15,7 +15,7 @@ from typing import Literal
 from markupsafe import escape
 
 Mark = Literal["circle", "square", "up", "diamond", "down", "plus", "cross", "star", "left", "right"]
-FRAME = (430.0, 300.0)
+FRAME, NARROW = (430.0, 300.0), (330.0, 230.0)
 # Room for what is written above, below and to the left of the frame.
 _TOP, _BOTTOM, _LEFT, _GAP = 30.0, 46.0, 62.0, 14.0
 # About how wide a letter is, and how far apart the lines of the legend are.
@@ -214,14 +214,15 @@ def _decade(power: int) -> str:
     return f"{10.0**power:g}" if -4 < power < 5 else "10" + str(power).translate(_DIGITS)
 
 
-def svg(chart: Chart) -> str:
-    """The chart as one SVG element that stands by itself in a file or on a page.
+def svg(chart: Chart, *, narrow: bool = False) -> str:
+    """The chart as one SVG element that stands by itself in a file, or `narrow` for a page, the legend below.
 
     >>> drawn = svg(Chart("A < B", Axes("x", "y"), (Line("one", (1.0, 2.0), (3.0, 4.0)),)))
     >>> drawn.startswith("<svg") and "A &lt; B" in drawn
     True
     """
-    width, height = FRAME
+    frame = NARROW if narrow else FRAME
+    width, height = frame
     axes = chart.axes
     xs = [x for line in chart.lines for x in line.xs]
     ys = [
@@ -238,21 +239,22 @@ def svg(chart: Chart) -> str:
         log=axes.log_y,
         zero=axes.from_zero,
     )
-    drawn = [*_grid(axes, across, up), *_levels(chart, up)]
+    drawn = [*_grid(axes, across, up, frame), *_levels(chart, up, frame)]
     for line, style in chart.styled:
         drawn += _line(line, style, across, up)
-    legend, beside = _legend(chart)
-    whole_width, whole_height = _LEFT + width + beside, _TOP + height + _BOTTOM
+    legend, (beside, below) = _legend_below(chart) if narrow else _legend(chart)
+    whole_width, whole_height = _LEFT + width + beside, _TOP + height + _BOTTOM + below
+    name = "" if narrow else 'xmlns="http://www.w3.org/2000/svg" '
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {whole_width:g} {whole_height:g}" '
+        f'<svg {name}viewBox="0 0 {whole_width:g} {whole_height:g}" '
         f'width="{whole_width:g}" height="{whole_height:g}" role="img" font-family="sans-serif" font-size="11">'
         f"<title>{escape(chart.title)}</title><desc>{escape(chart.description)}</desc>"
         f'<rect width="100%" height="100%" fill="#ffffff"/>{"".join(drawn)}{"".join(legend)}</svg>\n'
     )
 
 
-def _grid(axes: Axes, across: _Scale, up: _Scale) -> Iterator[str]:
-    width, height = FRAME
+def _grid(axes: Axes, across: _Scale, up: _Scale, frame: tuple[float, float]) -> Iterator[str]:
+    width, height = frame
     bottom, right = _TOP + height, _LEFT + width
     chosen = [(value, f"{value:g}") for value in axes.ticks]
     for value, name in chosen or across.ticks(whole=axes.whole_x):
@@ -275,8 +277,8 @@ def _grid(axes: Axes, across: _Scale, up: _Scale) -> Iterator[str]:
     )
 
 
-def _levels(chart: Chart, up: _Scale) -> Iterator[str]:
-    right = _LEFT + FRAME[0]
+def _levels(chart: Chart, up: _Scale, frame: tuple[float, float]) -> Iterator[str]:
+    right = _LEFT + frame[0]
     for level in chart.levels:
         y = up.place(level.at)
         if y is not None:
@@ -319,22 +321,42 @@ def _mark(style: Style, x: float, y: float, size: float = 3.0) -> str:
     return f'<polygon points="{corners}" {look}/>'
 
 
-def _legend(chart: Chart) -> tuple[list[str], float]:
-    """The legend to the right of the frame, and how much room it takes."""
+def _entries(chart: Chart) -> list[tuple[str, Style]]:
     entries = [(line.label, style) for line, style in chart.styled]
-    entries += [(level.label, level.style) for level in chart.levels if level.label]
+    return entries + [(level.label, level.style) for level in chart.levels if level.label]
+
+
+def _legend(chart: Chart) -> tuple[list[str], tuple[float, float]]:
+    """The legend to the right of the frame, and how much room it takes there and below."""
+    entries = _entries(chart)
     start = _LEFT + FRAME[0] + _GAP
     drawn = [_text(_LEFT + FRAME[0] / 2, 18, chart.title, size=12)]
     for place, (label, style) in enumerate(entries):
-        y = _TOP + 8 + place * _LEGEND_LINE
-        drawn.append(f'<path d="M{start:g} {y:g}h{_SAMPLE:g}" {_stroke(style, 1.3)}/>')
-        if style.mark is not None:
-            drawn.append(_mark(style, start + _SAMPLE / 2, y))
-        drawn.append(_text(start + _SAMPLE + 6, y + 4, label, anchor="start", size=10))
+        drawn += _entry(label, style, start, _TOP + 8 + place * _LEGEND_LINE)
     longest = max((len(label) for label, _ in entries), default=0)
     # A long title needs room too, half of it on either side of the frame's middle.
     title = len(chart.title) * _LETTER * 1.15 / 2 - FRAME[0] / 2
-    return drawn, max(_GAP + _SAMPLE + 12 + longest * _LETTER, title, _GAP)
+    return drawn, (max(_GAP + _SAMPLE + 12 + longest * _LETTER, title, _GAP), 0.0)
+
+
+def _legend_below(chart: Chart) -> tuple[list[str], tuple[float, float]]:
+    """The legend below the frame, two columns where labels are short, and how much room it takes."""
+    entries, width = _entries(chart), NARROW[0]
+    longest = max((len(label) for label, _ in entries), default=0)
+    columns = 2 if _SAMPLE + 12 + longest * _LETTER < (width + _LEFT - _GAP) / 2 else 1
+    top = _TOP + NARROW[1] + _BOTTOM + 6
+    drawn = [_text(_LEFT + width / 2, 18, chart.title, size=12)]
+    for place, (label, style) in enumerate(entries):
+        row, column = divmod(place, columns)
+        drawn += _entry(label, style, _GAP + column * (width + _LEFT) / 2, top + row * _LEGEND_LINE)
+    return drawn, (_GAP, 12 + _LEGEND_LINE * -(-len(entries) // columns))
+
+
+def _entry(label: str, style: Style, start: float, y: float) -> Iterator[str]:
+    yield f'<path d="M{start:g} {y:g}h{_SAMPLE:g}" {_stroke(style, 1.3)}/>'
+    if style.mark is not None:
+        yield _mark(style, start + _SAMPLE / 2, y)
+    yield _text(start + _SAMPLE + 6, y + 4, label, anchor="start", size=10)
 
 
 def _stroke(style: Style, width: float) -> str:

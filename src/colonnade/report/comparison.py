@@ -10,9 +10,11 @@ from colonnade.learn.comparing import METRIC_NOTES, Comparison, Row
 from colonnade.learn.contenders import PAPER
 from colonnade.report.charts import Axes, Chart, Level, Line, Mark, Style, svg
 from colonnade.report.facts import Facts, guarantee_facts
-from colonnade.report.html import environment
+from colonnade.report.html import render
+from colonnade.report.numbers import size_text, spent_text
 from colonnade.report.plain import lines_text
-from colonnade.report.text import size_text, spent_text, table_lines, wrapped
+from colonnade.report.text import table_lines, wrapped
+from colonnade.report.words import joined
 
 # Okabe and Ito's colours, told apart by every eye, each with a mark of its own.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
@@ -76,7 +78,9 @@ def _row_facts(row: Row) -> Facts:
 
 def comparison_text(facts: Facts, *, width: int | None = None) -> str:
     """The table, what each method promises, and what has to be known to read them."""
-    lines = [facts["name"], *wrapped([_setting(facts)], width), ""]
+    lines = [facts["name"], *wrapped([_setting(facts)], width)]
+    advice = recommendation(facts)
+    lines += [*wrapped([advice], width), ""] if advice else [""]
     lines += table_lines(comparison_table(facts))
     lines += ["", f"What observers learn at most, at ε = {_shown_epsilon(facts):g}"]
     lines += table_lines(promise_table(facts))
@@ -222,23 +226,66 @@ def comparison_picture(facts: Facts) -> str:
 
 def comparison_page(facts: Facts) -> str:
     """The picture and the tables on one page that needs nothing else."""
-    picture = ""
-    if any(row["mean"] is not None for row in facts["rows"]):
-        picture = comparison_picture(facts)
-    return (
-        environment()
-        .get_template("comparison.html")
-        .render(
-            facts=facts,
-            setting=_setting(facts),
-            # Our own drawing, which escapes whatever names are in it.
-            picture=Markup(picture),
-            table=comparison_table(facts),
-            promises=promise_table(facts),
-            shown=f"{_shown_epsilon(facts):g}",
-            remarks=remarks_on(facts),
-        )
+    scored = any(row["mean"] is not None for row in facts["rows"])
+    return render(
+        "comparison.html",
+        facts,
+        setting=_setting(facts),
+        advice=recommendation(facts),
+        # Our own drawing, which escapes whatever names are in it.
+        picture=Markup(svg(comparison_chart(facts), narrow=True)) if scored else "",
+        table_heads=comparison_table(facts)[0],
+        table_rows=comparison_table(facts)[1:],
+        promises=promise_table(facts),
+        shown=f"{_shown_epsilon(facts):g}",
+        remarks=remarks_on(facts),
     )
+
+
+def recommendation(facts: Facts) -> str:
+    """Which method to take at the ε at which promises are shown, and why; nothing where no accuracy is known.
+
+    Simulations of a trusted place, papers' formulas and what promises nothing are not for taking. Of methods that do
+    not differ by more than their spreads, it is the one that sends least.
+    """
+    epsilon, sign = _shown_epsilon(facts), 1.0 if facts["larger_is_better"] else -1.0
+    takers = [
+        row
+        for row in facts["rows"]
+        if row["epsilon"] == epsilon
+        and row["mean"] is not None
+        and row["guarantees"]
+        and not (row["paper"] or row["trusted"] or row["failures"])
+    ]
+    if not takers:
+        return ""
+    best = max(takers, key=lambda row: sign * row["mean"])
+    near = [
+        row
+        for row in takers
+        if sign * (best["mean"] - row["mean"]) <= math.hypot(best["spread"] or 0.0, row["spread"] or 0.0)
+    ]
+    taken = min(near, key=lambda row: (row["bytes"] is None, row["bytes"], -sign * row["mean"]))
+    said = f"At ε = {epsilon:g} take {taken['method']}: {facts['metric']} {taken['mean']:.4f}"
+    beside = []
+    central = next((row for row in facts["rows"] if row["method"] == "non-private"), None)
+    if central is not None and central["mean"] is not None:
+        beside.append(f"{central['mean']:.4f} without privacy")
+    if facts["constant"] is not None:
+        same = "the commonest class" if facts["task"] == "classification" else "the mean"
+        beside.append(f"{facts['constant']:.4f} for always answering {same}")
+    said += f" ({', '.join(beside)})." if beside else "."
+    others = [row["method"] for row in near if row is not taken]
+    if others:
+        verb = "differs" if len(others) == 1 else "differ"
+        said += f" {joined(others)} {verb} from it by no more than the spread over splits, and it sends the least."
+    if facts["constant"] is not None and sign * (taken["mean"] - facts["constant"]) <= (
+        taken["spread"] or 0.0
+    ):
+        said += (
+            " It is no better than always the same answer: more people, or a larger ε, before any of them."
+        )
+    return said
 
 
 def _setting(facts: Facts) -> str:

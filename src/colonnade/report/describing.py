@@ -14,7 +14,7 @@ from colonnade.learn.tables.describing import description
 from colonnade.learn.tables.margins import is_levelled
 from colonnade.report.charts import Axes, Chart, Line, svg
 from colonnade.report.facts import Facts
-from colonnade.report.html import environment
+from colonnade.report.html import render
 from colonnade.report.pictures import effect_picture, effect_scale
 from colonnade.report.text import table_lines, wrapped
 
@@ -76,32 +76,39 @@ def description_page(facts: Facts) -> str:
         if "weight_of_evidence" in column
     }
     scale = effect_scale([{"points": points} for points in evidence.values()])
-    return (
-        environment()
-        .get_template("description.html")
-        .render(
-            facts=facts,
-            columns=[
+    columns = [
+        {
+            **column,
+            "figures": _figures(column),
+            "picture": Markup(svg(share_chart(column), narrow=True)),
+            "rows": [_table_row(column, place) for place in range(len(column["levels"]))],
+            "evidence": effect_picture(
                 {
-                    **column,
-                    "figures": _figures(column),
-                    "picture": Markup(svg(share_chart(column))),
-                    "evidence": effect_picture(
-                        {
-                            "column": column["column"],
-                            "ordered": column["ordered"],
-                            "points": evidence[column["column"]],
-                        },
-                        scale,
-                    )
-                    if column["column"] in evidence
-                    else "",
-                }
-                for column in facts["columns"]
-            ],
-            pairs=facts["pairs"][:SHOWN_PAIRS],
-        )
-    )
+                    "column": column["column"],
+                    "ordered": column["ordered"],
+                    "points": evidence[column["column"]],
+                },
+                scale,
+            )
+            if column["column"] in evidence
+            else "",
+        }
+        for column in facts["columns"]
+    ]
+    pairs = [{**pair, "rows": _count_rows(pair)} for pair in facts["pairs"][:SHOWN_PAIRS]]
+    return render("description.html", facts, columns=columns, pairs=pairs)
+
+
+def _table_row(column: Mapping[str, Any], place: int) -> tuple[str, ...]:
+    name, *cells = _level_cells(column, place)
+    return (name, *(cell.removeprefix("weight of evidence ") for cell in cells))
+
+
+def _count_rows(pair: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    return [
+        (level, *(f"{count:.0f} ± {noise:.0f}" for count, noise in zip(counts, noises, strict=True)))
+        for level, counts, noises in zip(pair["levels"][0], pair["counts"], pair["noise"], strict=True)
+    ]
 
 
 def share_chart(column: Mapping[str, Any]) -> Chart:

@@ -1,9 +1,10 @@
-"""Facts as one page that needs nothing else: no network, no script, light and dark, phone and desk."""
+"""Facts as one page that needs nothing else: no network, no script, light and dark, phone, desk and paper."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -12,7 +13,16 @@ from colonnade.privacy.guarantee import delta_text
 from colonnade.report.audits import audit_section
 from colonnade.report.facts import Facts
 from colonnade.report.judged import figure_rows, judged_note, judged_pictures
-from colonnade.report.pictures import effect_picture, effect_scale, eigenvalue_picture, flow_picture
+from colonnade.report.numbers import budget_text, left_text, signed_text, size_text, spent_text
+from colonnade.report.pictures import (
+    bar_picture,
+    effect_picture,
+    effect_scale,
+    eigenvalue_picture,
+    flow_picture,
+    meter_picture,
+)
+from colonnade.report.style import page_style
 from colonnade.report.text import (
     NONE_STANDS_OUT,
     WOULD_HOLD,
@@ -21,12 +31,10 @@ from colonnade.report.text import (
     declared_text,
     exact_text,
     forecast_rows,
-    left_text,
     none_stands_out,
-    signed_text,
-    size_text,
-    spent_text,
 )
+from colonnade.report.verdict import verdict
+from colonnade.report.words import about_text, merged, observer_text, observers_text, unit_text
 
 SHOWN_COEFFICIENTS = 20
 SHOWN_ROWS = 12
@@ -38,33 +46,42 @@ def run_page(facts: Facts, beside: Sequence[Facts] = ()) -> str:
 
     `beside` are sections of what other commands found on the same data (`colonnade.report.beside`).
     """
-    return (
-        environment()
-        .get_template("run.html")
-        .render(
-            facts=facts,
-            brought=[(party["name"], brought_text(party)) for party in facts["parties"]],
-            effects=effects(facts["learnt"]),
-            charts=charts(facts["learnt"]),
-            shown=SHOWN_COEFFICIENTS,
-            flows=flows(facts),
-            forecast=forecast_rows(facts),
-            ledgers=ledgers(facts),
-            audit=audit_section(facts.get("audit")),
-            beside=beside,
-            spectrum=facts.get("spectrum"),
-            eigenvalues=eigenvalue_picture(facts["spectrum"]) if facts.get("spectrum") else "",
-            flow_picture=flow_picture(flows(facts)),
-            plan_text=json.dumps(
-                {key: value for key, value in facts["plan"].items() if key != "hash"},
-                ensure_ascii=False,
-                indent=1,
-                sort_keys=True,
-            ),
-            none_stands_out=NONE_STANDS_OUT if none_stands_out(facts["learnt"]) else "",
-            would_hold=WOULD_HOLD,
-            judged=judged_section(facts.get("judged")),
-        )
+    sent, spectrum = flows(facts), facts.get("spectrum")
+    owners = [party["name"] for party in facts["parties"]]
+    return render(
+        "run.html",
+        facts,
+        verdict=verdict(facts),
+        guarantees=[
+            {**item, "about": about_text(item["observer"], item["unit"], owners)}
+            for item in facts["guarantees"]
+        ],
+        brought=[(party["name"], brought_text(party)) for party in facts["parties"]],
+        effects=effects(facts["learnt"]),
+        charts=charts(facts["learnt"]),
+        shown=SHOWN_COEFFICIENTS,
+        flow_rows=[(sender, to, size_text(size)) for sender, to, size in sent],
+        step_rows=[
+            (step["step"], step["rounds"], size_text(step["bytes"]))
+            for step in facts["traffic"].get("steps", ())
+        ],
+        forecast=forecast_rows(facts),
+        ledgers=ledgers(facts),
+        audit=audit_section(facts.get("audit")),
+        beside=beside,
+        spectrum=spectrum,
+        eigenvalues=eigenvalue_picture(spectrum) if spectrum else "",
+        eigenvalues_text=", ".join(f"{value:.3g}" for value in spectrum["eigenvalues"]) if spectrum else "",
+        flow_picture=flow_picture(sent),
+        plan_text=json.dumps(
+            {key: value for key, value in facts["plan"].items() if key != "hash"},
+            ensure_ascii=False,
+            indent=1,
+            sort_keys=True,
+        ),
+        none_stands_out=NONE_STANDS_OUT if none_stands_out(facts["learnt"]) else "",
+        would_hold=WOULD_HOLD,
+        judged=judged_section(facts.get("judged")),
     )
 
 
@@ -80,7 +97,14 @@ def judged_section(judged: Facts | None) -> dict[str, Any] | None:
     }
 
 
-def environment() -> Environment:
+def render(template: str, facts: Facts, **values: Any) -> str:
+    """A page of a template, in the one style; on paper it carries the name of its run, if it has one."""
+    style = page_style(str(facts.get("run", "")))
+    return _environment().get_template(template).render(facts=facts, style=style, **values)
+
+
+@cache
+def _environment() -> Environment:
     """Where pages are made: whatever is put into them is text, and a name that is missing is an error."""
     made = Environment(
         loader=PackageLoader("colonnade.report", "."),
@@ -94,9 +118,15 @@ def environment() -> Environment:
         "epsilon": spent_text,
         "delta": delta_text,
         "left": left_text,
+        "budget": budget_text,
         "size": size_text,
         "signed": signed_text,
         "declared": declared_text,
+        "observer": observer_text,
+        "observers": observers_text,
+        "unit": unit_text,
+        "meter": meter_picture,
+        "bar": bar_picture,
         "people": lambda count: f"{count:,}".replace(",", " "),
     }
     made.globals["exact_text"] = exact_text
@@ -146,14 +176,15 @@ def charts(learnt: Facts) -> list[dict[str, Any]]:
 
 
 def ledgers(facts: Facts) -> list[Facts]:
-    """Every ledger, its totals with what they were before the run where that is known."""
+    """Every ledger, equal accounts as one, with what they were before the run where that is known."""
     made = []
     for party, ledger in facts["ledgers"].items():
         before = facts.get("before", {}).get(party, [])
         if len(before) != len(ledger["totals"]):
             before = [{}] * len(ledger["totals"])
         totals = [{**total, **earlier} for total, earlier in zip(ledger["totals"], before, strict=True)]
-        made.append({**ledger, "totals": totals})
+        datasets = list(dict.fromkeys(total["dataset"] for total in totals))
+        made.append({**ledger, "totals": merged(totals), "datasets": datasets})
     return made
 
 

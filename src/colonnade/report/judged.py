@@ -78,7 +78,7 @@ def judged_pictures(judged: Facts) -> list[Markup]:
         line = Line(
             "this model", tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs), style=_OWN
         )
-        return Markup(svg(Chart(title, Axes(across, up), (line, beside))))
+        return Markup(svg(Chart(title, Axes(across, up), (line, beside)), narrow=True))
 
     share = Line("chance", (0.0, 1.0), (positives, positives), style=_CHANCE)
     perfect = Line("as it should be", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)

@@ -9,7 +9,8 @@ from typing import Any
 
 from colonnade.learn.federation import Federation, Run, Site
 from colonnade.report.facts import Facts, ledger_facts
-from colonnade.report.html import environment
+from colonnade.report.html import render
+from colonnade.report.words import merged
 
 
 def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, name: str) -> Facts:
@@ -40,7 +41,7 @@ def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, nam
 
 def party_page(facts: Facts) -> str:
     """The page of one party, for it alone."""
-    return environment().get_template("party.html").render(facts=facts)
+    return render("party.html", facts, totals=merged(facts["ledger"]["totals"]))
 
 
 def party_pages(run: Run[Any], federation: Federation | Site, *, name: str) -> dict[str, str]:

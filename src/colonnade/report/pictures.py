@@ -11,7 +11,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from colonnade.report.text import size_text
+from colonnade.report.numbers import budget_text, signed_text, size_text, spent_text
 
 # An interval may reach this many times past the largest effect before the picture cuts it off.
 REACH = 2.5
@@ -66,7 +66,10 @@ def effect_picture(column: Mapping[str, Any], scale: float) -> Markup:
             for at, low, top in spans
         ]
         drawn += [f'<circle class="dot" cx="{at:.1f}" cy="{up:.1f}" r="3"/>' for at, up in dots]
-    return _svg(width, height, drawn, f"effect of {column['column']}")
+    values = "; ".join(
+        f"{signed_text(point['effect'], point['half_width'])} at {point['at']}" for point in points
+    )
+    return _svg(width, height, drawn, f"effect of {column['column']}", values=values)
 
 
 def eigenvalue_picture(spectrum: Mapping[str, Any]) -> Markup:
@@ -108,12 +111,13 @@ def eigenvalue_picture(spectrum: Mapping[str, Any]) -> Markup:
             f'<rect class="{kind}" x="{left + place * bar + bar * 0.12:.1f}" width="{bar * 0.76:.2f}" '
             f'y="{high:.1f}" height="{max(low - high, 0.8):.1f}"/>'
         )
+    said = ", ".join(f"{value:.3g}" for value in values)
     if edge:
         drawn.append(
             f'<line class="edge" x1="0" x2="{width:g}" y1="{y(edge):.1f}" y2="{y(edge):.1f}"/>'
             f'<text x="{width - 4:g}" y="{y(edge) - 5:.1f}" text-anchor="end">noise edge 2s√d = {edge:.3g}</text>'
         )
-    return _svg(width, height, drawn, "eigenvalues against the noise edge", "wide")
+    return _svg(width, height, drawn, "eigenvalues against the noise edge", "wide", values=said)
 
 
 def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
@@ -146,8 +150,9 @@ def flow_picture(flows: Sequence[tuple[str, str, int]]) -> Markup:
         f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" class="name">{escape(_short(name))}</text>'
         for name, (x, y) in spots.items()
     ]
+    said = "; ".join(f"{sender} to {to} {size_text(size)}" for sender, to, size in flows)
     told = labels if len(names) <= SHOWN_FLOWS - 1 else []
-    return _svg(width, height, [*drawn, *told, *nodes], "bytes sent between the parties", "wide")
+    return _svg(width, height, [*drawn, *told, *nodes], "bytes sent between the parties", "wide", values=said)
 
 
 def _arrow(start: tuple[float, float], end: tuple[float, float], thick: float, said: str) -> tuple[str, str]:
@@ -192,9 +197,51 @@ def _path(points: Iterable[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-def _svg(width: float, height: float, drawn: Iterable[str], title: str, kind: str = "small") -> Markup:
+def meter_picture(total: Mapping[str, Any]) -> Markup:
+    """How much of a budget was spent before a run, thin, and by it, full.
+
+    >>> "1.47 of 4, 0 before" in meter_picture({"epsilon": 1.4699, "epsilon_before": 0.0, "budget": 4.0})
+    True
+    """
+    budget, spent = total["budget"], total["epsilon"]
+    before = total.get("epsilon_before") or 0.0
+
+    def share(value: float | None) -> float:
+        if budget is None or math.isinf(budget):
+            return 0.0
+        return 100.0 if value is None or not value < budget else 100.0 * value / budget
+
+    start, end = min(share(before), share(spent)), share(spent)
+    earlier = f", {spent_text(before) if before else '0'} before" if "epsilon_before" in total else ""
+    return Markup(
+        f'<svg class="meter" viewBox="0 0 100 10" preserveAspectRatio="none" role="img" '
+        f'aria-label="ε {spent_text(spent)} of {budget_text(budget)}{earlier}">'
+        '<rect class="all" y="4.5" width="100" height="1"/>'
+        f'<rect class="before" y="3" width="{start:.1f}" height="4"/>'
+        f'<rect class="spent" x="{start:.1f}" width="{end - start:.1f}" height="10"/></svg>'
+    )
+
+
+def bar_picture(share: float) -> Markup:
+    """A coefficient to the right of the middle, filled, or to the left of it, hollow; `share` is within ± 50.
+
+    >>> 'class="minus"' in bar_picture(-20.0)
+    True
+    """
+    start, kind = (50.0, "plus") if share >= 0 else (50.0 + share, "minus")
+    return Markup(
+        '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
+        '<line class="middle" x1="50" x2="50" y1="0" y2="10"/>'
+        f'<rect class="{kind}" x="{start:.2f}" width="{abs(share):.2f}" y="1" height="8"/></svg>'
+    )
+
+
+def _svg(
+    width: float, height: float, drawn: Iterable[str], title: str, kind: str = "small", *, values: str
+) -> Markup:
+    """A picture with its values as text, for those who cannot see it."""
     place = "xMidYMid" if kind == "wide" else "xMinYMid"
     return Markup(
         f'<svg class="picture {kind}" preserveAspectRatio="{place}" viewBox="0 0 {width:g} {height:g}" role="img" '
-        f'aria-label="{escape(title)}">{"".join(drawn)}</svg>'
+        f'aria-label="{escape(title)}"><desc>{escape(values)}</desc>{"".join(drawn)}</svg>'
     )

@@ -1,0 +1,160 @@
+"""What a run comes to, before any detail: budgets kept or not, what is left, how good the model is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from colonnade.privacy.guarantee import delta_text
+from colonnade.report.judged import figure_rows
+from colonnade.report.numbers import budget_text, left_text, spent_text
+from colonnade.report.words import about_text, observer_text, unit_text
+
+Facts = dict[str, Any]
+NON_PRIVATE = "non-private model, accuracy on people held out"
+COMMONEST = "always the commonest class, accuracy on people held out"
+_LEADING = ("accuracy", "AUC", "R²", "explained")
+
+
+def verdict(facts: Facts) -> Facts:
+    """The verdict of a run's facts: `kept` is whether every budget holds, the rest are words.
+
+    >>> total = {"dataset": "d", "unit": "record", "observer": "server", "epsilon": 1.0, "delta": 1e-5,
+    ...          "budget": 4.0, "left": 3.0, "private": True}
+    >>> found = verdict({"private": True, "ledgers": {"bank": {"totals": [total]}}, "run": "8c", "guarantees": []})
+    >>> found["headline"], found["left"]
+    ('Within every budget', '3.00 of 4')
+    """
+    accounts = [(party, total) for party, ledger in facts["ledgers"].items() for total in ledger["totals"]]
+    over = [(party, total) for party, total in accounts if not _within(total)]
+    found: Facts = {
+        "kept": facts["private"] and not over,
+        "headline": "Within every budget",
+        "left": "",
+        "left_of": "",
+        "worst": worst(facts),
+        "quality": quality(facts),
+        "time": str(facts.get("time", ""))[:16].replace("T", " "),
+        "run": facts["run"],
+    }
+    if not facts["private"]:
+        found["headline"] = "No privacy: the noise came from a seed"
+    elif over:
+        party, total = over[0]
+        found["headline"] = f"Not within every budget: {account_text(party, total)}"
+    elif not accounts:
+        found["headline"] = "No budget is known here"
+    if accounts:
+        party, total = min(
+            accounts, key=lambda item: math.inf if item[1]["left"] is None else item[1]["left"]
+        )
+        found |= {
+            "left": f"{left_text(total['left'])} of {budget_text(total['budget'])}",
+            "left_of": account_text(party, total),
+        }
+    return found
+
+
+def _within(total: Facts) -> bool:
+    epsilon, budget = total["epsilon"], total["budget"]
+    return budget in (None, math.inf) or (epsilon is not None and epsilon <= budget)
+
+
+def account_text(party: str, total: Facts) -> str:
+    """One account of a party's ledger, as people say it.
+
+    >>> account_text("clinic", {"observer": "party:laboratory", "unit": "others-part"})
+    "laboratory, about what clinic's columns say of one person, in clinic's ledger"
+    """
+    about = unit_text(total["unit"], owner=party)
+    return f"{observer_text(total['observer'])}, about {about}, in {party}'s ledger"
+
+
+def worst(facts: Facts) -> Facts | None:
+    """The guarantee with the largest ε, and what it bounds; None where nothing is guaranteed."""
+    items = facts["guarantees"]
+    if not items:
+        return None
+    item = max(items, key=lambda one: math.inf if one["epsilon"] is None else one["epsilon"])
+    about = about_text(item["observer"], item["unit"], [party["name"] for party in facts.get("parties", ())])
+    return {**item, "about": about, "meaning": meaning(item)}
+
+
+def meaning(item: Facts) -> str:
+    """What ε says, as the attack that it bounds; all numbers rounded up.
+
+    Whoever has to tell which of two neighbouring tables was used, and takes each for equally likely, is right with
+    probability at most (e^ε + δ)/(1 + e^ε); and whatever it concludes has, with one table, at most e^ε times the
+    probability that it has with the other, plus δ.
+
+    >>> print(meaning({"observer": "server", "unit": "record", "epsilon": 1.0, "delta": 1e-5}))
+    ε = 1.00 bounds every attack: whoever sees what the server saw, and knows all other rows, is right about which \
+of two records a person has at most 73.2 % of the time (50 % is chance), and concludes nothing that is more than 2.72 \
+times as likely, plus δ = 1e-05, with the one as with the other.
+    """
+    epsilon, delta = item["epsilon"], item["delta"]
+    who = observer_text(item["observer"])
+    if epsilon is None or math.isinf(epsilon):
+        return f"ε = ∞: no proof bounds what {who} can learn about {unit_text(item['unit'])}."
+    growth = math.exp(min(epsilon, 700.0))
+    right = min(1.0, 1.0 - (1.0 - delta) / (1.0 + growth))
+    share = math.ceil(right * 1000) / 10
+    factor = math.ceil(growth * 100) / 100 if growth < 1e4 else math.ceil(growth)
+    grown = f"{factor:,.2f}" if growth < 1e4 else f"{factor:.1e}"
+    which = "sets of columns a party" if item["unit"].startswith("columns:") else "records a person"
+    return (
+        f"ε = {spent_text(epsilon)} bounds every attack: whoever sees what {who} saw, and knows all other rows, "
+        f"is right about which of two {which} has at most {share:g} % of the time (50 % is chance), and concludes "
+        f"nothing that is more than {grown} times as likely"
+        + (f", plus δ = {delta_text(delta)}," if delta else "")
+        + " with the "
+        "one as with the other."
+    )
+
+
+def quality(facts: Facts) -> list[tuple[str, str, str]]:
+    """What was measured, the figure, and what it is beside: the commonest class, and a model without privacy.
+
+    >>> quality({"measured": {"accuracy on people held out": 0.93, COMMONEST: 0.63, NON_PRIVATE: 0.94}})
+    [('accuracy on people held out', '0.930', 'always the commonest class 0.630 · without privacy 0.940')]
+    """
+    found = []
+    judged = facts.get("judged")
+    if judged:
+        rows = [row for row in figure_rows(judged) if row[0].startswith(_LEADING)]
+        found += [
+            (f"{name} on people held out", value, f"always the commonest class {beside}")
+            for name, value, beside in rows[:2]
+        ]
+    measured = facts.get("measured") or {}
+    beside = " · ".join(
+        f"{said} {measured[name]:.3f}"
+        for said, name in (("always the commonest class", COMMONEST), ("without privacy", NON_PRIVATE))
+        if name in measured
+    )
+    found += [
+        (name, f"{value:.3f}", beside)
+        for name, value in measured.items()
+        if name not in (COMMONEST, NON_PRIVATE)
+    ]
+    return found
+
+
+def verdict_line(facts: Facts) -> str:
+    """The verdict in one line, for a terminal.
+
+    >>> verdict_line({"private": True, "ledgers": {}, "run": "8c", "guarantees": [], "name": "Risk", "rows": 40,
+    ...               "task": "classification", "measured": None})
+    'Risk: classification on 40 people; no budget is known here.'
+    """
+    found = verdict(facts)
+    said = [f"{facts['task']} on {facts['rows']:,} people".replace(",", " ")]
+    if found["worst"]:
+        item = found["worst"]
+        said.append(f"ε at most {spent_text(item['epsilon'])}, for {observer_text(item['observer'])}")
+    headline = found["headline"][0].lower() + found["headline"][1:]
+    said.append(headline + (f", {found['left']} left at least" if found["left"] and found["kept"] else ""))
+    said += [
+        f"{value} {name}" + (f" ({beside})" if beside else "") for name, value, beside in found["quality"][:1]
+    ]
+    return f"{facts['name']}: {'; '.join(said)}."

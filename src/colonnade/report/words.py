@@ -1,0 +1,91 @@
+"""Observers and units as people say them, the names that ledgers keep beside them, and equal accounts as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Facts = dict[str, Any]
+_UNITS = {
+    "record": "one person's record, there or blank",
+    "record-replaced": "one person's record, this or any other",
+    "others-part": "what the others hold about one person",
+}
+
+
+def observer_text(name: str) -> str:
+    """Who looks.
+
+    >>> observer_text("party:bank"), observer_text("reader"), observer_text("coalition:bank+server")
+    ('bank', 'a reader of the model', 'bank and the server together')
+    """
+    kind, colon, rest = name.partition(":")
+    if not colon:
+        return {"server": "the server", "reader": "a reader of the model"}.get(name, name)
+    if kind == "coalition":
+        members = ["the server" if member == "server" else member for member in rest.split("+")]
+        return f"{joined(members)} together"
+    return rest
+
+
+def unit_text(name: str, *, owner: str = "") -> str:
+    """About what; `owner` is whose ledger it stands in, which says whom the others' part belongs to.
+
+    >>> unit_text("others-part", owner="clinic"), unit_text("columns:bank")
+    ("what clinic's columns say of one person", "all of bank's columns")
+    """
+    kind, colon, party = name.partition(":")
+    if colon and kind == "columns":
+        return f"all of {party}'s columns"
+    if colon and kind == "own-part":
+        return f"what {party}'s columns say of one person"
+    if name == "others-part" and owner:
+        return f"what {owner}'s columns say of one person"
+    return _UNITS.get(name, name)
+
+
+def about_text(observer: str, unit: str, parties: Sequence[str]) -> str:
+    """About what this observer could learn something, in a federation of these owners of columns.
+
+    >>> about_text("party:bank", "others-part", ["bank", "shop"])
+    "what shop's columns say of one person"
+    """
+    others = [party for party in parties if f"party:{party}" != observer]
+    return unit_text(unit, owner=others[0] if len(others) == 1 else "")
+
+
+def merged(totals: Iterable[Facts], *, apart: Sequence[str] = ()) -> list[Facts]:
+    """Accounts that differ in their observer alone, as one with all `observers`; `apart` are further keys that count.
+
+    >>> rows = [{"dataset": "d", "unit": "record", "observer": who, "epsilon": 1.0, "delta": 1e-5, "budget": 4.0,
+    ...          "left": 3.0, "private": True} for who in ("reader", "server")]
+    >>> [row["observers"] for row in merged(rows)]
+    [['reader', 'server']]
+    """
+    keys = ("dataset", "unit", "epsilon", "delta", "budget", "left", "private", "epsilon_before", *apart)
+    found: dict[tuple[Any, ...], Facts] = {}
+    for total in totals:
+        key = tuple(total.get(name) for name in keys)
+        if key in found:
+            found[key]["observers"].append(total["observer"])
+        else:
+            found[key] = {**total, "observers": [total["observer"]]}
+    return list(found.values())
+
+
+def observers_text(names: Iterable[str]) -> str:
+    """Several observers in one breath.
+
+    >>> observers_text(["reader", "server"])
+    'a reader of the model, the server'
+    """
+    return ", ".join(map(observer_text, names))
+
+
+def joined(names: Sequence[str]) -> str:
+    """Names with "and" before the last.
+
+    >>> joined(["bank", "shop", "clinic"]), joined(["bank"])
+    ('bank, shop and clinic', 'bank')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

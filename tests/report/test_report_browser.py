@@ -1,0 +1,220 @@
+"""Pages in a real browser, by structure: nothing is cut, stacked or laid over something else, at any width."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import Browser, BrowserError, browser, executable
+from report_runs import HOSTILE, hostile_run, private_run, seeded_run
+from test_report_beside import ATTACK, comparison
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "learn"))
+
+from tables_people import people, release_with
+
+from colonnade.learn.judgement import judge_rows
+from colonnade.report.beside import section_of
+from colonnade.report.comparison import comparison_page
+from colonnade.report.describing import description_facts, description_page
+from colonnade.report.facts import Facts
+from colonnade.report.html import run_page
+from colonnade.report.judged import judgement_facts
+from colonnade.report.party import party_pages
+
+WIDTHS = (390, 800, 1280)
+LONG = "a-name-of-a-column-that-somebody-generated-and-nobody-ever-typed-in-full"
+
+
+@cache
+def full_facts() -> Facts:
+    """A run with everything that a page can have: a judgement, an audit, a forecast, notes."""
+    facts, _ = private_run()
+    rng = np.random.default_rng(3)
+    classes = (rng.uniform(size=400) < 0.3).astype(np.int64)
+    judgement = judge_rows(
+        rng.normal(size=400) + classes, classes, names=("low", "high"), threshold=0.0, chances=True
+    )
+    finding = {
+        "about": "the server, about one record", "observer": "server", "unit": "record", "lower": 0.31,
+        "upper": 1.0, "delta": 1e-5, "proved": True, "exceeded": False, "most": 4.2, "experiments": [],
+    }  # fmt: skip
+    return {
+        **facts,
+        "time": "2026-05-06T07:08:09+00:00",
+        "measured": {"accuracy on the training rows": 0.8},
+        "judged": {**judgement_facts(judgement), "guarantees": [], "run": "8c", "private": True},
+        "audit": {
+            "name": "Risk", "method": "moments", "people": "300 invented people", "sessions": 200,
+            "seconds": 9.0, "findings": [finding, {**finding, "observer": "party:shop"}], "notes": [],
+        },
+        "notes": [f"A note about {LONG}."],
+        "forecast": {
+            "predicted": {"bytes": 1500, "rounds": 9, "seconds": 0.5, "error": 0.2},
+            "measured": {"bytes": 1512, "rounds": 9, "seconds": 0.4, "error": 0.1},
+            "note": "Foretold before the run.",
+        },
+    }  # fmt: skip
+
+
+def compared() -> Facts:
+    facts = comparison(True)
+    guarantee = {"observer": "server", "unit": "record", "epsilon": 1.0, "delta": 1e-5}
+    rows = [
+        {**row, "method": method, "mean": row["mean"] - fall, "guarantees": [guarantee]}
+        for fall, method in ((0.0, "moments"), (0.004, "functional"), (0.2, "a-method-with-a-long-name"))
+        for row in facts["rows"]
+    ]
+    without = {**rows[0], "method": "non-private", "epsilon": None, "guarantees": [], "mean": 0.93}
+    return {**facts, "rows": [*rows, without]}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    run, federation = hostile_run()[1].runs[-1], hostile_run()[1]
+    made = {
+        "full": run_page(full_facts(), [section_of(ATTACK), section_of(compared())]),
+        "signed": run_page(full_facts()),
+        "seeded": run_page(seeded_run()[0]),
+        "hostile": run_page(hostile_run()[0]),
+        "party": party_pages(run, federation, name=HOSTILE)["bank"],
+        "comparison": comparison_page(compared()),
+        "description": description_page(
+            description_facts(release_with(*people(), noise=2.0), name="Columns")
+        ),
+    }
+    for name, page in made.items():
+        (folder / f"{name}.html").write_text(page, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in made}
+
+
+@pytest.fixture(scope="module")
+def shown() -> Iterator[Browser]:
+    """The machine's browser. Whoever has none is told; where the tests are the gate, that is a failure."""
+    try:
+        executable()
+    except BrowserError as error:
+        if os.environ.get("COLONNADE_BROWSER") == "required":
+            raise
+        pytest.skip(str(error))
+    with browser() as found:
+        yield found
+
+
+PAGES = ("full", "seeded", "hostile", "party", "comparison", "description")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_is_cut_stacked_or_laid_over_something_else(
+    shown: Browser, pages: dict[str, Path], name: str
+) -> None:
+    for width in WIDTHS:
+        shown.show(pages[name], width=width)
+        assert shown.logged == [], "the page's policy allows everything that the page has"
+        shown.unfold()
+        assert shown.overflowing() == [], width
+        assert shown.overlapping() == [], width
+
+
+def test_the_probe_finds_what_is_cut_stacked_or_laid_over(shown: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "bad.html"
+    page.write_text(
+        '<!doctype html><body><div style="width:60px;overflow:hidden"><p style="width:900px">cut</p></div>'
+        '<div style="width:1ch;overflow-wrap:anywhere">stacked</div>'
+        '<p style="position:absolute;top:300px">one</p><p style="position:absolute;top:300px">two</p></body>'
+    )
+    shown.show(page, width=390)
+    found = " ".join(shown.overflowing())
+    assert "cut, div" in found and "past the page, p" in found and "stacked, stacked" in found
+    assert shown.overlapping() == ["one on two"]
+
+
+def contrast(one: list[float], other: list[float]) -> float:
+    """How far two colours are apart, by the formula of the Web Content Accessibility Guidelines."""
+
+    def light(colour: list[float]) -> float:
+        parts = [part / 255 for part in colour[:3]]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((light(one), light(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+COLOURS = r"""
+[...document.querySelectorAll("p, th, td, dt, dd, h1, h2, b, .drawn text, .picture text")].map(one => {
+  const numbers = text => (text.match(/[\d.]+/g) || []).map(Number), svg = one.closest("svg");
+  let below = svg || one;
+  while (below && (numbers(getComputedStyle(below).backgroundColor)[3] ?? 1) === 0) below = below.parentElement;
+  const style = getComputedStyle(one);
+  return [numbers(svg ? style.fill : style.color), numbers(getComputedStyle(below || document.body).backgroundColor),
+          one.textContent.trim().slice(0, 40)];
+})
+"""
+
+
+@pytest.mark.parametrize("name", ["full", "comparison"])
+def test_words_can_be_read_by_day_and_by_night(shown: Browser, pages: dict[str, Path], name: str) -> None:
+    for dark in (False, True):
+        shown.show(pages[name], width=800, dark=dark)
+        shown.unfold()
+        pairs = shown.run(COLOURS)
+        assert len(pairs) > 20
+        assert [text for ink, paper, text in pairs if contrast(ink, paper) < 4.5] == []
+        sheet = shown.run("getComputedStyle(document.body).backgroundColor")
+        assert (contrast([float(part) for part in re.findall(r"\d+", sheet)], [0, 0, 0]) < 3) is dark
+
+
+def test_on_paper_evidence_opens_and_three_pages_hold_it(shown: Browser, pages: dict[str, Path]) -> None:
+    for name in ("hostile", "signed"):
+        shown.show(pages[name], width=800)
+        assert 1 <= page_count(shown.printed()) <= 3, name
+    shown.show(pages["full"], width=700, dark=True, paper=True)
+    assert shown.overflowing() == []
+    inside = "document.querySelector('.said details p').checkVisibility()"
+    assert shown.run(inside), "the exact statement is on paper"
+    assert shown.run("getComputedStyle(document.querySelector('details.plan')).display") == "none"
+    assert shown.run("getComputedStyle(document.querySelector('h2')).breakAfter") == "avoid"
+    ink = shown.run("getComputedStyle(document.querySelector('h1')).color")
+    assert contrast([float(part) for part in re.findall(r"\d+", ink)], [255, 255, 255]) > 7, "dark ink"
+    shown.show(pages["full"], width=700)
+    assert not shown.run(inside), "folded on a screen"
+
+
+def page_count(pdf: bytes) -> int:
+    return len(re.findall(rb"/Type\s*/Page\b", pdf))
+
+
+def test_every_page_of_paper_carries_the_run_and_its_number(shown: Browser, pages: dict[str, Path]) -> None:
+    shown.show(pages["hostile"], width=800)
+    rules = shown.run(
+        "[...document.styleSheets[0].cssRules].map(rule => rule.cssText).filter(text => text.includes('@page')).join()"
+    )
+    assert f'"run {hostile_run()[0]["run"]}"' in rules and "counter(page)" in rules
+
+
+def test_the_policy_forbids_whatever_is_not_the_pages_own(
+    shown: Browser, pages: dict[str, Path], tmp_path: Path
+) -> None:
+    page = pages["full"].read_text(encoding="utf-8")
+    added = (
+        "<script>document.title = 'run'</script><p id='x' style='color: red'>x</p>"
+        "<style>body { display: none }</style><img src='data:image/gif;base64,R0lGODlhAQABAAAAACw='>"
+    )
+    changed = tmp_path / "changed.html"
+    changed.write_text(page.replace("</main>", f"{added}</main>"), encoding="utf-8")
+    shown.show(changed, width=800)
+    assert (
+        shown.run("document.title") != "run"
+        and shown.run("getComputedStyle(document.body).display") == "block"
+    )
+    assert shown.run("getComputedStyle(document.getElementById('x')).color") != "rgb(255, 0, 0)"
+    assert shown.run("document.querySelector('img').naturalWidth") == 0
+    assert len(shown.logged) >= 4 and all("Content Security Policy" in line for line in shown.logged)
