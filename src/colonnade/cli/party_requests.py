@@ -137,7 +137,8 @@ def _facts(request: Request) -> dict[str, Any]:
 
 
 def _say(request: Request, kit: Path) -> None:
-    from colonnade.report.text import left_text, table_lines
+    from colonnade.report.numbers import left_text
+    from colonnade.report.text import table_lines
 
     times = f"asked {request.asked[:16].replace('T', ' ')} UTC"
     until = f", until {request.until[:16].replace('T', ' ')}" if request.state == "waiting" else ""
