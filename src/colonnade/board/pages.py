@@ -103,8 +103,8 @@ class Board:
     def requests(self, request: Request) -> Response:
         """Jobs that wait for somebody here, and those that did."""
         found = [views.request(one) for one in self.place.requests(ended=True)]
-        waiting = [one for one in found if one["request"].state == "waiting"]
-        ended = [one for one in reversed(found) if one["request"].state != "waiting"]
+        waiting = [one for one in found if one["asking"].state == "waiting"]
+        ended = [one for one in reversed(found) if one["asking"].state != "waiting"]
         return self.page(
             request, "requests.html", title="Requests", waiting=waiting, ended=ended[: views.A_PAGE]
         )

@@ -37,20 +37,25 @@ def serve(
             for person, token in access.tokens.items()
         ]
         tell({"board": str(place.folder), "address": address, "links": links, "alone": first})
-        config = uvicorn.Config(
-            app,
-            # Addresses hold tokens until they are exchanged: nothing is logged but what `Acts` notes.
-            access_log=False,
-            log_level="error",
-            server_header=False,
-            proxy_headers=False,
-            forwarded_allow_ips="",
-            lifespan="off",
-            timeout_graceful_shutdown=2,
-            h11_max_incomplete_event_size=1 << 15,
-            limit_concurrency=200,
-        )
-        uvicorn.Server(config).run(sockets=[opened])
+        server(app).run(sockets=[opened])
+
+
+def server(app: Any) -> uvicorn.Server:
+    """What answers for an application; it writes no log, because addresses hold tokens until they are exchanged."""
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_level="error",
+        server_header=False,
+        # Who asks is read by the gate, and by nothing else.
+        proxy_headers=False,
+        forwarded_allow_ips="",
+        lifespan="off",
+        timeout_graceful_shutdown=2,
+        h11_max_incomplete_event_size=1 << 15,
+        limit_concurrency=200,
+    )
+    return uvicorn.Server(config)
 
 
 def bound(listen: str, port: int, *, proxied: bool) -> socket.socket:

@@ -206,7 +206,7 @@ def _after_failure(found: RunFolder) -> str:
 def request(asked: Request) -> Facts:
     """A job that waits, with what each observer would learn in plain words and what would be left."""
     return {
-        "request": asked,
+        "asking": asked,
         "asked": moment(asked.asked),
         "until": moment(asked.until),
         "missing": max(0, asked.people - len(asked.approvals)),
