@@ -6,10 +6,10 @@ at again. Those that go on are, each time. What a run's record says is read when
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from dataclasses import dataclass
+from os import scandir
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,8 @@ class RunIndex:
         """The run of this name; one that is not listed is no run, whatever the name leads to."""
         with self._lock:
             self._look()
-            found = self._ended.get(name) or next((one for one in self._open() if one.name == name), None)
+            going = self._open()
+            found = self._ended.get(name) or next((one for one in going if one.name == name), None)
         if found is None:
             raise FileMissing(
                 f"there is no run {name!r} in {self.folder}. It may have been removed since the page was made."
@@ -123,7 +124,7 @@ class RunIndex:
         if self._seen is not None and self._seen[0] == changed and changed < self._seen[1] - _GRAIN_NS:
             return
         looked = time.time_ns()
-        with os.scandir(self.folder) as found:
+        with scandir(self.folder) as found:
             folders = [entry.name for entry in found if entry.is_dir()]
         names = {name for name in folders if not name.startswith(".")}
         self._drafts = tuple(

@@ -52,6 +52,8 @@ def overview(place: Place) -> Facts:
     seeded = [
         one.party for one in ledgers if not one.error and not all(t["private"] for t in one.facts["totals"])
     ]
+    if ledgers and not said["left"]:
+        said["headline"] = "Nothing has been charged yet"
     if broken:
         said |= {"kept": False, "headline": f"The ledger of {broken[0].party} cannot be relied on"}
     return {
@@ -276,12 +278,10 @@ def data(own: OwnFile) -> Facts:
     except ColonnadeError:
         return facts | {"columns": [(name, "not declared", kind) for name, kind in has.items()]}
     described: Facts = dict(schema.public(file.party).to_data())
-    declared = {
-        column["name"]: f"{column['kind']}, {declared_text(column)}" for column in described["columns"]
-    }
+    declared = {column["name"]: declared_text(column) for column in described["columns"]}
     if described.get("label"):
         label = described["label"]
-        declared[label["column"]] = f"the label: {label['kind']}, {declared_text(label)}"
+        declared[label["column"]] = f"the label: {declared_text(label)}"
     names = [*declared, *(name for name in has if name not in declared)]
     facts["columns"] = [
         (name, declared.get(name, "not declared"), has.get(name, "not there")) for name in names
