@@ -29,7 +29,7 @@ from colonnade.runtime.kit import Kit
 from colonnade.runtime.logged import StepFacts, step_line
 
 WIDTHS = (390, 800, 1280)
-PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+PICTURES = Path(__file__).parents[2] / "docs" / "figures"
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,6 @@ def until(found: Callable[[], Any]) -> None:
 def keep_picture(shown: Browser, name: str) -> None:
     """The pictures of the documents, where somebody asks for them to be made again."""
     if os.environ.get("COLONNADE_PICTURES"):
-        PICTURES.mkdir(exist_ok=True)
         (PICTURES / f"{name}.png").write_bytes(shown.picture())
 
 

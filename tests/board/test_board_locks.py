@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -272,3 +273,13 @@ def test_names_are_bound_to_links_and_not_typed(tmp_path: Path) -> None:
     assert ben.send("/requests/j1", decision="approve", digest="5" * 64, by="Ada").status == 303
     assert decided(tmp_path) == ["Ben"]
     assert Person("Ben", "officer").acts
+
+
+def test_without_its_extra_the_verb_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("colonnade.board.", "starlette"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    assert run(["board", str(tmp_path)]) == 3
+    assert "pip install 'colonnade[board]'" in capsys.readouterr().err

@@ -103,7 +103,7 @@ def test_data_shows_the_schema_beside_what_the_file_has(folder: Path) -> None:
     schema.write_text(schema.read_text().replace("high = 90", "high = 50"))
     ada = visit(folder)
     page = ada.get("/data").text
-    assert "numeric, low 18, high 50" in page and "the label: classes" in page
+    assert "numeric, low 18.0, high 50.0" in page and "the id" in page and "the label: classes" in page
     rows = ada.send("/data/bank")
     assert rows.status == 200 and '<th scope="row">age</th>' in rows.text
     assert ("Ada", "checked rows", "done") in noted(folder)

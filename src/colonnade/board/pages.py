@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import partial
+from itertools import takewhile
 from typing import Any
 from urllib.parse import quote
 
@@ -245,10 +245,10 @@ class Board:
 
     async def events(self, request: Request) -> Response:
         """How many requests wait and how many runs go on."""
-        return self._stream(partial(self._counts))
+        return self._stream(self._counts)
 
     def _counts(self) -> dict[str, Any]:
-        going = sum(1 for one in self.place.runs.listed() if one.open)
+        going = sum(1 for _ in takewhile(lambda one: one.open, self.place.runs.listed()))
         return {"waiting": str(len(self.place.requests())), "going": str(going)}
 
     def _stream(self, look: Callable[[], dict[str, Any] | None]) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ SOON_DAYS = 30
 def overview(place: Place) -> Facts:
     """Whether every budget holds, what waits, what runs, and who has been heard of."""
     ledgers, listed, waiting = place.ledgers(), place.runs.listed(), place.requests()
-    going = [one for one in listed if one.open]
+    going = list(takewhile(lambda one: one.open, listed))
     said = verdict(
         {
             "private": True,
@@ -270,7 +271,8 @@ def data(own: OwnFile) -> Facts:
             *looked.absent,
             *filter(None, [looked.mistake]),
         ]
-        has = dict(draft(file.data, party=file.party).kinds)
+        drafted = draft(file.data, party=file.party)
+        has = {**({drafted.id: "id"} if drafted.id else {}), **drafted.kinds}
     except (ColonnadeError, OSError) as error:
         return facts | {"error": str(error)}
     try:
@@ -278,7 +280,8 @@ def data(own: OwnFile) -> Facts:
     except ColonnadeError:
         return facts | {"columns": [(name, "not declared", kind) for name, kind in has.items()]}
     described: Facts = dict(schema.public(file.party).to_data())
-    declared = {column["name"]: declared_text(column) for column in described["columns"]}
+    declared = dict.fromkeys(schema.id_columns, "the id")
+    declared |= {column["name"]: declared_text(column) for column in described["columns"]}
     if described.get("label"):
         label = described["label"]
         declared[label["column"]] = f"the label: {declared_text(label)}"
