@@ -44,14 +44,18 @@ bench: .venv/ready .bench-venv/ready
 	@if [ -n "$(DATA)" ]; then echo calibration; $(BIN)/python benchmarks/calibration.py --data "$(DATA)" --json; fi
 
 # The papers' tables and figures, run again on the public data sets in DATA=folder, into docs/reproduction.md; then a
-# notebook for each paper, the slow tests, of which some read those sets too, and KILLS kills of `colonnade train`, which
-# go on where they stopped.
+# notebook for each paper, the slow tests, of which some read those sets too, and KILLS kills of `colonnade train`.
+# Studies and kills go on where they stopped. SCALE=small runs every study in small, on made-up rows, and keeps nothing.
 KILLS ?= 1000
 reproduce: .venv/ready
+ifeq ($(SCALE),small)
+	$(BIN)/python -m reproduction --quick
+else
 	@if [ -n "$(DATA)" ]; then $(BIN)/python -m reproduction --data "$(DATA)"; else echo "DATA=folder runs the studies"; fi
 	$(BIN)/python -m notebooks $(if $(DATA),--data "$(DATA)")
 	COLONNADE_EXAMPLES=new COLONNADE_DATA="$(DATA)" $(BIN)/pytest -n 2 -m slow
 	$(BIN)/python -m reproduction.kills --kills $(KILLS) --folder build/kills
+endif
 
 # What the demonstration needs and nothing else; the rest is installed into the same place when it is asked for.
 .venv/core: pyproject.toml constraints.txt

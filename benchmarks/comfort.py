@@ -80,7 +80,7 @@ def installed() -> int:
             r"(sys_platform|platform_system) == .(win|Win|darwin|Darwin)", wanted
         ):
             continue
-        name = re.match(r"[\w.-]+", wanted)[0].lower().replace("_", "-")
+        name = re.split(r"[^\w.-]", wanted)[0].lower().replace("_", "-")
         if name in found:
             continue
         try:

@@ -23,6 +23,7 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.learn.federation import Federation
 from colonnade.methods.network.estimators import NeuralClassifier
+from colonnade.methods.network.terms import Mechanism
 
 PARTIES, COLUMNS, ROWS, BATCH, EMBEDDING, TRIALS = 5, 6, 2000, 100, 16, 16
 LABEL = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["0", "1"]\n'
@@ -42,7 +43,7 @@ def federation() -> Federation:
     return Federation(tables, budget=(1.0, 1e-5), public=True)
 
 
-def seconds_of_a_step(mechanism: str, *, epochs: int) -> tuple[float, float]:
+def seconds_of_a_step(mechanism: Mechanism, *, epochs: int) -> tuple[float, float]:
     """Median seconds of a step, and the bytes sent over the formula's."""
     parties, stamps = federation(), []
     parties.progress = lambda step, _done, _total: (
@@ -58,7 +59,9 @@ def seconds_of_a_step(mechanism: str, *, epochs: int) -> tuple[float, float]:
         epochs=epochs,
     ).fit(parties)
     epoch = statistics.median(np.diff(stamps))
-    return epoch / model.plan_.steps_in_epoch, model.communication_.over_formula
+    if model.plan_ is None or model.communication_ is None:
+        raise SystemExit("the network was not trained")
+    return float(epoch / model.plan_.steps_in_epoch), model.communication_.over_formula
 
 
 def main() -> None:

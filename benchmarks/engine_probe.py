@@ -29,7 +29,7 @@ FRAME = bytes(256 * 8)
 WARM, BATCHES, ROUNDS = 50, 20, 25
 
 
-class ProbeCoordinator(Controller):
+class ProbeCoordinator(Controller):  # type: ignore[misc]  # FLARE has no types
     """Asks both sites to measure, and waits."""
 
     def start_controller(self, fl_ctx: Any) -> None:
@@ -48,7 +48,7 @@ class ProbeCoordinator(Controller):
         pass
 
 
-class ProbeMember(Executor):
+class ProbeMember(Executor):  # type: ignore[misc]  # FLARE has no types
     """Measures at the bank, answers at the shop."""
 
     def handle_event(self, event_type: str, fl_ctx: Any) -> None:

@@ -16,6 +16,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -73,9 +74,7 @@ def main() -> None:
     ):
         if not np.array_equal(shared_gram(field, tables, keepers), values.T @ values):
             raise SystemExit(f"the shared product over {name} bits is not exact")
-        seconds = processor_seconds(
-            lambda field=field, keepers=keepers: shared_gram(field, tables, keepers), arguments.repeats
-        )
+        seconds = processor_seconds(partial(shared_gram, field, tables, keepers), arguments.repeats)
         result[f"shared_{name}_ms"] = 1e3 * seconds
         result[f"ratio_{name}"] = seconds / plain
     rounded = {name: round(value, 2) for name, value in result.items()}

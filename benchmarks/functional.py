@@ -35,16 +35,18 @@ from typing import Any
 
 import numpy as np
 from opponents import measured_against
+from players import ONE_THREAD, heard, say
 from public_data import adult
 
-from colonnade.data.columns import NumericColumn
+from colonnade.data.columns import Column, NumericColumn
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.data.targets import ClassLabel
+from colonnade.data.targets import ClassLabel, Label
 from colonnade.ledger import Ledger
-from colonnade.methods.functional import protocol as functional_mechanism
 from colonnade.methods.functional.minimise import minimise, opened_objective
-from colonnade.methods.functional.protocol import FunctionalRequest, integer_rows, open_objective
+from colonnade.methods.functional.protocol import integer_rows, open_objective
+from colonnade.methods.functional.request import FunctionalRequest
+from colonnade.protocols import plans
 from colonnade.protocols.session import prepare
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -55,17 +57,16 @@ OWNERS = ("party1", "party2", "party3", "party4")
 GROUP = Group.of(OWNERS, active="party1")
 ROWS, FEATURES = 45_222, 41
 REQUEST = FunctionalRequest("classification", epsilon=1.0, delta=1e-5, domain="box")
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 
 
 def tables_of(folder: Path | None) -> dict[str, Table]:
     """Adult among four parties, or columns of the same shape; the same in every process that asks."""
     if folder is None:
         draw = np.random.default_rng(1)
-        columns = tuple(NumericColumn(f"x{number}", -1, 1) for number in range(FEATURES))
+        columns: tuple[Column, ...] = tuple(NumericColumn(f"x{i}", -1, 1) for i in range(FEATURES))
         rows = {column.name: draw.uniform(-1, 1, ROWS) for column in columns}
         score = sum(rows[f"x{number}"] * (-1) ** number for number in range(0, FEATURES, 4))
-        label = ClassLabel("income", ("low", "high"))
+        label: Label = ClassLabel("income", ("low", "high"))
         labels = np.where(score + draw.logistic(size=ROWS) > 1.0, "high", "low")
     else:
         found = adult(folder)
@@ -91,7 +92,7 @@ async def play(name: str, ports: dict[str, int], folder: Path | None) -> None:
 
     async def program(party: Party) -> None:
         while await asyncio.to_thread(sys.stdin.readline):
-            functional_mechanism._planned.cache_clear()  # so that calibration is done anew
+            plans._planned.cache_clear()  # so that calibration is done anew
             once = replace(party, numbers={}, opened=set(), run="", tainted=False)
             aligned, plan = await prepare(once, table, REQUEST)
             print(json.dumps({"done": time.perf_counter()}), flush=True)
@@ -135,18 +136,18 @@ def trained(
         """Seconds until the last, or for training until the server, is done; processes read one monotonic clock."""
         start = time.perf_counter()
         for process in processes.values():
-            process.stdin.write(f"{verb}\n")
-            process.stdin.flush()
-        lines = {name: process.stdout.readline() for name, process in processes.items()}
+            say(process, verb)
+        lines = {name: heard(process) for name, process in processes.items()}
         if not all(lines.values()):
             raise SystemExit(f"{', '.join(name for name, line in lines.items() if not line)} stopped")
         answers = {name: json.loads(line) for name, line in lines.items()}
         last = max(answer["done"] for answer in answers.values())
         return (answers[GROUP.server]["done"] if verb == "train" else last) - start, answers
 
-    seconds, before, processor, answers = [], [], [], {}
+    seconds, before, processor = [], [], []
+    answers: dict[str, Any] = {}
     for name, process in processes.items():
-        if not process.stdout.readline():
+        if not heard(process):
             raise SystemExit(f"{name} could not begin")
     for _ in range(repeats + 1):
         before.append(all_do("prepare")[0])
@@ -154,8 +155,7 @@ def trained(
         seconds.append(taken)
         processor.append(sum(answer["processor"] for answer in answers.values()))
     for process in processes.values():
-        process.stdin.close()
-        process.wait()
+        process.communicate()
     return seconds[1:], before[1:], processor[1:], answers[GROUP.server]
 
 

@@ -32,10 +32,11 @@ from typing import Any
 
 import numpy as np
 from opponents import measured_against
+from players import ONE_THREAD, heard, say
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from colonnade.crypto.shares import make_scheme
-from colonnade.ledger import Release
+from colonnade.ledger import Ledger, Release
 from colonnade.methods.moments.protocol import symmetric
 from colonnade.numbers.field import FIELD63, FIELD126
 from colonnade.protocols.agreement import meet
@@ -48,7 +49,6 @@ from colonnade.runtime.sockets import LOOPBACK, connect
 
 ROWS, COLUMNS, BITS = 45_222, 41, 16
 PLAIN_A_TURN = 5
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,6 @@ def columns_of(case: Case, group: Group, owner: str) -> np.ndarray:
     edges = [case.columns * place // len(group.owners) for place in (index, index + 1)]
     draw = np.random.default_rng([case.rows, case.columns, index])
     return draw.integers(-(1 << BITS - 1), 1 << BITS - 1, (case.rows, edges[1] - edges[0]))
-
-
-class NoBook:
-    """A product that carries no noise has no ε to charge; `moments.py` measures ledgers."""
-
-    def charge(self, release: Any, dataset: str) -> None: ...
-
-    def keep_receipt(self, receipt: Any) -> None: ...
 
 
 async def product(party: Party, mine: np.ndarray | None, case: Case, number: int) -> np.ndarray | None:
@@ -109,7 +101,7 @@ async def product(party: Party, mine: np.ndarray | None, case: Case, number: int
 async def play(name: str, group: Group, ports: dict[str, int]) -> None:
     """One party: connect, then one product for every line on standard input."""
     channel = await connect(name, ports)
-    party = Party(name=name, group=group, channel=channel, ledger=NoBook(), timeout=600.0)
+    party = Party(name=name, group=group, channel=channel, ledger=Ledger.in_memory(name), timeout=600.0)
 
     async def program(party: Party) -> None:
         await meet(party)
@@ -166,11 +158,10 @@ class Federation:
         self.processor: list[float] = []
 
     def _all(self, verb: str, case: Case) -> dict[str, Any]:
-        order = json.dumps({"verb": verb, "case": asdict(case)}) + "\n"
+        order = json.dumps({"verb": verb, "case": asdict(case)})
         for process in self._processes.values():
-            process.stdin.write(order)
-            process.stdin.flush()
-        lines = {name: process.stdout.readline() for name, process in self._processes.items()}
+            say(process, order)
+        lines = {name: heard(process) for name, process in self._processes.items()}
         dead = [name for name, line in lines.items() if not line]
         if dead:
             raise SystemExit(f"{', '.join(dead)} stopped in the middle of {case}")
@@ -200,9 +191,7 @@ class Federation:
 
     def close(self) -> None:
         for process in self._processes.values():
-            process.stdin.close()
-        for process in self._processes.values():
-            process.wait()
+            process.communicate()
 
 
 def beside_plain(federation: Federation, repeats: int) -> tuple[float, float]:

@@ -32,7 +32,7 @@ import sys
 import tempfile
 import tomllib
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +145,7 @@ def tables(tree: ast.Module, names: set[str]) -> Iterator[int]:
     yield from dispatched(tree)
     within: set[int] = set()
     for node in ast.walk(tree):
+        listed: Sequence[ast.AST | None]
         match node:
             case ast.Dict(keys=keys):
                 listed = [*keys, *node.values]

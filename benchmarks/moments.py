@@ -23,18 +23,21 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.methods.moments.plan import plan_moments
 from colonnade.methods.moments.protocol import noisy_moments
-from colonnade.methods.moments.session import MomentsRequest, moments_session
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import moments_session
 from colonnade.protocols.agreement import meet
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, run_here
 
 GROUP = Group.of(("bank", "insurer"))
@@ -49,7 +52,7 @@ def schema_of(party: str, columns: int) -> Schema:
     return Schema.parse(f"id = 'n'\n{names}")
 
 
-def desks_for(tables: dict[str, object]) -> dict[str, Desk]:
+def desks_for(tables: Mapping[str, object]) -> dict[str, Desk]:
     """Everybody's ledger in memory, with a budget that does not matter here."""
     desks = {}
     for name in GROUP.members:
@@ -72,13 +75,13 @@ def ratio_to_plain() -> dict[str, float]:
         for party in GROUP.owners
     }
     schemas = tuple(table.public() for table in tables.values())
-    plan = plan_moments(GROUP, schemas, task="pca", rows=ADULT_ROWS, epsilon=5.0, delta=1e-6, gamma=GAMMA)
+    plan = MomentsRequest(task="pca", epsilon=5.0, delta=1e-6, gamma=GAMMA).plan(GROUP, schemas, ADULT_ROWS)
     blocks = {party: next(table.blocks(ADULT_ROWS)) for party, table in tables.items()}
     integers = [plan.quantizers[party].quantize(block) for party, block in blocks.items()]
     integers.append(np.full((ADULT_ROWS, 1), plan.label.constant(GAMMA)))
     joint = np.concatenate(integers, axis=1).astype(np.float64)
 
-    async def program(party, table):
+    async def program(party: Party, table: Table | None) -> Any:
         await meet(party)
         return await noisy_moments(party, table, plan)
 
@@ -117,7 +120,11 @@ def long_table() -> None:
         }
         start = time.perf_counter()
         run_here(
-            moments_session, GROUP, desks_for(dict(tables)), MomentsRequest("pca", 1.0, 1e-8), timeout=600.0
+            moments_session,
+            GROUP,
+            desks_for(dict(tables)),
+            MomentsRequest("pca", 1.0, delta=1e-8),
+            timeout=600.0,
         )
         seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -134,7 +141,7 @@ def write_parquet(party: str, width: int, path: str) -> None:
     schema = pa.schema([("n", pa.int64()), *((name, pa.float64()) for name in names)])
     with pq.ParquetWriter(path, schema) as writer:
         for start in range(0, LONG_ROWS, 250_000):
-            columns = {"n": np.arange(start, start + 250_000)}
+            columns: dict[str, np.ndarray] = {"n": np.arange(start, start + 250_000)}
             columns |= {name: rng.uniform(-1, 1, 250_000) for name in names}
             writer.write_table(pa.table(columns, schema=schema))
 

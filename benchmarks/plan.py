@@ -34,7 +34,7 @@ from colonnade.learn.forecasting.clock import Clock
 from colonnade.learn.forecasting.forecast import forecast
 from colonnade.learn.forecasting.matching import matching_cost
 from colonnade.learn.forecasting.rehearsal import Rehearsals
-from colonnade.methods.method import Asked
+from colonnade.methods.method import Asked, Method
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.protocols.alignment import Alignment
 
@@ -106,7 +106,7 @@ def compared(shape: Shape, repeats: int) -> dict[str, Any]:
     asked = Asked("classification", 1.0, options=checked_options(method, shape.options))
     first = federation(shape, 1)
     schemas = {party: table.public() for party, table in first.tables.items()}
-    if method.request is None:
+    if not isinstance(method, Method):
         raise SystemExit(f"{shape.method} has no plan")
     plan = method.request(asked, shape.alignment).plan(first.group, tuple(schemas.values()), shape.rows)
     began = time.perf_counter()

@@ -91,7 +91,7 @@ def job(folder: Path, rows: int) -> dict[str, object]:
 
 def accuracy(model: LogisticRegression, folder: Path) -> float:
     bank, shop = (folder / f"{party}.parquet" for party in PARTIES)
-    found = duckdb.sql(
+    found = duckdb.execute(
         f"SELECT * FROM '{bank}' AS b JOIN '{shop}' AS s USING (id) WHERE hash(id) % 100 = 0 LIMIT 20000"
     ).fetchnumpy()
     return float(model.score(found, found["y"]))

@@ -38,7 +38,8 @@ from sklearn.metrics import roc_auc_score
 from colonnade import Federation, LogisticRegression
 from colonnade.data.bin_edges import even_edges
 from colonnade.data.coding import code
-from colonnade.data.columns import BinnedColumn, Column, NumericColumn
+from colonnade.data.columns import BinnedColumn, Column, DateColumn, NumericColumn
+from colonnade.data.label import LabelBlock
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.trees import GradientBoostedTrees
 
@@ -99,7 +100,11 @@ def judged(scores: Array, truth: Array) -> tuple[float, float]:
 
 def pair_distance(table: Any, rows: dict[str, Array], columns: tuple[Column, ...]) -> float:
     """The mean total variation of pairs of columns."""
-    coded = [(code(table[c.name], c).values, code(rows[c.name], c).values, len(c.levels)) for c in columns]
+    coded = [
+        (code(table[c.name], c).values, code(rows[c.name], c).values, len(c.levels))
+        for c in columns
+        if not isinstance(c, NumericColumn | DateColumn)
+    ]
     found = []
     for (a, b, k), (c, d, m) in combinations(coded, 2):
         ours, theirs = (np.bincount(x * m + y, minlength=k * m) for x, y in ((a, c), (b, d)))
@@ -123,7 +128,7 @@ def measured(
     found: dict[str, list[float]] = defaultdict(list)
     for number in range(splits):
         split = data.split(2, number)
-        truth = split.test_labels.astype(str) == data.label.classes[1]
+        truth = np.asarray(split.test_labels.astype(str) == LabelBlock(data.label).classes[1])
         release, federation = released(split, epsilon)
         before = spent(federation)
         started = time.process_time()

@@ -26,6 +26,7 @@ import resource
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,12 +35,15 @@ from colonnade.crypto.row_claims import Claim, RowClaims
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.methods.moments.plan import MomentsPlan, plan_moments
+from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import noisy_moments
-from colonnade.methods.slr.plan import GradientPlan, plan_gradient, schedule
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.slr.plan import GradientPlan, schedule
 from colonnade.methods.slr.protocol import noisy_gradient
+from colonnade.methods.slr.request import GradientRequest
 from colonnade.numbers.field import FIELD63
 from colonnade.protocols.agreement import meet
+from colonnade.protocols.assumptions import Verify
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, Program, run_here
@@ -80,15 +84,15 @@ def tables_of(group: Group, rows: int) -> dict[str, Table]:
 
 
 def compared(
-    owners: int, repetitions: int, rows: int = ADULT_ROWS, verifies: tuple[str, ...] = ("none", "rows")
+    owners: int, repetitions: int, rows: int = ADULT_ROWS, verifies: tuple[Verify, ...] = ("none", "rows")
 ) -> dict[str, dict[str, float]]:
     """Seconds and bytes of one release with and without checks, interleaved."""
     group = Group.of(tuple(f"owner{i}" for i in range(owners)))
     tables = tables_of(group, rows)
     schemas = tuple(table.public() for table in tables.values())
     plans = {
-        verify: plan_moments(
-            group, schemas, task="pca", rows=rows, epsilon=5.0, delta=1e-6, gamma=GAMMA, verify=verify
+        verify: MomentsRequest(task="pca", epsilon=5.0, delta=1e-6, gamma=GAMMA, verify=verify).plan(
+            group, schemas, rows
         )
         for verify in verifies
     }
@@ -130,7 +134,7 @@ def gradients(repetitions: int) -> float:
     names = "".join(f"[columns.owner0{i}]\nkind='numeric'\nlow=-1\nhigh=1\n" for i in range(9))
     tables["owner0"] = Table.from_arrays("owner0", held, Schema.parse(f"id = 'n'\n{names}{label}"))
     schemas = tuple(table.public() for table in tables.values())
-    asked = {"rows": ADULT_ROWS, "epsilon": 5.0, "delta": 1e-6, "schedule": schedule(epochs=2, rate=0.1)}
+    asked = GradientRequest(5.0, schedule(epochs=2, rate=0.1), delta=1e-6)
 
     def program(plan: GradientPlan) -> Program:
         async def run(party: Party, table: Table | None) -> object:
@@ -140,7 +144,8 @@ def gradients(repetitions: int) -> float:
         return run
 
     programs = {
-        verify: program(plan_gradient(group, schemas, verify=verify, **asked)) for verify in ("none", "rows")
+        verify: program(replace(asked, verify=verify).plan(group, schemas, ADULT_ROWS))
+        for verify in ("none", "rows")
     }
     found = timed(programs, group, tables, repetitions)
     return found["rows"]["seconds"] / found["none"]["seconds"]

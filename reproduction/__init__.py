@@ -2,6 +2,8 @@
 
     python -m reproduction --data FOLDER            all studies, then the page
     python -m reproduction --only skellam           some of them
+    python -m reproduction --part "Figure 2"        parts with this in their title; each is kept as soon as it is run
+    python -m reproduction --list                   every table and figure, and how much of it was run
     python -m reproduction --page                   the page again, from the results that are kept
 
 Quoted numbers are those printed in a paper's text or tables; no curve is estimated. What cannot be run, because data

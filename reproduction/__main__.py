@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import platform
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
+from reproduction.exhibits import EXHIBITS, listing
 from reproduction.page import PAGE, page
-from reproduction.sections import load, save, timed
-from reproduction.studies import STUDIES
+from reproduction.sections import keep, load
+from reproduction.studies import STUDIES, Study
+
+PROGRESS = Path("build/reproduction.json")
 
 
 def main() -> None:
@@ -24,11 +31,24 @@ def main() -> None:
     parser.add_argument(
         "--only", help="some studies, with commas: " + ", ".join(study.name for study in STUDIES)
     )
+    parser.add_argument("--part", help="only parts with this in their title")
+    parser.add_argument(
+        "--anew", action="store_true", help="begin again instead of going on where it stopped"
+    )
     parser.add_argument("--quick", action="store_true", help="tiny runs that only show that the frame works")
     parser.add_argument(
         "--page", action="store_true", help="only write the page, from the results that are kept"
     )
+    parser.add_argument(
+        "--list", action="store_true", help="every table and figure of the papers, and how much of it was run"
+    )
+    parser.add_argument("--json", action="store_true", help="with --list: one JSON object")
     arguments = parser.parse_args()
+    if arguments.list:
+        found = listing()
+        share = f"{found['cells_run']} of {found['cells_printed']} cells whose data is at hand were run"
+        _say(json.dumps(found) if arguments.json else "\n".join([*(e.line() for e in EXHIBITS), share]))
+        return
     wanted = (
         arguments.only.split(",") if arguments.only else [study.name for study in STUDIES if study.exists]
     )
@@ -37,24 +57,60 @@ def main() -> None:
         sys.exit(
             f"there is no study called {', '.join(unknown)}; there are {', '.join(s.name for s in STUDIES if s.exists)}"
         )
-    for study in STUDIES:
-        if study.name not in wanted or arguments.page:
-            continue
-        _say(f"{study.name} …")
-        with timed() as watch:
-            sections = study.run(arguments.data, quick=arguments.quick)
-        sections = [
-            replace(section, command=section.command or (study.command if section.seconds else ""))
-            for section in sections
-        ]
-        _say(f"{study.name}: {len(sections)} sections in {watch.seconds:.0f} s")
-        if not arguments.quick:
-            save(study.name, sections)
-        else:
-            _say("\n\n".join(section.markdown() for section in sections))
+    if not arguments.page:
+        run_parts(
+            [study for study in STUDIES if study.name in wanted],
+            arguments.data,
+            quick=arguments.quick,
+            part=arguments.part or "",
+            anew=arguments.anew,
+        )
     if not arguments.quick:
         PAGE.write_text(page({study.name: load(study.name) for study in STUDIES}), encoding="utf-8")
         _say(str(PAGE))
+
+
+def run_parts(
+    studies: Sequence[Study], data: Path, *, quick: bool, part: str, anew: bool, progress: Path = PROGRESS
+) -> None:
+    """Run every part that this reproduction has not run yet, and keep each as soon as it is there."""
+    todo = [(study, one) for study in studies for one in study.parts(data, quick=quick) if part in one.title]
+    if not todo:
+        sys.exit(f"no part of {', '.join(study.name for study in studies)} has {part!r} in its title")
+    done = [] if quick or anew or not progress.exists() else json.loads(progress.read_text(encoding="utf-8"))
+    left = [(study, one) for study, one in todo if [study.name, one.title] not in done]
+    if len(left) < len(todo):
+        _say(f"goes on: {len(todo) - len(left)} of {len(todo)} parts are done; --anew begins again")
+    took = {
+        (study.name, section.title): section.seconds
+        for study in studies
+        for section in load(study.name) or []
+    }
+    for number, (study, one) in enumerate(left):
+        ahead = sum(took.get((other.name, each.title), 0.0) for other, each in left[number:])
+        _say(
+            f"[{len(todo) - len(left) + number + 1} of {len(todo)}] {study.name}: {one.title}; some {ahead:.0f} s left"
+        )
+        section = one.run()
+        if section.title != one.title:
+            raise ValueError(f"{study.name}: {one.title!r} came back as {section.title!r}")
+        if quick:
+            _say(section.markdown())
+            continue
+        if section.seconds:
+            section = replace(section, command=section.command or study.command, where=_where())
+        keep(study.name, section, order=[each.title for each in study.parts(data, quick=False)])
+        done.append([study.name, one.title])
+        progress.parent.mkdir(parents=True, exist_ok=True)
+        progress.write_text(json.dumps(done, ensure_ascii=False), encoding="utf-8")
+    if not quick and not part:
+        progress.unlink(missing_ok=True)
+
+
+def _where() -> str:
+    """The day, the machine and its load: what seconds mean depends on them."""
+    day = datetime.now(UTC).date().isoformat()
+    return f"on {day}, {os.cpu_count()} processors ({platform.machine()}), load {os.getloadavg()[0]:.1f}"
 
 
 def _say(text: str) -> None:

@@ -16,15 +16,19 @@ from colonnade.report.comparison import (
     remarks_on,
 )
 from reproduction.functional_mechanism import made_up_adult
-from reproduction.sections import FIGURES, Picture, Section, Table, timed
+from reproduction.sections import FIGURES, Part, Picture, Section, Table, timed
 from reproduction.vertical import vertical
 
 # Minutes for one training of this size each: the encrypted gradient, and the three releases of SLR's paper.
 LEFT_OUT = ("encrypted", "slr (paper)")
 
 
-def study(data: Path, quick: bool) -> list[Section]:
+def study(data: Path, quick: bool) -> list[Part]:
     """One section: Adult between two parties."""
+    return [Part("Accuracy against ε on Adult", lambda: _section(data, quick))]
+
+
+def _section(data: Path, quick: bool) -> Section:
     people = made_up_adult(400) if quick else adult(data)
     tables = vertical(people.columns, people.label, people.rows, people.labels, parties=2)
     everybody = field_of(METHODS.values(), "classification", paper=True)
@@ -53,15 +57,13 @@ is slow: {", ".join(LEFT_OUT)}.
 
 {remarks}
 """
-    return [
-        Section(
-            "Accuracy against ε on Adult",
-            text,
-            (
-                Table("Accuracy on held-out people, mean ± standard deviation", table[0], tuple(table[1:])),
-                Table("What observers learn at most at ε = 1", ("method", "observer and ε"), tuple(promises)),
-            ),
-            () if quick else (Picture(name, "Accuracy on Adult against ε for every method."),),
-            watch.seconds,
-        )
-    ]
+    return Section(
+        "Accuracy against ε on Adult",
+        text,
+        (
+            Table("Accuracy on held-out people, mean ± standard deviation", table[0], tuple(table[1:])),
+            Table("What observers learn at most at ε = 1", ("method", "observer and ε"), tuple(promises)),
+        ),
+        () if quick else (Picture(name, "Accuracy on Adult against ε for every method."),),
+        watch.seconds,
+    )

@@ -17,7 +17,7 @@ from colonnade.learn.least_squares import least_squares
 from colonnade.learn.release import MomentRelease
 from colonnade.methods.baselines.frank_wolfe import GRID, walk
 from colonnade.methods.functional.minimise import Objective, minimise
-from colonnade.methods.moments.plan import plan_moments
+from colonnade.methods.moments.request import MomentsRequest
 from colonnade.noise import DiscreteLaplaceNoise, MatrixSkellamNoise
 from colonnade.privacy.paper.functional_mechanism import linear_sensitivity
 from colonnade.randomness import SystemRandomness
@@ -145,7 +145,7 @@ def _sound(sums: Sums) -> tuple[np.ndarray, float]:
         PublicSchema("party2", columns[width // 2 :]),
     )
     group = Group.of(("party1", "party2"), active="party1")
-    plan = plan_moments(group, schemas, task="regression", rows=sums.train_rows, epsilon=1.0, delta=DELTA)
+    plan = MomentsRequest(task="regression", epsilon=1.0, delta=DELTA).plan(group, schemas, sums.train_rows)
     gamma, constant = float(plan.gamma), float(plan.label.constant(plan.gamma))
     # Columns of an integer row: features times γ/√m, the constant, the label times the constant. Sums of features are
     # 0 in the mean and taken as 0.

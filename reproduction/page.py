@@ -14,7 +14,8 @@ HEAD = """# The papers, run again
 Every number on this page that is not quoted comes from a run: `make reproduce DATA=folder` runs all studies and writes
 this page, `python -m reproduction --only NAME` one of them, and `reproduction/results` keeps what they found. Quoted
 are only numbers that a paper prints in its text or tables. Where data or a setting is not available, that is said, and
-nothing stands in its place.
+nothing stands in its place. `python -m reproduction --list` names every table and figure, how many of its cells were
+run, and why not the others.
 
 *Paper mode* is a paper's own formula and algorithm: **paper formula, not a guarantee**. *Sound* is what Colonnade does
 and charges for. Why they differ is told claim by claim in [soundness](soundness.md); here is what it does to results.

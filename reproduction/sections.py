@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -59,6 +59,8 @@ class Section:
     pictures: tuple[Picture, ...] = ()
     seconds: float = 0.0
     command: str = ""
+    where: str = ""
+    """When it was run, on what, and how busy that was."""
     facts: dict[str, Any] = field(default_factory=dict)
 
     def markdown(self) -> str:
@@ -67,8 +69,17 @@ class Section:
         parts += [table.markdown() for table in self.tables]
         parts += [f"![{picture.text}](figures/reproduction/{picture.name})" for picture in self.pictures]
         if self.command:
-            parts.append(f"`{self.command}`, {self.seconds:.0f} s on the machine that wrote this page.")
+            where = self.where or "on the machine that wrote this page"
+            parts.append(f"`{self.command}`, {self.seconds:.0f} s {where}.")
         return "\n\n".join(parts)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A section that can be run by itself, under the title it will have."""
+
+    title: str
+    run: Callable[[], Section]
 
 
 def save(name: str, sections: Sequence[Section], *, folder: Path = RESULTS) -> None:
@@ -78,6 +89,12 @@ def save(name: str, sections: Sequence[Section], *, folder: Path = RESULTS) -> N
         [asdict(section) for section in sections], ensure_ascii=False, indent=1, allow_nan=False
     )
     (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def keep(name: str, section: Section, *, order: Sequence[str], folder: Path = RESULTS) -> None:
+    """Put one section among those that are kept of a study, in this order of titles."""
+    kept = {known.title: known for known in load(name, folder=folder) or []} | {section.title: section}
+    save(name, [kept[title] for title in order if title in kept], folder=folder)
 
 
 def load(name: str, *, folder: Path = RESULTS) -> list[Section] | None:

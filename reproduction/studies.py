@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from reproduction.sections import Section
+from reproduction.sections import Part
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,9 @@ class Study:
         """What runs it alone."""
         return f"python -m reproduction --only {self.name}"
 
-    def run(self, data: Path, *, quick: bool) -> list[Section]:
-        """Its sections. `quick` is for a test of the frame: tiny, on made-up data where it can be."""
-        study: Callable[[Path, bool], list[Section]] = importlib.import_module(
-            f"reproduction.{self.name}"
-        ).study
+    def parts(self, data: Path, *, quick: bool) -> list[Part]:
+        """Its sections, to be run. `quick` is for a test of the frame: tiny, on made-up data where it can be."""
+        study: Callable[[Path, bool], list[Part]] = importlib.import_module(f"reproduction.{self.name}").study
         return study(data, quick)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -28,7 +28,7 @@ from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 from colonnade.randomness import public_permutation
 from colonnade.report.charts import Axes, Line
 from colonnade.report.curves import draw
-from reproduction.sections import FIGURES, Picture, Section, Table, timed
+from reproduction.sections import FIGURES, Part, Picture, Section, Table, timed
 
 Array = NDArray[np.float64]
 SEEDS = 3
@@ -55,15 +55,24 @@ class Set:
         return min(table.rows for table in self.tables.values())
 
 
-def study(data: Path, quick: bool) -> list[Section]:
+def study(data: Path, quick: bool) -> list[Part]:
     """The sections of this paper; on made-up data with short keys where `quick`."""
-    sets = [_made_up()] if quick else [mnist(data), credit(data)]
     keys = PaillierKeysForTests(512) if quick else PaillierKeys()
-    sections = []
-    for one in sets:
-        sections += [_curves(one, seeds=1 if quick else SEEDS, drawn=not quick), _encrypted(one, keys)]
-    sections.append(_inner_products(sets[-1], keys))
-    return sections
+    sets: dict[str, Callable[[], Set]] = (
+        {"made up": _made_up}
+        if quick
+        else {"MNIST 0/1": lambda: mnist(data), "default credit": lambda: credit(data)}
+    )
+    parts = []
+    for name, one in sets.items():
+        parts += [
+            Part(
+                f"{name}: reading labels, and what noise does",
+                lambda one=one: _curves(one(), seeds=1 if quick else SEEDS, drawn=not quick),
+            ),
+            Part(f"{name}: attacks on recorded ciphertexts", lambda one=one: _encrypted(one(), keys)),
+        ]
+    return [*parts, Part("What the hardness theorem does not hide", lambda: _inner_products(one(), keys))]
 
 
 def mnist(folder: Path) -> Set:

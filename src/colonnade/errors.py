@@ -7,6 +7,7 @@
     │   ├── NameTaken             E301  a file or folder of that name is there already
     │   ├── CannotWrite           E302  a file or folder cannot be written
     │   ├── NotInstalled          E303  an optional package is missing
+    │   ├── RowsInFit             E304  rows or labels were given to a model   (a TypeError too)
     │   ├── DataError             E310  a table, a column, a value
     │   │   ├── DataMissing       E311  there is no such file
     │   │   ├── DataUnreadable    E312  it is there and cannot be read
@@ -70,6 +71,8 @@ never given to another mistake.
 
 from __future__ import annotations
 
+from os import PathLike
+from pathlib import Path
 from typing import ClassVar
 
 
@@ -111,6 +114,10 @@ class CannotWrite(InputError, number="E302"):
 
 class NotInstalled(InputError, number="E303"):
     """An optional package that this needs is not installed."""
+
+
+class RowsInFit(InputError, TypeError, number="E304"):
+    """Rows or labels were given to a model, which is fitted on a federation or a release."""
 
 
 class DataError(InputError, number="E310"):
@@ -377,3 +384,14 @@ class PeerTimeout(RemoteProtocolError, number="E722"):
 
 class RowsNotProved(RemoteProtocolError, number="E723"):
     """What a peer dealt did not pass its check: it, or one of its verifiers, does not follow the protocol."""
+
+
+def path_of(given: object) -> Path:
+    """What was given as a path, if it can be one.
+
+    >>> path_of("bank.toml").name
+    'bank.toml'
+    """
+    if not isinstance(given, str | PathLike):
+        raise InputError(f"a file is named by a path, not by {type(given).__name__}. Give its path.")
+    return Path(given)

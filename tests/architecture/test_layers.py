@@ -11,7 +11,7 @@ import colonnade
 
 ROOT = Path(colonnade.__file__).parent
 LEVELS = (
-    ("errors", "randomness"),
+    ("errors", "randomness", "markup"),
     ("numbers",),
     ("privacy", "crypto"),
     ("noise",),

@@ -21,6 +21,7 @@ from two_houses import write_party
 
 from colonnade.cli import doctor
 from colonnade.cli.app import run
+from colonnade.cli.party import check_way
 from colonnade.ledger import Ledger
 from colonnade.runtime.kit import Kit
 
@@ -59,6 +60,7 @@ def listening(folder: Path, root: Root) -> Iterator[int]:
 
 def party_kit(folder: Path, *, port: int, **issued: object) -> Kit:
     """A bank's kit, hardened, with its files, that calls a server at this port."""
+    folder.mkdir(exist_ok=True)
     kit = make_kit(folder, ROOT, "bank", identity=ROOT.issue("bank", **{"days": 60, **issued}))
     path = kit.path / "startup" / "fed_client.json"
     config = json.loads(path.read_text())
@@ -194,3 +196,25 @@ def test_a_full_disk_is_found(
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: Usage(100, 99, 1 << 20))
     found = problems(kit, capsys)["disk"]
     assert found["found"] == "1 MB are free" and "Make room" in found["remedy"]
+
+
+def test_party_start_says_at_once_what_doctor_would(
+    kit: Kit, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("it went on")
+
+    monkeypatch.setattr("colonnade.runtime.operations.wait_for_server", never)
+    # A kit of another federation calls this server.
+    with listening(tmp_path / "elsewhere", Root.make()) as port:
+        stranger = party_kit(tmp_path / "second", port=port)
+        assert run(["party", "start", str(stranger.path)]) == 3
+        assert "answers, but not as this federation's server" in capsys.readouterr().err
+        expired = party_kit(tmp_path / "third", port=port, start=NOW - 30 * DAY, days=29)
+        assert run(["party", "start", str(expired.path)]) == 3
+        assert "certificate: bank: its certificate is valid from" in capsys.readouterr().err
+    # Nobody is there: it is said before anything is waited for.
+    lonely = party_kit(tmp_path / "fourth", port=port)
+    check_way(lonely)
+    assert f"nothing answers at {HOST}:{port} yet" in capsys.readouterr().err
+    check_way(kit)

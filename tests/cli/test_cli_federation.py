@@ -9,6 +9,7 @@ import pytest
 
 from colonnade.cli.app import run
 from colonnade.errors import InputError
+from colonnade.runtime.identity import NotTrusted, fingerprint
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.provision import Invitation, ask_for_kit
 
@@ -18,6 +19,11 @@ Said = pytest.CaptureFixture[str]
 def said(capsys: Said, *arguments: object) -> dict[str, object]:
     assert run([*map(str, arguments), "--json"]) == 0, capsys.readouterr()
     return dict(json.loads(capsys.readouterr().out))
+
+
+def listed(capsys: Said, *arguments: object) -> list[dict[str, object]]:
+    assert run([*map(str, arguments), "--json"]) == 0, capsys.readouterr()
+    return list(json.loads(capsys.readouterr().out))
 
 
 def refusal(capsys: Said, *arguments: object) -> str:
@@ -58,6 +64,70 @@ def test_a_party_joins_with_two_files_and_its_key_never_leaves_it(
     assert "does not know the party file" in refusal(capsys, "party", "start", found.path)
     assert "exists already" in refusal(capsys, "federation", "join", "ours/invitation.json", "--as", "bank")
     assert "exists already" in refusal(capsys, "federation", "new", "ours")
+    a_member_is_excluded_by_a_list_that_the_root_signed(found, capsys)
+
+
+@pytest.mark.slow
+def test_a_certificate_is_renewed_and_the_kit_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = said(capsys, "federation", "new", "ours", "--port", 18002)
+    joined = said(capsys, "federation", "join", "ours/invitation.json", "--as", "bank")
+    told = ("--fingerprint", joined["fingerprint"])
+    first = said(capsys, "federation", "approve", "ours", joined["request"], *told)["signed"]
+    root = ("--fingerprint", made["fingerprint"])
+    kit = Kit.load(str(said(capsys, "federation", "join", first, "--as", "bank", *root)["kit"]))
+    kit.tell_site({"pins": {"shop": "0" * 64}})
+    kit.run_folder("j1").mkdir(parents=True)
+    before = kit.identity()
+    asked = said(capsys, "federation", "renew", kit.path)
+    assert "exists already" in refusal(capsys, "federation", "renew", kit.path)
+    request = asked["request"]
+    assert "could then be two" in refusal(capsys, "federation", "approve", "ours", request)
+    assert "Ask by telephone" in refusal(capsys, "federation", "approve", "ours", request, "--renews")
+    told = ("--fingerprint", asked["fingerprint"])
+    signed = said(capsys, "federation", "approve", "ours", request, *told, "--renews")["signed"]
+    (renewed,) = listed(capsys, "federation", "renew", kit.path, signed)
+    after = Kit.load(kit.path)
+    assert (
+        renewed["fingerprint"] == fingerprint(after.identity().certificate) != fingerprint(before.certificate)
+    )
+    assert after.trust().certificate(after.identity().to_bytes(), "bank")
+    assert after.site() == kit.site() and after.run_folder("j1").exists()
+    assert "ask first" in refusal(capsys, "federation", "renew", kit.path, signed)
+    server = Kit.load("ours/server").identity().certificate
+    both = listed(capsys, "federation", "renew", "ours")
+    assert [Path(str(one["kit"])).name for one in both] == ["server", "admin"]
+    assert Kit.load("ours/server").identity().certificate != server
+    assert "whoever made the federation renews" in refusal(capsys, "federation", "renew", "ours/server")
+
+
+def a_member_is_excluded_by_a_list_that_the_root_signed(kit: Kit, capsys: Said) -> None:
+    """At once, at whoever has the list; nobody else can write one, and no older one is taken.
+
+    Here and not a test of its own, because making a federation takes longer than this.
+    """
+    der, other = kit.identity().to_bytes(), Kit.load("ours/server")
+    assert other.trust().certificate(der, "bank")
+    said(capsys, "federation", "exclude", "ours", "bank", "--lost-key")
+    first = Path("ours/excluded.json").read_text()
+    with pytest.raises(NotTrusted, match="'bank' was excluded from this federation on 20"):
+        other.trust().certificate(Kit.load(kit.path).identity().to_bytes(), "bank")
+    assert other.exclusions().since("bank") is None, "the name may join again, with another key"
+    assert "has no key of 'bank'" in refusal(capsys, "federation", "exclude", "ours", "bank", "--lost-key")
+    assert said(capsys, "federation", "exclude", "ours", "shop")["number"] == 2
+    assert other.exclusions().since("shop")
+    assert said(capsys, "federation", "take", kit.path, "ours/excluded.json")["excluded"] == ["bank", "shop"]
+    Path("first.json").write_text(first)
+    assert "an older one would let somebody in" in refusal(
+        capsys, "federation", "take", kit.path, "first.json"
+    )
+    Path("forged.json").write_text(first.replace('"number": 1', '"number": 9'))
+    assert "that this federation's root signed" in refusal(
+        capsys, "federation", "take", kit.path, "forged.json"
+    )
+    assert "only whoever made the federation" in refusal(capsys, "federation", "exclude", "bank", "shop")
 
 
 def test_mistakes_are_told_before_anything_is_made(

@@ -84,6 +84,35 @@ def test_columns_that_a_file_lacks_are_named_all_at_once(
     assert "--id: bank.csv has no column 'custmer'. Did you mean 'customer'?" in capsys.readouterr().err
 
 
+def test_whoever_cannot_be_scored_is_named_and_the_others_are_scored(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(project, "--output", "run") == 0
+    strangers(project)
+    joined("people.csv")
+    capsys.readouterr()
+    words = ["predict", "run", "--rows", "people.csv", "--id", "customer"]
+    assert run([*words, "--json"]) == 0
+    whole = one_object(capsys.readouterr().out)
+    assert whole["left_out"] == []
+    head, *lines = Path("people.csv").read_text().splitlines()
+    cells = lines[3].split(",")
+    lines[3] = ",".join([cells[0], "s3cret", *cells[2:]])
+    Path("people.csv").write_text("\n".join([head, *lines]) + "\n")
+    assert run([*words, "--json"]) == 0
+    rest = one_object(capsys.readouterr().out)
+    ((gone, reason),) = (item.values() for item in rest["left_out"])
+    assert gone == cells[0] and "text where a number is declared" in reason and "s3cret" not in reason
+    assert rest["scores"] == [line for line in whole["scores"] if line["id"] != gone]
+    assert run(words) == 0
+    out = capsys.readouterr().out
+    assert "1 person could not be scored" in out and gone in out
+    assert run([*words, "--strict"]) == INPUT
+    assert "1 value is text" in capsys.readouterr().err
+    Path("people.csv").write_text("\n".join([head, lines[3]]) + "\n")
+    assert run(words) == INPUT, "nobody is left to score"
+
+
 def test_parties_score_together_as_the_model_does_in_one_place(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,7 +17,7 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import PlanError
-from colonnade.methods.moments.plan import plan_moments
+from colonnade.methods.moments.request import MomentsRequest
 from colonnade.privacy.events import event_from_data
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper import skellam_moments
@@ -153,8 +153,8 @@ def test_the_moments_command_plans_what_training_plans(ask: Any) -> None:
         for party, count in columns.items()
     )
     group = Group.of(tuple(columns), active="bank")
-    plan = plan_moments(
-        group, schemas, task="classification", rows=1000, epsilon=1.0, delta=1e-5, verify="none"
+    plan = MomentsRequest(task="classification", epsilon=1.0, delta=1e-5, verify="none").plan(
+        group, schemas, 1000
     )
     answer = ask(*MOMENTS, "--epsilon", "1")
     assert Fraction(answer["noise"]["exact"]) == plan.mu

@@ -71,7 +71,7 @@ def test_show_and_report_say_again_what_the_run_said(
     monkeypatch.chdir(finished.folder)
     facts = one_object(Path("runs/first/facts.json").read_text())
     for name in ("runs/first", "first", "runs/first/facts.json"):
-        assert run(["show", name]) == 0
+        assert run(["show", name, "--verbose"]) == 0
         out = capsys.readouterr().out
         assert all(item["sentence"] in out for item in facts["guarantees"])
     assert run(["show", "first", "--json"]) == 0

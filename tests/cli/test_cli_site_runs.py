@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, job_text, split, write_party
 
 from colonnade.cli.app import run
+from colonnade.learn.records import FORMAT, sealed_text
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.scoring import Stored
 from colonnade.runtime.kit import Kit
@@ -122,6 +125,30 @@ def test_a_run_that_an_earlier_version_left_is_shown_and_reported(
     stored = Stored.load(folder)
     assert (stored.whole is None) == (kind in ("intermediate", "one-shot", "network"))
     assert set(stored.people) == {"bank", "shop"}
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(99, "format 99; this version of Colonnade reads up to 2"), ("two", "which never was")],
+)
+def test_a_run_of_a_form_that_is_not_known_is_refused_by_name(
+    number: object, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(KEPT / "one-process" / "moments", folder)
+    facts = json.loads((folder / "facts.json").read_text())
+    assert "format" not in facts, "records of the first form have no number"
+    said(capsys, "show", str(folder))
+    assert json.loads(sealed_text(facts))["format"] == FORMAT
+    (folder / "facts.json").write_text(json.dumps(facts | {"format": number}))
+    for verb in ("show", "report", "audit", "export"):
+        words = ("--card", str(tmp_path / "card.md")) if verb == "export" else ()
+        assert told in said(capsys, verb, str(folder), *words, code=INPUT)
+    shutil.move(folder, tmp_path / ".run.draft")
+    kept = {"format": number, "facts": facts, "components": None}
+    (tmp_path / ".run.draft" / "facts.json").unlink()
+    (tmp_path / ".run.draft" / "paid.json").write_text(json.dumps(kept))
+    assert told in said(capsys, "recover", str(folder), code=INPUT)
 
 
 @pytest.mark.parametrize("kind", OLD_SITES)

@@ -22,7 +22,8 @@ def short_rows(rows: int, columns: int, bound: int, seed: int = 0) -> np.ndarray
     rng = np.random.default_rng(seed)
     drawn = rng.normal(size=(rows, columns))
     lengths = np.sqrt(bound) * rng.uniform(0, 1, size=(rows, 1))
-    out = np.trunc(drawn * lengths / np.linalg.norm(drawn, axis=1)[:, None]).astype(np.int64)
+    longest = np.linalg.norm(drawn, axis=1)[:, None]
+    out: np.ndarray = np.trunc(drawn * lengths / longest).astype(np.int64)
     out[0] = 0
     return out
 

@@ -10,14 +10,15 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from row_sessions import Claim, Lying, RowClaims, Session, dealt, short_rows
+from row_sessions import Lying, Session, dealt, short_rows
 
 from colonnade.crypto import row_check, row_claims, row_proof
 from colonnade.crypto.folding import MASKED_NODES, ROW_NODES, derived, point_of, stretched
+from colonnade.crypto.row_claims import Claim, RowClaims
 from colonnade.crypto.row_proof import RowProof
 from colonnade.numbers.field import FIELD63
 from colonnade.numbers.projections import Projections
-from colonnade.numbers.quartic import PRIMES, packed, product, quartics, reduced, unpacked
+from colonnade.numbers.quartic import PRIMES, Quartic, packed, product, quartics, reduced, unpacked
 from colonnade.numbers.three_squares import slack
 from colonnade.randomness import SystemRandomness
 
@@ -38,9 +39,10 @@ def wrapping(**held: object) -> Session:
     rows[3] = [(M + 1) // 2 - M] * 4
     claims = RowClaims(16, (Claim(4, BOUND),), (0, -1))
     as_if = np.where(np.arange(16)[:, None] == 3, [[1, 0, 0, 0]], rows).astype(np.int64)
-    session = Session(claims, rows, pads=slack(as_if, BOUND))
+    pads = slack(as_if, BOUND)
+    session = Session(claims, rows, pads=pads)
     session.held.update(held)
-    assert sum(4 * int(v) ** 2 for v in rows[3]) + int((session.pads[3] ** 2).sum()) - 4 * BOUND - 1 > M
+    assert sum(4 * int(v) ** 2 for v in rows[3]) + int((pads[3] ** 2).sum()) - 4 * BOUND - 1 > M
     return session
 
 
@@ -86,8 +88,8 @@ def shifted(session: Session, guess: int, known: list[bytes]) -> None:
     basis, vanishing = MASKED_NODES.at(point), ROW_NODES.vanishing_at(point)
     beta = stretched(held["keys"][0], "rows", claims.count)
     for q, field in enumerate(quartics()):
-        mask = sum(stretched(seed, "row masks", claims.width)[q, :, :1] for seed in known)
-        mask = reduced(mask, field.prime)
+        masks = [stretched(seed, "row masks", claims.width)[q, :, :1] for seed in known]
+        mask = reduced(np.sum(masks, axis=0), field.prime)
         value = field.times(basis[q, :, 1:2].copy(), np.array([[float(guess % field.prime)], [0], [0], [0]]))
         value = reduced(value + field.times(mask, basis[q, :, :1].copy()), field.prime)
         # Moved by 1, the squares move by 4β(2F + 1), and the quotient by that over Z.
@@ -100,7 +102,7 @@ def shifted(session: Session, guess: int, known: list[bytes]) -> None:
     held["answer"] = packed(answered)
 
 
-def _power(field, base, exponent):
+def _power(field: Quartic, base: np.ndarray, exponent: int) -> np.ndarray:
     out = np.array([[1.0], [0.0], [0.0], [0.0]])
     for bit in bin(exponent)[2:]:
         out = field.times(out, out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -61,6 +62,61 @@ def test_the_page_in_the_documents_is_the_one_that_the_kept_results_make() -> No
     )
 
 
+def test_every_table_and_figure_is_listed_with_what_was_run_of_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from reproduction.__main__ import main
+    from reproduction.exhibits import EXHIBITS
+    from reproduction.sections import load
+
+    for exhibit in EXHIBITS:
+        titles = [section.title for section in load(exhibit.study) or []]
+        assert exhibit.section in titles, f"{exhibit.name}: the page has no section {exhibit.section!r}"
+        assert 0 <= exhibit.run <= exhibit.printed and (exhibit.run > 0) == (exhibit.state == "run")
+        assert exhibit.reason or exhibit.run == exhibit.printed, f"{exhibit.name}: nothing says why"
+    monkeypatch.setattr(sys, "argv", ["reproduction", "--list", "--json"])
+    main()
+    found = json.loads(capsys.readouterr().out)
+    here = [line for line in found["exhibits"] if line["state"] != "not at hand"]
+    assert found["cells_run"] == sum(line["run"] for line in here)
+    assert found["cells_run_of_printed"] == round(found["cells_run"] / found["cells_printed"], 3)
+
+
+def test_a_reproduction_that_stopped_goes_on_and_loses_no_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from reproduction import __main__ as program
+    from reproduction import sections
+    from reproduction.sections import Part, Section, load
+    from reproduction.studies import Study
+
+    ran: list[str] = []
+    broken = True
+
+    def run(title: str) -> Section:
+        ran.append(title)
+        if title == "second" and broken:
+            raise KeyboardInterrupt
+        return Section(title, "Words.", seconds=1.0)
+
+    monkeypatch.setattr(sections.keep, "__kwdefaults__", {"folder": tmp_path})
+    monkeypatch.setattr(program, "load", lambda name: load(name, folder=tmp_path))
+    monkeypatch.setattr(
+        Study,
+        "parts",
+        lambda *_, **__: [Part(title, lambda title=title: run(title)) for title in ("first", "second")],
+    )
+    wanted = {"quick": False, "part": "", "anew": False, "progress": tmp_path / "progress.json"}
+    with pytest.raises(KeyboardInterrupt):
+        program.run_parts([Study("made", "Made up")], tmp_path, **wanted)
+    broken = False
+    program.run_parts([Study("made", "Made up")], tmp_path, **wanted)
+    assert ran == ["first", "second", "second"]
+    assert [section.title for section in load("made", folder=tmp_path) or []] == ["first", "second"]
+    assert "goes on: 1 of 2 parts are done" in capsys.readouterr().out
+    assert not (tmp_path / "progress.json").exists(), "the next one begins again"
+
+
 def test_every_picture_of_the_page_is_there() -> None:
     from reproduction.sections import load
     from reproduction.studies import STUDIES
@@ -79,8 +135,8 @@ def test_every_study_runs_quickly_where_only_the_frame_is_asked_for(name: str) -
     study = next(study for study in STUDIES if study.name == name)
     if not study.exists:
         pytest.skip(f"there is no module for {name}")
-    sections = study.run(Path(os.environ.get("COLONNADE_DATA") or "."), quick=True)
-    assert sections and all(section.markdown().startswith(f"### {section.title}") for section in sections)
+    parts = study.parts(Path(os.environ.get("COLONNADE_DATA") or "."), quick=True)
+    assert parts and all(part.run().markdown().startswith(f"### {part.title}") for part in parts)
 
 
 def test_a_study_that_does_not_exist_is_named(

@@ -41,7 +41,7 @@ def opened_without_noise(tables, task, **more):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BlockNoise, "part", lambda self, group: Silent())
         # An ε that no other test asks for, so that no plan with silent noise is remembered.
-        request = FunctionalRequest(task, 0.987, 1e-5, gamma=2**16, **more)
+        request = FunctionalRequest(task, 0.987, delta=1e-5, gamma=2**16, **more)
         run = federation.run(functional_session, request)
     return run.result()
 

@@ -137,7 +137,7 @@ def plan() -> JudgePlan:
     label = '[label]\ncolumn = "buys"\nkind = "classes"\nclasses = ["no", "yes"]\n'
     schemas = (Schema.parse(text + label).public("bank"), Schema.parse(text).public("shop"))
     group = Group.of(("bank", "shop"), active="bank")
-    return JudgeRequest("5f0c", (4.0, 3.0), 1.0, 1e-5).plan(group, schemas, PEOPLE)
+    return JudgeRequest("5f0c", (4.0, 3.0), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
 
 
 def opened(asked: JudgePlan, scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -181,7 +181,7 @@ def test_noise_moves_the_auc_by_nothing_on_average_and_by_what_is_said() -> None
     truth = exact(scores, classes).figures["AUC"].value
     # Four deviations of the mean of 400, and what the series and the counts leave.
     assert abs(found.mean() - truth) < 4 * found.std() / 20 + 1e-3
-    made = Opened(noisy(asked, values, 1), asked, "run", False, None)
+    made = Opened(asked, "run", False, None, noisy(asked, values, 1))
     judged = judge_opened(made, centre=0.0, threshold=0.0, chances=True)
     assert 0.5 < judged.figures["AUC"].noise / found.std() < 2.0
     for name, figure in judged.figures.items():

@@ -12,7 +12,7 @@ from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Sch
 from colonnade.errors import PlanError, RemoteProtocolError
 from colonnade.methods.local import protocol as local_perturbation
 from colonnade.methods.local.method import perturbed_release
-from colonnade.methods.local.plan import LocalPlan, plan_local
+from colonnade.methods.local.plan import LocalPlan
 from colonnade.methods.local.protocol import LocalRequest, local_session
 from colonnade.privacy.guarantee import account
 from colonnade.protocols import session
@@ -62,7 +62,7 @@ def run_without_noise(monkeypatch, task, rows=200):
     tables, people, labels = tables_of(rows, task)
     kind = "classification" if task == "three" else task
     monkeypatch.setattr(LocalPlan, "noise", Silence())
-    run = federation(tables).run(local_session, LocalRequest(kind, 1.0, 1e-5))
+    run = federation(tables).run(local_session, LocalRequest(kind, 1.0, delta=1e-5))
     return run, people, labels
 
 
@@ -96,7 +96,7 @@ def test_for_components_the_constant_is_known_and_not_sent(monkeypatch):
 def test_the_guarantee_is_its_own_and_rests_on_nobody_else(task):
     tables, _, _ = tables_of(100, task)
     source = federation(tables)
-    run = source.run(local_session, LocalRequest(task, 1.0, 1e-5))
+    run = source.run(local_session, LocalRequest(task, 1.0, delta=1e-5))
     by_name = {one.observer.name: one for one in run.plan.guarantees}
     assert 0.99 < by_name["server"].epsilon <= 1.0
     assert all(
@@ -146,7 +146,7 @@ def test_rows_past_what_noise_can_reach_are_refused(monkeypatch):
 
     monkeypatch.setattr(local_perturbation, "tell", swollen)
     with pytest.raises(RemoteProtocolError, match="no perturbed row of this plan has"):
-        federation(tables).run(local_session, LocalRequest("pca", 1.0, 1e-5))
+        federation(tables).run(local_session, LocalRequest("pca", 1.0, delta=1e-5))
 
 
 def test_a_matrix_that_is_not_symmetric_is_not_believed(monkeypatch):
@@ -162,7 +162,7 @@ def test_a_matrix_that_is_not_symmetric_is_not_believed(monkeypatch):
 
     monkeypatch.setattr(session, "tell", bent)
     with pytest.raises(RemoteProtocolError, match="not symmetric"):
-        federation(tables).run(local_session, LocalRequest("pca", 1.0, 1e-5))
+        federation(tables).run(local_session, LocalRequest("pca", 1.0, delta=1e-5))
 
 
 def test_a_missing_label_is_refused_before_anything_is_charged():
@@ -176,6 +176,8 @@ def test_a_missing_label_is_refused_before_anything_is_charged():
 def test_so_little_privacy_needs_no_keepers():
     tables, _, _ = tables_of(50, "pca")
     group = Group.of(("bank", "shop"), keepers=("server", "bank", "shop"))
-    plan = plan_local(group, tuple(t.public() for t in tables), task="pca", rows=50, epsilon=1.0, delta=1e-5)
+    plan = LocalRequest(task="pca", epsilon=1.0, delta=1e-5).plan(
+        group, tuple(t.public() for t in tables), 50
+    )
     release = plan.release("bank", run="r", reproducible=False)
     assert release.share_holders == () and release.shown_to == ("server",)

@@ -165,7 +165,7 @@ def test_the_graph_says_what_the_model_says(case: tuple[ModelFile, dict[str, lis
     close = 1e-6 if any(np.asarray(values).dtype.kind == "M" for values in given.values()) else 1e-11
     name = next(found for found in answers if found != "label")
     assert np.allclose(answers[name], wanted, rtol=close, atol=close)
-    if model.classifies:
+    if model.reading.classifies:
         scores = estimator.decision_function(given)
         edge = (
             0.0 if model.kind != "LogisticRegression" else math.log(model.threshold / (1 - model.threshold))

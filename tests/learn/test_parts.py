@@ -41,7 +41,7 @@ def federation(tmp_path: Path | None = None, held_out: float | None = 0.2, **opt
     return Federation(tables, budget=budget, ledgers=ledgers, held_out=held_out, **options)  # type: ignore[arg-type]
 
 
-REQUEST = MomentsRequest("classification", 2.0, 1e-5)
+REQUEST = MomentsRequest("classification", 2.0, delta=1e-5)
 
 
 def people(run: object) -> dict[str, list[str]]:
@@ -98,7 +98,9 @@ def test_the_key_of_whoever_was_cut_before_is_used_and_another_key_counts_in_ful
     assert all(not total.otherwise for name in again.tables for total in again.ledgers[name].totals())
     said = json.loads(mine.read_text())
     mine.write_text(json.dumps({**said, "key": "00" * 32}))
-    federation(tmp_path).run(moments_session, MomentsRequest("classification", 0.5, 1e-5), part="held-out")
+    federation(tmp_path).run(
+        moments_session, MomentsRequest("classification", 0.5, delta=1e-5), part="held-out"
+    )
     for name in ("bank", "shop"):
         totals = Ledger.open(tmp_path / f"{name}.ledger").totals()
         assert all(total.otherwise == 1 and total.entries == 3 for total in totals)

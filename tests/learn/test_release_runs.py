@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from colonnade import Federation, LogisticRegression, MomentRelease, Schema, Tab
 from colonnade.data.own_maps import OwnMap
 from colonnade.errors import FieldTooSmall, PlanError
 from colonnade.learn.planning import map_warnings
-from colonnade.methods.moments.plan import MomentsPlan, plan_moments
+from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.methods.moments.request import MomentsRequest
 from colonnade.protocols import limits
 from colonnade.runtime.group import Group
 
@@ -71,11 +73,12 @@ def test_a_map_makes_a_linear_rule_find_what_two_columns_say_together() -> None:
     assert plain < 0.6 < 0.75 < mapped
 
 
-def plan_of(mapped: str, **change: object) -> MomentsPlan:
-    arguments: dict[str, object] = {"task": "classification", "rows": 5000, "epsilon": 1.0, "delta": 1e-5}
+def plan_of(mapped: str, *, rows: int = 5000, **change: object) -> MomentsPlan:
+    arguments: dict[str, Any] = {"task": "classification", "epsilon": 1.0, "delta": 1e-5}
     eye, shop = schemas(mapped)
     group = Group.of(("eye", "shop"), active="shop")
-    return plan_moments(group, (eye.public("eye"), shop.public("shop")), **arguments | change)  # type: ignore[arg-type]
+    request = MomentsRequest(**arguments | change)
+    return request.plan(group, (eye.public("eye"), shop.public("shop")), rows)
 
 
 def test_a_map_is_part_of_the_plan_and_of_its_hash() -> None:

@@ -72,8 +72,8 @@ def test_retry_keeps_the_bound_of_the_paper_in_the_plan():
 
 
 def test_rounding_is_part_of_what_parties_compare():
-    plain = MomentsRequest("pca", 1.0, 1e-5)
-    retried = MomentsRequest("pca", 1.0, 1e-5, rounding="retry")
+    plain = MomentsRequest("pca", 1.0, delta=1e-5)
+    retried = MomentsRequest("pca", 1.0, delta=1e-5, rounding="retry")
     assert plain.to_data() != retried.to_data()
 
 
@@ -130,7 +130,7 @@ def test_clients_may_hand_their_shares_to_keepers_that_own_nothing():
     """Federated analytics: the clients deal and leave, three others multiply, the server reads."""
     source = federation(keepers=("north", "south", "west"))
     run = source.run(
-        moments_session, MomentsRequest("pca", 1.0, 1e-5, gamma=64, rounding="retry"), record=True
+        moments_session, MomentsRequest("pca", 1.0, delta=1e-5, gamma=64, rounding="retry"), record=True
     )
     heard = {
         member: {seen.step.split(" ")[0] for seen in run.outcome.seen[member]} for member in run.outcome.seen

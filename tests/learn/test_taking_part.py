@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -402,7 +403,7 @@ def test_kits_forbid_code_foreign_classes_and_shells(kits: dict[str, Kit]) -> No
         assert resources["class_allow_list"] == [f"colonnade.learn.remote.{wanted}"]
         assert resources["class_list_enforcement_mode"] == "enforce"
         assert resources["allow_log_streaming"] is False
-        assert [item["id"] for item in resources["components"]] == ["job_manager"]
+        assert [item["id"] for item in resources["components"]] == ["job_manager", "colonnade_presence"]
         rights = json.loads((local / "authorization.json").read_text())["permissions"]
         for role in ("project_admin", "org_admin", "lead"):
             assert rights[role]["byoc"] == rights[role]["shell_commands"] == "none"
@@ -463,3 +464,43 @@ def test_a_method_that_does_not_run_between_machines_is_refused() -> None:
 
     with pytest.raises(JobError, match="no protocol to plan or to run between parties"):
         protocol_of(Job.parse(job_text('method = "central"')))
+
+
+class _Workspace:
+    """As much of FLARE as a member asks before its job is read."""
+
+    def __init__(self, kit: Kit, member: str) -> None:
+        self.kit, self.member = kit, member
+
+    def get_engine(self) -> _Workspace:
+        return self
+
+    get_workspace = get_engine
+
+    def get_root_dir(self) -> str:
+        return str(self.kit.path)
+
+    def get_job_id(self) -> str:
+        return "j1"
+
+    def get_identity_name(self) -> str:
+        return self.member
+
+
+@pytest.mark.parametrize(
+    "text", [job_text().replace("epsilon = 1.0", "epsilon = nan"), "name = ", 'scores = "../../etc"\n']
+)
+def test_a_job_that_cannot_be_read_ends_with_an_outcome(kits: dict[str, Kit], text: str) -> None:
+    # By its path, as FLARE finds it: nothing imports an entry.
+    remote = importlib.import_module("colonnade.learn.remote")
+    member = remote.Member(text)
+    member.handle_event("_start_run", _Workspace(kits["bank"], "bank"))
+    outcome = json.loads((kits["bank"].run_folder("j1") / OUTCOME).read_text())
+    assert (outcome["state"], outcome["step"]) == ("failed", "reading the job")
+    assert "the submitted job" in outcome["reason"] and "Traceback" not in outcome["reason"]
+    coordinator, panics = remote.Coordinator(text), []
+    coordinator.system_panic = lambda reason, context: panics.append(reason)
+    coordinator.start_controller(_Workspace(kits["server"], "server"))
+    coordinator.control_flow(None, _Workspace(kits["server"], "server"))
+    assert panics == ["the submitted job cannot be read. Every member's own outcome says why."]
+    assert (kits["server"].run_folder("j1") / OUTCOME).exists()

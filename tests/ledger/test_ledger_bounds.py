@@ -25,7 +25,8 @@ from colonnade.ledger.budget import Account
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.penalties import Penalty
 from colonnade.methods.messages.request import IntermediateRequest
-from colonnade.methods.moments.plan import MomentsPlan, plan_moments
+from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.methods.moments.request import MomentsRequest
 from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.methods.one_shot.protocol import NoisyColumnsRequest
 from colonnade.privacy.events import (
@@ -252,12 +253,12 @@ def parties(*owners: str) -> tuple[Group, tuple[PublicSchema, ...]]:
 @cache
 def moments(*owners: str, epsilon: float = 1.0) -> MomentsPlan:
     group, schemas = parties(*owners)
-    return plan_moments(group, schemas, task="classification", rows=1000, epsilon=epsilon, delta=DELTA)
+    return MomentsRequest(task="classification", epsilon=epsilon, delta=DELTA).plan(group, schemas, 1000)
 
 
 @cache
 def messages(*owners: str) -> Plan:
-    return IntermediateRequest(LOSSES["logistic"], Penalty(), 1.0, DELTA, epochs=2).plan(
+    return IntermediateRequest(LOSSES["logistic"], Penalty(), 1.0, delta=DELTA, epochs=2).plan(
         *parties(*owners), 1000
     )
 
@@ -384,7 +385,7 @@ def test_what_is_not_published_reaches_nobody_else() -> None:
 def test_a_server_that_is_a_party_elsewhere_is_no_stranger_to_a_coalition() -> None:
     schemas = tuple(schema(owner, label=owner == "bank") for owner in ("bank", "insurer"))
     group = Group.of(("bank", "insurer"), active="bank", server="shop")
-    plan = plan_moments(group, schemas, task="classification", rows=1000, epsilon=1.0, delta=DELTA)
+    plan = MomentsRequest(task="classification", epsilon=1.0, delta=DELTA).plan(group, schemas, 1000)
     release = of(plan, "insurer", "r")
     for coalition in ("coalition:bank+shop", "coalition:bank+server"):
         assert bound(release, Account("people", "own-part:insurer", coalition), DELTA).unbounded
@@ -397,9 +398,9 @@ def test_every_method_can_follow_every_other_with_three_owners() -> None:
     group, schemas = parties(*owners)
     plans = {
         "moments": moments(*owners),
-        "one-shot": NoisyColumnsRequest("classification", 1.0, DELTA).plan(group, schemas, 1000),
+        "one-shot": NoisyColumnsRequest("classification", 1.0, delta=DELTA).plan(group, schemas, 1000),
         "network": network(*owners),
-        "scores": ScoresRequest("bank", 1, 4.0, "released", 1.0, DELTA).plan(group, schemas, 1000),
+        "scores": ScoresRequest("bank", 1, 4.0, "released", 1.0, delta=DELTA).plan(group, schemas, 1000),
     }
     for first, second in itertools.permutations(plans, 2):
         ledger = house("shop")

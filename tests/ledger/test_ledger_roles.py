@@ -14,7 +14,8 @@ from ledger_samples import DELTA, STEP
 from colonnade import Federation, Schema, Table
 from colonnade.errors import BudgetExceeded
 from colonnade.ledger import Ledger, Line, Release
-from colonnade.methods.moments.plan import MomentsPlan, plan_moments
+from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.methods.moments.request import MomentsRequest
 from colonnade.privacy.events import Composed, Event, Gaussian
 from colonnade.privacy.guarantee import account
 from colonnade.runtime.group import Group
@@ -177,7 +178,7 @@ def table(party: str) -> Table:
 
 def moments_plan(*owners: str) -> MomentsPlan:
     schemas = tuple(table(owner).public() for owner in owners)
-    return plan_moments(Group.of(owners), schemas, task="pca", rows=ROWS, epsilon=1.0, delta=DELTA)
+    return MomentsRequest(task="pca", epsilon=1.0, delta=DELTA).plan(Group.of(owners), schemas, ROWS)
 
 
 @pytest.mark.parametrize("owners", [("shop", "bank"), ("shop", "bank", "a", "b", "c")])

@@ -10,7 +10,7 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
 from colonnade.methods.functional.protocol import functional_mechanism
-from colonnade.methods.functional.request import plan_functional
+from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.runtime.group import Group
@@ -57,7 +57,9 @@ def plan_for(tables, *, task="classification", epsilon=1.0, delta=1e-5, rows=Non
     schemas = tuple(table.public() for table in tables)
     group = group or group_of(tables)
     rows = rows or tables[0].rows
-    return plan_functional(group, schemas, task=task, rows=rows, epsilon=epsilon, delta=delta, **more)
+    if "epsilons" in more:
+        more["epsilons"] = tuple(dict(more["epsilons"]).items())
+    return FunctionalRequest(task=task, epsilon=epsilon, delta=delta, **more).plan(group, schemas, rows)
 
 
 @dataclass(frozen=True)

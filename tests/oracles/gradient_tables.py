@@ -7,8 +7,9 @@ import numpy as np
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.methods.slr.plan import plan_gradient, schedule
+from colonnade.methods.slr.plan import schedule
 from colonnade.methods.slr.protocol import noisy_gradient
+from colonnade.methods.slr.request import GradientRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.runtime.group import Group
@@ -47,16 +48,13 @@ def tables_of(parties, rows, *, active=None, seed=0, classes=("no", "yes"), slop
 
 def plan_for(tables, group=None, *, epsilon=1.0, gamma=1 << 10, rounding="retry", **shape):
     group = group or Group.of(tuple(t.party for t in tables), active=tables[0].party)
-    return plan_gradient(
-        group,
-        tuple(table.public() for table in tables),
-        rows=tables[0].rows,
+    return GradientRequest(
         epsilon=epsilon,
         delta=1e-5,
         gamma=gamma,
         rounding=rounding,
         schedule=schedule(**{"epochs": 2, "rate": 0.25, **shape}),
-    )
+    ).plan(group, tuple(table.public() for table in tables), tables[0].rows)
 
 
 def ledgers_for(group, epsilon=200.0):

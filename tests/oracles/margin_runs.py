@@ -9,7 +9,7 @@ from gradient_tables import ledgers_for, tables_of
 
 from colonnade.methods.margin.plan import Schedule
 from colonnade.methods.margin.protocol import noisy_margin
-from colonnade.methods.margin.request import plan_margin
+from colonnade.methods.margin.request import MarginRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.runtime.group import Group
@@ -33,15 +33,9 @@ class Silence:
 
 def margin_plan(tables, group=None, *, epsilon=1.0, steps=3, harmonics=6, share=Fraction(1, 10), gamma=None):
     group = group or Group.of(tuple(table.party for table in tables), active=tables[0].party)
-    return plan_margin(
-        group,
-        tuple(table.public() for table in tables),
-        rows=tables[0].rows,
-        epsilon=epsilon,
-        delta=1e-5,
-        schedule=Schedule(steps, harmonics, share),
-        gamma=gamma,
-    )
+    return MarginRequest(
+        epsilon=epsilon, delta=1e-5, schedule=Schedule(steps, harmonics, share), gamma=gamma
+    ).plan(group, tuple(table.public() for table in tables), tables[0].rows)
 
 
 def silenced(plan):

@@ -14,8 +14,9 @@ from colonnade.errors import GroupMismatch, NoNoiseFits, PlanError
 from colonnade.ledger import Ledger
 from colonnade.ledger.bounds import bound
 from colonnade.ledger.budget import Account
-from colonnade.methods.functional.request import plan_functional
-from colonnade.methods.moments.plan import MomentsPlan, plan_moments
+from colonnade.methods.functional.request import FunctionalRequest
+from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.methods.moments.request import MomentsRequest
 from colonnade.noise.mechanism import VectorChange
 from colonnade.privacy.events import FINE_BITS, DiscreteGaussian
 from colonnade.privacy.gdp import gaussian_sigma
@@ -39,8 +40,8 @@ def schemas(owners: tuple[str, ...]) -> tuple[PublicSchema, ...]:
 
 
 def moments(group: Group, epsilon: float = 1.0) -> MomentsPlan:
-    return plan_moments(
-        group, schemas(group.owners), task="classification", rows=10_000, epsilon=epsilon, delta=1e-5
+    return MomentsRequest(task="classification", epsilon=epsilon, delta=1e-5).plan(
+        group, schemas(group.owners), 10_000
     )
 
 
@@ -191,14 +192,8 @@ def test_where_even_fine_draws_do_not_reach_one_true_sentence_says_so() -> None:
 
 def test_laplace_noise_stays_the_owners() -> None:
     for group in (pair(), pair(disclosed_noise=0)):
-        plan = plan_functional(
-            group,
-            schemas(group.owners),
-            task="classification",
-            rows=10_000,
-            epsilon=1.0,
-            delta=1e-5,
-            noise="laplace",
+        plan = FunctionalRequest(task="classification", epsilon=1.0, delta=1e-5, noise="laplace").plan(
+            group, schemas(group.owners), 10_000
         )
         (noise,) = plan.noises
         assert noise.dealers(group) == group.owners and plan.delta == 0

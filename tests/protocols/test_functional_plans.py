@@ -17,7 +17,6 @@ from colonnade.data.schema import Schema
 from colonnade.errors import FieldTooSmall, PlanError
 from colonnade.methods.functional.noise import BlockNoise, least_noise
 from colonnade.methods.functional.protocol import FunctionalRequest
-from colonnade.methods.functional.request import plan_functional
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
 from colonnade.noise.polya import PolyaNoise
 from colonnade.privacy.composition import itemise
@@ -186,7 +185,7 @@ def test_the_request_makes_the_plan_and_knows_its_choices():
     tables = tables_of(NAMES[:2], 10)
     schemas = tuple(table.public() for table in tables)
     chosen = (("bank", 0.3), ("insurer", 0.3), ("insurer+bank", 0.4))
-    request = FunctionalRequest("classification", 1.0, 1e-5, epsilons=chosen, domain="box")
+    request = FunctionalRequest("classification", 1.0, delta=1e-5, epsilons=chosen, domain="box")
     plan = request.plan(group_of(tables), schemas, 10)
     assert dict(plan.epsilons) == {"bank": 0.3, "insurer": 0.3, "bank+insurer": 0.4}
     assert request.to_data()["epsilons"] == dict(chosen)
@@ -227,7 +226,7 @@ def plan_of_schemas(texts, *, active="bank", **more):
     schemas = tuple(schema_with(t).public(p) for p, t in zip(parties, texts, strict=True))
     group = Group.of(parties, active=active)
     task = more.pop("task", "classification")
-    return plan_functional(group, schemas, task=task, rows=100, epsilon=1.0, delta=1e-5, **more)
+    return FunctionalRequest(task=task, epsilon=1.0, delta=1e-5, **more).plan(group, schemas, 100)
 
 
 def test_labels_that_are_missing_double_misplaced_or_of_three_classes_are_refused():
@@ -261,13 +260,8 @@ def test_too_many_columns_are_refused_with_the_memory_they_would_take():
     bank = Schema.parse(text + LABELS["classification"]).public("bank")
     shop = schema_with("").public("shop")
     with pytest.raises(PlanError, match="an objective of 40003 columns, which takes"):
-        plan_functional(
-            Group.of(("bank", "shop"), active="bank"),
-            (bank, shop),
-            task="classification",
-            rows=100,
-            epsilon=1.0,
-            delta=1e-5,
+        FunctionalRequest(task="classification", epsilon=1.0, delta=1e-5).plan(
+            Group.of(("bank", "shop"), active="bank"), (bank, shop), 100
         )
 
 
@@ -302,10 +296,10 @@ def test_a_map_has_no_box():
     bank = Schema("n", columns, label, map=FeatureMap(Ball(bound=1.0)))
     group = Group.of(("bank", "insurer"), active="bank")
     schemas = (bank.public("bank"), schema_with("").public("insurer"))
-    asked = {"task": "classification", "rows": 100, "epsilon": 1.0, "delta": 1e-5}
-    assert plan_functional(group, schemas, domain="ball", **asked).domain == "ball"
+    asked = {"task": "classification", "epsilon": 1.0, "delta": 1e-5}
+    assert FunctionalRequest(domain="ball", **asked).plan(group, schemas, 100).domain == "ball"
     with pytest.raises(PlanError, match=r"bank maps its columns.*domain = 'ball'"):
-        plan_functional(group, schemas, domain="box", **asked)
+        FunctionalRequest(domain="box", **asked).plan(group, schemas, 100)
 
 
 def test_noise_tells_what_it_is():

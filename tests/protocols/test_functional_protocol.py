@@ -259,7 +259,7 @@ def test_a_second_draw_under_the_same_charge_is_refused():
     [("epsilon", 2.0), ("domain", "box"), ("noise", "skellam"), ("intercept", False), ("gamma", 8192)],
 )
 def test_different_jobs_stop_the_run_and_name_the_field(field, other):
-    request = FunctionalRequest("classification", 1.0, 1e-5)
+    request = FunctionalRequest("classification", 1.0, delta=1e-5)
     theirs = replace(request, **{field: other})
     tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
     group = group_of(list(tables.values()))
@@ -282,7 +282,7 @@ def test_rows_that_are_not_those_of_the_plan_are_refused():
 def test_every_owner_reads_the_same_objective_and_a_mere_keeper_none():
     tables = tables_of(("bank", "insurer"), 30)
     federation = Federation(tables, budget=(20.0, 1e-5), keepers=("one", "two", "three"))
-    run = federation.run(functional_session, FunctionalRequest("classification", 1.0, 1e-5))
+    run = federation.run(functional_session, FunctionalRequest("classification", 1.0, delta=1e-5))
     read = [run.result(name).coefficients for name in ("server", "bank", "insurer")]
     assert (
         all(np.array_equal(each, read[0]) for each in read)
@@ -294,7 +294,7 @@ def test_every_owner_reads_the_same_objective_and_a_mere_keeper_none():
 
 
 def test_a_server_that_publishes_what_no_objective_is_stops_the_run():
-    request = FunctionalRequest("regression", 1.0, 1e-5)
+    request = FunctionalRequest("regression", 1.0, delta=1e-5)
     tables = tables_of(("bank", "insurer"), 30, task="regression")
     by_name = {table.party: table for table in tables}
     group = group_of(tables)

@@ -105,7 +105,7 @@ IDS = {"bank": Ids.of(["a", "b", "c"]), "insurer": Ids.of(["b", "c", "d"])}
 @cache
 def moments_plan():
     schemas = tuple(TABLES[owner].public() for owner in PAIR.owners)
-    return MomentsRequest("classification", 1.0, 1e-5).plan(PAIR, schemas, 3)
+    return MomentsRequest("classification", 1.0, delta=1e-5).plan(PAIR, schemas, 3)
 
 
 async def agreement(party, _):

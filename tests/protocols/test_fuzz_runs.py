@@ -128,12 +128,12 @@ async def sums(party, values):
 
 
 async def moments(party, table):
-    opened = await moments_session(party, table, MomentsRequest("classification", 1.0, 1e-5))
+    opened = await moments_session(party, table, MomentsRequest("classification", 1.0, delta=1e-5))
     return opened.matrix.tolist()
 
 
 async def matched_moments(party, table):
-    request = MomentsRequest("classification", 1.0, 1e-5, alignment="intersection")
+    request = MomentsRequest("classification", 1.0, delta=1e-5, alignment="intersection")
     return (await moments_session(party, table, request)).matrix.tolist()
 
 

@@ -146,7 +146,7 @@ def test_limits_add_noise_until_nothing_is_above_them() -> None:
             PlanError,
             "judging on private people is for two",
         ),
-        (("bank", "shop"), 'classes = ["no", "maybe", "yes"]', LabelMismatch, "3 classes"),
+        (("bank", "shop"), 'classes = ["no", "maybe", "yes"]', LabelMismatch, "bank declares 3"),
         (("bank", "shop"), "", LabelMismatch, "no party declares one"),
     ],
 )

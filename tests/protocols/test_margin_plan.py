@@ -115,12 +115,8 @@ def test_owners_without_keepers_are_refused():
 def test_a_delta_that_would_publish_a_row_is_refused():
     tables = tables_of(PAIR, 50)
     with pytest.raises(DeltaTooLarge):
-        request.plan_margin(
-            Group.of(PAIR, active="bank"),
-            tuple(table.public() for table in tables),
-            rows=50,
-            epsilon=1.0,
-            delta=0.1,
+        request.MarginRequest(epsilon=1.0, delta=0.1).plan(
+            Group.of(PAIR, active="bank"), tuple(table.public() for table in tables), 50
         )
 
 

@@ -30,7 +30,6 @@ from colonnade.errors import (
 )
 from colonnade.learn.federation import Federation
 from colonnade.ledger import Ledger, Release
-from colonnade.methods.moments.plan import plan_moments
 from colonnade.methods.moments.protocol import noisy_moments
 from colonnade.methods.moments.session import MomentsRequest, moments_session
 from colonnade.numbers.field import FIELD63
@@ -129,8 +128,8 @@ def run_plan(plan, tables, *, record=False, ledgers=None):
 
 def plan_for(tables, group, *, task="classification", rows=None, epsilon=1.0, **more):
     schemas = tuple(table.public() for table in tables)
-    return plan_moments(
-        group, schemas, task=task, rows=rows or tables[0].rows, epsilon=epsilon, delta=1e-5, **more
+    return MomentsRequest(task=task, epsilon=epsilon, delta=1e-5, **more).plan(
+        group, schemas, rows or tables[0].rows
     )
 
 
@@ -352,7 +351,7 @@ def test_statements_name_every_way_in_which_they_would_be_false():
 
     def assumption(observer, **roles):
         group = Group.of(("bank", "insurer", "shop"), active="bank", **roles)
-        plan = plan_moments(group, schemas, task="classification", rows=100, epsilon=1.0, delta=1e-5)
+        plan = MomentsRequest(task="classification", epsilon=1.0, delta=1e-5).plan(group, schemas, 100)
         return next(view.assumption for view in plan.views if view.observer.name == observer)
 
     for roles in ({}, {"keepers": ("k1", "k2", "k3")}, {"keepers": ("server", "k1", "k2")}):
@@ -389,7 +388,7 @@ def test_peers_keep_receipts_that_show_another_ledger(tmp_path):
 
 @pytest.mark.parametrize("field", ["epsilon", "gamma", "task"])
 def test_different_jobs_stop_the_run_and_name_the_field(field):
-    request = MomentsRequest("classification", 1.0, 1e-5)
+    request = MomentsRequest("classification", 1.0, delta=1e-5)
     other = replace(request, **{field: {"epsilon": 2.0, "gamma": 8192, "task": "pca"}[field]})
     tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
     group = Group.of(("bank", "insurer"), active="bank")
@@ -423,7 +422,7 @@ def test_a_lying_introduction_is_refused():
         n: Desk(ledgers[n], Lying() if n == "insurer" else tables.get(n), dataset=n) for n in group.members
     }
     with pytest.raises(RemoteProtocolError, match="insurer introduced itself with the columns of bank"):
-        run_here(moments_session, group, desks, MomentsRequest("classification", 1.0, 1e-5))
+        run_here(moments_session, group, desks, MomentsRequest("classification", 1.0, delta=1e-5))
 
 
 def aligned_with(bank_ids, insurer_ids):
@@ -478,12 +477,13 @@ def test_ids_that_do_not_match_are_an_error_that_shows_none_of_them(theirs, mess
 )
 def test_a_plan_that_cannot_work_is_refused(change, error, message):
     tables = tables_of(("bank", "insurer"), 100)
-    arguments = {"task": "classification", "rows": 100, "epsilon": 1.0, "delta": 1e-5} | change
+    arguments = {"task": "classification", "epsilon": 1.0, "delta": 1e-5} | change
+    rows = arguments.pop("rows", 100)
     with pytest.raises(error, match=message):
-        plan_moments(
+        MomentsRequest(**arguments).plan(
             Group.of(("bank", "insurer"), active="bank"),
             tuple(table.public() for table in tables),
-            **arguments,
+            rows,
         )
 
 
@@ -491,8 +491,8 @@ def test_a_delta_above_one_over_n_must_be_named_explicitly():
     tables = tables_of(("bank", "insurer"), 100)
     schemas = tuple(table.public() for table in tables)
     group = Group.of(("bank", "insurer"), active="bank")
-    plan = plan_moments(
-        group, schemas, task="classification", rows=100, epsilon=1.0, delta=0.02, accepted_delta=0.02
+    plan = MomentsRequest(task="classification", epsilon=1.0, delta=0.02, accepted_delta=0.02).plan(
+        group, schemas, 100
     )
     assert plan.delta == 0.02
     assert default_delta(100) < 1 / 1000 + 1e-12

@@ -10,7 +10,6 @@ import pytest
 from colonnade import Federation, Schema, Table
 from colonnade.errors import ColonnadeError, GroupMismatch, PlanError, RowsNotProved
 from colonnade.methods.moments import protocol as moments
-from colonnade.methods.moments.plan import plan_moments
 from colonnade.methods.moments.session import MomentsRequest, moments_session
 from colonnade.protocols import challenges, row_checks, sharing
 from colonnade.protocols.assumptions import Verify, known_to_party
@@ -48,7 +47,7 @@ def federation(owners: int = 2, rows: int = ROWS, seed: int = 0) -> Federation:
 
 
 def release(owners: int = 2, verify: Verify | None = None, **options: int):
-    request = MomentsRequest("classification", 1.0, 1e-5, verify=verify)
+    request = MomentsRequest("classification", 1.0, delta=1e-5, verify=verify)
     return federation(owners, **options).run(moments_session, request, record=True)
 
 
@@ -147,7 +146,7 @@ def test_a_plan_names_what_is_checked_and_plans_that_differ_in_it_differ() -> No
     group = Group.of(("bank", "shop1"), active="bank")
     schemas = tuple(table.public() for table in federation().tables.values())
     plans = [
-        plan_moments(group, schemas, task="classification", rows=ROWS, epsilon=1.0, verify=verify)
+        MomentsRequest(task="classification", epsilon=1.0, verify=verify).plan(group, schemas, ROWS)
         for verify in ("none", "rows", "all", None)
     ]
     assert [plan.to_data()["verify"] for plan in plans] == ["none", "rows", "all", "rows"]
@@ -162,11 +161,11 @@ def test_what_cannot_be_checked_is_refused_if_asked_for_and_left_otherwise(
     assert release(5).plan.verify == "none"
     group = Group.of(("bank", "shop1"), active="bank")
     schemas = tuple(table.public() for table in federation().tables.values())
-    fine = {"task": "classification", "rows": 1 << 14, "epsilon": 1.0}
+    fine = {"task": "classification", "epsilon": 1.0}
     monkeypatch.setattr("colonnade.crypto.row_claims.MOST_NORM", 1 << 20)
-    assert plan_moments(group, schemas, **fine).verify == "none"
+    assert MomentsRequest(**fine).planned(group, schemas, 1 << 14).verify == "none"
     with pytest.raises(PlanError, match="smaller gamma, or verify = 'none'"):
-        plan_moments(group, schemas, **fine, verify="rows")
+        MomentsRequest(**fine, verify="rows").planned(group, schemas, 1 << 14)
 
 
 def test_a_label_that_need_not_be_one_hot_costs_hardly_more() -> None:
@@ -328,7 +327,7 @@ def test_every_attempt_is_charged_and_ends_alike_whatever_the_rows_are(cheat) ->
         left = []
         for _ in range(2):
             with pytest.raises(RowsNotProved) as stopped:
-                parties.run(moments_session, MomentsRequest("classification", 1.0, 1e-5))
+                parties.run(moments_session, MomentsRequest("classification", 1.0, delta=1e-5))
             messages.add(str(stopped.value))
             left.append(min(total.left for total in parties.ledgers["shop1"].totals()))
         assert left[1] < left[0] < 1e4

@@ -53,9 +53,9 @@ def test_every_guarantee_is_a_sentence_in_text_and_page() -> None:
     facts, federation = private_run()
     sentences = [str(item) for item in federation.runs[-1].release.guarantees]
     assert len(sentences) == 4 and [item["sentence"] for item in facts["guarantees"]] == sentences
-    text, page = run_text(facts), Tags(run_page(facts)).text
+    text, page = run_text(facts, verbose=True), Tags(run_page(facts)).text
     assert all(sentence in text and sentence in page for sentence in sentences)
-    assert all(sentence in flat(run_text(facts, width=60)) for sentence in sentences)
+    assert all(sentence in flat(run_text(facts, width=60, verbose=True)) for sentence in sentences)
     assert NOT_PRIVATE not in text and "No privacy" not in page
 
 
@@ -65,7 +65,7 @@ def test_a_seeded_run_says_no_privacy_everywhere() -> None:
     assert "No privacy" in run_text(facts) and "No privacy" in Tags(run_page(facts)).text
     assert "No privacy" in json.loads(json.dumps(plain(facts)))["warning"]
     assert all(not total["private"] for ledger in facts["ledgers"].values() for total in ledger["totals"])
-    assert all("no privacy" in line for line in budget_lines(facts["ledgers"].values())[1:])
+    assert all("no privacy" in line for line in budget_lines(facts["ledgers"].values())[2:])
     entries = ledger_facts(federation.ledgers["bank"])["entries"]
     charges = [entry["what"] for entry in entries if entry["kind"] == "charge"]
     assert all("no privacy" in what for what in charges) and charges
@@ -114,7 +114,7 @@ def test_traffic_adds_up() -> None:
     outcome = federation.runs[-1].outcome.shared
     assert sum(flow["bytes"] for flow in facts["traffic"]["flows"]) == facts["traffic"]["bytes"]
     assert facts["traffic"]["bytes"] == outcome.bytes_sent and facts["traffic"]["rounds"] == outcome.rounds
-    assert f"{size_text(outcome.bytes_sent)} in {outcome.rounds} rounds" in run_text(facts)
+    assert f"{size_text(outcome.bytes_sent)} in {outcome.rounds} rounds" in run_text(facts, verbose=True)
 
 
 def test_hashes_for_the_record_are_on_the_page() -> None:
@@ -170,8 +170,11 @@ def test_spent_rounds_up_and_left_rounds_down_in_the_table() -> None:
         "dataset": "d", "unit": "record", "observer": "server", "epsilon": 1.0001, "delta": 1e-5,
         "budget": 4.0, "left": 2.9999, "entries": 1, "private": True,
     }  # fmt: skip
-    _, line = budget_lines([{"party": "bank", "totals": [total]}])
-    assert line.split() == ["bank", "d", "server", "record", "1.01", "of", "4", "2.99", "1e-05"]
+    named, _, line = budget_lines([{"party": "bank", "totals": [total]}])
+    assert named == "  Data set: d"
+    assert re.split("  +", line.strip()) == [
+        "bank", "the server", "one person's record, there or blank (record)", "1.01 of 4", "2.99", "1e-05"
+    ]  # fmt: skip
 
 
 def test_an_epsilon_that_nothing_bounds_is_infinity_for_people_and_null_for_programs() -> None:
@@ -179,7 +182,7 @@ def test_an_epsilon_that_nothing_bounds_is_infinity_for_people_and_null_for_prog
         "dataset": "d", "unit": "record", "observer": "server", "epsilon": math.inf, "delta": 1e-5,
         "budget": 4.0, "left": 0.0, "entries": 1, "private": True,
     }  # fmt: skip
-    assert "∞ of 4" in budget_lines([{"party": "bank", "totals": [total]}])[1]
+    assert "∞ of 4" in budget_lines([{"party": "bank", "totals": [total]}])[2]
     assert plain(total)["epsilon"] is None
     facts, _ = private_run()
     ledger = {**facts["ledgers"]["bank"], "totals": [total]}

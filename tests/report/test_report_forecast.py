@@ -37,7 +37,7 @@ def test_both_sides_stand_in_text_and_page() -> None:
     lines = "\n".join(forecast_lines(facts, None))
     for piece in ("51.5 kB", "14", "0.25 s", "0.31 s"):
         assert piece in lines and piece in run_page(facts), piece
-    assert lines in run_text(facts)
+    assert lines in run_text(facts, verbose=True)
 
 
 def test_an_error_of_invented_people_never_stands_beside_one_of_training_rows() -> None:
@@ -62,4 +62,6 @@ def test_a_forecast_of_an_earlier_version_without_seconds_can_still_be_read() ->
 def test_a_run_without_a_forecast_says_nothing_about_one() -> None:
     facts, _ = private_run()
     assert forecast_lines(facts, None) == []
-    assert "Plan against outcome" not in run_page(facts) and "Plan against outcome" not in run_text(facts)
+    assert "Plan against outcome" not in run_page(facts) and "Plan against outcome" not in run_text(
+        facts, verbose=True
+    )

@@ -89,7 +89,7 @@ def test_intervals_in_the_facts_are_those_of_the_release() -> None:
     assert np.allclose(intervals["half_widths"], found.half_widths)
     assert np.allclose(intervals["coefficients"], facts["learnt"]["coefficients"])
     assert intervals["rate"] == 0.95 and "sampling error" in intervals["covers"]
-    for text in (run_text(facts), Tags(run_page(facts)).text):
+    for text in (run_text(facts, verbose=True), Tags(run_page(facts)).text):
         assert intervals["covers"] in text
 
 
@@ -155,7 +155,7 @@ def test_a_model_that_steps_found_has_its_page_without_a_release() -> None:
     assert facts["learnt"]["coefficients"] == model.coef_.tolist() and "intervals" not in facts["learnt"]
     text = Tags(run_page(facts)).text
     for guarantee in run.plan.guarantees:
-        assert str(guarantee) in run_text(facts) and str(guarantee) in text
+        assert str(guarantee) in run_text(facts, verbose=True) and str(guarantee) in text
 
 
 def test_budgets_before_a_second_run_are_those_after_the_first() -> None:

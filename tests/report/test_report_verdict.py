@@ -125,3 +125,27 @@ def test_what_was_spent_before_is_told_by_shape_and_by_words(name: str) -> None:
         'aria-label="ε 1.47 of 3, 0.50 before"' in page
         and 'class="before" y="3" width="16.7" height="4"' in page
     )
+
+
+def test_a_run_is_told_in_one_line_first_and_exactly_on_demand() -> None:
+    facts, _ = private_run()
+    short, whole = run_text(facts), run_text(facts, verbose=True)
+    first = short.splitlines()[0]
+    assert first == whole.splitlines()[0]
+    assert first.startswith(
+        "Risk: classification on 300 people; ε at most 1.47, for shop; within every budget, 1.53 of 3"
+    )
+    sentences = [item["sentence"] for item in facts["guarantees"]]
+    assert all(sentence in whole and sentence not in short for sentence in sentences)
+    assert re.search(
+        r"^  1\.\d\d  1e-05  shop +what bank's columns say of one person +\(others-part\)$", short, re.M
+    )
+    assert short.count("a reader of the model, the server") == 4
+
+
+@pytest.mark.parametrize("width", [72, 80, 100])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    for facts in (private_run()[0], full_facts()):
+        for verbose in (False, True):
+            lines = run_text(facts, width=width, verbose=verbose).splitlines()
+            assert [line for line in lines if len(line) > width] == []

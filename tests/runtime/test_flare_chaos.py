@@ -6,19 +6,16 @@ can do to mutual TLS. Every job ends right or fails by name everywhere, goes on 
 
 from __future__ import annotations
 
-import json
 import re
-import socket
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from live_federation import Live, live
+from proxies import Proxy, proxied
 from two_houses import MEMBERS, PARTIES, SEED, in_process, job_text, split
 
 from colonnade.runtime.processes import family
@@ -26,82 +23,6 @@ from colonnade.runtime.processes import family
 RUNS = 6
 STEPS = split(150)
 DEEDS = ("kill the job", "kill the site", "cut", "nothing")
-
-
-class Proxy:
-    """Passes bytes between parties and their server, late if it likes, until it cuts them off."""
-
-    def __init__(self, server: tuple[str, int]) -> None:
-        self.server = server
-        self.pause = 0.0
-        self.pairs: list[tuple[socket.socket, socket.socket]] = []
-        self.door = socket.create_server(("127.0.0.1", 0))
-        self.port = self.door.getsockname()[1]
-        threading.Thread(target=self._welcome, daemon=True).start()
-
-    def _welcome(self) -> None:
-        while True:
-            try:
-                caller, _ = self.door.accept()
-                called = socket.create_connection(self.server)
-            except OSError:
-                return
-            self.pairs.append((caller, called))
-            for one, other in ((caller, called), (called, caller)):
-                threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
-
-    def _pass(self, source: socket.socket, sink: socket.socket) -> None:
-        try:
-            while data := source.recv(1 << 16):
-                if self.pause:
-                    time.sleep(self.pause)
-                sink.sendall(data)
-        except OSError:
-            pass
-        finally:
-            _close(source)
-            _close(sink)
-
-    def cut(self) -> None:
-        """End every connection that there is; parties may call again."""
-        for pair in self.pairs:
-            for end in pair:
-                _close(end)
-        self.pairs.clear()
-
-    def close(self) -> None:
-        self.door.close()
-        self.cut()
-
-
-def _close(end: socket.socket) -> None:
-    try:
-        end.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return
-    finally:
-        end.close()
-
-
-@contextmanager
-def proxied(folder: Path) -> Iterator[tuple[Live, Proxy]]:
-    """A federation whose shop calls its server through a proxy."""
-    made: list[Proxy] = []
-
-    def prepare(kits: dict[str, object]) -> None:
-        path = kits["shop"].path / "startup" / "fed_client.json"  # type: ignore[attr-defined]
-        config = json.loads(path.read_text())
-        host, port = kits["shop"].address  # type: ignore[attr-defined]
-        made.append(Proxy((host, port)))
-        config["servers"][0]["service"]["target"] = f"{host}:{made[0].port}"
-        path.write_text(json.dumps(config))
-
-    try:
-        with live(folder, prepare=prepare) as running:
-            yield running, made[0]
-    finally:
-        for proxy in made:
-            proxy.close()
 
 
 def do(deed: str, victim: str, running: Live, proxy: Proxy, job_id: str) -> None:

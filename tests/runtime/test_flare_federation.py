@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +23,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from live_federation import PATIENCE_SECONDS, Live, federation_of, free_port, live
 from two_houses import MEMBERS, MOMENTS, PARTIES, ROWS, in_process, job_text, policy_text, split
 
+from colonnade.errors import KitError
 from colonnade.learn.release import MomentRelease
 from colonnade.runtime.identity import Identity
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import wait_for_server, write_job
+from colonnade.runtime.presence import Presence
 from colonnade.runtime.processes import family, household
 from colonnade.runtime.provision import all_kits
 
@@ -42,6 +48,30 @@ def test_moments_between_processes_are_bit_for_bit_those_of_one_process(tmp_path
             kept = MomentRelease.load(running.kits[member].run_folder(job_id) / "release.npz")
             assert np.array_equal(kept.matrix, run.result().matrix)
         assert [running.charges(party) for party in PARTIES] == [1, 1]
+        a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running)
+
+
+def a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running: Live) -> None:
+    """Here and not a test of its own, because starting a federation takes longer than all of this."""
+    bank, copy = running.kits["bank"], running.folder / "copy"
+    keep = shutil.ignore_patterns("console*", "runs", "presence.json", "*.fl", "*-*-*-*-*")
+    shutil.copytree(bank.path, copy, ignore=keep)
+    began = time.monotonic()
+    command = [sys.executable, "-c", "from colonnade.cli import main; main()", "party", "start", str(copy)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS)
+    assert done.returncode == KitError.exit_code, done.stderr
+    assert "bank is connected already, with another copy of this kit" in done.stderr
+    assert "Traceback" not in done.stderr
+
+    def told() -> bool:
+        presence = Presence.load(bank.path)
+        return presence is not None and bool(presence.others)
+
+    running.until(told)
+    presence = Presence.load(bank.path)
+    assert presence is not None and not presence.refused and presence.heard
+    assert time.monotonic() - began < PATIENCE_SECONDS
+    running.until(lambda: set(running.session.parties()) == set(PARTIES))
 
 
 TEN = tuple(f"party{number}" for number in range(10))

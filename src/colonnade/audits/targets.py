@@ -28,7 +28,7 @@ from colonnade.methods.network.audit import HOLDER_ONLY, WORST, network_experime
 from colonnade.methods.network.audit import MANY as MANY_EMBEDDED
 from colonnade.methods.slr.audit import ROWS as GRADIENT_ROWS
 from colonnade.methods.slr.audit import gradient_experiments
-from colonnade.methods.slr.session import GradientRequest
+from colonnade.methods.slr.request import GradientRequest
 from colonnade.methods.table import protocol_named
 from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.observers import PartyView

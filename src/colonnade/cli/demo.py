@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from colonnade.cli.folders import new_folder
-from colonnade.cli.options import AS_JSON
+from colonnade.cli.options import AS_JSON, VERBOSE
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import InputError
 
@@ -31,6 +31,7 @@ def demo(
         help="A new folder for the demonstration's files; demo-run if left out.",
     ),
     epsilon: float = typer.Option(1.0, "--epsilon", metavar="ε", help="The ε of the release."),
+    verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Train on public breast cancer data split between a clinic and a laboratory, and show what it cost."""
@@ -46,7 +47,7 @@ def demo(
     from colonnade.cli.demo_files import NEW_PEOPLE, VISITS
     from colonnade.report.text import run_text
 
-    say(run_text(facts, width=width()))
+    say(run_text(facts, width=width(), verbose=verbose))
     say(
         f"\nTables, schemas, job and ledgers are in {finished}. Go on with\n"
         f"  colonnade predict {finished / 'run'} --rows {finished / NEW_PEOPLE} --id patient\n"

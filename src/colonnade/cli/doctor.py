@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import shutil
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -79,8 +79,8 @@ def _findings(target: Path | None) -> Iterator[Finding]:
     return examine(Kit.load(target))
 
 
-def examine(kit: Kit) -> Iterator[Finding]:
-    """Everything that can be looked at from here, one after the other."""
+def examine(kit: Kit, among: Sequence[str] = ()) -> Iterator[Finding]:
+    """Everything that can be looked at from here, or what is `among` it, one after the other."""
     for what, look in (
         ("versions", _versions),
         ("clock", _clock),
@@ -93,6 +93,8 @@ def examine(kit: Kit) -> Iterator[Finding]:
         ("ledger", _ledger),
         ("disk", _disk),
     ):
+        if among and what not in among:
+            continue
         look_at: Callable[[str, Any], Finding] = look
         try:
             yield look_at(what, kit)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from colonnade.cli.federation_changes import exclude, renew, spaced, take
 from colonnade.cli.federation_demo import demo
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
@@ -53,7 +54,8 @@ docs/two-organisations.md goes through it step by step.
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo)
+for _name, _verb in (("demo", demo), ("renew", renew), ("exclude", exclude), ("take", take)):
+    app.command(_name)(_verb)
 
 
 @app.command("new")
@@ -117,7 +119,7 @@ def new(
         say(
             f"\nSend {folder / INVITATION} to every party, and tell them the root's fingerprint by telephone:"
         )
-    say(f"  {_spaced(invitation.root)}")
+    say(f"  {spaced(invitation.root)}")
 
 
 @app.command("join")
@@ -150,7 +152,7 @@ def join(
         facts = _ask(file, party, home, fingerprint)
         text = (
             f"{party}'s key is in {facts['key']} and stays there.\nSend {facts['request']} to whoever made the "
-            f"federation, and tell them its key's fingerprint by telephone:\n  {_spaced(facts['fingerprint'])}\n"
+            f"federation, and tell them its key's fingerprint by telephone:\n  {spaced(facts['fingerprint'])}\n"
             "When the signed answer comes:\n"
             f"  colonnade federation join {party}.signed.zip --as {party} --fingerprint FINGERPRINT"
         )
@@ -158,7 +160,7 @@ def join(
         facts = _receive(file, party, home, fingerprint)
         text = (
             f"{party}'s kit is in {facts['kit']}. Its certificate's fingerprint, for peers who pin it:\n"
-            f"  {_spaced(facts['fingerprint'])}\nSay in {facts['policy']} what {party} agrees to, then start it:\n"
+            f"  {spaced(facts['fingerprint'])}\nSay in {facts['policy']} what {party} agrees to, then start it:\n"
             f"  colonnade party start {facts['kit']} --party {party}.toml --policy {facts['policy']}"
         )
     say_json(facts) if as_json else say(text)
@@ -172,6 +174,9 @@ def approve(
     request: Path = typer.Argument(..., metavar="REQUEST", help="A party's request."),
     fingerprint: str = typer.Option(
         "", "--fingerprint", help="The key's fingerprint, as the party told it by telephone."
+    ),
+    renewal: bool = typer.Option(
+        False, "--renews", help="The party has a certificate, and asks for another with a new key."
     ),
     as_json: bool = AS_JSON,
 ) -> None:
@@ -188,13 +193,13 @@ def approve(
     if signed.exists():
         raise NameTaken(f"{signed} exists already. Remove it to approve again.")
     told = plain_fingerprint(fingerprint) if fingerprint else ""
-    asked = approve_party(folder, request, signed, key=told)
+    asked = approve_party(folder, request, signed, key=told, renews=renewal)
     if as_json:
         say_json({"party": asked.name, "key": asked.key, "signed": str(signed)})
     elif told:
         say(f"{asked.name} has a certificate for the key that it told. Send {signed} back to it.")
     else:
-        say(f"{asked.name} has a certificate for the key\n  {_spaced(asked.key)}")
+        say(f"{asked.name} has a certificate for the key\n  {spaced(asked.key)}")
         say(f"Ask {asked.name} by telephone whether that is its key, and only then send {signed} back.")
 
 
@@ -245,14 +250,10 @@ def _check_told(told: str, invitation: Invitation) -> None:
     if not told:
         raise KitError(
             "--fingerprint: whoever can change the invitation on its way could be in the middle of this federation. "
-            f"Ask by telephone whether the root's fingerprint is {_spaced(invitation.root)}, and give it here."
+            f"Ask by telephone whether the root's fingerprint is {spaced(invitation.root)}, and give it here."
         )
     if plain_fingerprint(told) != invitation.root:
         raise KitError(
             "--fingerprint: what you were told is not the fingerprint in the invitation, so one of them is forged or "
             "of another federation. Stop, and ask again."
         )
-
-
-def _spaced(fingerprint: str) -> str:
-    return " ".join(fingerprint[at : at + 4].upper() for at in range(0, len(fingerprint), 4))

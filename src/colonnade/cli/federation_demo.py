@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.screen import say, say_json
+from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import NameTaken, PeerTimeout, ProtocolError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def demo(
     from colonnade.report.text import budget_lines
 
     say("\nLedgers, each with its own party")
-    for line in budget_lines(facts["ledgers"]):
+    for line in budget_lines(facts["ledgers"], width()):
         say(line)
     say(
         f"\nKits, logs and ledgers are in {output}. Noise came from a seed: these runs protect nobody, and say so."

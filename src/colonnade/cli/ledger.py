@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.screen import say, say_json
+from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import InputError, LedgerError, LedgerMissing
 
 if TYPE_CHECKING:
@@ -170,21 +170,30 @@ def _say_verified(facts: dict[str, Any], witnesses: Sequence[Ledger]) -> None:
 
 
 def _say_totals(facts: dict[str, Any]) -> None:
+    from colonnade.privacy.words import observers_text, unit_text
+    from colonnade.report.accounts import merged
     from colonnade.report.numbers import left_text
     from colonnade.report.text import budget_lines, table_lines, wrapped
 
     say("\nBudgets")
-    for line in budget_lines([facts]):
+    for line in budget_lines([facts], width()):
         say(line)
     if facts["totals"]:
         say("\nOne further release that would still fit, with normal noise")
         rows = [
-            (total["dataset"], total["observer"], total["unit"], f"ε up to {left_text(total['fits'])}")
-            for total in facts["totals"]
+            (
+                total["dataset"],
+                observers_text(total["observers"]),
+                unit_text(total["unit"], owner=facts["party"]),
+                f"({total['unit']})",
+                f"ε up to {left_text(total['fits'])}",
+            )
+            for total in merged(facts["totals"], apart=("fits",))
         ]
+        rows.insert(0, ("data set", "who could learn", "about what", "", ""))
         for line in (
-            *table_lines(rows),
-            *wrapped(["Costs do not simply add, so this can be more than what is left."], None),
+            *table_lines(rows, width()),
+            *wrapped(["Costs do not simply add, so this can be more than what is left."], width()),
         ):
             say(line)
     say("\nHistory")
@@ -192,7 +201,7 @@ def _say_totals(facts: dict[str, Any]) -> None:
         (str(entry["number"]), f"{entry['time'][:19]}Z", entry["kind"], entry["what"], entry["hash"][:12])
         for entry in facts["entries"]
     ]
-    for line in table_lines([("entry", "time", "kind", "what", "hash"), *lines]):
+    for line in table_lines([("entry", "time", "kind", "what", "hash"), *lines], width()):
         say(line)
 
 

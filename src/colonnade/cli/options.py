@@ -5,6 +5,9 @@ from __future__ import annotations
 import typer
 
 AS_JSON: bool = typer.Option(False, "--json", help="Print one JSON object instead of text.")
+VERBOSE: bool = typer.Option(
+    False, "--verbose", "-v", help="Also print exact statements and costs, as the report has them."
+)
 PARTY_FILES = typer.Option(
     [], "--party", "-p", metavar="FILE", help="A party's own file (TOML); repeat for each party."
 )

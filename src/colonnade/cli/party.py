@@ -11,11 +11,13 @@ from typing import Any
 import typer
 
 from colonnade.cli.options import AS_JSON
+from colonnade.cli.party_health import clean, health
 from colonnade.cli.party_requests import approve, approver, decline, requests
-from colonnade.cli.screen import say, say_json
+from colonnade.cli.screen import note, say, say_json
 from colonnade.errors import InputError, KitError, PartyMismatch
 
 GLANCE_SECONDS = 0.2
+ANSWER_SECONDS = 3.0
 app = typer.Typer(
     help="Run this organisation's part of a federation on this machine.",
     no_args_is_help=True,
@@ -25,6 +27,8 @@ app = typer.Typer(
 
 
 for _name, _verb in (
+    ("health", health),
+    ("clean", clean),
     ("requests", requests),
     ("approve", approve),
     ("decline", decline),
@@ -58,7 +62,7 @@ def start(
         None,
         "--metrics",
         metavar="PORT",
-        help="Tell Prometheus, on this machine only, of jobs, steps, bytes, seconds.",
+        help="Serve /metrics and /healthz on this port, on this machine only.",
     ),
     as_json: bool = AS_JSON,
 ) -> None:
@@ -73,6 +77,7 @@ def start(
       colonnade party start bank/kit --party bank.toml --policy bank/bank.policy.toml
     """
     from colonnade.cli.party_metrics import Tally, served
+    from colonnade.learn.health import reconcile
     from colonnade.runtime.kit import Kit
     from colonnade.runtime.operations import answers, wait_for_server
     from colonnade.runtime.processes import CONSOLE, check_startable, connected, household
@@ -98,7 +103,12 @@ def start(
     if found.kind == "party":
         check_site(found, site)
     found.tell_site(site)
+    for job in reconcile(found):
+        note(
+            f"job {job} had no outcome: its process ended without a word. `colonnade job status` says so now."
+        )
     if found.kind == "party":
+        check_way(found)
         wait_for_server(found)
     code = 0
     told = contextlib.nullcontext() if metrics is None else served(Tally(found), metrics)
@@ -111,12 +121,65 @@ def start(
         if process.poll() is None:
             here = f"listens on port {port}" if found.kind == "server" else f"is connected to {host}:{port}"
             say_json(facts) if as_json else say(f"{facts['name']} {here}. Ctrl-C ends it.")
-        code = process.wait()
+        code = attend(found, process)
+    check_refused(found)
     if code:
         raise KitError(
             f"{found.path}: FLARE's process ended with code {code}. {found.path / CONSOLE} and "
             f"`colonnade doctor {kit}` say more."
         )
+
+
+def check_way(kit: Any) -> None:
+    """Say within seconds what `doctor` would say of the clock, the certificate and the server: FLARE says nothing.
+
+    A server that does not answer yet is waited for; whatever else is wrong stays wrong, and ends this.
+    """
+    from colonnade.cli.doctor import examine
+    from colonnade.runtime.operations import answers
+
+    if not answers(kit.address, timeout=ANSWER_SECONDS):
+        host, port = kit.address
+        note(
+            f"nothing answers at {host}:{port} yet. Waiting for it; `colonnade doctor` says what to look at."
+        )
+        looks: tuple[str, ...] = ("clock", "certificate")
+    else:
+        looks = ("clock", "certificate", "server")
+    for finding in examine(kit, looks):
+        if not finding.fine and finding.remedy.startswith("It ends soon"):
+            note(f"{finding.what}: {finding.found}. {finding.remedy}")
+        elif not finding.fine:
+            raise KitError(f"{kit.path}, {finding.what}: {finding.found}. {finding.remedy}")
+
+
+def attend(kit: Any, process: Any) -> int:
+    """Wait until a member's process ends, or is to end; says meanwhile what the server tells it. Returns its code."""
+    from colonnade.runtime.presence import Presence
+
+    said: set[str] = set()
+    while process.poll() is None:
+        presence = Presence.load(kit.path) if kit.kind == "party" else None
+        for when in () if presence is None else presence.others:
+            if when not in said:
+                said.add(when)
+                note(
+                    f"{when}: somebody started another copy of this kit. It was refused, because this one was there "
+                    "first; find out who holds that copy."
+                )
+        if presence is not None and presence.refused:
+            return 0
+        time.sleep(GLANCE_SECONDS)
+    return int(process.wait())
+
+
+def check_refused(kit: Any) -> None:
+    """Return unless the server told this kit's process that it is not to be there."""
+    from colonnade.runtime.presence import Presence
+
+    presence = Presence.load(kit.path) if kit.kind == "party" else None
+    if presence is not None and presence.refused:
+        raise KitError(f"{kit.path}: {presence.refused}.")
 
 
 def site_facts(

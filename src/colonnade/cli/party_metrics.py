@@ -1,13 +1,14 @@
-"""What a member did, in numbers that Prometheus reads: jobs by state, steps, bytes and seconds. There is no data in it.
+"""How a member is and what it did, in numbers that Prometheus reads: heartbeat, certificate, ledger, disk, jobs, bytes.
 
-Numbers come from the logs and outcomes in the member's own kit, and are told on loopback only: sizes and times can
-depend on the data, so they are for the member.
+Numbers come from the member's own kit, and are told on loopback only: sizes and times can depend on the data, so they
+are for the member. `/healthz` says the same as `colonnade party health`, with 200 or 503.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,10 +19,11 @@ from typing import TYPE_CHECKING
 from colonnade.errors import InputError
 
 if TYPE_CHECKING:
+    from colonnade.learn.health import Health
     from colonnade.runtime.kit import Kit
 
 LOOPBACK = "127.0.0.1"
-PATH = "/metrics"
+PATH, HEALTH = "/metrics", "/healthz"
 KIND = "text/plain; version=0.0.4; charset=utf-8"
 TOTALS = {
     "steps": ("colonnade_steps_total", "Steps of all jobs."),
@@ -29,6 +31,9 @@ TOTALS = {
     "received": ("colonnade_received_bytes_total", "Bytes of frames that arrived."),
     "seconds": ("colonnade_step_seconds_total", "Seconds spent in steps."),
 }
+
+
+_FRESH_SECONDS = 5.0
 
 
 class Tally:
@@ -41,17 +46,41 @@ class Tally:
         self._read: dict[Path, int] = {}
         self._totals: Counter[str] = Counter()
         self._lock = threading.Lock()
+        self._health: tuple[float, Health] | None = None
+
+    def health(self) -> Health:
+        """How the member is, looked at every few seconds at most: a probe that asks often costs little."""
+        from colonnade.learn.health import health
+
+        at = time.monotonic()
+        if self._health is None or at - self._health[0] > _FRESH_SECONDS:
+            self._health = at, health(self._kit)
+        return self._health[1]
 
     def text(self) -> str:
         """All numbers, in the format that Prometheus reads."""
-        from colonnade.runtime.processes import connected
-
         with self._lock:
             self._take_in()
-            lines = _lines("colonnade_up", "Whether the member is connected.", "gauge")
-            lines.append(f'colonnade_up{{member="{self._name}"}} {int(connected(self._kit))}')
+            facts = self.health()
+            lines: list[str] = []
+            heard = facts.heard_seconds
+            for metric, said, value in (
+                ("colonnade_up", "Whether the server hears the member.", int(facts.connected)),
+                ("colonnade_healthy", "Whether nothing is to be done.", int(facts.fine)),
+                ("colonnade_last_heartbeat_seconds", "Seconds since the server last heard it.", heard),
+                ("colonnade_certificate_days", "Days until the certificate ends.", facts.certificate_days),
+                (
+                    "colonnade_ledger_verified_timestamp_seconds",
+                    "When the chain was last found in order.",
+                    facts.ledger_verified,
+                ),
+                ("colonnade_free_disk_bytes", "Bytes that are free where the kit lies.", facts.free_disk),
+            ):
+                if value is not None:
+                    lines += _lines(metric, said, "gauge")
+                    lines.append(f'{metric}{{member="{self._name}"}} {value:.12g}')
             lines += _lines("colonnade_jobs", "Jobs by how they stand.", "gauge")
-            for state, count in sorted(self._states().items()):
+            for state, count in sorted(facts.jobs.items()):
                 lines.append(f'colonnade_jobs{{member="{self._name}",state="{state}"}} {count}')
             for key, (metric, said) in TOTALS.items():
                 lines += _lines(metric, said, "counter")
@@ -73,17 +102,6 @@ class Tally:
                     steps=1, sent=step["sent"], received=step["received"], seconds=step["seconds"]
                 )
 
-    def _states(self) -> Counter[str]:
-        from colonnade.learn.own_files import OUTCOME
-
-        states = Counter({"finished": 0, "failed": 0, "running": 0})
-        for run in self._runs.glob("*"):
-            try:
-                states[json.loads((run / OUTCOME).read_text(encoding="utf-8"))["state"]] += 1
-            except FileNotFoundError:
-                states["running"] += 1
-        return states
-
 
 @contextmanager
 def served(tally: Tally, port: int) -> Iterator[int]:
@@ -91,10 +109,17 @@ def served(tally: Tally, port: int) -> Iterator[int]:
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found = self.path == PATH
-            body = (tally.text() if found else f"{PATH} is all there is.\n").encode()
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", KIND)
+            code, kind = 200, KIND
+            if self.path == PATH:
+                body = tally.text().encode()
+            elif self.path == HEALTH:
+                facts = tally.health()
+                code, kind = 200 if facts.fine else 503, "application/json"
+                body = (json.dumps(facts.to_data(), ensure_ascii=False) + "\n").encode()
+            else:
+                code, body = 404, f"{PATH} and {HEALTH} are all there is.\n".encode()
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

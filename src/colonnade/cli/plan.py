@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.completing import complete_methods
-from colonnade.cli.options import AS_JSON, PARTY_FILES
+from colonnade.cli.options import AS_JSON, PARTY_FILES, VERBOSE
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import InputError, JobError
 
@@ -75,6 +75,7 @@ def plan(
     machine: Path | None = typer.Option(
         None, "--machine", metavar="FILE", help="Another machine: what --json printed there. Else this one."
     ),
+    verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take."""
@@ -125,7 +126,7 @@ def plan(
     if as_json:
         say_json(facts)
         return
-    say(plan_text(facts, width()))
+    say(plan_text(facts, width(), verbose=verbose))
 
 
 plan.__doc__ = f"{plan.__doc__}\n{EXAMPLE}"

@@ -6,7 +6,7 @@ from typing import Any
 
 from colonnade.report.numbers import duration_text, size_text, spent_text
 from colonnade.report.plain import lines_text
-from colonnade.report.text import table_lines, wrapped
+from colonnade.report.text import guarantee_lines, table_lines, wrapped
 
 HEAD = ("method", "error", "ε at most", "sent", "rounds", "time", "memory", "budgets")
 _WAYS = {
@@ -16,8 +16,8 @@ _WAYS = {
 _SAID = {True: "yes", False: "no", None: "not known"}
 
 
-def plan_text(facts: dict[str, Any], columns: int | None) -> str:
-    """The whole plan, wrapped to the terminal."""
+def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = False) -> str:
+    """The whole plan, wrapped to the terminal; `verbose` has every statement as its sentence too."""
     lines = [
         facts["name"],
         f"  {facts['task']} by {facts['method']} on {facts['rows']} people with {facts['features']} features, "
@@ -29,18 +29,21 @@ def plan_text(facts: dict[str, Any], columns: int | None) -> str:
     if facts["warnings"]:
         lines += ["", "Warnings", *wrapped(facts["warnings"], columns, bullet="- ")]
     lines += ["", "What each observer could learn at most"]
-    lines += wrapped([item["sentence"] for item in facts["guarantees"]], columns, bullet="- ")
+    owners = list(facts["plan"]["schemas"])
+    lines += guarantee_lines(facts["guarantees"], owners, columns, verbose=verbose)
     lines += _noise_lines(facts, columns)
     if "block_lines" in facts:
         lines += ["", "Blocks of the objective", *wrapped(facts["block_lines"], columns, bullet="- ")]
-    lines += ["", "Methods for this job", *_methods(facts["methods"], facts["recommended"])]
+    lines += ["", "Methods for this job", *_methods(facts["methods"], facts["recommended"], columns)]
     lines += ["", *wrapped(_notes(facts), columns)]
     lines += ["", "Recommended" if facts["recommended"] else "No recommendation"]
     named = f"{facts['recommended']}. " if facts["recommended"] else ""
     lines += wrapped([f"{named}{facts['why']}"], columns)
     lines += ["", "Budgets"]
     lines += table_lines(
-        [(item["party"], _SAID[item["admits"]], item["reason"]) for item in facts["budgets"]]
+        [(item["party"], _SAID[item["admits"]], item["reason"]) for item in facts["budgets"]],
+        columns,
+        heads=False,
     )
     lines += ["", "Nothing was run or charged."]
     return lines_text(lines)
@@ -58,7 +61,7 @@ def _noise_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
     return ["", "Noise", *wrapped([sentence], columns)]
 
 
-def _methods(methods: list[dict[str, Any]], recommended: str | None) -> list[str]:
+def _methods(methods: list[dict[str, Any]], recommended: str | None, columns: int | None) -> list[str]:
     rows = [HEAD]
     for item in methods:
         made = item["forecast"]
@@ -77,7 +80,7 @@ def _methods(methods: list[dict[str, Any]], recommended: str | None) -> list[str
                     _SAID[item["admitted"]],
                 )
             )
-    return table_lines(rows)
+    return table_lines(rows, columns)
 
 
 def _error(made: dict[str, Any]) -> str:

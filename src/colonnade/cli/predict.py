@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.options import AS_JSON, PARTY_FILES
-from colonnade.cli.screen import progress, say, say_json
+from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import CannotWrite, ColumnMissing, InputError, NameTaken
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SHOWN = 10
 EXAMPLE = """
 With --rows, all columns lie in one file and the model's weights were released: nothing is disclosed to anybody.
+
+A row that is not as declared is left out and named, with the reason; --strict refuses the file instead.
 
 With JOB, the columns lie with the parties of a job, whose own files name the people to score. They add up their parts
 under masks, and only the active party sees scores. An exact score less the active party's own part is the others' part
@@ -55,6 +57,9 @@ def predict(
         metavar="FILE",
         help="A new CSV file for all scores; some are shown without it.",
     ),
+    strict: bool = typer.Option(
+        False, "--strict", help="Refuse --rows with a value that is not as declared, and score nobody."
+    ),
     as_json: bool = AS_JSON,
 ) -> None:
     """Score people by a model: anywhere where its weights were released, or between the parties of a job."""
@@ -76,7 +81,7 @@ def predict(
                 "a JOB in which the parties score together."
             )
         check_columns(rows, id_column, stored.whole.frame.column_names)
-        found = score_file(stored.whole, rows, id_column=id_column)
+        found = score_file(stored.whole, rows, id_column=id_column, strict=strict)
     else:
         found = _between_parties(stored, job or Path(), party, epsilon, quiet=as_json)
     if output is not None:
@@ -139,6 +144,7 @@ def _facts(found: Scores, output: Path | None) -> dict[str, Any]:
         "people": len(found.ids),
         "names": list(found.names),
         "exact": found.exact,
+        "left_out": [{"id": one, "reason": reason} for one, reason in found.left_out],
         "statement": found.statement,
         "privacy": found.privacy,
         "output": None if output is None else str(output),
@@ -160,9 +166,23 @@ def _say(found: Scores, output: Path | None) -> None:
             f"  and {len(found.ids) - SHOWN} more"
             + ("" if output is not None else "; --output writes them all")
         )
+    _say_left_out(found)
     if found.exact:
         say(f"\nEXACT scores of {found.exact} people were disclosed, without noise.")
     for line in wrapped(["", found.statement, *found.privacy.splitlines()], None):
         say(line)
     if output is not None:
         say(f"\nScores: {output}")
+
+
+def _say_left_out(found: Scores) -> None:
+    from colonnade.report.text import table_lines
+
+    if not found.left_out:
+        return
+    many = "1 person" if len(found.left_out) == 1 else f"{len(found.left_out)} people"
+    say(f"\n{many} could not be scored")
+    for line in table_lines([("id", "why"), *found.left_out[:SHOWN]], width()):
+        say(line)
+    if len(found.left_out) > SHOWN:
+        say(f"  and {len(found.left_out) - SHOWN} more; --json has them all")

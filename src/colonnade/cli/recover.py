@@ -8,7 +8,7 @@ import typer
 
 from colonnade.cli.failures import FAILED
 from colonnade.cli.folders import MODELS, RESERVE, draft_of, free_name, holds_paid, left_behind, uninterrupted
-from colonnade.cli.options import AS_JSON
+from colonnade.cli.options import AS_JSON, VERBOSE
 from colonnade.cli.run_folders import RUNS
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import ModelError
@@ -27,6 +27,7 @@ def recover(
     run: Path = typer.Argument(
         ..., metavar="RUN", help="The folder that the run was to write, or its name in runs."
     ),
+    verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Finish a run that was stopped after its release was paid for."""
@@ -56,7 +57,7 @@ def recover(
         return
     from colonnade.report.text import run_text
 
-    say(f"{run_text(facts, width=width())}\n\nReport: {facts['report']}")
+    say(f"{run_text(facts, width=width(), verbose=verbose)}\n\nReport: {facts['report']}")
 
 
 recover.__doc__ = f"{recover.__doc__}\n{EXAMPLE}"

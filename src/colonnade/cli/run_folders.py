@@ -13,7 +13,7 @@ from colonnade.cli.failures import FAILED
 from colonnade.cli.folders import holds_paid, left_behind
 from colonnade.cli.screen import note
 from colonnade.errors import InputError, ModelDamaged, ModelError
-from colonnade.learn.records import is_sealed
+from colonnade.learn.records import check_format, is_sealed
 from colonnade.report.plain import lines_text
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ def read_run(folder: Path) -> RunFolder:
         raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since the run wrote it.") from None
     if not isinstance(facts, dict) or (path.name == OUTCOME and not {"member", "state"} <= facts.keys()):
         raise ModelDamaged(f"{path} holds no facts of a run: it was changed since the run wrote it.")
+    check_format(facts, path)
     if "digest" in facts and not is_sealed(facts):
         raise ModelDamaged(
             f"{path} was changed since the run wrote it: its digest is of other facts, so no ε in it can be trusted. "

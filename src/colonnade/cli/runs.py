@@ -9,7 +9,7 @@ import typer
 
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.run_folders import RUNS, RunFolder, is_run, not_ended_in, read_run, runs_in, unfinished_in
-from colonnade.cli.screen import say, say_json
+from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import InputError
 
 EXAMPLE = """
@@ -59,7 +59,7 @@ def runs(
     from colonnade.report.text import table_lines
 
     rows = [tuple("" if value is None else str(value) for value in line.values()) for line in found]
-    for text in table_lines([tuple(found[0]), *rows]):
+    for text in table_lines([tuple(found[0]), *rows], width()):
         say(text)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import sys
 import unicodedata
@@ -24,6 +26,14 @@ STEPS = {
     "batches": "encrypted batches",
     "uncertainty": "estimating what noise did to the model (Ctrl-C skips it)",
 }
+
+# Red, green, dim: by the words that say so.
+_COLOURS = {"bad": "31", "good": "32", "faint": "2"}
+_MARKED = re.compile(
+    r"(?P<bad>^error E\d+|[Nn]o privacy\b|[Nn]ot within every budget|\brefused\b|\bDEFECT\b|(?<=  )0(?=  |$))"
+    r"|(?P<good>\b[Ww]ithin every budget)|(?P<faint>\bwithin noise\b|\bhidden by noise\b)",
+    re.MULTILINE,
+)
 
 Advance = Callable[[str, int, int], None]
 
@@ -62,7 +72,7 @@ def _put(text: str, *, err: bool = False) -> None:
         encoding = stream.encoding or "ascii"
         plain_text = plain_text.encode(encoding, "backslashreplace").decode(encoding)
     try:
-        typer.echo(plain_text, err=err)
+        typer.echo(_coloured(plain_text) if stream.isatty() and _colours() else plain_text, err=err)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -70,6 +80,20 @@ def _put(text: str, *, err: bool = False) -> None:
         raise CannotWrite(
             f"standard {where} cannot be written to ({error.strerror}). What this verb writes elsewhere is written."
         ) from None
+
+
+def _colours() -> bool:
+    """Whether this terminal takes colours and its person has not declined them (no-color.org)."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _coloured(text: str) -> str:
+    """What is refused, spent or lost in noise, so that an eye finds it; every word of it is there without colour.
+
+    >>> _coloured("age  within noise")
+    'age  \\x1b[2mwithin noise\\x1b[0m'
+    """
+    return _MARKED.sub(lambda found: f"\x1b[{_COLOURS[found.lastgroup or '']}m{found[0]}\x1b[0m", text)
 
 
 def _harmless(character: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from colonnade.cli.failures import failure_text
-from colonnade.cli.options import AS_JSON
+from colonnade.cli.options import AS_JSON, VERBOSE
 from colonnade.cli.run_folders import find_run, noted_text, readable, tell_unsealed
 from colonnade.cli.screen import say, say_json, width
 
@@ -23,6 +23,7 @@ Example (`colonnade demo` makes such a run):
 
 def show(
     run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
+    verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Show what a run learnt, what it cost, and what each observer could learn from it."""
@@ -40,7 +41,7 @@ def show(
             return
         from colonnade.report.text import run_text
 
-        text = run_text(found.facts, width=width())
+        text = run_text(found.facts, width=width(), verbose=verbose)
     say(text)
 
 

@@ -11,7 +11,7 @@ import typer
 
 from colonnade.cli.failures import charged_text, failure_facts, keep_failure
 from colonnade.cli.folders import Folder, holds_paid, new_folder, uninterrupted
-from colonnade.cli.options import AS_JSON, PARTY_FILES
+from colonnade.cli.options import AS_JSON, PARTY_FILES, VERBOSE
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import CannotWrite, ColonnadeError, LedgerError
 
@@ -42,6 +42,7 @@ def train(
         metavar="FOLDER",
         help="A new folder for release, report and facts; runs/NAME-OF-JOB if left out.",
     ),
+    verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Train one private model on the columns of all parties of a job."""
@@ -53,7 +54,7 @@ def train(
 
     for name, ledger in facts["new_ledgers"].items():
         say(f"{ledger} is new: what {name} spends is counted from this run on.\n")
-    say(f"{run_text(facts, width=width())}\n\nReport: {facts['report']}")
+    say(f"{run_text(facts, width=width(), verbose=verbose)}\n\nReport: {facts['report']}")
 
 
 train.__doc__ = f"{train.__doc__}\n{EXAMPLE}"

@@ -34,6 +34,8 @@ _NUMBERS: dict[str, tuple[Kind, Any]] = {
 }
 # Units of a moment in a microsecond, or microseconds in a unit.
 _MOMENTS = {"tss": 1_000_000, "tsm": 1_000, "tsu": 1, "tsn": -1_000}
+# Durations are read as seconds.
+_SPANS = {"s": 1, "m": 1_000, "u": 1_000_000, "n": 1_000_000_000}
 _DAY_MILLISECONDS = 86_400_000
 
 
@@ -125,6 +127,25 @@ def batches(producer: Streamable) -> Iterator[Batch]:
         )
 
 
+def columns_of(producer: Streamable) -> dict[str, Values]:
+    """A whole stream of tables as columns by name; a name that stands twice is refused."""
+    names: list[str] = []
+    parts: list[list[Values]] = []
+    for array, schema in _arrays(producer, names):
+        parts = parts or [[] for _ in names]
+        for place, column in enumerate(parts):
+            content, kind = (
+                array.structure.children[place].contents,
+                schema.structure.children[place].contents,
+            )
+            column.append(_column(content, kind, array))
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"column {twice[0]!r} is there twice. Name each column once.")
+    empty: Values = Plain("nothing", np.zeros(0))
+    return {name: joined(parts[place]) if parts else empty for place, name in enumerate(names)}
+
+
 def of_array(producer: Any) -> Values:
     """One Arrow array, as pyarrow and others have them."""
     kinds, content = producer.__arrow_c_array__()
@@ -140,11 +161,15 @@ def of_chunks(producer: Streamable) -> Values:
     return joined(parts) if parts else Plain("nothing", np.zeros(0))
 
 
-def _arrays(producer: Streamable) -> Iterator[tuple[_Owned, _Owned]]:
+def _arrays(producer: Streamable, names: list[str] | None = None) -> Iterator[tuple[_Owned, _Owned]]:
+    """Array by array with what it is; `names` takes the names of a table's columns, also where it has no rows."""
     capsule = producer.__arrow_c_stream__()
     stream = ctypes.cast(_pointer(capsule, b"arrow_array_stream"), ctypes.POINTER(_Stream))
     schema = _Owned(_Schema())
     _check(stream, stream.contents.get_schema(stream, ctypes.byref(schema.structure)))
+    if names is not None:
+        found = schema.structure
+        names += [found.children[place].contents.name.decode() for place in range(found.n_children)]
     while True:
         array = _Owned(_Array())
         _check(stream, stream.contents.get_next(stream, ctypes.byref(array.structure)))
@@ -173,6 +198,10 @@ def _column(array: Any, schema: Any, owner: object) -> Values:
         return Plain("truth", _bits(array, 1, owner), missing)
     if kind in ("u", "U"):
         return _text(array, np.int32 if kind == "u" else np.int64, missing, owner)
+    if kind == "vu":
+        return _views(array, missing, owner)
+    if kind[:2] == "tD" and kind[2:] in _SPANS:
+        return Plain("real", _buffer(array, 1, np.int64, owner) / _SPANS[kind[2:]], missing)
     if kind == "tdm":
         return Plain("date", _buffer(array, 1, np.int64, owner) // _DAY_MILLISECONDS, missing)
     if kind[:3] in _MOMENTS and kind[3:4] == ":":
@@ -221,6 +250,24 @@ def _text(array: Any, dtype: Any, missing: Mask | None, owner: object) -> Text:
     ends = _buffer(array, 1, dtype, owner, more=1)
     size = int(ends[-1]) if len(ends) else 0
     return Text(ends, _memory(array.buffers[2], size, np.uint8, owner), missing)
+
+
+def _views(array: Any, missing: Mask | None, owner: object) -> Text:
+    """Text as views: short ones stand in their view, long ones in one of the buffers that it names."""
+    views = _buffer(array, 1, np.dtype((np.void, 16)), owner).tobytes()
+    gone = np.zeros(array.length, dtype=bool) if missing is None else missing
+    found: list[str | None] = []
+    for place, out in enumerate(gone.tolist()):
+        view = views[16 * place : 16 * place + 16]
+        size = int.from_bytes(view[:4], "little")
+        if out:
+            found.append(None)
+        elif size <= 12:
+            found.append(view[4 : 4 + size].decode())
+        else:
+            number, start = int.from_bytes(view[8:12], "little"), int.from_bytes(view[12:], "little")
+            found.append(ctypes.string_at(array.buffers[2 + number] + start, size).decode())
+    return Text.of(found)
 
 
 def _looked_up(array: Any, schema: Any, owner: object) -> Values:

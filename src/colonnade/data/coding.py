@@ -7,6 +7,7 @@ into an error for the party that holds it; the values themselves go nowhere.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -30,11 +31,12 @@ from colonnade.data.problems import MARKS, NO_VALUE, Problems
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
 from colonnade.data.values import Numerals, Plain, Values
 
-_MISSING, _UNDECLARED, _MARKED = -1, -2, -3
+_MISSING, _UNDECLARED, _MARKED, _MISSPELT = -1, -2, -3, -4
 _NO_PROBLEMS = Problems()
 _NUMBER = re.compile(
     r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE
 )
+_POINTED = re.compile(r"-?\d+\.0+", re.ASCII)
 # In groups of three digits, or with a comma where a point should be.
 _GROUPED = re.compile(r"[-+]?\d{1,3}([ ,.'’\u00a0\u202f]\d{3})+([.,]\d+)?|[-+]?\d+,\d+", re.ASCII)
 
@@ -220,10 +222,17 @@ def _levels(values: ArrayLike | Values, declared: BinaryColumn | CategoricalColu
     elsewhere = _UNDECLARED if declared.other is None else number[declared.other]
     absent = _MISSING if declared.missing is None else number[declared.missing]
 
+    folded = {_folded(level) for level in declared.levels}
+
     def find(value: object) -> int:
         if value is None or value != value:
             return absent
         text = declared.spelling.spell(value)
+        if text not in number and _POINTED.fullmatch(text):
+            # What a data frame or a spreadsheet made of a whole number when a cell beside it was empty.
+            text = text.split(".")[0]
+        if elsewhere == _UNDECLARED and text not in number and _folded(text) in folded:
+            return _MISSPELT
         if elsewhere == _UNDECLARED and text not in number and text.strip().lower() in NO_VALUE:
             return _MARKED
         return number.get(text, elsewhere) if text.strip() else absent
@@ -239,8 +248,15 @@ def _levels(values: ArrayLike | Values, declared: BinaryColumn | CategoricalColu
             missing=int(np.count_nonzero(codes == _MISSING)),
             marked=int(np.count_nonzero(codes == _MARKED)),
             undeclared=int(np.count_nonzero(codes == _UNDECLARED)),
+            misspelt=int(np.count_nonzero(codes == _MISSPELT)),
         ),
     )
+
+
+def _folded(text: str) -> str:
+    """A text without what two spellings of one word differ in: case, forms of letters, blanks, leading zeros."""
+    plain = "".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return plain.lstrip("0") or plain
 
 
 _Read = tuple[NDArray[np.float64], Problems]

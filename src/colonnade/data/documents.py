@@ -31,6 +31,7 @@ from colonnade.errors import (
     UnknownChoice,
     UnknownKey,
     WrongType,
+    path_of,
 )
 
 FormT = TypeVar("FormT", bound="Form")
@@ -123,7 +124,7 @@ class Document:
     @classmethod
     def load(cls, path: str | Path) -> Document:
         """The document in a file."""
-        path = Path(path)
+        path = path_of(path)
         try:
             size = path.stat().st_size
             if path.is_dir():
@@ -393,8 +394,7 @@ def _is_union(annotation: Any) -> bool:
 
 
 def _tag(model: Any) -> str | None:
-    field = (
-        model.model_fields.get("kind") if isinstance(model, type) and issubclass(model, BaseModel) else None
-    )
+    described = isinstance(model, type) and issubclass(model, BaseModel)
+    field = model.model_fields.get("kind") if described else None
     choices = typing.get_args(field.annotation) if field else ()
     return str(choices[0]) if choices else None

@@ -6,9 +6,6 @@ release: the largest income in a table is one person's income.
 
 from __future__ import annotations
 
-import itertools
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -18,7 +15,8 @@ from typing import Any
 from colonnade.data.coding import code
 from colonnade.data.columns import Column, DateColumn, Misdeclared, NumericColumn, nearest
 from colonnade.data.documents import Document
-from colonnade.data.name_ranges import expand_name, fold_names
+from colonnade.data.drafts import Draft, of_kinds
+from colonnade.data.name_ranges import expand_name
 from colonnade.data.packed_text import Text
 from colonnade.data.reading import SourceRows, open_source
 from colonnade.data.relation import Field, Relation
@@ -26,68 +24,12 @@ from colonnade.data.schema import Schema, blanks
 from colonnade.data.sources import Source
 from colonnade.errors import InputError
 
-PREFACE = """\
-# A draft of a schema for {source}.
-# Correct what was guessed, delete every column that is not to be learnt from, and fill in the blanks.
-# Bounds and categories are blank on purpose: taken from the rows they would tell about single people, for the
-# largest income in a table is one person's income. Write what a column can hold, from what you know of it.
-# Numbers outside their bounds are clipped. `colonnade schema --check` says what is still missing.
-"""
-LABEL = """\
-# If this party holds the label, delete its column above and take away the signs here.
-# [label]
-# column = ""
-# kind = "classes"  # or "real" or "count", with low and high
-# classes = []
-"""
-GUESSED = "guessed from its name"
-NOT_GUESSED = "which column says who a row is?"
-
 # How many rows are looked at to tell numbers and dates from other text, where a source has no types.
 _LOOKED_AT = 1000
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
-_ID = re.compile(r"(.*[_ .-])?(id|uuid)", re.IGNORECASE)
-_BLANK = {
-    "numeric": 'low = ""\nhigh = ""\n',
-    "date": 'low = ""  # a date, such as 2000-01-31\nhigh = ""\n',
-    "binary": "values = [false, true]\n",
-    "categorical": "categories = []\n",
-}
 _ANYTHING: Mapping[str, Column] = {
     "numeric": NumericColumn("", low=0, high=1),
     "date": DateColumn("", low=date(1, 1, 1), high=date(9999, 12, 31)),
 }
-
-
-@dataclass(frozen=True)
-class Draft:
-    """Names and guessed kinds of a source's columns; `text` is the schema file to correct, `ending` its last words.
-
-    >>> draft = Draft("file bank.csv", id="customer", kinds={"age": "numeric"})
-    >>> print(draft.text.split("[columns.age]")[1].split("#")[0].strip())
-    kind = "numeric"
-    low = ""
-    high = ""
-    """
-
-    source: str
-    id: str
-    kinds: Mapping[str, str]
-    id_note: str = GUESSED
-    ending: str = LABEL
-
-    @property
-    def text(self) -> str:
-        """The draft as TOML; every blank in it is refused until somebody fills it in."""
-        note = self.id_note if self.id else NOT_GUESSED
-        parts = [
-            PREFACE.format(source=self.source),
-            f"id = {json.dumps(self.id, ensure_ascii=False)}  # {note}\n",
-        ]
-        for kind, alike in itertools.groupby(self.kinds, key=lambda name: self.kinds[name]):
-            for name in fold_names(alike):
-                parts.append(f'[columns.{_key(name)}]\nkind = "{kind}"\n{_BLANK[kind]}')
-        return "\n".join((*parts, *filter(None, (self.ending,))))
 
 
 def draft(source: Source, *, party: str = "") -> Draft:
@@ -100,9 +42,7 @@ def draft(source: Source, *, party: str = "") -> Draft:
     kinds = {name: _by_type(field) for name, field in relation.fields.items() if field.kind != "BLOB"}
     if not relation.typed:
         kinds = _by_text(relation)
-    identity = next((name for name in kinds if _ID.fullmatch(name)), "")
-    rest = {name: kind for name, kind in kinds.items() if name != identity and name.strip()}
-    return Draft(relation.name, identity, rest)
+    return of_kinds(relation.name, kinds)
 
 
 @dataclass(frozen=True)
@@ -189,7 +129,3 @@ def _expanded(columns: Mapping[str, Any]) -> list[str]:
     except Misdeclared:
         # Reading the schema says what is wrong with it.
         return []
-
-
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, cast
 
 import numpy as np
@@ -48,6 +48,9 @@ def values_of(given: ArrayLike | Values | Iterable[object]) -> Values:
             return Text.of(array.tolist())
         case "M":
             return _moments(array)
+        case "m":
+            gone = np.isnat(array)
+            return Plain("real", array / np.timedelta64(1, "s"), gone if gone.any() else None)
         case _:
             return of_objects(array.tolist())
 
@@ -69,8 +72,16 @@ def of_objects(given: Sequence[object]) -> Values:
     if kinds == {"binary"}:
         return Plain("binary", np.zeros(len(given)), missing)
     kind = next(iter(kinds)) if len(kinds) == 1 else "real" if kinds == {"whole", "real"} else "other"
-    if kind == "whole" and not all(-(1 << 63) <= cast(int, value) < 1 << 63 for value in present):
+    if kind in ("whole", "real") and not all(
+        -(1 << 63) <= value < 1 << 63 for value in present if isinstance(value, int | np.integer)
+    ):
         kind = "other"
+    if kind == "span":
+        read = [
+            None if gone else cast(timedelta, value).total_seconds()
+            for value, gone in zip(given, absent, strict=True)
+        ]
+        return _filled("real", read, missing)
     if kind == "other":
         return Text.of([None if gone else text_of(value) for value, gone in zip(given, absent, strict=True)])
     return _filled(cast(Kind, kind), given, missing)
@@ -111,6 +122,8 @@ def _kind_of(value: object) -> str:
             return "moment"
         case date():
             return "date"
+        case timedelta():
+            return "span"
         case bytes():
             return "binary"
         case _:

@@ -51,6 +51,11 @@ class LabelBlock:
         return self.label.classes if isinstance(self.label, ClassLabel) else ()
 
     @property
+    def values(self) -> NDArray[Any]:
+        """The declared classes as predictions say them: text, or whole numbers if they were declared so."""
+        return np.array(self.label.values if isinstance(self.label, ClassLabel) else ())
+
+    @property
     def entries(self) -> tuple[str, ...]:
         """A readable name for each column of the block."""
         match self.label:
@@ -121,8 +126,10 @@ class LabelBlock:
         return low + (np.asarray(values, dtype=np.float64) + 1.0) * ((high - low) / 2.0)
 
     def names(self, codes: ArrayLike) -> NDArray[Any]:
-        """Class numbers back as declared class names."""
-        return np.asarray(np.asarray(self.classes, dtype=object)[np.asarray(codes)])
+        """Class numbers back as the declared classes."""
+        values = self.values
+        named = values if values.dtype.kind == "i" else values.astype(object)
+        return np.asarray(named[np.asarray(codes)])
 
     def to_data(self) -> dict[str, object]:
         """A public description from which `from_data` makes the same block."""

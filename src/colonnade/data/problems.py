@@ -30,6 +30,7 @@ class Problems:
     undated: int = 0
     fractional: int = 0
     undeclared: int = 0
+    misspelt: int = 0
 
     def __add__(self, other: Problems) -> Problems:
         return Problems(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -37,8 +38,8 @@ class Problems:
     def times(self, count: int) -> Problems:
         """The same problems, found `count` times as often.
 
-        >>> Problems(text=1).times(3)
-        Problems(missing=0, infinite=0, marked=0, text=3, grouped=0, undated=0, fractional=0, undeclared=0)
+        >>> Problems(text=1).times(3) == Problems(text=3)
+        True
         """
         return Problems(*(getattr(self, f.name) * count for f in fields(self)))
 
@@ -57,6 +58,10 @@ class Problems:
             (self.undated, "not dates as declared"),
             (self.fractional, "not whole where a count is declared"),
             (self.undeclared, "not among the declared ones"),
+            (
+                self.misspelt,
+                "among the declared ones but for spelling (capitals, blanks, forms of letters, zeros)",
+            ),
         )
         return ", ".join(
             f"{count} value is {what}" if count == 1 else f"{count} values are {what}"
@@ -69,6 +74,8 @@ class Problems:
         """What to do about it."""
         if self.undeclared:
             return "Declare every value that can occur, or a category that takes in the others."
+        if self.misspelt:
+            return 'Declare case = "fold" and unicode = "NFKC" for the column, or the values as the data has them.'
         if self.undated:
             return "Write dates as 2000-01-31, or declare how they are written, such as format = '%d.%m.%Y'."
         if self.grouped:

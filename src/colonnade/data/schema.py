@@ -43,13 +43,14 @@ column; a party with the label may declare none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from colonnade.data.columns import Column
 from colonnade.data.documents import Document, check
+from colonnade.data.drafts import Draft, of_frame
 from colonnade.data.encoding import Encoder, Mode
 from colonnade.data.feature_maps import FeatureMap
 from colonnade.data.forms import PublicForm, SchemaForm, by_name
@@ -119,6 +120,7 @@ class Schema:
     map: FeatureMap | None = None
 
     def __post_init__(self) -> None:
+        _check_objects(self)
         if not self.id_columns or not all(self.id_columns):
             raise Misdeclared(("id",), "the id column has no name.")
         _check_names(self.columns, self.label)
@@ -158,8 +160,22 @@ class Schema:
         return cls._of(replace(document, data=found))
 
     @classmethod
+    def draft(cls, frame: Any) -> Draft:
+        """A draft from the types of a table in memory, with blanks for bounds and categories; `str` is its TOML.
+
+        >>> Schema.draft({"id": [1, 2], "age": [30, 41]}).kinds
+        {'age': 'numeric'}
+        """
+        return of_frame(frame)
+
+    @classmethod
     def parse(cls, text: str, *, name: str = "schema") -> Schema:
         """The schema in a TOML text; `name` is how messages call it."""
+        if not isinstance(text, str):
+            raise SchemaError(
+                f"a schema's text is TOML, not {type(text).__name__}. `Schema.from_data` takes a mapping, and "
+                "`Schema.load` a file."
+            )
         return cls._of(Document.parse(text, name))
 
     @classmethod
@@ -182,8 +198,17 @@ class Schema:
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Schema:
-        """The schema that `to_data` described."""
-        return cls._made(check(SchemaForm, by_name(data), name="schema"))
+        """The schema that `to_data` described, or that a mapping laid out as the file declares.
+
+        >>> Schema.from_data({"id": "n", "columns": {"age": {"kind": "numeric", "low": 0, "high": 90}}}).columns
+        (NumericColumn(name='age', low=0.0, high=90.0, transform='none', missing=None),)
+        """
+        if not isinstance(data, Mapping):
+            raise SchemaError(
+                f"a schema is described by a mapping of its keys, not by {type(data).__name__}."
+            )
+        named = data if isinstance(data.get("columns", {}), Mapping) else by_name(data)
+        return cls._made(check(SchemaForm, named, name="schema"))
 
     def public(self, party: str) -> PublicSchema:
         """What peers may see of it."""
@@ -192,6 +217,29 @@ class Schema:
     def encoder(self, mode: Mode) -> Encoder:
         """How these columns become features."""
         return Encoder(self.columns, mode, self.map)
+
+
+def _check_objects(schema: Schema) -> None:
+    """Raise unless a schema is made of what schemas are made of; a list of columns becomes a tuple."""
+    if not isinstance(schema.id, str | tuple | list) or not all(
+        isinstance(key, str) for key in schema.id_columns
+    ):
+        raise SchemaError(f"a schema's id names a column, or several; found {type(schema.id).__name__}.")
+    if isinstance(schema.columns, str | Mapping) or not isinstance(schema.columns, Iterable):
+        raise SchemaError(
+            f"a schema's columns are NumericColumn, CategoricalColumn and the like, in order; found "
+            f"{type(schema.columns).__name__}. `Schema.from_data` takes a mapping."
+        )
+    object.__setattr__(schema, "columns", tuple(schema.columns))
+    for column in schema.columns:
+        if not isinstance(column, Column):
+            raise SchemaError(
+                f"a schema's column is a NumericColumn or the like, not {type(column).__name__}."
+            )
+    if schema.label is not None and not isinstance(schema.label, Label):
+        raise SchemaError(
+            f"a schema's label is a ClassLabel, RealLabel or CountLabel, not {type(schema.label).__name__}."
+        )
 
 
 def blanks(data: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:

@@ -14,7 +14,8 @@ def text_of(value: object) -> str:
     """The one spelling under which a category, a class or an id is compared, if no other rule is declared.
 
     Text without the blanks around it; integers in decimal; true and false; floats as Python writes them.
-    Nothing else is folded: "012" is not "12", "12.0" is not "12", and "F" is not "f".
+    Nothing else is folded: "012" is not "12", and "F" is not "f". "12.0" is not "12" in an id; in a column it is the
+    category 12 if there is one.
 
     >>> [text_of(value) for value in (" <=50K", 3, True, 1.0)]
     ['<=50K', '3', 'true', '1.0']

@@ -17,6 +17,7 @@ from colonnade.data.block import Block
 from colonnade.data.clipping import ClippingLog
 from colonnade.data.coding import code, symmetric_numbers
 from colonnade.data.columns import nearest
+from colonnade.data.frames import columns_by_name
 from colonnade.data.ids import missing_ids, refuse_ids, spell_ids
 from colonnade.data.packed_text import Text
 from colonnade.data.reading import SourceRows
@@ -24,6 +25,7 @@ from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.sources import FileSource, Source
 from colonnade.data.spilled import SpilledRows
 from colonnade.errors import ColumnMissing, DataError, DataUnreadable, SchemaError
+from colonnade.markup import html_table
 
 BLOCK_ROWS = 1 << 16
 HELD_BYTES = 1 << 28
@@ -90,26 +92,60 @@ class Table:
         return self._set(party, schema, rows, clipping or ClippingLog())
 
     @classmethod
-    def from_arrays(
+    def of(
         cls,
         party: str,
-        arrays: Mapping[str, ArrayLike],
+        frame: Any,
         schema: Schema,
         *,
         ids: ArrayLike | None = None,
         name: str = "arrays",
     ) -> Table:
-        """A table of arrays already in memory, under the same rules as a file.
+        """A table already in memory, under the same rules as a file.
 
-        Ids come from `ids`, or from the schema's id column; without either, rows are numbered from 0.
+        `frame` is a mapping of arrays or lists, a pandas or polars data frame, an Arrow table or record batch, a
+        DuckDB relation, or anything else that offers Arrow's C interface. Ids come from `ids`, or from the schema's id
+        column; without either, rows are numbered from 0.
+
+        >>> import duckdb
+        >>> schema = Schema.parse('id = "n"\\ncolumns.age = {kind = "numeric", low = 0, high = 90}')
+        >>> with duckdb.connect() as engine:
+        ...     Table.of("bank", engine.sql("SELECT 7 AS n, 41 AS age"), schema).rows
+        1
         """
+        arrays = columns_by_name(frame)
+        if arrays is None:
+            raise DataError(
+                f"party {party!r}, {name}: columns are given by name, as a data frame or {{'age': ages}}, not as "
+                f"{type(frame).__name__}."
+            )
         rows, clipping = _array_rows(party, arrays, schema, ids, name)
         return cls.of_rows(party, rows, schema, clipping)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        party: str,
+        arrays: Any,
+        schema: Schema,
+        *,
+        ids: ArrayLike | None = None,
+        name: str = "arrays",
+    ) -> Table:
+        """The same as `of`, under its earlier name."""
+        return cls.of(party, arrays, schema, ids=ids, name=name)
 
     @property
     def name(self) -> str:
         """How messages call where the rows come from."""
         return self._rows.name
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: what is declared. No row is read for it."""
+        label = self.schema.label
+        rows = [(column.name, str(column.to_data()["kind"])) for column in self.schema.columns]
+        rows += [] if label is None else [(label.column, f"label: {label.kind}")]
+        return html_table(f"{self.party}'s table, {self.name}", ("column", "declared as"), rows)
 
     @property
     def rows(self) -> int:
@@ -209,10 +245,6 @@ def _array_rows(
     party: str, arrays: Mapping[str, ArrayLike], schema: Schema, ids: ArrayLike | None, name: str
 ) -> tuple[ArrayRows, ClippingLog]:
     check_declared(party, schema)
-    if not hasattr(arrays, "keys"):
-        raise DataError(
-            f"party {party!r}, {name}: columns are given by name, as {{'age': ages}}, not as {type(arrays).__name__}."
-        )
     coded: dict[str, NDArray[Any]] = {}
     counts = {}
     declared = {column.name: column for column in schema.columns}

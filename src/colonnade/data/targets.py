@@ -14,16 +14,24 @@ from colonnade.errors import Misdeclared
 class ClassLabel:
     """A label that is one of the declared classes.
 
+    Classes that were declared as whole numbers are told as whole numbers again (`values`); they are compared as text.
+
     >>> ClassLabel("income", classes=("<=50K", ">50K")).kind
     'classes'
+    >>> ClassLabel("repaid", classes=(0, 1)).values, ClassLabel("repaid", classes=("0", "1")).values
+    ((0, 1), ('0', '1'))
     """
 
     column: str
     classes: tuple[str, ...]
     spelling: Spelling = AS_WRITTEN
+    whole: bool = False
     kind = "classes"
 
     def __post_init__(self) -> None:
+        given: tuple[object, ...] = self.classes
+        if all(isinstance(value, int) and not isinstance(value, bool) for value in given):
+            object.__setattr__(self, "whole", True)
         classes = tuple(self.spelling.spell(value) for value in self.classes)
         check_values(("label", "classes"), f"label {self.column!r}", classes, least=2)
         object.__setattr__(self, "classes", classes)
@@ -32,6 +40,11 @@ class ClassLabel:
     def levels(self) -> tuple[str, ...]:
         """The declared classes in order of their codes."""
         return self.classes
+
+    @property
+    def values(self) -> tuple[str, ...] | tuple[int, ...]:
+        """The declared classes as they were declared: text, or whole numbers."""
+        return tuple(map(int, self.classes)) if self.whole else self.classes
 
     @property
     def other(self) -> str | None:
@@ -45,7 +58,7 @@ class ClassLabel:
 
     def to_data(self) -> dict[str, object]:
         """The declaration as plain values."""
-        data: dict[str, object] = {"column": self.column, "kind": self.kind, "classes": list(self.classes)}
+        data: dict[str, object] = {"column": self.column, "kind": self.kind, "classes": list(self.values)}
         return {**data, **self.spelling.to_data()}
 
 

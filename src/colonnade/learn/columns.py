@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.columns import nearest
 from colonnade.data.encoding import Encoder
+from colonnade.data.frames import columns_by_name
 from colonnade.errors import ColumnMissing, DataError
 
 Array = NDArray[np.float64]
@@ -82,7 +83,7 @@ def feature_rows(rows: Rows, encoders: Encoders, *, attributes: int | None = Non
     >>> feature_rows([[0.5]], encoders)
     array([[0.5]])
     """
-    table = named_columns(rows)
+    table = columns_by_name(rows)
     if table is None:
         return _encoded(rows, sum(encoder.width for _, encoder in encoders))
     if attributes is None:
@@ -99,17 +100,6 @@ def feature_rows(rows: Rows, encoders: Encoders, *, attributes: int | None = Non
     return np.concatenate(blocks, axis=1) / math.sqrt(attributes)
 
 
-def named_columns(rows: Any) -> Mapping[str, Any] | None:
-    """A table in memory as a mapping by name; None for an array without names."""
-    if isinstance(rows, Mapping):
-        return rows
-    # An Arrow table also has `columns`, but there it means the values.
-    names = getattr(rows, "column_names", None)
-    if names is None:
-        names = getattr(rows, "columns", None)
-    return None if names is None else {str(name): rows[name] for name in names}
-
-
 def _values(table: Mapping[str, Any], name: str) -> Any:
     if name not in table:
         raise ColumnMissing(
@@ -117,8 +107,7 @@ def _values(table: Mapping[str, Any], name: str) -> Any:
             + nearest(name, [str(found) for found in table])
             + " Give every raw column of the release by name, or an array of encoded features."
         )
-    values = table[name]
-    return values.combine_chunks() if hasattr(values, "combine_chunks") else values
+    return table[name]
 
 
 def _encoded(rows: Any, width: int) -> Array:

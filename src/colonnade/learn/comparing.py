@@ -26,6 +26,7 @@ from colonnade.learn.fitting import NoiseWarning
 from colonnade.learn.held_out import HeldOut, split
 from colonnade.learn.readiness import check_plan
 from colonnade.learn.release import MomentRelease
+from colonnade.markup import html_table
 from colonnade.methods.baselines.gathering import TRUST
 from colonnade.methods.method import Asked, Learnt, Method
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
@@ -103,6 +104,19 @@ class Comparison:
     constant: float | None
     rows: tuple[Row, ...]
     left_out: tuple[tuple[str, str], ...]
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: the score of every method at every ε."""
+        rows = [
+            (
+                row.method,
+                "-" if row.epsilon is None else f"{row.epsilon:g}",
+                "not shown" if row.mean is None else f"{row.mean:.4f}",
+                "" if row.spread is None else f"± {row.spread:.4f}",
+            )
+            for row in self.rows
+        ]
+        return html_table(f"{self.metric} by method", ("method", "ε", self.metric, "over splits"), rows)
 
     @property
     def metric(self) -> str:

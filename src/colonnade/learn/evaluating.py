@@ -24,7 +24,7 @@ from colonnade.learn.joint_scoring import linear_terms
 from colonnade.learn.judgement import Judgement, judge_opened, judge_rows
 from colonnade.learn.model_file import ModelFile
 from colonnade.learn.people import People
-from colonnade.learn.scoring import PROBABILITIES, Saved, features_of
+from colonnade.learn.scoring import Saved, features_of
 from colonnade.methods.network.network_file import NetworkFile
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.joint_scores import Terms
@@ -101,7 +101,7 @@ def judge_jointly(
         run.result(owners[0]),
         centre=centre,
         threshold=_threshold(whole),
-        chances=whole.kind in PROBABILITIES,
+        chances=whole.reading.answer == "probabilities",
     )
     return Judged(judgement, run)
 
@@ -138,7 +138,7 @@ def judge_file(model: Saved, path: Path, *, id_column: str, label: str) -> Judge
         np.concatenate(classes),
         names=(declared.classes[0], declared.classes[1]),
         threshold=_threshold(whole),
-        chances=whole.kind in PROBABILITIES,
+        chances=whole.reading.answer == "probabilities",
     )
 
 
@@ -164,7 +164,7 @@ def check_model(model: Saved) -> ModelFile:
             f"the weights of method {model.method!r} stay with their parties and scores by them are covered by no "
             "guarantee, so it cannot be judged on private people. Train with a method that releases its model."
         )
-    if not model.classifies:
+    if not model.reading.classifies:
         raise PlanError(
             f"a {model.kind} predicts no classes, and judging is for two classes. Its fit is in the release."
         )
@@ -200,7 +200,14 @@ def check_held_out(training: Plan, share: float, *, epsilon: float) -> None:
     """Refuse a training whose held-out people would be too few to judge it on, before anything is charged."""
     if len(training.group.owners) != 2:
         return
-    request = JudgeRequest("", (1.0, 1.0), epsilon, training.delta, training.delta, limits_of(training))
+    request = JudgeRequest(
+        "",
+        (1.0, 1.0),
+        epsilon,
+        limits_of(training),
+        delta=training.delta,
+        accepted_delta=training.delta,
+    )
     rows = max(1, round(training.rows * share / (1.0 - share)))
     check_enough(request.plan(training.group, training.schemas, rows))
 

@@ -13,6 +13,7 @@ from colonnade.data.encoding import Mode
 from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, DataError, PlanError
 from colonnade.learn.cuts import part_asked
+from colonnade.learn.no_rows import NoRows
 from colonnade.learn.people import remember, remembered
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.readiness import check_budgets, check_plan
@@ -21,7 +22,8 @@ from colonnade.learn.stopping import Journey, Stopped
 from colonnade.ledger import Cut, Ledger
 from colonnade.ledger.parts import PartName
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
-from colonnade.methods.moments.session import MomentsRequest, OpenedMoments, moments_session
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import OpenedMoments, moments_session
 from colonnade.protocols.alignment import Alignment, alignment_session
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.parts import PartAsked
@@ -93,15 +95,14 @@ class Run(Generic[PlanT]):
         return {owner: results[owner].aligned for owner in self.plan.group.owners if owner in results}
 
 
-class Federation:
+class Federation(NoRows):
     """Two or more organisations with columns about the same people, and a server that holds none.
 
-    Parties see only their own table and talk only through their channels. Each charges its own ledger
-    before anything leaves; `budget` is the (ε, δ) that every party without a ledger of its own grants to
-    every observer, in a ledger that ends with this process. `public` says that every party declared its data public:
-    only then may a study look at everybody's rows in one place. What `asks` is set to raises where a plan is not to be
-    paid for: every party asks it before anything is charged. `held_out` is the share of people who are not trained on
-    and whom models can be judged on (docs/proofs/parts.md).
+    Parties see only their own table and talk only through their channels. Each charges its own ledger before anything
+    leaves; `budget` is the (ε, δ) that every party without a ledger of its own grants to every observer, in a ledger
+    that ends with this process. `public` says that every party declared its data public: only then may a study look at
+    everybody's rows in one place. What `asks` is set to raises where a plan is not to be paid for: every party asks it
+    before anything is charged. `held_out` is the share of people who are kept to judge models (docs/proofs/parts.md).
 
     >>> from colonnade import Federation, PCA, Schema, Table
     >>> def declared(column, high):
@@ -201,12 +202,12 @@ class Federation:
         request = MomentsRequest(
             task,
             epsilon,
-            delta,
-            accepted_delta,
             gamma,
-            self.alignment,
             verify=verify,
             conditional=conditional,
+            delta=delta,
+            accepted_delta=accepted_delta,
+            alignment=self.alignment,
         )
         return released(self.run(moments_session, request, record=record).result())
 

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from colonnade.errors import InputError
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
+from colonnade.learn.no_rows import refuse_rows
 from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
 from colonnade.methods.glm.losses import DEFAULT_LOSS
@@ -69,10 +70,7 @@ def obtain(
     if isinstance(source, MomentRelease):
         return source
     if not isinstance(source, ReleaseSource):
-        raise TypeError(
-            f"fit takes a MomentRelease, or a federation that can make one, not {type(source).__name__}. "
-            "Rows are never given to a model: they stay with the parties."
-        )
+        refuse_rows(source, "a MomentRelease, or a federation that can make one")
     at_least("epsilon", epsilon, 0.0, strict=True)
     if not (isinstance(delta, int | float) and 0.0 < delta < 1.0):
         raise InputError(

@@ -15,7 +15,10 @@ from colonnade.learn.columns import Rows
 from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import begin, fitted, linear_of
 from colonnade.learn.logistic import accuracy
+from colonnade.learn.model_content import Saved
+from colonnade.learn.no_rows import refuse_labels, refuse_rows
 from colonnade.learn.parameters import at_least
+from colonnade.learn.reading import Reading
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.messages.method import METHOD, IntermediateOptions
 from colonnade.methods.method import Asked, Learnt
@@ -23,7 +26,7 @@ from colonnade.methods.method import Asked, Learnt
 Array = NDArray[np.float64]
 
 
-class _ByMessages(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class _ByMessages(Saved, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A linear model of one loss, trained by private intermediate results.
 
     The weights stay with their parties in a real federation; here, where all parties are in one process, `coef_`
@@ -43,8 +46,9 @@ class _ByMessages(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         self.delta = delta
         self.options = options
 
-    def fit(self, source: Federation | Learnt) -> Self:
+    def fit(self, source: Federation | Learnt, y: None = None) -> Self:
         """Train on a federation, every ledger charged for the whole run first; or take what a method trained."""
+        refuse_labels(y)
         task, name = LOSSES[self.loss].task, type(self).__name__
         if isinstance(source, Federation):
             at_least("epsilon", self.epsilon, 0.0, strict=True)
@@ -56,10 +60,8 @@ class _ByMessages(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         else:
             trained = source
         if not isinstance(trained, Learnt):
-            raise TypeError(
-                f"fit takes a Federation, not {type(trained).__name__}: this model is trained by messages between "
-                "parties. Rows are never given to a model."
-            )
+            # This model is trained by messages between parties: no release has what it needs.
+            refuse_rows(trained, "a Federation")
         learnt = linear_of(trained, task=task, loss=self.loss)
         begin(self, learnt)
         self.coef_ = learnt.coefficients[0]
@@ -106,6 +108,8 @@ class PoissonRegression(_LogLink):
     True
     """
 
+    reading = Reading("a Poisson regression with log link", "prediction", link="log")
+
     loss = "poisson"
 
     def deviance(self, X: Rows, y: ArrayLike) -> float:
@@ -132,6 +136,8 @@ class GammaRegression(_LogLink):
     True
     """
 
+    reading = Reading("a Gamma regression with log link", "prediction", link="log")
+
     loss = "gamma"
 
     def deviance(self, X: Rows, y: ArrayLike) -> float:
@@ -157,12 +163,15 @@ class SupportVectorClassifier(ClassifierMixin, _ByMessages):  # type: ignore[mis
     ['no', 'yes']
     """
 
+    reading = Reading("a linear support vector classifier", "margin")
+
     loss = "svm"
 
-    def fit(self, source: Federation | Learnt) -> Self:
+    def fit(self, source: Federation | Learnt, y: None = None) -> Self:
         """Train on a federation, every ledger charged for the whole run first; or take what a method trained."""
+        refuse_labels(y)
         super().fit(source)
-        self.classes_ = np.array(self.frame_.label.classes)
+        self.classes_ = self.frame_.label.values
         return self
 
     def decision_function(self, X: Rows) -> Array:

@@ -12,14 +12,17 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from colonnade.learn.columns import Rows
 from colonnade.learn.fitting import ReleaseSource, begin, fitted, obtain
 from colonnade.learn.least_squares import least_squares
+from colonnade.learn.model_content import Saved
+from colonnade.learn.no_rows import refuse_labels
 from colonnade.learn.parameters import at_least
+from colonnade.learn.reading import Reading
 from colonnade.learn.release import MomentRelease
 from colonnade.methods.method import Learnt
 
 Array = NDArray[np.float64]
 
 
-class LinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LinearRegression(Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Least squares, or with `ridge` ridge regression, for a label that is a number or a count.
 
     `coef_` and `intercept_` are in the label's own units per unit of feature. The intercept is not
@@ -59,6 +62,8 @@ class LinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
     [400.0]
     """
 
+    reading = Reading("a linear regression", "prediction")
+
     def __init__(
         self,
         *,
@@ -78,11 +83,12 @@ class LinearRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.method = method
         self.options = options
 
-    def fit(self, source: MomentRelease | Learnt | ReleaseSource) -> Self:
+    def fit(self, source: MomentRelease | Learnt | ReleaseSource, y: None = None) -> Self:
         """Learn from a release, or from a federation that makes one for (epsilon, delta).
 
         If nothing can be learned from a release that was just paid for, it is still in `releases_`.
         """
+        refuse_labels(y)
         at_least("ridge", self.ridge, 0.0)
         if self.floor is not None:
             at_least("floor", self.floor, 0.0)

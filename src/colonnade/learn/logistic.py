@@ -20,7 +20,10 @@ from colonnade.learn.discriminant import binary_rule, multiclass_rule, one_vs_re
 from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import NoiseWarning, ReleaseSource, begin, fitted, obtain
 from colonnade.learn.frame import Frame
+from colonnade.learn.model_content import Saved
+from colonnade.learn.no_rows import refuse_labels
 from colonnade.learn.parameters import at_least
+from colonnade.learn.reading import Reading
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.rules import RULES, choose_rule, matched_discriminant
 from colonnade.methods.method import Learnt
@@ -30,7 +33,7 @@ Array = NDArray[np.float64]
 MULTICLASS = ("discriminant", "one-vs-rest")
 
 
-class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A linear classifier with logistic probabilities, for two classes or more.
 
     `coef_` and `intercept_` are log-odds, as in scikit-learn. Two classes: least squares on the indicator
@@ -83,6 +86,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     ['no', 'yes']
     """
 
+    reading = Reading("a linear classifier with logistic probabilities", "probabilities")
+
     def __init__(
         self,
         *,
@@ -108,11 +113,12 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.method = method
         self.options = options
 
-    def fit(self, source: MomentRelease | Learnt | ReleaseSource) -> Self:
+    def fit(self, source: MomentRelease | Learnt | ReleaseSource, y: None = None) -> Self:
         """Learn from a release, or from a federation that makes one for (epsilon, delta).
 
         If nothing can be learned from a release that was just paid for, it is still in `releases_`.
         """
+        refuse_labels(y)
         self._check()
         method = self._method(source)
         found = obtain(
@@ -134,7 +140,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             self._solve(found, names)
         else:
             self.coef_, self.intercept_ = found.coefficients, found.intercepts
-        self.classes_ = np.array(names)
+        self.classes_ = self.frame_.label.values
         return self
 
     def _method(self, source: MomentRelease | Learnt | ReleaseSource) -> str:

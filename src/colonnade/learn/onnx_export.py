@@ -103,7 +103,7 @@ def metadata(model: ModelFile) -> dict[str, str]:
 
 
 def _scores(graph: Graph, model: ModelFile, features: str, multiple: float) -> str:
-    offsets = -(model.weights @ model.offsets) if model.kind == "PCA" else model.offsets
+    offsets = model.reading.offsets(model.weights, model.offsets)
     product = graph.add(
         "MatMul", [features, graph.constant(np.ascontiguousarray(model.weights.T) / multiple)]
     )
@@ -117,20 +117,20 @@ def _answers(graph: Graph, model: ModelFile, scores: str) -> list[Any]:
         return helper.make_tensor_value_info(name, TensorProto.DOUBLE, [PEOPLE, *shape])
 
     width = len(model.weights)
-    match model.kind:
-        case "PCA":
+    match model.reading.answer:
+        case "components":
             graph.add("Identity", [scores], name="components")
             return [output("components", width)]
-        case "LogisticRegression" | "SupportVectorClassifier":
+        case "probabilities" | "margin" as answer:
             _classes(graph, model, scores)
             label = helper.make_tensor_value_info("label", TensorProto.STRING, [PEOPLE])
-            if model.kind == "SupportVectorClassifier":
+            if answer == "margin":
                 graph.add("Squeeze", [scores, graph.constant([1])], name="margin")
                 return [label, output("margin")]
             _probabilities(graph, scores, width)
             return [label, output("probabilities", max(width, 2))]
-        case _:
-            if model.kind in ("PoissonRegression", "GammaRegression"):
+        case "prediction":
+            if model.reading.link == "log":
                 scores = graph.add("Exp", [scores])
             graph.add("Squeeze", [scores, graph.constant([1])], name="prediction")
             return [output("prediction")]

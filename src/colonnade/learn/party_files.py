@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 _UNITS = ("record", "record-replaced", "others-part", "own-part:", "columns:", "*")
 _EPSILON = "greater than 0, and finite unless it is for a coalition"
 _LONGEST_FILE = 200
+RECORD_DAYS = 30.0
 _OBSERVERS = ("server", "reader", "party:", "coalition:", "*")
 
 
@@ -85,6 +86,7 @@ with warnings.catch_warnings():
         public: bool = False
         shown_ids: int | None = None
         patience: float = PATIENCE
+        record_days: float = RECORD_DAYS
         budget: list[_BudgetForm]
 
 
@@ -94,7 +96,8 @@ class PartyFile:
 
     `public` declares the data public, so that figures may be computed from its rows. `shown_ids` is the number of
     ids that peers are shown when people are matched: at least the true one, which it hides. `patience` is how many
-    seconds to wait for another process that holds the ledger.
+    seconds to wait for another process that holds the ledger. `record_days` is for how many days the record of a run
+    that failed between machines is kept, to go on with it.
 
     >>> PartyFile.load("nowhere/bank.toml")
     Traceback (most recent call last):
@@ -110,6 +113,7 @@ class PartyFile:
     public: bool
     shown_ids: int | None
     patience: float
+    record_days: float
     budgets: tuple[Budget, ...]
 
     @classmethod
@@ -123,10 +127,12 @@ class PartyFile:
                 f"{document.where(('shown_ids',))}: found {form.shown_ids!r}; it must be at least the number of ids "
                 f"and at most {MOST_IDS}."
             )
-        if not form.patience >= 0:
-            raise OutOfRange(
-                f"{document.where(('patience',))}: found {form.patience!r}; it must be a number of seconds."
-            )
+        for field, value, what in (
+            ("patience", form.patience, "a number of seconds"),
+            ("record_days", form.record_days, "a number of days, 0 or more"),
+        ):
+            if not value >= 0:
+                raise OutOfRange(f"{document.where((field,))}: found {value!r}; it must be {what}.")
         folder = path.parent
         return cls(
             path=path,
@@ -138,6 +144,7 @@ class PartyFile:
             public=form.public,
             shown_ids=form.shown_ids,
             patience=form.patience,
+            record_days=form.record_days,
             budgets=_budgets(form, document),
         )
 

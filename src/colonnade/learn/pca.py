@@ -14,15 +14,18 @@ from colonnade.data.quantizer import LEAST_GAMMA_NEAREST
 from colonnade.errors import InputError
 from colonnade.learn.columns import Rows
 from colonnade.learn.fitting import CountsFeatures, NoiseWarning, ReleaseSource, begin, fitted, obtain
+from colonnade.learn.model_content import Saved
 from colonnade.learn.moments import Scatter
+from colonnade.learn.no_rows import refuse_labels
 from colonnade.learn.principal import principal_directions
+from colonnade.learn.reading import Reading
 from colonnade.learn.release import MomentRelease
 from colonnade.methods.method import Learnt
 
 Array = NDArray[np.float64]
 
 
-class PCA(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class PCA(Saved, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Principal components, and how many of them can be believed.
 
     `learnable_rank_` is the number of directions that stand out of the noise: eigenvalues of the scatter
@@ -63,6 +66,8 @@ class PCA(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     (1, [[1.0]])
     """
 
+    reading = Reading("principal components", "components")
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -80,8 +85,9 @@ class PCA(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.method = method
         self.options = options
 
-    def fit(self, source: MomentRelease | Learnt | ReleaseSource) -> Self:
+    def fit(self, source: MomentRelease | Learnt | ReleaseSource, y: None = None) -> Self:
         """Learn from a release with any label or none, or from a federation that makes one."""
+        refuse_labels(y)
         wanted = self.n_components
         if wanted is not None and (
             isinstance(wanted, bool) or not isinstance(wanted, int | np.integer) or wanted < 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from colonnade.privacy.guarantee import Guarantee
+from colonnade.markup import html_table
+from colonnade.privacy.guarantee import Guarantee, delta_text, epsilon_text
+from colonnade.privacy.words import observer_text, unit_text
 
 NOT_PRIVATE = (
     "No privacy: the noise was drawn from a seed, so whoever has the seed can take it out. "
@@ -28,6 +30,21 @@ class Privacy(tuple[Guarantee, ...]):
 
     def __getnewargs_ex__(self) -> tuple[tuple[tuple[Guarantee, ...]], dict[str, bool]]:
         return (tuple(self),), {"reproducible": self.reproducible}
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: who could learn how much about what, and on which assumption."""
+        rows = [
+            (
+                observer_text(item.observer.name),
+                f"{unit_text(item.unit.name)} ({item.unit.name})",
+                epsilon_text(item.epsilon),
+                delta_text(item.delta),
+                item.assumption,
+            )
+            for item in self
+        ]
+        caption = NOT_PRIVATE if self.reproducible else "What each observer can learn at most"
+        return html_table(caption, ("who", "about what", "ε", "at δ", "provided that"), rows)
 
     def __str__(self) -> str:
         sentences = [str(item) for item in self] or ["No guarantee."]

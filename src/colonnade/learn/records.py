@@ -1,4 +1,4 @@
-"""Facts as JSON can say them, and the digest that shows whether they were changed since they were written."""
+"""Facts as JSON can say them, the number of their form, and the digest that shows whether they were changed since."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from colonnade.errors import ModelDamaged, ModelNewer
+
+FORMAT = 2
+"""Of the records in a run's folder. Those of the first form have no number."""
 
 
 def plain(value: Any) -> Any:
@@ -49,12 +55,13 @@ def digest_of(facts: Mapping[str, Any]) -> str:
 
 
 def sealed_text(facts: Mapping[str, Any]) -> str:
-    """Facts with their digest, as the text of a file.
+    """Facts with the number of their form and their digest, as the text of a file.
 
     >>> is_sealed(json.loads(sealed_text({"epsilon": 1.0})))
     True
     """
-    return json_text({**facts, "digest": digest_of(facts)})
+    numbered = {**facts, "format": FORMAT}
+    return json_text({**numbered, "digest": digest_of(numbered)})
 
 
 def is_sealed(facts: Mapping[str, Any]) -> bool:
@@ -64,3 +71,18 @@ def is_sealed(facts: Mapping[str, Any]) -> bool:
     False
     """
     return facts.get("digest") == digest_of(facts)
+
+
+def check_format(facts: Mapping[str, Any], path: Path) -> None:
+    """Refuse a record whose form is not known here; one without a number is of the first.
+
+    >>> check_format({"epsilon": 1.0}, Path("facts.json"))
+    """
+    number = facts.get("format", 1)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ModelDamaged(f"{path} says that it is of format {number!r}, which never was.")
+    if number > FORMAT:
+        raise ModelNewer(
+            f"{path} is a record of a run of format {number}; this version of Colonnade reads up to {FORMAT}. Upgrade "
+            "Colonnade."
+        )

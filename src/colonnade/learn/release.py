@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,11 @@ from numpy.typing import NDArray
 
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
-from colonnade.errors import DataError, ModelDamaged
+from colonnade.errors import DataError, ModelDamaged, path_of
 from colonnade.learn.columns import Rows, column_names, feature_names, feature_rows
 from colonnade.learn.model_document import IMPOSSIBLE
 from colonnade.learn.moments import ClassMoments, ConstantMoments, ValueMoments
+from colonnade.learn.no_rows import NoRows
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.release_file import read_release, write_release
 from colonnade.learn.selection import selected
@@ -30,13 +30,14 @@ from colonnade.learn.statements import guarantees_from_data, guarantees_to_data
 from colonnade.learn.tables.margins import Margins, level_columns
 from colonnade.learn.tables.mixture import Progress
 from colonnade.learn.tables.synthetic import SyntheticTable, TableModel, checked_rows, table_model
+from colonnade.markup import html_table
 from colonnade.privacy.guarantee import Guarantee
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class MomentRelease:
+class MomentRelease(NoRows):
     """Σ z̃z̃ᵀ plus noise over the aligned rows, on the integer grid, with all that is needed to read it.
 
     A row is z̃ = (features, label block): the encoded columns of the parties in the order of `encoders`,
@@ -307,14 +308,25 @@ class MomentRelease:
             "guarantees": guarantees_to_data(self.guarantees),
         }
 
+    def _repr_html_(self) -> str:
+        """A table for notebooks: the declared columns that the release is about."""
+        rows = [
+            (column.name, party, str(column.to_data()["kind"]))
+            for party, encoder in self.encoders
+            for column in encoder.columns
+        ]
+        about = f"a label of kind {self.label.kind}" if self.label.kind != "none" else "no label"
+        caption = f"Second moments of {self.columns} features with {about}, run {self.run[:12]}"
+        return html_table(caption, ("column", "party", "kind"), rows)
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the release to one file; see `colonnade.learn.release_file`."""
-        write_release(Path(path), self._described(), self.matrix)
+        write_release(path_of(path), self._described(), self.matrix)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> MomentRelease:
         """The release that `save` wrote; a damaged or newer file is refused."""
-        described, matrix = read_release(Path(path))
+        described, matrix = read_release(path_of(path))
         try:
             return cls._of(described, matrix)
         except IMPOSSIBLE as error:

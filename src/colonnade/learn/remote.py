@@ -22,21 +22,44 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
+from colonnade.errors import ColonnadeError
 from colonnade.learn.jobs import Job
 from colonnade.learn.own_files import LOG, OUTCOME
+from colonnade.learn.records import sealed_text
 from colonnade.learn.score_jobs import ScoreJob, parse_job
 from colonnade.learn.taking_part import take_part
+from colonnade.learn.whole_files import make_folder, write_whole
 from colonnade.report.run_folder import write_run
 from colonnade.runtime.flare import FlareChannel, server_address, site_address
 from colonnade.runtime.kit import Kit
+from colonnade.runtime.run import reason_for_peers
 
 TASK = "take part"
+_NAME = "the submitted job"
 _LEAVING_SECONDS = 10.0
 _TIMES = frozenset({"time", "started", "seconds"})
 
 
 def _kit(context: FLContext) -> Kit:
     return Kit.load(context.get_engine().get_workspace().get_root_dir())
+
+
+def _parsed(text: str) -> Job | ScoreJob | ColonnadeError:
+    """The job in its own text, or what is wrong with it: raised here it would end a process without an outcome."""
+    try:
+        return parse_job(text, name=_NAME)
+    except ColonnadeError as error:
+        return error
+
+
+def _no_job(kit: Kit, job_id: str, member: str, error: ColonnadeError) -> str:
+    """Note in a member's folder that a job cannot be read, and return what the others may know of it."""
+    folder = kit.run_folder(job_id)
+    make_folder(folder)
+    facts = {"member": member, "job": "", "id": job_id, "state": "failed", "step": "reading the job"}
+    facts |= {"kind": type(error).__name__, "reason": str(error), "told": reason_for_peers(error)}
+    write_whole(folder / OUTCOME, sealed_text(facts) + "\n", own=True)
+    return f"{_NAME} cannot be read. Every member's own outcome says why."
 
 
 def _channel(member: str, job: Job | ScoreJob, context: FLContext) -> FlareChannel:
@@ -52,15 +75,20 @@ class Coordinator(Controller):  # type: ignore[misc]
     def __init__(self, job: str, resumes: str = "") -> None:
         super().__init__()
         self._resumes = resumes
-        self._job = parse_job(job, name="the submitted job")
+        self._job = _parsed(job)
         self._channel: FlareChannel | None = None
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         """Listen before any party may speak."""
+        if isinstance(self._job, ColonnadeError):
+            return
         self._channel = _channel(self._job.server, self._job, fl_ctx)
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Ask every party to take part, take part, and wait until all have left."""
+        if isinstance(self._job, ColonnadeError):
+            self.system_panic(_no_job(_kit(fl_ctx), fl_ctx.get_job_id(), "server", self._job), fl_ctx)
+            return
         task = Task(name=TASK, data=Shareable(), timeout=0)
         parties = list(self._job.parties)
         self.broadcast(task, fl_ctx, targets=parties, min_responses=len(parties))
@@ -115,18 +143,24 @@ class Member(Executor):  # type: ignore[misc]
     def __init__(self, job: str, resumes: str = "") -> None:
         super().__init__()
         self._resumes = resumes
-        self._job = parse_job(job, name="the submitted job")
+        self._job = _parsed(job)
         self._channel: FlareChannel | None = None
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Listen before any peer may speak."""
-        if event_type == EventType.START_RUN:
+        if event_type != EventType.START_RUN:
+            return
+        if isinstance(self._job, ColonnadeError):
+            _no_job(_kit(fl_ctx), fl_ctx.get_job_id(), fl_ctx.get_identity_name(), self._job)
+        else:
             self._channel = _channel(fl_ctx.get_identity_name(), self._job, fl_ctx)
 
     def execute(
         self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal
     ) -> Shareable:
         """Take part, whatever the task is called."""
+        if isinstance(self._job, ColonnadeError):
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         outcome = asyncio.run(
             take_part(
                 _present(self._channel),

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.columns import Column
+from colonnade.data.files import open_file
 from colonnade.data.schema import Schema
 from colonnade.data.spreadsheets import csv_text
-from colonnade.data.table import Table
-from colonnade.errors import DataError, ModelError, PlanError
-from colonnade.learn.discriminant import probabilities
+from colonnade.data.table import BLOCK_ROWS, Table
+from colonnade.data.usable import Wrong, usable_blocks
+from colonnade.errors import BadValues, DataError, ModelError, PlanError
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
 from colonnade.learn.joint_scoring import is_remembered, linear_bound, linear_terms, score_jointly
@@ -31,7 +32,6 @@ from colonnade.protocols.joint_scores import ScoresPlan, ScoresRequest
 
 Saved = ModelFile | NetworkFile
 Array = NDArray[np.float64]
-PROBABILITIES = ("LogisticRegression", "NeuralClassifier")
 SPLIT = (
     "the weights of method {method!r} stay with their parties because they were made with exact values, and scores by "
     "them would disclose people they were trained on: no guarantee covers that. Nothing was run. Train with a method "
@@ -44,7 +44,8 @@ IN_ONE_PLACE = "All columns and all parts of the network lie here: scoring discl
 class Scores:
     """What came out for each person: names of the numbers, the numbers, and where it says one the predicted class.
 
-    `statement` says what was disclosed to whom; `exact` is of how many people without noise.
+    `statement` says what was disclosed to whom; `exact` is of how many people without noise. `left_out` are those who
+    could not be scored, with the reason.
     """
 
     ids: tuple[str, ...]
@@ -54,6 +55,7 @@ class Scores:
     statement: str
     privacy: str
     exact: int = 0
+    left_out: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,22 +95,48 @@ def load_model(path: Path) -> Saved:
     return (NetworkFile if data.get("kind") in NETWORKS else ModelFile).of(data, path)
 
 
-def score_file(model: Saved, path: Path, *, id_column: str) -> Scores:
-    """Scores of people whose columns lie in one file, by a model that lies in one file."""
+def score_file(model: Saved, path: Path, *, id_column: str, strict: bool = True) -> Scores:
+    """Scores of people whose columns lie in one file, by a model that lies in one file.
+
+    A row that is not as declared refuses the file, or where it is not `strict` is left out and named.
+    """
     columns = [
         replace(column, name=name)
         for name, column in zip(model.frame.column_names, _columns(model.frame), strict=True)
     ]
     table = Table("rows", path, Schema(id_column, tuple(columns)))
-    features = np.concatenate([features_of(block, model.frame) for block in table.blocks()])
+    ids = tuple(table.ids())
+    left_out: tuple[tuple[str, str], ...] = ()
+    try:
+        features = np.concatenate([features_of(block, model.frame) for block in table.blocks()])
+    except BadValues:
+        wrong: Wrong = {}
+        if not strict:
+            features, wrong = _usable(model.frame, path, columns, id_column)
+        if not 0 < len(wrong) < len(ids):
+            raise
+        left_out = tuple((ids[row], sentence) for row, sentence in wrong.items())
+        ids = tuple(one for row, one in enumerate(ids) if row not in wrong)
     if isinstance(model, NetworkFile):
         found = model.network().scores(features)
         statement = f"{IN_ONE_PLACE} {WHOLE}"
     else:
-        found = model.read(features @ model.weights.T + _offset(model))
+        found = model.scores(features @ model.weights.T)
         statement = "The weights are released: scoring with them discloses nothing to anybody else."
     values, predicted = _read(model, found)
-    return Scores(tuple(table.ids()), names_of(model), values, predicted, statement, str(model.privacy))
+    said = str(model.privacy)
+    return Scores(ids, names_of(model), values, predicted, statement, said, left_out=left_out)
+
+
+def _usable(frame: Frame, path: Path, columns: list[Column], id_column: str) -> tuple[Array, Wrong]:
+    relation = open_file(path, party="rows", wanted=(id_column, *frame.column_names))
+    found: list[Array] = []
+    wrong: Wrong = {}
+    for block, odd in usable_blocks(relation, columns, size=BLOCK_ROWS):
+        wrong |= odd
+        if block.rows:
+            found.append(features_of(block, frame))
+    return np.concatenate(found) if found else np.zeros((0, frame.columns)), wrong
 
 
 def score_job(
@@ -151,7 +179,7 @@ def read_scores(
     model: ModelFile, sums: Array, ids: tuple[str, ...], plan: ScoresPlan, *, privacy: Privacy | None = None
 ) -> Scores:
     """What the receiver makes of sums of all parties' terms of a linear model."""
-    values, predicted = _read(model, model.read(sums + _offset(model)))
+    values, predicted = _read(model, model.scores(sums))
     told = Privacy(plan.guarantees) if privacy is None else privacy
     return Scores(ids, names_of(model), values, predicted, plan.statement, str(told), plan.exact)
 
@@ -200,19 +228,8 @@ def _score_by_network(
 
 def names_of(model: Saved) -> tuple[str, ...]:
     """What the numbers of a score are called."""
-    if isinstance(model, ModelFile) and model.kind == "PCA":
-        return tuple(f"component {number + 1}" for number in range(len(model.weights)))
-    label = model.frame.label
-    if model.kind in PROBABILITIES:
-        return tuple(f"probability of {name}" for name in label.classes)
-    if model.kind == "SupportVectorClassifier":
-        return (f"margin of {label.classes[1]}",)
-    return (label.label.column if label.label is not None else "prediction",)
-
-
-def _offset(model: ModelFile) -> Array:
-    """What is added to x · w: the intercept, or for components what their mean takes off."""
-    return -(model.weights @ model.offsets) if model.kind == "PCA" else model.offsets
+    width = len(model.weights) if isinstance(model, ModelFile) else 1
+    return model.reading.names(model.frame.label, width)
 
 
 def _columns(frame: Frame) -> tuple[Column, ...]:
@@ -230,12 +247,12 @@ def features_of(block: Block, frame: Frame) -> Array:
 
 def _read(model: Saved, scores: Array) -> tuple[Array, tuple[str, ...] | None]:
     """Scores as a person reads them: probabilities and classes, margins and classes, or numbers."""
-    if model.kind not in (*PROBABILITIES, "SupportVectorClassifier"):
-        return scores, None
+    values = model.reading.values(scores)
+    if not model.reading.classifies:
+        return values, None
     names = model.frame.label.classes
     threshold = model.threshold if isinstance(model, ModelFile) else 0.5
-    shown = probabilities(scores) if model.kind in PROBABILITIES else scores
-    return shown, tuple(names[code] for code in class_codes(scores, threshold))
+    return values, tuple(names[code] for code in class_codes(scores, threshold))
 
 
 def _joined(parts: Mapping[str, Saved]) -> ModelFile:

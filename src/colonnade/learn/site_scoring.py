@@ -19,6 +19,7 @@ from colonnade.learn.model_document import MODEL, PARTIES
 from colonnade.learn.model_file import ModelFile
 from colonnade.learn.own_files import own_file
 from colonnade.learn.people import Lists, People
+from colonnade.learn.records import check_format
 from colonnade.learn.score_jobs import ScoreJob
 from colonnade.learn.scoring import SPLIT, Stored, network_scores, read_scores, scores_csv
 from colonnade.learn.whole_files import make_folder, write_whole
@@ -151,6 +152,7 @@ def _design(folder: Path, part: ModelFile | NetworkFile | None) -> tuple[Design,
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         learnt, run = facts["learnt"], str(facts["run"])
+        check_format(facts, folder / FACTS)
         if learnt and "network" in learnt:
             return Design.from_data(learnt["network"]), run
     except (ValueError, KeyError, TypeError):

@@ -20,7 +20,6 @@ from colonnade.errors import ColonnadeError, JobError, PlanError, TooFewPeople
 from colonnade.learn.federation import Federation, Run
 from colonnade.learn.fitting import ESTIMATORS, NoiseWarning
 from colonnade.learn.frame import Frame
-from colonnade.learn.glm import SupportVectorClassifier
 from colonnade.learn.jobs import Job
 from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.model_document import MODEL
@@ -298,7 +297,7 @@ def _features(table: AlignedTable | Table, encoder: Encoder) -> NDArray[np.float
 def _row_names(model: Any, count: int) -> list[str]:
     if isinstance(model, PCA):
         return [f"component {number + 1}" for number in range(count)]
-    if isinstance(model, LogisticRegression | SupportVectorClassifier):
+    if model.reading.classifies:
         classes = [str(name) for name in model.frame_.label.classes]
         return classes if count > 1 else [classes[-1]]
     return [model.frame_.label.label.column if model.frame_.label.label is not None else "label"]

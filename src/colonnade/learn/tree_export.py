@@ -48,7 +48,9 @@ def onnx_trees(model: GradientBoostedTrees) -> Any:
     above = graph.add("Greater", [second, graph.constant(model.threshold)])
     whole = graph.add("Cast", [above], attributes={"to": TensorProto.INT64})
     code = graph.add("Squeeze", [whole, graph.constant([1])])
-    named = graph.add("Gather", [graph.constant(np.array(model.classes_, dtype=object)), code])
+    named = graph.add(
+        "Gather", [graph.constant(np.array(list(map(str, model.classes_)), dtype=object)), code]
+    )
     nobody = graph.add("Squeeze", [wrong, graph.constant([1])])
     graph.add("Where", [nobody, graph.constant(np.array("", dtype=object)), named], name="label")
     made = helper.make_model(

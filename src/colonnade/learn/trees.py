@@ -15,10 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from colonnade.data.coding import code
+from colonnade.data.frames import columns_by_name
 from colonnade.errors import BadValues, ColumnMissing, DataError, InputError, NotInstalled
-from colonnade.learn.columns import Rows, named_columns
+from colonnade.learn.columns import Rows
 from colonnade.learn.fitting import begin, fitted
 from colonnade.learn.logistic import accuracy, class_codes
+from colonnade.learn.no_rows import refuse_labels, refuse_rows
 from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.rules import PAYS_FROM, strength_of
@@ -74,8 +76,9 @@ class GradientBoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.threshold = threshold
         self.seed = seed
 
-    def fit(self, release: MomentRelease) -> Self:
+    def fit(self, release: MomentRelease, y: None = None) -> Self:
         """Draw a table from a class-conditional release, and train on it."""
+        refuse_labels(y)
         self._check(release)
         lightgbm = need_trees()
         begin(self, release)
@@ -104,7 +107,7 @@ class GradientBoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             valid_sets=[told],
             callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
         )
-        self.classes_ = np.array(release.label.classes)
+        self.classes_ = release.label.values
         linear = matched_rule(model.margins, model.fit)
         parts = [column.codes[codes[held]] for column, codes in zip(self.columns_, levels, strict=True)]
         straight = np.concatenate(parts, axis=1) @ linear.coefficients + linear.intercept
@@ -145,9 +148,7 @@ class GradientBoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _check(self, release: MomentRelease) -> None:
         if not isinstance(release, MomentRelease):
-            raise TypeError(
-                f"fit takes a MomentRelease, not {type(release).__name__}. Rows stay with the parties."
-            )
+            refuse_rows(release, "a MomentRelease")
         if not release.conditional:
             raise InputError(
                 "boosted trees need a class-conditional release: of a plain one a table knows two columns at a time, "
@@ -249,7 +250,7 @@ def tree_features(columns: Sequence[LevelColumn], levels: Sequence[NDArray[np.in
 
 def level_codes(columns: Sequence[LevelColumn], rows: Rows) -> list[NDArray[np.int32]]:
     """The level numbers of raw rows by column name."""
-    table: Mapping[str, Any] | None = named_columns(rows)
+    table: Mapping[str, Any] | None = columns_by_name(rows)
     if table is None:
         raise DataError("trees read raw columns by name, and these rows have no names.")
     found = []

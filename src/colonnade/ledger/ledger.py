@@ -10,7 +10,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer
+from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer, path_of
 from colonnade.ledger.admission import Verified, admit, charged_before, check_witnesses
 from colonnade.ledger.book import Book, Total, budget_to_data
 from colonnade.ledger.budget import Budget, named_account, named_pattern
@@ -21,6 +21,7 @@ from colonnade.ledger.journal import FileJournal, Journal, MemoryJournal
 from colonnade.ledger.layout import FORMAT, Page
 from colonnade.ledger.opening import Opening, first_entry
 from colonnade.ledger.release import Receipt, Release
+from colonnade.ledger.shown import totals_table
 
 PATIENCE = 60.0
 IN_MEMORY = "it ends with its process"
@@ -29,10 +30,9 @@ IN_MEMORY = "it ends with its process"
 class Ledger:
     """One party's ledger: budgets, charges, comparisons of ids and peers' receipts, in one hash-chained history.
 
-    Guarantee: when `charge` returns, the release is on the disk and within every budget that governs it;
-    when it raises, nothing was charged. A process that dies inside `charge` has either charged the
-    release or not, so a release that leaves only after `charge` returned is always counted
-    (docs/proofs/ledger.md).
+    Guarantee: when `charge` returns, the release is on the disk and within every budget that governs it; when it
+    raises, nothing was charged. A process that dies inside `charge` has either charged the release or not, so a
+    release that leaves only after `charge` returned is always counted (docs/proofs/ledger.md).
 
     Any number of threads and processes may hold the same ledger.
 
@@ -41,10 +41,8 @@ class Ledger:
     >>> ledger = Ledger.in_memory("bank")
     >>> ledger.set_budget("adult", "record", "server", epsilon=1.0, delta=1e-5)
     >>> line = Line("server", "record", Gaussian(sensitivity=1.0, sigma=8.0))
-    >>> release = Release(
-    ...     id="run-1/moments", run="run-1", plan="5f0c", what="second moments", receiver="server",
-    ...     lines=(line,), reproducible=False,
-    ... )
+    >>> named = {"id": "run-1/moments", "run": "run-1", "plan": "5f0c", "what": "second moments", "receiver": "server"}
+    >>> release = Release(**named, lines=(line,), reproducible=False)
     >>> receipt = ledger.charge(release, "adult")
     >>> receipt.party, receipt.entry
     ('bank', 3)
@@ -80,7 +78,7 @@ class Ledger:
         >>> Ledger.create(path, "bank").party
         'bank'
         """
-        return cls(FileJournal.create(Path(path), first_entry(party, reason), patience=patience))
+        return cls(FileJournal.create(path_of(path), first_entry(party, reason), patience=patience))
 
     @classmethod
     def open(cls, path: str | Path, *, patience: float = PATIENCE) -> Ledger:
@@ -92,7 +90,7 @@ class Ledger:
         >>> Ledger.open(path).receipt() == head
         True
         """
-        return cls(FileJournal.open(Path(path), patience=patience))
+        return cls(FileJournal.open(path_of(path), patience=patience))
 
     @classmethod
     def in_memory(cls, party: str) -> Ledger:
@@ -295,6 +293,9 @@ class Ledger:
         """
         book = self._current()
         return Receipt(book.party, book.seq, book.head, book.origin)
+
+    def _repr_html_(self) -> str:
+        return totals_table(self.party, self.totals())
 
     def totals(self) -> tuple[Total, ...]:
         """What every account has lost, and what is left of its budget.

@@ -56,9 +56,7 @@ def moments(
         )
         for name, count in columns
     )
-    plan = MomentsPlan(
-        task, group, rows=1, schemas=schemas, epsilon=1.0, delta=0.5, gamma=gamma, mu=Fraction(1)
-    )
+    plan = MomentsPlan(task, 1.0, gamma, Fraction(1), group=group, rows=1, schemas=schemas, delta=0.5)
 
     # What it would cost if more noise became known depends on δ, which is asked later.
     provided = {Server().name: server_assumption(group), Reader().name: reader_assumption(group)}

@@ -33,11 +33,10 @@ from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import PartyView
-from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.plans import Plan, Request, checked_delta
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
-from colonnade.protocols.session import confirm, prepare
+from colonnade.protocols.session import SessionResult, confirm, prepare
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 
@@ -52,14 +51,10 @@ GRID = 1 << 23
 class ScoresPlan(Plan):
     """One sum of `width` numbers per person, each party's within ±bound: exact, or noisy where β is positive."""
 
-    group: Group
-    schemas: tuple[PublicSchema, ...]
-    rows: int
     receiver: str
     width: int
     bound: float
     weights: Weights
-    delta: float
     trials: int
     beta: Fraction
 
@@ -168,69 +163,55 @@ class ScoresRequest(Request[ScoresPlan]):
     bound: float
     weights: Weights
     epsilon: float | None = None
-    delta: float | None = None
-    accepted_delta: float | None = None
     trials: int = 16
-    alignment: Alignment = "auto"
 
     method = "joint scores"
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> ScoresPlan:
-        """With the least noise that keeps what is asked."""
-        return plan_scores(self, group, schemas, rows)
-
-
-def plan_scores(
-    request: ScoresRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-) -> ScoresPlan:
-    """The plan of one round of scores; parties in one process share the work."""
-    if request.receiver not in group.owners:
-        raise PlanError(
-            f"{request.receiver!r} should receive the scores but is not among the owners ({', '.join(group.owners)})."
-        )
-    if request.weights not in get_args(Weights):
-        raise PlanError(
-            f"weights = {request.weights!r}: joint scores need weights that are released, public or privately trained. "
-            "Scores by other weights disclose the people they were trained on."
-        )
-    if request.width < 1 or request.trials < 1 or not (math.isfinite(request.bound) and request.bound > 0):
-        raise PlanError(
-            f"width = {request.width}, bound = {request.bound:g}, trials = {request.trials}: all of them are positive."
-        )
-    target = 1.0 if request.epsilon is None else request.epsilon
-    delta = checked_delta(target, request.delta, request.accepted_delta, rows)
-    beta = Fraction(0)
-    if request.epsilon is not None:
-        found = calibrate_poisson_binomial(
-            len(group.owners) - 1,
-            trials=(request.trials,),
-            times=request.width,
-            epsilon=request.epsilon,
+        """The plan of one round of scores; parties in one process share the work."""
+        if self.receiver not in group.owners:
+            raise PlanError(
+                f"{self.receiver!r} should receive the scores but is not among the owners ({', '.join(group.owners)})."
+            )
+        if self.weights not in get_args(Weights):
+            raise PlanError(
+                f"weights = {self.weights!r}: joint scores need weights that are released, public or privately "
+                "trained. Scores by other weights disclose the people they were trained on."
+            )
+        if self.width < 1 or self.trials < 1 or not (math.isfinite(self.bound) and self.bound > 0):
+            raise PlanError(
+                f"width = {self.width}, bound = {self.bound:g}, trials = {self.trials}: all of them are positive."
+            )
+        target = 1.0 if self.epsilon is None else self.epsilon
+        delta = checked_delta(target, self.delta, self.accepted_delta, rows)
+        beta = Fraction(0)
+        if self.epsilon is not None:
+            found = calibrate_poisson_binomial(
+                len(group.owners) - 1,
+                trials=(self.trials,),
+                times=self.width,
+                epsilon=self.epsilon,
+                delta=delta,
+            )
+            beta = Fraction(found.beta)
+        return ScoresPlan(
+            group=group,
+            schemas=schemas,
+            rows=rows,
+            receiver=self.receiver,
+            width=self.width,
+            bound=float(self.bound),
+            weights=self.weights,
             delta=delta,
+            trials=self.trials,
+            beta=beta,
         )
-        beta = Fraction(found.beta)
-    return ScoresPlan(
-        group=group,
-        schemas=schemas,
-        rows=rows,
-        receiver=request.receiver,
-        width=request.width,
-        bound=float(request.bound),
-        weights=request.weights,
-        delta=delta,
-        trials=request.trials,
-        beta=beta,
-    )
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
+class Scored(SessionResult[ScoresPlan]):
     """What a member comes away with: the sums and the people they belong to at the receiver, nothing elsewhere."""
 
-    plan: ScoresPlan
-    run: str
-    reproducible: bool
-    aligned: AlignedTable | None
     sums: Array | None
 
 

@@ -22,25 +22,20 @@ from colonnade.numbers.field import FieldArray
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.joint_scores import Terms
 from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
-from colonnade.protocols.session import own_rows, prepare, publish
+from colonnade.protocols.session import SessionResult, own_rows, prepare, publish_integers
 from colonnade.protocols.shared import Shared, total
 from colonnade.protocols.sharing import open_to, share
 from colonnade.runtime.party import Party
-from colonnade.runtime.wire import Message
 
 Integers = NDArray[np.int64]
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
+class Opened(SessionResult[JudgePlan]):
     """What was opened, with everything that says what it is; nothing at a mere keeper."""
 
     coefficients: Integers = field(repr=False)
-    plan: JudgePlan
-    run: str
-    reproducible: bool
-    aligned: AlignedTable | None
 
 
 async def judge_session(
@@ -54,16 +49,9 @@ async def judge_session(
             raise LocalProtocolError(f"{party.name} owns columns but has no part of the model")
         mine = checked_terms(terms(aligned), party.name, plan)
     opened = await judged(party, aligned, mine, plan)
-
-    def checked(said: Message) -> Integers:
-        read: Integers = said.array("coefficients", dtype="i8", shape=(plan.coefficients,))
-        if max(int(read.max()), -int(read.min())) > plan.field.capacity:
-            raise said.wrong("the published sums are larger than any of this plan")
-        return read
-
-    nothing: Integers = np.zeros(0, dtype=np.int64)
-    read = await publish(party, opened, "release", "coefficients", checked, nothing)
-    return Opened(read, plan, party.run, party.tainted, aligned)
+    shape, largest = (plan.coefficients,), plan.field.capacity
+    read = await publish_integers(party, opened, name="coefficients", shape=shape, largest=largest)
+    return Opened(plan, party.run, party.tainted, aligned, read)
 
 
 async def judged(

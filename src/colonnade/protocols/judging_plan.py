@@ -15,10 +15,9 @@ from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
 
-from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import LabelMismatch, PlanError
+from colonnade.errors import PlanError
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
 from colonnade.privacy.calibrate import calibrate
@@ -26,9 +25,8 @@ from colonnade.privacy.events import Approximated, Event, Skellam
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.phases import PhaseChange, Phases
-from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.assumptions import known_to_party
-from colonnade.protocols.plans import Request, check_keepers, check_parties, checked_delta
+from colonnade.protocols.plans import Request, check_keepers, check_parties, check_two_classes, checked_delta
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
 from colonnade.runtime.group import Group
@@ -46,13 +44,9 @@ class JudgePlan(SharedPlan):
     `reaches` bound each owner's part of the score, by owner: no person's is larger in modulus.
     """
 
-    group: Group
-    rows: int
-    schemas: tuple[PublicSchema, ...]
     model: str
     reaches: tuple[float, ...]
     epsilon: float
-    delta: float
     mu: Fraction
     harmonics: int = FREQUENCIES
     gamma: int = GRID
@@ -147,11 +141,6 @@ class JudgePlan(SharedPlan):
         )
         return FIELD63
 
-    @cached_property
-    def scheme(self) -> Scheme:
-        """How shares are dealt and opened."""
-        return make_scheme(len(self.group.keepers), self.field)
-
     def event(self, change: PhaseChange, known: int) -> Event:
         """What is opened is for such a change, to whoever knows so many parts of the noise."""
         group = self.group
@@ -206,10 +195,7 @@ class JudgeRequest(Request[JudgePlan]):
     model: str
     reaches: tuple[float, ...]
     epsilon: float
-    delta: float | None = None
-    accepted_delta: float | None = None
     limits: tuple[Limit, ...] = ()
-    alignment: Alignment = "auto"
 
     method = "judging"
 
@@ -227,13 +213,21 @@ class JudgeRequest(Request[JudgePlan]):
             raise PlanError(f"reaches = {self.reaches!r}: each owner's part of a score has a bound above 0.")
         delta = checked_delta(self.epsilon, self.delta, self.accepted_delta, rows)
         blank = JudgePlan(
-            group, rows, schemas, self.model, self.reaches, float(self.epsilon), delta, Fraction(1)
+            self.model,
+            self.reaches,
+            float(self.epsilon),
+            Fraction(1),
+            group=group,
+            rows=rows,
+            schemas=schemas,
+            delta=delta,
         )
-        if len(blank.label.classes) != 2:
-            raise LabelMismatch(
-                f"the label has {len(blank.label.classes)} classes, and judging on private people is for two. Judge "
-                "it on public rows with --rows."
-            )
+        check_two_classes(
+            blank.label,
+            blank.holder,
+            why="judging on private people is for",
+            remedy="Judge it on public rows with --rows.",
+        )
         stated: dict[tuple[str, str], Callable[[JudgePlan], Event]] = {
             (Server().name, ZERO_OUT.name): lambda plan: plan.zeroed(group.tolerated),
             (Reader().name, ZERO_OUT.name): lambda plan: plan.zeroed(group.tolerated),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import math
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -29,9 +29,9 @@ class Layout:
     """How many constants beside the columns share that norm."""
 
     @property
-    @abstractmethod
     def mode(self) -> Mode:
-        """How numbers become features."""
+        """How numbers become features: on a circle, which lifts every classifier."""
+        return "circle"
 
     @property
     def rows_rounded(self) -> Rounding:
@@ -58,6 +58,19 @@ class Layout:
     def attributes(self) -> int:
         """m: how many attributes there are over all parties: columns, what their maps count as, and constants."""
         return sum(encoder.attributes for encoder in self.encoders.values()) + self.constants
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """How many integers of a row each owner has beside the label; constants are the last of the label holder's."""
+        return {
+            party: encoder.width + (self.constants if party == self.label_holder else 0)
+            for party, encoder in self.encoders.items()
+        }
+
+    @property
+    def constant(self) -> int:
+        """The integer that stands for "one" beside features: ⌊γ/√m⌋."""
+        return math.isqrt(self.gamma**2 // self.attributes)
 
     @cached_property
     def quantizers(self) -> dict[str, Quantizer]:

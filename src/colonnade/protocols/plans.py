@@ -30,6 +30,7 @@ _LABELS = {"classification": ("classes",), "regression": ("real", "count")}
 PlanT = TypeVar("PlanT", bound="Plan", covariant=True)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Plan(ABC):
     """Everything the parties of a run agree on before it touches data. Equal plans have equal hashes.
 
@@ -189,17 +190,19 @@ def lines_about(party: str, views: Iterable[View]) -> tuple[Line, ...]:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What was asked, in fields that become plain values."""
+    """What was asked, in fields that become plain values: δ, and how the parties find the people they have in common.
+
+    Without a δ a rule gives it; one that is too large to protect anybody is taken if `accepted_delta` repeats it.
+    """
+
+    delta: float | None = None
+    accepted_delta: float | None = None
+    alignment: Alignment = "auto"
 
     method: ClassVar[str]
     """Its name, in requests that parties compare."""
-
-    @property
-    def terms(self) -> dict[str, Any]:
-        """What a plan is asked for, by name: all fields but how people are matched."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "alignment"}
 
     def to_data(self) -> dict[str, Any]:
         """The request as plain values, for the parties to compare."""
@@ -212,11 +215,6 @@ class Terms:
 @dataclass(frozen=True)
 class Request(Terms, ABC, Generic[PlanT]):
     """What the parties want, before anybody has said how many rows or which columns there are."""
-
-    @property
-    @abstractmethod
-    def alignment(self) -> Alignment:
-        """How the parties find the people they have in common."""
 
     @abstractmethod
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> PlanT:
@@ -308,6 +306,12 @@ def check_parties(group: Group, schemas: tuple[PublicSchema, ...], task: Task) -
             f"{task} needs a label of kind {' or '.join(_LABELS[task])}; {holders[0]} declares kind {kind!r}. "
             "Change the task, or the label's declaration."
         )
+
+
+def check_two_classes(label: LabelBlock, holder: str, *, why: str, remedy: str) -> None:
+    """Refuse a label of more or fewer classes than two, with what to do instead."""
+    if len(label.classes) != 2:
+        raise LabelMismatch(f"{why} a label of two classes; {holder} declares {len(label.classes)}. {remedy}")
 
 
 def check_keepers(group: Group) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,6 +140,16 @@ async def agreed_rows(party: Party, aligned: AlignedTable | None) -> int:
     return said.pop()
 
 
+@dataclass(frozen=True, eq=False)
+class SessionResult(Generic[PlanT]):
+    """What any member comes away with: what was agreed, and, at an owner, the rows that went into it."""
+
+    plan: PlanT
+    run: str
+    reproducible: bool
+    aligned: AlignedTable | None
+
+
 class RowSource(Protocol):
     """Aligned rows, in blocks."""
 
@@ -192,6 +203,20 @@ async def publish(
         read = checked(await hear(party, party.group.server, step)) if party.owns_columns else nothing
     await confirm(party, array_digest(read) if read.size else "")
     return read
+
+
+async def publish_integers(
+    party: Party, opened: Integers | None, *, name: str, shape: tuple[int, ...], largest: int
+) -> Integers:
+    """Publish what was opened as integers, of which no plan like this one has larger ones."""
+
+    def checked(said: Message) -> Integers:
+        read: Integers = said.array(name, dtype="i8", shape=shape)
+        if read.size and max(int(read.max()), -int(read.min())) > largest:
+            raise said.wrong(f"the published {name} are larger than any of this plan")
+        return read
+
+    return await publish(party, opened, "release", name, checked, np.zeros(0, dtype=np.int64))
 
 
 async def confirm(party: Party, read: str) -> None:

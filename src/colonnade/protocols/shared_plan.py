@@ -5,8 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from functools import cached_property
 
+from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.errors import PlanError, PrivacyError
 from colonnade.ledger import Line
+from colonnade.numbers.field import Field
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import View, account, epsilon_text
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
@@ -59,6 +61,16 @@ class SharedPlan(Plan):
     def party_verify(self) -> Verify:
         """What parties' sentences may say of checks: none where nothing is stated with one more part missing."""
         return self.verify
+
+    @property
+    @abstractmethod
+    def field(self) -> Field:
+        """The field of the shares, in which nothing can wrap around, whatever the rows and the noise are."""
+
+    @cached_property
+    def scheme(self) -> Scheme:
+        """How shares are dealt and opened."""
+        return make_scheme(len(self.group.keepers), self.field)
 
     @abstractmethod
     def zeroed(self, known: int) -> Event:

@@ -9,10 +9,10 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from colonnade.privacy.guarantee import delta_text, epsilon_text
+from colonnade.privacy.words import observer_text
 from colonnade.report.facts import Facts
 from colonnade.report.plain import lines_text
 from colonnade.report.text import wrapped
-from colonnade.report.words import observer_text
 
 MEANING = (
     "A lower bound near 0 proves nothing: it says that these observers, with these statistics and so few trials, saw "

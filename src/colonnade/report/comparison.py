@@ -8,13 +8,13 @@ from markupsafe import Markup
 
 from colonnade.learn.comparing import METRIC_NOTES, Comparison, Row
 from colonnade.learn.contenders import PAPER
+from colonnade.privacy.words import joined
 from colonnade.report.charts import Axes, Chart, Level, Line, Mark, Style, svg
 from colonnade.report.facts import Facts, guarantee_facts
 from colonnade.report.html import render
 from colonnade.report.numbers import size_text, spent_text
 from colonnade.report.plain import lines_text
 from colonnade.report.text import table_lines, wrapped
-from colonnade.report.words import joined
 
 # Okabe and Ito's colours, told apart by every eye, each with a mark of its own.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
@@ -81,9 +81,9 @@ def comparison_text(facts: Facts, *, width: int | None = None) -> str:
     lines = [facts["name"], *wrapped([_setting(facts)], width)]
     advice = recommendation(facts)
     lines += [*wrapped([advice], width), ""] if advice else [""]
-    lines += table_lines(comparison_table(facts))
+    lines += table_lines(comparison_table(facts), width)
     lines += ["", f"What observers learn at most, at ε = {_shown_epsilon(facts):g}"]
-    lines += table_lines(promise_table(facts))
+    lines += table_lines([("method", "who learns how much"), *promise_table(facts)], width)
     remarks = remarks_on(facts)
     return lines_text(lines + (["", *wrapped(remarks, width, bullet="- ")] if remarks else []))
 

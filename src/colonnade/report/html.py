@@ -10,6 +10,8 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from colonnade.privacy.guarantee import delta_text
+from colonnade.privacy.words import about_text, observer_text, observers_text, unit_text
+from colonnade.report.accounts import merged
 from colonnade.report.audits import audit_section
 from colonnade.report.facts import Facts
 from colonnade.report.judged import figure_rows, judged_note, judged_pictures
@@ -34,7 +36,6 @@ from colonnade.report.text import (
     none_stands_out,
 )
 from colonnade.report.verdict import verdict
-from colonnade.report.words import about_text, merged, observer_text, observers_text, unit_text
 
 SHOWN_COEFFICIENTS = 20
 SHOWN_ROWS = 12

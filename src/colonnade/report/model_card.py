@@ -29,15 +29,6 @@ _KNOWN = (
 LICENSES = frozenset(_KNOWN.split())
 """Identifiers that hubs know. Another one is written as the name of a license of its own."""
 
-_WHAT = {
-    "LogisticRegression": "a linear classifier with logistic probabilities",
-    "SupportVectorClassifier": "a linear support vector classifier",
-    "LinearRegression": "a linear regression",
-    "PoissonRegression": "a Poisson regression with log link",
-    "GammaRegression": "a Gamma regression with log link",
-    "PCA": "principal components",
-}
-
 _AS_TEXT = {"&": "&amp;", "<": "&lt;", ">": "&gt;", **{character: f"\\{character}" for character in "\\`*"}}
 _NOISY = "Noise was added for privacy: weights of columns that matter little may have either sign."
 _UNCHECKED = (
@@ -124,7 +115,7 @@ def _details(model: ModelFile, license: str, onnx: bool) -> str:
     )
     return (
         "## Model details\n\n"
-        f"This is {_WHAT[model.kind]}{learns}, trained with Colonnade {__version__} "
+        f"This is {model.reading.title}{learns}, trained with Colonnade {__version__} "
         f"on columns that {_listed([_prose(party) for party, _ in model.frame.encoders])} hold about the same "
         f"people and never put in one place.{classes}\n\n"
         f"- Kind: {model.kind}, {model.frame.columns} features from {len(model.frame.column_names)} columns\n"
@@ -144,7 +135,7 @@ def _cut(model: ModelFile) -> str:
 
 
 def _uses(model: ModelFile) -> str:
-    answer = "components of" if model.kind == "PCA" else "predictions for"
+    answer = "components of" if model.reading.answer == "components" else "predictions for"
     return (
         "## Intended uses\n\n"
         f"For {answer} people like those it was trained on, whose columns lie within the declared bounds below; values "
@@ -229,9 +220,9 @@ def _limits(model: ModelFile, facts: Mapping[str, Any]) -> str:
 
 
 def _task(model: ModelFile) -> str | None:
-    if model.kind == "PCA":
+    if model.reading.answer == "components":
         return None
-    return "tabular-classification" if model.classifies else "tabular-regression"
+    return "tabular-classification" if model.reading.classifies else "tabular-regression"
 
 
 def _measured(facts: Mapping[str, Any]) -> dict[str, float]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from colonnade.learn.federation import Federation, Run, Site
+from colonnade.report.accounts import merged
 from colonnade.report.facts import Facts, ledger_facts
 from colonnade.report.html import render
-from colonnade.report.words import merged
 
 
 def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, name: str) -> Facts:

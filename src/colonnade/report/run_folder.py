@@ -20,7 +20,7 @@ from colonnade.learn.jobs import Job
 from colonnade.learn.model_document import MODEL
 from colonnade.learn.model_file import model_file
 from colonnade.learn.own_files import LOG, OUTCOME, PAID, keep_people, learnt_note, own_file
-from colonnade.learn.records import json_text, sealed_text
+from colonnade.learn.records import FORMAT, check_format, json_text, sealed_text
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.training import RELEASE, keep_learnt, keep_opened, learnt_facts, model_for, train_on
 from colonnade.learn.uncertainty import Watch
@@ -106,7 +106,8 @@ def keep_paid(folder: Path, job: Job, run: Run[Any], place: Federation | Site, f
     keep_opened(folder, job, run, found)
     facts = {**run_facts(run, place, name=job.name, learnt={}), "time": now()}
     facts["asked"] = asked_facts(job, run.plan.group)
-    write_whole(folder / PAID, json_text({"facts": facts, "components": job.components}))
+    noted = {"format": FORMAT, "facts": facts, "components": job.components}
+    write_whole(folder / PAID, json_text(noted))
 
 
 def recover_run(folder: Path) -> Facts:
@@ -117,6 +118,7 @@ def recover_run(folder: Path) -> Facts:
     try:
         noted = json.loads((folder / PAID).read_text(encoding="utf-8"))
         facts, components = dict(noted["facts"]), noted["components"]
+        check_format(noted, folder / PAID)
         method, run = facts["asked"]["method"], facts["run"]
     except FileNotFoundError:
         raise ModelError(

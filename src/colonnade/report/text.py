@@ -6,13 +6,18 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from colonnade.privacy.guarantee import delta_text
+from colonnade.privacy.words import about_text, observer_text, observers_text, unit_text
+from colonnade.report.accounts import merged
 from colonnade.report.facts import Facts
 from colonnade.report.judged import confusion_rows, figure_rows, judged_note
 from colonnade.report.numbers import budget_text, duration_text, left_text, signed_text, size_text, spent_text
 from colonnade.report.plain import lines_text, one_line
+from colonnade.report.verdict import verdict_line
 
 TEXT_ROWS = 5
 TEXT_COLUMNS = 8
+# A cell of a table is not wrapped to less.
+_NARROWEST = 12
 NONE_STANDS_OUT = (
     "No single column stands out of the noise. Together they can still predict: what is said of one column depends on "
     "telling it apart from the others, and that is what the noise hides first."
@@ -21,34 +26,74 @@ SPLIT = "The weights stay with their parties: no party, and no server, has seen 
 WOULD_HOLD = "With noise that nobody can reproduce, the same run would promise:"
 
 
-def run_text(facts: Facts, *, width: int | None = None) -> str:
-    """What a person wants to know after a run, in the order they ask; sentences are wrapped to `width`."""
-    lines = [facts["name"], f"  {facts['task']} on {facts['rows']} people, run {facts['run'][:12]}"]
-    lines += table_lines([(party["name"], brought_text(party)) for party in facts["parties"]])
+def run_text(facts: Facts, *, width: int | None = None, verbose: bool = False) -> str:
+    """What a person wants to know after a run, the verdict first; `verbose` has what else the report has.
+
+    Sentences and tables are wrapped to `width`.
+    """
+    lines = wrapped([verdict_line(facts)], width, indent="")
+    if verbose:
+        lines += [f"  run {facts['run']}", *table_lines(_brought_rows(facts), width, heads=False)]
     lines += ["", "What each observer can learn at most"]
     if facts["warning"]:
         lines += wrapped([facts["warning"], WOULD_HOLD], width)
-    lines += wrapped((item["sentence"] for item in facts["guarantees"]), width, bullet="- ")
+    owners = [party["name"] for party in facts["parties"]]
+    lines += guarantee_lines(facts["guarantees"], owners, width, verbose=verbose)
     if facts["measured"]:
         lines += ["", "How good it is, measured on data declared public"]
-        lines += table_lines([(what, f"{value:.3f}") for what, value in facts["measured"].items()])
+        lines += table_lines(
+            [(what, f"{value:.3f}") for what, value in facts["measured"].items()], width, heads=False
+        )
     if facts.get("judged"):
         lines += ["", "How good it is", *judged_lines(facts["judged"])]
         lines += wrapped([judged_note(facts["judged"])], width)
     if facts["notes"]:
         lines += ["", "Notes", *wrapped(facts["notes"], width, bullet="- ")]
-    lines += learnt_lines(facts, width)
-    lines += ["", "Budgets after this run"]
-    lines += budget_lines(facts["ledgers"].values())
+    lines += learnt_lines(facts, width, verbose=verbose)
+    lines += ["", "Budgets after this run", *budget_lines(facts["ledgers"].values(), width)]
+    if verbose:
+        lines += _cost_lines(facts, width)
+    return lines_text(lines)
+
+
+def _brought_rows(facts: Facts) -> list[tuple[str, str]]:
+    return [(party["name"], brought_text(party)) for party in facts["parties"]]
+
+
+def _cost_lines(facts: Facts, width: int | None) -> list[str]:
     traffic = facts["traffic"]
     sent = f"{size_text(traffic['bytes'])} in {traffic['rounds']} rounds"
-    lines += ["", f"Sent: {sent}, besides finding the common people."]
-    lines += forecast_lines(facts, width)
+    lines = ["", f"Sent: {sent}, besides finding the common people.", *forecast_lines(facts, width)]
     if facts.get("versions"):
-        lines += [
-            "Made by " + ", ".join(f"{what} {version}" for what, version in facts["versions"].items()) + "."
-        ]
-    return lines_text(lines)
+        made = ", ".join(f"{what} {version}" for what, version in facts["versions"].items())
+        lines.append(f"Made by {made}.")
+    return lines
+
+
+def guarantee_lines(
+    guarantees: Sequence[Facts], owners: Sequence[str], width: int | None, *, verbose: bool
+) -> list[str]:
+    """Who could learn how much about what, as a table; with `verbose` each as its exact sentence too.
+
+    >>> item = {"observer": "party:bank", "unit": "others-part", "epsilon": 1.0, "delta": 0.0, "sentence": "…"}
+    >>> for line in guarantee_lines([item], ["bank", "shop"], None, verbose=True):
+    ...     print(line)
+      ε     at δ  who   about what
+      1.00  0     bank  what shop's columns say of one person  (others-part)
+      - …
+    """
+    rows = [
+        (
+            spent_text(item["epsilon"]),
+            delta_text(item["delta"]),
+            observer_text(item["observer"]),
+            about_text(item["observer"], item["unit"], owners),
+            f"({item['unit']})",
+        )
+        for item in guarantees
+    ]
+    lines = table_lines([("ε", "at δ", "who", "about what", ""), *rows], width) if rows else []
+    return lines + (wrapped((item["sentence"] for item in guarantees), width, bullet="- ") if verbose else [])
 
 
 def judged_lines(judged: Facts) -> list[str]:
@@ -94,7 +139,7 @@ def forecast_lines(facts: Facts, width: int | None) -> list[str]:
     ]
 
 
-def learnt_lines(facts: Facts, width: int | None) -> list[str]:
+def learnt_lines(facts: Facts, width: int | None, *, verbose: bool = True) -> list[str]:
     """The columns that move the score most, with the noise's part in it; nothing where there is no model."""
     learnt, lines = facts["learnt"], []
     if learnt.get("split"):
@@ -109,13 +154,15 @@ def learnt_lines(facts: Facts, width: int | None) -> list[str]:
                 [
                     (*effect_words(column), "" if clear(column) else "within noise")
                     for column in row["columns"][:TEXT_COLUMNS]
-                ]
+                ],
+                width,
+                heads=False,
             )
-        if learnt.get("intervals"):
+        if verbose and learnt.get("intervals"):
             lines += wrapped([learnt["intervals"]["covers"]], width)
         if none_stands_out(learnt):
             lines += wrapped([NONE_STANDS_OUT], width)
-    if learnt.get("rule"):
+    if verbose and learnt.get("rule"):
         lines += wrapped([learnt["rule"]["reason"]], width)
     if learnt.get("classes"):
         noise = learnt.get("count_noise")
@@ -124,7 +171,7 @@ def learnt_lines(facts: Facts, width: int | None) -> list[str]:
             [f"Noisy class counts: {counts}" + (f" (± {2 * noise:.0f} each)." if noise else ".")], width
         )
     spectrum = facts.get("spectrum")
-    if spectrum:
+    if verbose and spectrum:
         lines += wrapped([rank_text(spectrum)], width)
     return lines
 
@@ -208,29 +255,36 @@ def brought_text(party: Facts) -> str:
     return f"{columns} and the label" if party["holds_label"] else columns
 
 
-def budget_lines(ledgers: Iterable[Facts]) -> list[str]:
-    """A table of every account of these ledgers: ε spent rounded up, ε left rounded down."""
+def budget_lines(ledgers: Iterable[Facts], width: int | None = None) -> list[str]:
+    """A table of every account of these ledgers, equal ones as one: ε spent rounded up, ε left rounded down."""
     rows, bare = [], []
     for ledger in ledgers:
         if not ledger["totals"]:
             bare.append(f"  {ledger['party']}: no account has been charged yet.")
-        for total in ledger["totals"]:
+        for total in merged(ledger["totals"]):
             rows.append(
                 (
                     ledger["party"],
                     total["dataset"],
-                    total["observer"],
-                    total["unit"],
+                    observers_text(total["observers"]),
+                    f"{unit_text(total['unit'], owner=ledger['party'])} ({total['unit']})",
                     f"{spent_text(total['epsilon'])} of {budget_text(total['budget'])}",
                     left_text(total["left"]),
                     delta_text(total["delta"]),
                     "" if total["private"] else "seeded noise: no privacy",
                 )
             )
-        bare += [f"  {exact_text(ledger['party'], item)}" for item in ledger.get("exact", ())]
-        bare += [f"  {otherwise_text(ledger['party'], *item)}" for item in _otherwise(ledger["totals"])]
-    heads = ("party", "data set", "observer", "unit", "ε spent", "ε left", "at δ", "")
-    return (table_lines([heads, *rows]) if rows else []) + bare
+        bare += wrapped((exact_text(ledger["party"], item) for item in ledger.get("exact", ())), width)
+        bare += wrapped(
+            (otherwise_text(ledger["party"], *item) for item in _otherwise(ledger["totals"])), width
+        )
+    heads = ("party", "data set", "who could learn", "about what", "ε spent", "ε left", "at δ", "")
+    datasets = {row[1] for row in rows}
+    if len(datasets) == 1:
+        # One name in every row would only take room.
+        named = [f"  Data set: {one_line(rows[0][1])}"]
+        return [*named, *table_lines([row[:1] + row[2:] for row in (heads, *rows)], width), *bare]
+    return (table_lines([heads, *rows], width) if rows else []) + bare
 
 
 def _otherwise(totals: Iterable[Facts]) -> list[tuple[str, int]]:
@@ -266,29 +320,72 @@ def exact_text(party: str, item: Facts) -> str:
     )
 
 
-def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows in columns, indented.
+def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, heads: bool = True) -> list[str]:
+    """Rows in columns, indented; wider than `width`, long cells are wrapped, and where that is not enough rows stack.
+
+    `heads` is whether the first row names the columns, without which rows cannot stack.
 
     >>> table_lines([("a", "bb"), ("ccc", "d")])
     ['  a    bb', '  ccc  d']
+    >>> table_lines([("who", "what"), ("bank", "a long sentence of many words about something")], width=40)
+    ['  who   what', '  bank  a long sentence of many words', '        about something']
+    >>> table_lines([("one", "two", "three"), ("a" * 15, "b" * 15, "c" * 15)], width=40)
+    ['  aaaaaaaaaaaaaaa', '    two: bbbbbbbbbbbbbbb', '    three: ccccccccccccccc']
     """
     if not rows:
         return []
     rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    least = [min(size, max(_NARROWEST, *_longest_words(rows, at))) for at, size in enumerate(widths)]
+    while width is not None and _across(widths) > max(width, _NARROWEST):
+        excess = [size - small for size, small in zip(widths, least, strict=True)]
+        if not any(excess):
+            if heads:
+                return _stacked(rows, width)
+            break
+        widths[max(range(len(widths)), key=lambda at: (excess[at] > 0, widths[at]))] -= 1
+    lines = []
+    for row in rows:
+        cells = [
+            textwrap.wrap(cell, size, break_on_hyphens=False) or [""] if size else [""]
+            for cell, size in zip(row, widths, strict=True)
+        ]
+        for place in range(max(map(len, cells))):
+            parts = [cell[place] if place < len(cell) else "" for cell in cells]
+            lines.append("  " + "  ".join(map(str.ljust, parts, widths)).rstrip())
+    return lines
 
 
-def wrapped(sentences: Iterable[str], width: int | None, *, bullet: str = "") -> list[str]:
+def _across(widths: Sequence[int]) -> int:
+    return 2 + sum(widths) + 2 * (len(widths) - 1)
+
+
+def _longest_words(rows: Sequence[Sequence[str]], at: int) -> tuple[int, ...]:
+    return tuple(max(map(len, row[at].split()), default=0) for row in rows)
+
+
+def _stacked(rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Each row as a block: its first cell, then every other one after the name of its column."""
+    heads, *rest = rows
+    lines = []
+    for first, *cells in rest:
+        named = zip(heads[1:], cells, strict=True)
+        lines += wrapped([first], width)
+        lines += wrapped(
+            (f"{head}: {cell}" if head else cell for head, cell in named if cell), width, indent="    "
+        )
+    return lines
+
+
+def wrapped(
+    sentences: Iterable[str], width: int | None, *, bullet: str = "", indent: str = "  "
+) -> list[str]:
     """Sentences as indented lines, at most `width` wide; one line each without a width.
 
     >>> wrapped(["One.", "Two."], None, bullet="- ")
     ['  - One.', '  - Two.']
     """
-    indent = "  " + bullet
+    indent += bullet
     sentences = map(one_line, sentences)
     if width is None:
         return [indent + sentence for sentence in sentences]

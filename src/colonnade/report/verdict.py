@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from colonnade.privacy.guarantee import delta_text
+from colonnade.privacy.words import about_text, observer_text, unit_text
 from colonnade.report.judged import figure_rows
 from colonnade.report.numbers import budget_text, left_text, spent_text
-from colonnade.report.words import about_text, observer_text, unit_text
 
 Facts = dict[str, Any]
 NON_PRIVATE = "non-private model, accuracy on people held out"
@@ -148,13 +148,13 @@ def verdict_line(facts: Facts) -> str:
     'Risk: classification on 40 people; no budget is known here.'
     """
     found = verdict(facts)
-    said = [f"{facts['task']} on {facts['rows']:,} people".replace(",", " ")]
+    said = [f"{facts['task']} on {facts['rows']} people"]
     if found["worst"]:
         item = found["worst"]
         said.append(f"ε at most {spent_text(item['epsilon'])}, for {observer_text(item['observer'])}")
     headline = found["headline"][0].lower() + found["headline"][1:]
     said.append(headline + (f", {found['left']} left at least" if found["left"] and found["kept"] else ""))
     said += [
-        f"{value} {name}" + (f" ({beside})" if beside else "") for name, value, beside in found["quality"][:1]
+        f"{name} {value}" + (f" ({beside})" if beside else "") for name, value, beside in found["quality"][:1]
     ]
     return f"{facts['name']}: {'; '.join(said)}."

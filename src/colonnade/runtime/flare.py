@@ -132,7 +132,8 @@ class FlareChannel:
         return await self._mailbox.take(peer, step, timeout)
 
     def stop(self, reason: str | None) -> None:
-        for peer in self._addresses:
+        # Whoever stopped or is gone is told nothing: waiting for its answer would hold up what this member has to say.
+        for peer in [peer for peer in self._addresses if self._mailbox.fell(peer) is None]:
             headers = {"reason": (reason or "")[:_MOST_REASON], "total": self._sent[peer]}
             self._farewells.append(
                 asyncio.create_task(self._ask(peer, _STOP, headers, None, _FAREWELL_SECONDS))
@@ -207,8 +208,8 @@ class FlareChannel:
         """Notice that a peer's process is gone while this member waits for it, and send again what was lost."""
         while not self._mailbox.ended(peer):
             await asyncio.sleep(_PING_SECONDS)
-            code = await self._ask(peer, _ROOM, {}, None, _PING_PATIENCE)
-            if code not in _GONE:
+            code = await self._ask(peer, _ROOM, {}, None, self._patience(peer))
+            if code == ReturnCode.OK:
                 code = await self._again(peer)
             if code in _GONE:
                 await self._lose(peer)
@@ -220,10 +221,15 @@ class FlareChannel:
         for number, frame in list(self._underway[peer].items()):
             if number in self._underway[peer] and time.monotonic() - frame.since > _LOST_SECONDS:
                 for headers, piece in self._pieces(peer, number, frame.step, frame.frame):
-                    code = await self._ask(peer, _FRAME, headers, piece, _PING_PATIENCE)
-                    if code in _GONE:
+                    code = await self._ask(peer, _FRAME, headers, piece, self._patience(peer))
+                    if code != ReturnCode.OK:
                         return code
         return str(ReturnCode.OK)
+
+    def _patience(self, peer: str) -> float:
+        """How long to wait for an answer: not much longer than until the peer has been silent for too long."""
+        left = self._heard_at[peer] + SILENCE_SECONDS - time.monotonic()
+        return min(_PING_PATIENCE, max(_PING_SECONDS, left))
 
     def _pieces(
         self, to: str, number: int, step: str, frame: bytes

@@ -7,7 +7,7 @@ under anybody's name; a pin, the fingerprint that two parties compared by teleph
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -93,10 +93,14 @@ class Identity:
 
 @dataclass(frozen=True)
 class Trust:
-    """The root that a federation was made with and, by certificate name, the fingerprints that are pinned."""
+    """The root that a federation was made with and, by certificate name, the fingerprints that are pinned.
+
+    `excludes` raises `NotTrusted` for a certificate whose holder is no longer of the federation; None: nobody is.
+    """
 
     root: x509.Certificate
     pins: Mapping[str, str] = field(default_factory=dict)
+    excludes: Callable[[x509.Certificate, str], None] | None = None
 
     @classmethod
     def load(cls, root: Path, pins: Mapping[str, str] | None = None) -> Trust:
@@ -132,6 +136,8 @@ class Trust:
             raise NotTrusted("its certificate is one that issues others, not a member's")
         if found != name:
             raise NotTrusted(f"its certificate is made out to {found!r}, not to {name!r}")
+        if self.excludes is not None:
+            self.excludes(certificate, name)
         pin = self.pins.get(name)
         if pin is not None and pin != fingerprint(certificate):
             raise NotTrusted(f"its certificate is not the one whose fingerprint is pinned for {name!r}")

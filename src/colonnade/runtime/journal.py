@@ -88,7 +88,7 @@ class Journal:
         """A new record, with a key of its own."""
         folder.mkdir(mode=0o700, parents=True)
         key = SystemRandomness().bytes(32)
-        with (folder / _KEY).open("xb") as file:
+        with open(folder / _KEY, "xb", opener=_own) as file:
             file.write(key)
             os.fsync(file.fileno())
         return cls(folder, key, _alone(folder))
@@ -139,7 +139,7 @@ class Journal:
     def forget(self) -> None:
         """Delete the record: the run has ended."""
         self.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        destroy(self._folder)
 
     def _append(self, kind: int, peer: str, step: str, frame: bytes, *, now: bool = False) -> Kept:
         names = peer.encode(), step.encode()
@@ -157,6 +157,18 @@ class Journal:
             ) from None
         self._end = start + len(frame)
         return Kept(step, start, len(frame))
+
+
+def destroy(folder: Path) -> None:
+    """Write over the key of a record, then delete all of it. A disk that keeps old blocks keeps them all the same."""
+    with suppress(OSError), (folder / _KEY).open("r+b") as key:
+        key.write(bytes(32))
+        os.fsync(key.fileno())
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _own(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def journals_in(folder: Path, members: tuple[str, ...]) -> Mapping[str, Journal]:
@@ -210,7 +222,7 @@ class ResumedLedger:
 
 def _alone(folder: Path) -> BinaryIO:
     """The frames of a record, for this process alone; the kernel lets go of them when it ends."""
-    file = (folder / _FRAMES).open("ab")
+    file = os.fdopen(_own(str(folder / _FRAMES), os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -10,16 +10,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from colonnade.errors import InputError, KitError
+from colonnade.runtime.exclusion import EXCLUDED, Exclusions
 from colonnade.runtime.identity import Identity, Trust
 
 #: The two classes that a job may name; both are part of the installed package.
 COORDINATOR = "colonnade.learn.remote.Coordinator"
 MEMBER = "colonnade.learn.remote.Member"
+#: What FLARE loads with a member's process, by the kind of its kit; no job can name it.
+COMPONENTS = {
+    "server": "colonnade.runtime.doorkeeper.Doorkeeper",
+    "party": "colonnade.runtime.doorkeeper.Attendant",
+}
+_PRESENCE = "colonnade_presence"
 
 Kind = Literal["server", "party", "admin"]
 _FILES: Mapping[str, Kind] = {
@@ -78,8 +85,14 @@ class Kit:
         return Identity.load(self.path / "startup" / f"{stem}.crt", self.path / "startup" / f"{stem}.key")
 
     def trust(self) -> Trust:
-        """The root that this kit was issued under, with the pins of its own site file."""
-        return Trust.load(self.path / "startup" / "rootCA.pem", self.site().get("pins"))
+        """The root that this kit was issued under, with the pins of its own site file and who is excluded."""
+        trust = Trust.load(self.path / "startup" / "rootCA.pem", self.site().get("pins"))
+        return replace(trust, excludes=self.exclusions(trust).check)
+
+    def exclusions(self, trust: Trust | None = None) -> Exclusions:
+        """Who is excluded from the federation, as the newest list that this kit was given says."""
+        found = trust or Trust.load(self.path / "startup" / "rootCA.pem")
+        return Exclusions.load(self.path / "local" / EXCLUDED, found.root)
 
     @property
     def server(self) -> str:
@@ -139,12 +152,26 @@ class Kit:
         # Logs of a party's process stay with the party.
         streamers = ("site_log_streamer", "log_receiver")
         resources["components"] = [item for item in resources["components"] if item["id"] not in streamers]
+        resources["components"].append(self._component())
         if self.kind == "server":
             _keep_inside(resources, self.path)
         rights = dict.fromkeys(("project_admin", "org_admin", "lead"), _RIGHTS)
         authorization = {"format_version": "1.0", "permissions": {**rights, "member": {"view": "any"}}}
         for name, content in (("resources", resources), ("authorization", authorization)):
             (local / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+    def _component(self) -> dict[str, Any]:
+        return {"id": _PRESENCE, "path": COMPONENTS[self.kind], "args": {}}
+
+    def keep_up(self) -> None:
+        """Give a kit of an earlier version what kits have since; one that has it stays as it is."""
+        path = self.path / "local" / "resources.json"
+        if self.kind == "admin" or not path.exists():
+            return
+        resources = json.loads(path.read_text(encoding="utf-8"))
+        if all(item.get("id") != _PRESENCE for item in resources.get("components", [])):
+            resources.setdefault("components", []).append(self._component())
+            path.write_text(json.dumps(resources, indent=1) + "\n", encoding="utf-8")
 
 
 def _keep_inside(resources: dict[str, Any], path: Path) -> None:

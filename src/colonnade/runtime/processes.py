@@ -20,12 +20,14 @@ from typing import Any
 from colonnade.errors import KitError
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import answers
+from colonnade.runtime.presence import PRESENCE
 
 CONSOLE = "console.txt"
 _BEFORE = "console.before.txt"
 _CONNECTED = "Successfully registered client"
 _MODULES = "nvflare.private.fed.app."
 _GRACE_SECONDS = 10.0
+_UMASK = 0o027
 _GLANCE_SECONDS = 0.05
 # FLARE's own patience. What a job's end is, the server knows from its own part in it: it need not wait long for a
 # party that is gone. Processes of one job start together on a busy machine, some much later than others.
@@ -58,9 +60,12 @@ def start(kit: Kit) -> subprocess.Popen[bytes]:
     What the kit's process said the last time is kept beside it.
     """
     check_startable(kit)
+    kit.keep_up()
+    # What an earlier process was told says nothing about this one.
+    (kit.path / PRESENCE).unlink(missing_ok=True)
     with contextlib.suppress(FileNotFoundError):
         (kit.path / CONSOLE).replace(kit.path / _BEFORE)
-    with (kit.path / CONSOLE).open("xb") as console:
+    with open(kit.path / CONSOLE, "xb", opener=lambda path, flags: os.open(path, flags, 0o640)) as console:
         return subprocess.Popen(
             command_for(kit),
             cwd=kit.path,
@@ -68,6 +73,8 @@ def start(kit: Kit) -> subprocess.Popen[bytes]:
             stdout=console,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            # FLARE's own files, logs among them, are for the account and its group.
+            umask=_UMASK,
         )
 
 

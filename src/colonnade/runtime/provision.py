@@ -184,10 +184,11 @@ class Asked:
         return cls(str(name.value), str(kind.value), hashlib.sha256(key).hexdigest())
 
 
-def approve_party(folder: Path, request: Path, signed: Path, *, key: str) -> Asked:
+def approve_party(folder: Path, request: Path, signed: Path, *, key: str, renews: bool = False) -> Asked:
     """Issue a party's certificate, and nothing but a party's: not an administrator's, not a second one in a name.
 
-    `key` is the fingerprint that the party told by another way than its request came by; empty if it told none.
+    `key` is the fingerprint that the party told by another way than its request came by; empty if it told none. A
+    party that `renews` has a certificate already, and must have told it.
     """
     asked = Asked.load(request)
     if asked.kind != "client" or not asked.name.isidentifier():
@@ -209,10 +210,16 @@ def approve_party(folder: Path, request: Path, signed: Path, *, key: str) -> Ask
         )
     kept = folder / "root" / "approved.json"
     approved = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-    if approved.get(asked.name, asked.key) != asked.key:
+    if renews and not key:
         raise KitError(
-            f"{asked.name} has a certificate for another key, and could then be two. If it lost that key, take its "
-            f"line out of {kept} and have every party pin the new certificate. Nothing was issued."
+            f"--fingerprint: {asked.name} asks for a second certificate, and whoever else asked in its name would get "
+            "it. Ask by telephone for the key's fingerprint, and give it here. Nothing was issued."
+        )
+    if not renews and approved.get(asked.name, asked.key) != asked.key:
+        raise KitError(
+            f"{asked.name} has a certificate for another key, and could then be two. If it asked for a "
+            "renewal, add --renews; if it lost that key, run `colonnade federation exclude --lost-key` first. Nothing "
+            "was issued."
         )
     approve(folder, request, signed)
     kept.write_text(json.dumps({**approved, asked.name: asked.key}, indent=1) + "\n", encoding="utf-8")

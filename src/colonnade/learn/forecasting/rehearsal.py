@@ -40,7 +40,7 @@ class Settled(Request[Any]):
 
     request: Request[Any]
     settled: Any
-    alignment: Alignment = "equal"
+    alignment: Alignment = field(default="equal", kw_only=True)
 
     def to_data(self) -> dict[str, Any]:
         """The request that it stands for."""

@@ -120,8 +120,8 @@ def gather(federation: Federation, asked: Asked) -> Gathered:
     tables = tuple(results[owner] for owner in group.owners)
     rows = tables[0].rows
     delta = checked_delta(asked.epsilon, asked.delta, asked.accepted_delta, rows)
-    plan = MomentsPlan(asked.task, group, rows, schemas, asked.epsilon, delta, asked.gamma, Fraction(1))
-    return Gathered(plan, tables)
+    terms = (asked.task, asked.epsilon, asked.gamma, Fraction(1))
+    return Gathered(MomentsPlan(*terms, group=group, rows=rows, schemas=schemas, delta=delta), tables)
 
 
 def encoded_rows(

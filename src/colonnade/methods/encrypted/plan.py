@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from colonnade.crypto.packing import Fields
 from colonnade.crypto.paillier_masks import SECURITY, BoundedMask
 from colonnade.data.encoding import Mode
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
 from colonnade.methods.encrypted.sigmoid import Approximation
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
@@ -37,12 +36,10 @@ from colonnade.privacy.sensitivity.messages import (
     encrypted_active_messages,
     encrypted_passive_messages,
 )
-from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.paillier import Keys, PaillierKeys
 from colonnade.protocols.plans import Plan, Terms
 from colonnade.randomness import public_permutation
-from colonnade.runtime.group import Group
 
 Defence = Literal["none", "sound", "paper"]
 Initialisation = Literal["zero", "xavier", "kaiming", "large"]
@@ -72,8 +69,6 @@ class EncryptedTerms(Terms):
     """
 
     epsilon: float
-    delta: float | None = None
-    accepted_delta: float | None = None
     approximation: Approximation = "taylor"
     initialisation: Initialisation = "zero"
     epochs: int = 5
@@ -85,23 +80,18 @@ class EncryptedTerms(Terms):
     gamma: int = DEFAULT_GAMMA
     keys: Keys = STANDARD_KEYS
     declared_public: tuple[str, ...] = ()
-    alignment: Alignment = "auto"
 
     method = "encrypted gradient"
 
 
 @dataclass(frozen=True)
 class EncryptedPlan(Plan, Layout):
-    """Every batch of every epoch, how messages become integers, and what noise they carry. Made by `plan_encrypted`.
+    """Every batch of every epoch, how messages become integers, and what noise they carry. Made by `EncryptedRequest`.
 
     `noise` has σ² of each owner's messages in units of the grid; it is empty without a defence.
     """
 
     request: EncryptedTerms
-    group: Group
-    schemas: tuple[PublicSchema, ...]
-    rows: int
-    delta: float
     noise: tuple[tuple[str, Fraction], ...] = ()
 
     protocol = "encrypted gradient"

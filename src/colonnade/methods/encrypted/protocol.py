@@ -20,14 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.packing import from_fixed
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
 from colonnade.methods.encrypted.exchange import Exchange, Question
 from colonnade.methods.encrypted.owner import Diary, Holding
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.protocols.charging import charge_first
-from colonnade.protocols.session import RowSource, confirm, prepare
+from colonnade.protocols.session import RowSource, SessionResult, confirm, prepare
 from colonnade.runtime.party import Party
 
 Array = NDArray[np.float64]
@@ -35,14 +34,10 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Descended:
+class Descended(SessionResult[EncryptedPlan]):
     """An owner's own weights at the end of a run; nothing at a member that owns no columns."""
 
     weights: Array
-    plan: EncryptedPlan
-    run: str
-    reproducible: bool
-    aligned: AlignedTable | None
     diary: Diary | None = None
 
 
@@ -56,7 +51,7 @@ async def encrypted_session(
     aligned, plan = await prepare(party, table, request)
     weights, diary = await encrypted_gradient(party, aligned, plan, question)
     await confirm(party, "")
-    return Descended(weights, plan, party.run, party.tainted, aligned, diary)
+    return Descended(plan, party.run, party.tainted, aligned, weights, diary)
 
 
 async def encrypted_gradient(

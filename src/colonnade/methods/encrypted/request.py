@@ -25,30 +25,23 @@ class EncryptedRequest(EncryptedTerms, Request[EncryptedPlan]):
     """
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> EncryptedPlan:
-        """With the least noise that keeps what is asked."""
-        return plan_encrypted(self, group, schemas, rows)
-
-
-def plan_encrypted(
-    request: EncryptedRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-) -> EncryptedPlan:
-    """The plan with the least noise that keeps ε for every owner about the others' part of a record."""
-    check_parties(group, schemas, "classification")
-    delta = checked_delta(request.epsilon, request.delta, request.accepted_delta, rows)
-    plan = EncryptedPlan(request, group, schemas, rows, delta)
-    _check(plan)
-    if request.defence == "sound":
-        plan = _calibrated(plan)
-    elif request.defence == "paper":
-        one = 1 << plan.fraction_bits
-        sigmas = {owner: Fraction(figure.value) for owner, figure in plan.paper_sigmas.items()}
-        plan = replace(plan, noise=tuple((owner, (sigma * one) ** 2) for owner, sigma in sigmas.items()))
-    for owner in group.owners:
-        # Refused here, before any data is touched: what could wrap around, and noise that no sampler draws.
-        _ = plan.packing(owner)
-        if plan.noise:
-            _ = plan.noise_of(owner)
-    return plan
+        """The plan with the least noise that keeps ε for every owner about the others' part of a record."""
+        check_parties(group, schemas, "classification")
+        delta = checked_delta(self.epsilon, self.delta, self.accepted_delta, rows)
+        plan = EncryptedPlan(self, group=group, rows=rows, schemas=schemas, delta=delta)
+        _check(plan)
+        if self.defence == "sound":
+            plan = _calibrated(plan)
+        elif self.defence == "paper":
+            one = 1 << plan.fraction_bits
+            sigmas = {owner: Fraction(figure.value) for owner, figure in plan.paper_sigmas.items()}
+            plan = replace(plan, noise=tuple((owner, (sigma * one) ** 2) for owner, sigma in sigmas.items()))
+        for owner in group.owners:
+            # Refused here, before any data is touched: what could wrap around, and noise that no sampler draws.
+            _ = plan.packing(owner)
+            if plan.noise:
+                _ = plan.noise_of(owner)
+        return plan
 
 
 def _calibrated(plan: EncryptedPlan) -> EncryptedPlan:

@@ -27,7 +27,8 @@ from colonnade.methods.functional.minimise import (
     paper_objective,
 )
 from colonnade.methods.functional.plan import FunctionalPlan
-from colonnade.methods.functional.protocol import FunctionalRequest, OpenedObjective, functional_session
+from colonnade.methods.functional.protocol import OpenedObjective, functional_session
+from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
 from colonnade.privacy.guarantee import epsilon_text
 from colonnade.privacy.paper.figure import LABEL, PaperFigure
@@ -81,15 +82,15 @@ def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -
     return FunctionalRequest(
         asked.task,
         asked.epsilon,
-        asked.delta,
-        asked.accepted_delta,
         asked.gamma,
         options.domain,
         options.noise,
         tuple(sorted(options.epsilons.items())) if options.epsilons else None,
         options.intercept,
-        alignment,
         asked.verify,
+        delta=asked.delta,
+        accepted_delta=asked.accepted_delta,
+        alignment=alignment,
     )
 
 

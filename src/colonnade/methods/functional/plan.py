@@ -16,9 +16,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from colonnade.crypto.row_claims import Claim
-from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Mode
-from colonnade.data.schema import PublicSchema
 from colonnade.methods.functional.blocks import Block, Dissection
 from colonnade.methods.functional.noise import BlockNoise, truncation_delta
 from colonnade.numbers.field import FIELD63, Field, check_fits
@@ -38,7 +36,6 @@ from colonnade.protocols.layout import Layout
 from colonnade.protocols.plans import Task, guarantees_of
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
-from colonnade.runtime.group import Group
 
 Domain = Literal["ball", "box"]
 Budget = Literal["top-down", "bottom-up"]
@@ -70,15 +67,11 @@ class BlockCost:
 class FunctionalPlan(SharedPlan, Layout):
     """One noisy quadratic objective: who, which columns, which blocks, at what ε, with how much noise.
 
-    Made by `plan_functional`, which chooses `noises`: one for all coefficients, or one for each block.
+    Made by `FunctionalRequest`, which chooses `noises`: one for all coefficients, or one for each block.
     """
 
     task: Task
-    group: Group
-    rows: int
-    schemas: tuple[PublicSchema, ...]
     epsilon: float
-    delta: float
     gamma: int
     domain: Domain
     intercept: bool
@@ -184,11 +177,6 @@ class FunctionalPlan(SharedPlan, Layout):
             what=f"a quadratic objective at gamma = {self.gamma}",
         )
         return FIELD63
-
-    @cached_property
-    def scheme(self) -> Scheme:
-        """How shares are dealt and opened."""
-        return make_scheme(len(self.group.keepers), self.field)
 
     def change(
         self, block: Block | None = None, replaced: Collection[str] | None = None

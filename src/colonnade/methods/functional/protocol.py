@@ -14,78 +14,33 @@ coefficients and add noise afterwards. Here nobody holds a coefficient without n
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.block import Block as Rows
-from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, LocalProtocolError
-from colonnade.methods.functional.plan import Domain, FunctionalPlan
-from colonnade.methods.functional.request import NoiseChoice, plan_functional
-from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.methods.functional.plan import FunctionalPlan
+from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.numbers.field import FieldArray
 from colonnade.numbers.rounding import nearest
-from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.charging import charge_first
-from colonnade.protocols.plans import Request, Task
-from colonnade.protocols.session import RowSource, own_blocks, prepare, publish
+from colonnade.protocols.session import RowSource, SessionResult, own_blocks, prepare, publish_integers
 from colonnade.protocols.shared import MomentSum, Shared, total
 from colonnade.protocols.sharing import open_to, share
 from colonnade.protocols.verified_rows import share_rows
-from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.wire import Message
 
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class FunctionalRequest(Request[FunctionalPlan]):
-    """What the parties want, before anybody has said how many rows or which columns there are.
-
-    `epsilons` are the blocks' own, bottom-up, as pairs of a name and an ε; without them `epsilon` is for the record.
-
-    >>> FunctionalRequest(task="regression", epsilon=1.0).to_data()["domain"]
-    'ball'
-    """
-
-    task: Task
-    epsilon: float
-    delta: float | None = None
-    accepted_delta: float | None = None
-    gamma: int = DEFAULT_GAMMA
-    domain: Domain = "ball"
-    noise: NoiseChoice = "auto"
-    epsilons: tuple[tuple[str, float], ...] | None = None
-    intercept: bool = True
-    alignment: Alignment = "auto"
-    verify: Verify | None = None
-
-    method = "functional"
-
-    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> FunctionalPlan:
-        """With the least noise that keeps what is asked."""
-        return plan_functional(group, schemas, rows=rows, **self.terms)
-
-    def to_data(self) -> dict[str, Any]:
-        """The request as plain values, the blocks' ε by name."""
-        return {**super().to_data(), "epsilons": None if self.epsilons is None else dict(self.epsilons)}
-
-
 @dataclass(frozen=True, eq=False)
-class OpenedObjective:
+class OpenedObjective(SessionResult[FunctionalPlan]):
     """The noisy coefficients, block by block, with everything that says what they are; none at a mere keeper."""
 
     coefficients: Integers = field(repr=False)
-    plan: FunctionalPlan
-    run: str
-    reproducible: bool
-    aligned: AlignedTable | None
 
 
 async def functional_session(
@@ -99,16 +54,11 @@ async def functional_session(
 async def open_objective(party: Party, aligned: AlignedTable | None, plan: FunctionalPlan) -> OpenedObjective:
     """Open the objective of an agreed plan once, and publish it to every owner."""
     opened = await functional_mechanism(party, aligned, plan)
-
-    def checked(said: Message) -> Integers:
-        read: Integers = said.array("coefficients", dtype="i8", shape=(plan.dissection.coefficients,))
-        if max(int(read.max()), -int(read.min())) > plan.field.capacity:
-            raise said.wrong("the published coefficients are larger than any of this plan")
-        return read
-
-    nothing: Integers = np.zeros(0, dtype=np.int64)
-    coefficients = await publish(party, opened, "release", "coefficients", checked, nothing)
-    return OpenedObjective(coefficients, plan, party.run, party.tainted, aligned)
+    shape = (plan.dissection.coefficients,)
+    coefficients = await publish_integers(
+        party, opened, name="coefficients", shape=shape, largest=plan.field.capacity
+    )
+    return OpenedObjective(plan, party.run, party.tainted, aligned, coefficients)
 
 
 async def functional_mechanism(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.data.schema import PublicSchema
@@ -16,7 +16,7 @@ from colonnade.methods.functional.plan import Domain, FunctionalPlan
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.limits import check_memory, gamma_advice
-from colonnade.protocols.plans import Task, check_keepers, check_parties, checked_delta
+from colonnade.protocols.plans import Request, Task, check_keepers, check_parties, checked_delta
 from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
@@ -24,61 +24,83 @@ NoiseChoice = Literal["auto", "laplace", "gaussian", "skellam"]
 _LEAST_GAMMA = {"ball": LEAST_GAMMA_NEAREST, "box": 2}
 
 
-def plan_functional(
-    group: Group,
-    schemas: tuple[PublicSchema, ...],
-    *,
-    task: Task,
-    rows: int,
-    epsilon: float,
-    delta: float | None = None,
-    accepted_delta: float | None = None,
-    gamma: int = DEFAULT_GAMMA,
-    domain: Domain = "ball",
-    noise: NoiseChoice = "auto",
-    epsilons: Mapping[str, float] | tuple[tuple[str, float], ...] | None = None,
-    intercept: bool = True,
-    verify: Verify | None = None,
-) -> FunctionalPlan:
-    """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known.
+@dataclass(frozen=True)
+class FunctionalRequest(Request[FunctionalPlan]):
+    """What the parties want, before anybody has said how many rows or which columns there are.
 
-    With `epsilons`, one for each block by its name ("bank", "bank+shop"), every block gets the noise that its own ε
-    needs, and `epsilon` is the most that they may sum to. Discrete Laplace noise is calibrated to pure ε, and δ is then
-    what truncation costs, or 0; the others to (ε, δ), in which every block has an equal share of δ.
+    `epsilons` are the blocks' own, bottom-up, as pairs of a name and an ε; without them `epsilon` is for the record.
+
+    >>> FunctionalRequest(task="regression", epsilon=1.0).to_data()["domain"]
+    'ball'
     """
-    check_keepers(group)
-    if task not in ("classification", "regression"):
-        raise PlanError(
-            f"the functional mechanism minimises a linear or a logistic objective; {task} has neither. "
-            "Choose classification or regression."
+
+    task: Task
+    epsilon: float
+    gamma: int = DEFAULT_GAMMA
+    domain: Domain = "ball"
+    noise: NoiseChoice = "auto"
+    epsilons: tuple[tuple[str, float], ...] | None = None
+    intercept: bool = True
+    verify: Verify | None = None
+
+    method = "functional"
+
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> FunctionalPlan:
+        """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known.
+
+        With `epsilons`, one for each block by its name ("bank", "bank+shop"), every block gets the noise that its own
+        ε needs, and `epsilon` is the most that they may sum to. Discrete Laplace noise is calibrated to pure ε, and
+        δ is then what truncation costs, or 0; the others to (ε, δ), in which every block has an equal share of δ.
+        """
+        check_keepers(group)
+        task, epsilon, gamma, domain = self.task, self.epsilon, self.gamma, self.domain
+        if task not in ("classification", "regression"):
+            raise PlanError(
+                f"the functional mechanism minimises a linear or a logistic objective; {task} has neither. "
+                "Choose classification or regression."
+            )
+        check_parties(group, schemas, task)
+        delta = checked_delta(epsilon, self.delta, self.accepted_delta, rows)
+        least = _LEAST_GAMMA[domain]
+        if not least <= gamma <= MOST_GAMMA:
+            raise PlanError(f"gamma = {gamma} is outside {least} to {MOST_GAMMA} for the domain {domain!r}.")
+        blank = FunctionalPlan(
+            task,
+            float(epsilon),
+            gamma,
+            domain,
+            self.intercept,
+            (),
+            (),
+            group=group,
+            rows=rows,
+            schemas=schemas,
+            delta=delta,
         )
-    check_parties(group, schemas, task)
-    delta = checked_delta(epsilon, delta, accepted_delta, rows)
-    least = _LEAST_GAMMA[domain]
-    if not least <= gamma <= MOST_GAMMA:
-        raise PlanError(f"gamma = {gamma} is outside {least} to {MOST_GAMMA} for the domain {domain!r}.")
-    blank = FunctionalPlan(
-        task, group, rows, schemas, float(epsilon), delta, gamma, domain, intercept, (), ()
-    )
-    _check_columns(blank)
-    # By default nothing: constant and label have pads of their own, and checks cost more than two and a half times.
-    checked = chosen_verify(verify or "none", group, blank.claims, rows=min(rows, blank.block))
-    blank = replace(blank, verify=checked)
-    laws: tuple[Law, ...] = LAWS if noise == "auto" else (noise,)
-    chosen = _chosen(blank.dissection.blocks, dict(epsilons), epsilon) if epsilons is not None else ()
-    blank = replace(blank, epsilons=chosen)
-    try:
-        plan = _calibrated(blank, laws)
-    except PlanError as error:
-        advice = gamma_advice(
-            lambda grid: _calibrated(replace(blank, gamma=grid), laws), least=least, asked=gamma
-        )
-        raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
-    try:
-        _ = plan.guarantees, plan.part_guarantees
-    except PrivacyError as error:
-        raise PlanError(f"{error} Or lower epsilon, or choose noise = 'gaussian'.") from None
-    return plan
+        _check_columns(blank)
+        # By default nothing: constant and label have pads of their own, and checks cost more than two and a half times.
+        checked = chosen_verify(self.verify or "none", group, blank.claims, rows=min(rows, blank.block))
+        blank = replace(blank, verify=checked)
+        laws: tuple[Law, ...] = LAWS if self.noise == "auto" else (self.noise,)
+        if self.epsilons is not None:
+            chosen = _chosen(blank.dissection.blocks, dict(self.epsilons), epsilon)
+            blank = replace(blank, epsilons=chosen)
+        try:
+            plan = _calibrated(blank, laws)
+        except PlanError as error:
+            advice = gamma_advice(
+                lambda grid: _calibrated(replace(blank, gamma=grid), laws), least=least, asked=gamma
+            )
+            raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
+        try:
+            _ = plan.guarantees, plan.part_guarantees
+        except PrivacyError as error:
+            raise PlanError(f"{error} Or lower epsilon, or choose noise = 'gaussian'.") from None
+        return plan
+
+    def to_data(self) -> dict[str, Any]:
+        """The request as plain values, the blocks' ε by name."""
+        return {**super().to_data(), "epsilons": None if self.epsilons is None else dict(self.epsilons)}
 
 
 def _check_columns(plan: FunctionalPlan) -> None:

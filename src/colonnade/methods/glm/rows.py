@@ -19,6 +19,7 @@ from colonnade.data.clipping import clamp_columns
 from colonnade.data.encoding import Encoder
 from colonnade.data.schema import PublicSchema
 from colonnade.numbers.rounding import nearest
+from colonnade.protocols.plans import Plan
 
 GAMMA = 1 << 20
 """The grid of rows: features are multiples of 1/GAMMA."""
@@ -83,3 +84,25 @@ class ClippedRows:
     def of(self, owner: str, block: Block) -> NDArray[np.float64]:
         """An owner's features for some people, without the active party's constant."""
         return self.integers(owner, block) / GAMMA
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClippedPlan(Plan):
+    """A plan in which the active owner and the others work on clipped rows."""
+
+    stretch: float
+
+    @property
+    def active(self) -> str:
+        """Who holds the label."""
+        return self.group.active or self.group.owners[0]
+
+    @property
+    def passive(self) -> tuple[str, ...]:
+        """Every other owner, in the order of the group."""
+        return tuple(owner for owner in self.group.owners if owner != self.active)
+
+    @cached_property
+    def clipped(self) -> ClippedRows:
+        """How each owner's columns become rows of bounded norm."""
+        return ClippedRows(self.schemas, self.active, self.stretch)

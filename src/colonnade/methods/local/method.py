@@ -13,15 +13,22 @@ from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
 from colonnade.learn.frame import Frame
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.release import MomentRelease
-from colonnade.methods.local.plan import LocalPlan
-from colonnade.methods.local.protocol import LocalRequest, PerturbedMoments, local_session
+from colonnade.methods.local.plan import LocalPlan, LocalRequest
+from colonnade.methods.local.protocol import PerturbedMoments, local_session
 from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, NoOptions, plan_views
 from colonnade.protocols.alignment import Alignment
 
 
 def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> LocalRequest:
     """What the parties compare."""
-    return LocalRequest(asked.task, asked.epsilon, asked.delta, asked.accepted_delta, asked.gamma, alignment)
+    return LocalRequest(
+        asked.task,
+        asked.epsilon,
+        asked.gamma,
+        delta=asked.delta,
+        accepted_delta=asked.accepted_delta,
+        alignment=alignment,
+    )
 
 
 def model(asked: Asked, results: Mapping[str, PerturbedMoments]) -> MomentRelease | Learnt | None:

@@ -23,7 +23,7 @@ from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.matrix import root_up
-from colonnade.protocols.plans import Plan, Task, check_parties, checked_delta, lines_about
+from colonnade.protocols.plans import Plan, Request, Task, check_parties, checked_delta, lines_about
 from colonnade.runtime.group import Group
 
 _SECRET = "no owner discloses the noise on its own columns"
@@ -31,14 +31,10 @@ _SECRET = "no owner discloses the noise on its own columns"
 
 @dataclass(frozen=True)
 class LocalPlan(Plan):
-    """Noise of parameter σ² on every integer of every row. Made by `plan_local`."""
+    """Noise of parameter σ² on every integer of every row. Made by `LocalRequest`."""
 
     task: Task
-    group: Group
-    rows: int
-    schemas: tuple[PublicSchema, ...]
     epsilon: float
-    delta: float
     gamma: int
     sigma_squared: Fraction
 
@@ -51,7 +47,14 @@ class LocalPlan(Plan):
         """How rows become integers: as for a moment release, whose own noise is not used."""
         unused = Fraction(1)
         return MomentsPlan(
-            self.task, self.group, self.rows, self.schemas, self.epsilon, self.delta, self.gamma, unused
+            self.task,
+            self.epsilon,
+            self.gamma,
+            unused,
+            group=self.group,
+            rows=self.rows,
+            schemas=self.schemas,
+            delta=self.delta,
         )
 
     @property
@@ -119,26 +122,43 @@ class LocalPlan(Plan):
         }
 
 
-def plan_local(
-    group: Group,
-    schemas: tuple[PublicSchema, ...],
-    *,
-    task: Task,
-    rows: int,
-    epsilon: float,
-    delta: float | None = None,
-    accepted_delta: float | None = None,
-    gamma: int = DEFAULT_GAMMA,
-) -> LocalPlan:
-    """The plan with the least noise that keeps ε for the server and for readers."""
-    check_parties(group, schemas, task)
-    delta = checked_delta(epsilon, delta, accepted_delta, rows)
-    blank = LocalPlan(task, group, rows, schemas, float(epsilon), delta, gamma, Fraction(1))
-    bound = blank.bound_of_all_but(None)
-    least = calibrate(
-        lambda variance: replace(blank, sigma_squared=variance).event(bound), epsilon=epsilon, delta=delta
-    )
-    plan = replace(blank, sigma_squared=least)
-    reach = gamma + 1 + plan.noise.support
-    check_fits(FIELD63, rows=rows, per_row=reach**2, what=f"moments of rows perturbed at gamma = {gamma}")
-    return plan
+@dataclass(frozen=True)
+class LocalRequest(Request[LocalPlan]):
+    """What the parties want, before anybody has said how many rows or which columns there are.
+
+    >>> LocalRequest(task="pca", epsilon=1.0).to_data()["method"]
+    'local'
+    """
+
+    task: Task
+    epsilon: float
+    gamma: int = DEFAULT_GAMMA
+
+    method = "local"
+
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> LocalPlan:
+        """The plan with the least noise that keeps ε for the server and for readers."""
+        check_parties(group, schemas, self.task)
+        delta = checked_delta(self.epsilon, self.delta, self.accepted_delta, rows)
+        blank = LocalPlan(
+            self.task,
+            float(self.epsilon),
+            self.gamma,
+            Fraction(1),
+            group=group,
+            rows=rows,
+            schemas=schemas,
+            delta=delta,
+        )
+        bound = blank.bound_of_all_but(None)
+        least = calibrate(
+            lambda variance: replace(blank, sigma_squared=variance).event(bound),
+            epsilon=blank.epsilon,
+            delta=delta,
+        )
+        plan = replace(blank, sigma_squared=least)
+        reach = plan.gamma + 1 + plan.noise.support
+        check_fits(
+            FIELD63, rows=rows, per_row=reach**2, what=f"moments of rows perturbed at gamma = {plan.gamma}"
+        )
+        return plan

@@ -14,57 +14,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
-from colonnade.methods.local.plan import LocalPlan, plan_local
-from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.methods.local.plan import LocalPlan, LocalRequest
 from colonnade.methods.moments.protocol import arranged, integer_blocks
 from colonnade.numbers.field import FIELD63, GramSum
-from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.plans import Request, Task
-from colonnade.protocols.session import RowSource, prepare, publish
-from colonnade.runtime.group import Group
+from colonnade.protocols.session import RowSource, SessionResult, prepare, publish
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class LocalRequest(Request[LocalPlan]):
-    """What the parties want, before anybody has said how many rows or which columns there are.
-
-    >>> LocalRequest(task="pca", epsilon=1.0).to_data()["method"]
-    'local'
-    """
-
-    task: Task
-    epsilon: float
-    delta: float | None = None
-    accepted_delta: float | None = None
-    gamma: int = DEFAULT_GAMMA
-    alignment: Alignment = "auto"
-
-    method = "local"
-
-    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> LocalPlan:
-        """With the least noise that keeps what is asked."""
-        return plan_local(group, schemas, rows=rows, **self.terms)
-
-
 @dataclass(frozen=True, eq=False)
-class PerturbedMoments:
+class PerturbedMoments(SessionResult[LocalPlan]):
     """Σ z̃z̃ᵀ and Σ z̃ over perturbed rows, as the server summed them and everybody may read them."""
 
     matrix: Integers
     sums: Integers
-    plan: LocalPlan
-    run: str
-    reproducible: bool
-    aligned: AlignedTable | None
 
 
 async def local_session(party: Party, table: Table | None, request: LocalRequest) -> PerturbedMoments:
@@ -79,7 +47,7 @@ async def local_session(party: Party, table: Table | None, request: LocalRequest
         return read
 
     both = await publish(party, summed, "release", "moments", checked, np.zeros((1, 0), dtype=np.int64))
-    return PerturbedMoments(both[:-1], both[-1], plan, party.run, party.tainted, aligned)
+    return PerturbedMoments(plan, party.run, party.tainted, aligned, both[:-1], both[-1])
 
 
 async def perturbed_moments(party: Party, table: RowSource | None, plan: LocalPlan) -> Integers | None:

@@ -13,10 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from colonnade.crypto.shares import Scheme, make_scheme
-from colonnade.data.encoding import Mode
 from colonnade.data.quantizer import Rounding
-from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
 from colonnade.methods.margin.curve import Curve
 from colonnade.methods.margin.waves import Waves
@@ -42,7 +39,6 @@ from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
-from colonnade.runtime.group import Group
 
 MOST_STEPS = 1000
 
@@ -85,14 +81,10 @@ class Schedule:
 class MarginPlan(SharedPlan, Layout):
     """One training run: who, which columns, at what ε, on which grids, with how much noise.
 
-    Made by `plan_margin`, which chooses grids and noise.
+    Made by `MarginRequest`, which chooses grids and noise.
     """
 
-    group: Group
-    rows: int
-    schemas: tuple[PublicSchema, ...]
     epsilon: float
-    delta: float
     schedule: Schedule
     gamma: int
     label_grid: int
@@ -106,26 +98,9 @@ class MarginPlan(SharedPlan, Layout):
     constants = 1
 
     @property
-    def mode(self) -> Mode:
-        """Numbers on a circle, which lifts every classifier."""
-        return "circle"
-
-    @property
     def rows_rounded(self) -> Rounding:
         """At random, with the norm kept: grids are coarse here."""
         return "retry"
-
-    @property
-    def constant(self) -> int:
-        """The integer that stands for "one": ⌊γ/√(m + 1)⌋."""
-        return math.isqrt(self.gamma**2 // self.attributes)
-
-    @property
-    def widths(self) -> dict[str, int]:
-        """How many integers of a row each owner deals; the constant is the last of the label holder's."""
-        return {
-            party: encoder.width + int(party == self.label_holder) for party, encoder in self.encoders.items()
-        }
 
     @property
     def size(self) -> int:
@@ -248,11 +223,6 @@ class MarginPlan(SharedPlan, Layout):
             noise=parts * max(self.noise.part(whole).support, self.moments_noise.part(whole).support),
             what=f"a gradient at gamma = {self.gamma}",
         )
-
-    @cached_property
-    def scheme(self) -> Scheme:
-        """How shares are dealt and opened."""
-        return make_scheme(len(self.group.keepers), self.field)
 
     # --- what it is to whom
 

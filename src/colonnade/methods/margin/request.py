@@ -14,7 +14,6 @@ from colonnade.methods.margin.plan import MarginPlan, Schedule
 from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Gaussian
-from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.dealt_noise import DealtNoise, least_noise
 from colonnade.protocols.limits import check_memory, physical_memory
 from colonnade.protocols.plans import Request, check_keepers, check_parties, checked_delta
@@ -39,56 +38,49 @@ class MarginRequest(Request[MarginPlan]):
 
     epsilon: float
     schedule: Schedule = _USUAL
-    delta: float | None = None
-    accepted_delta: float | None = None
     gamma: int | None = None
-    alignment: Alignment = "auto"
 
     method = "margin"
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> MarginPlan:
-        """With the least noise that keeps what is asked."""
-        return plan_margin(group, schemas, rows=rows, **self.terms)
-
-
-def plan_margin(
-    group: Group,
-    schemas: tuple[PublicSchema, ...],
-    *,
-    rows: int,
-    epsilon: float,
-    delta: float | None = None,
-    accepted_delta: float | None = None,
-    schedule: Schedule | None = None,
-    gamma: int | None = None,
-) -> MarginPlan:
-    """The plan with the least noise that keeps ε for the server and for readers over moments and all steps."""
-    check_keepers(group)
-    check_parties(group, schemas, "classification")
-    delta = checked_delta(epsilon, delta, accepted_delta, rows)
-    schedule = schedule or Schedule()
-    asked = gamma
-    gamma = gamma or _grid(group)
-    if not LEAST_GAMMA["retry"] <= gamma <= MOST_GAMMA:
-        raise PlanError(
-            f"gamma = {gamma} is outside {LEAST_GAMMA['retry']} to {MOST_GAMMA}. Leave it out for a grid that fits."
+        """The plan with the least noise that keeps ε for the server and for readers over moments and all steps."""
+        check_keepers(group)
+        check_parties(group, schemas, "classification")
+        delta = checked_delta(self.epsilon, self.delta, self.accepted_delta, rows)
+        gamma = self.gamma or _grid(group)
+        if not LEAST_GAMMA["retry"] <= gamma <= MOST_GAMMA:
+            raise PlanError(
+                f"gamma = {gamma} is outside {LEAST_GAMMA['retry']} to {MOST_GAMMA}. Leave it out for a grid that fits."
+            )
+        blank = MarginPlan(
+            float(self.epsilon),
+            self.schedule,
+            gamma,
+            1,
+            1,
+            variance=Fraction(1),
+            group=group,
+            rows=rows,
+            schemas=schemas,
+            delta=delta,
         )
-    blank = MarginPlan(
-        group, rows, schemas, float(epsilon), delta, schedule, gamma, 1, 1, variance=Fraction(1)
-    )
-    _check_size(blank)
-    plan = _on_grids(blank, asked)
+        _check_size(blank)
+        plan = _on_grids(blank, self.gamma)
 
-    def drawn(noise: DealtNoise) -> object:
-        moments, gradient = plan.noises(noise)
-        return moments.matrix.part(group.whole), gradient.vector.part(group.whole)
+        def drawn(noise: DealtNoise) -> object:
+            moments, gradient = plan.noises(noise)
+            return moments.matrix.part(group.whole), gradient.vector.part(group.whole)
 
-    found = least_noise(
-        lambda noise: plan.released(plan.noises(noise)), epsilon=epsilon, delta=delta, drawn=drawn, digits=4
-    )
-    plan = replace(plan, variance=found.variance, law=found.law)
-    _ = plan.field  # refuses here, before any data is touched, what could wrap around
-    return plan
+        found = least_noise(
+            lambda noise: plan.released(plan.noises(noise)),
+            epsilon=plan.epsilon,
+            delta=delta,
+            drawn=drawn,
+            digits=4,
+        )
+        plan = replace(plan, variance=found.variance, law=found.law)
+        _ = plan.field  # refuses here, before any data is touched, what could wrap around
+        return plan
 
 
 def refusal(group: Group, *, epsilon: float, delta: float | None = None) -> str:
@@ -99,7 +91,18 @@ def refusal(group: Group, *, epsilon: float, delta: float | None = None) -> str:
     """
     if not (math.isfinite(epsilon) and epsilon > 0 and 0 < (delta or 1e-5) < 1):
         return ""  # whoever plans refuses it by name
-    blank = MarginPlan(group, 1, (), float(epsilon), delta or 1e-5, _USUAL, _grid(group), 1, 1, Fraction(1))
+    blank = MarginPlan(
+        float(epsilon),
+        _USUAL,
+        _grid(group),
+        1,
+        1,
+        Fraction(1),
+        group=group,
+        rows=1,
+        schemas=(),
+        delta=delta or 1e-5,
+    )
     try:
         check_keepers(group)
         _on_grids(blank, None)

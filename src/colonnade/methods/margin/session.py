@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
 from colonnade.methods.margin.optimiser import MarginDescent
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.protocol import noisy_margin
 from colonnade.methods.margin.request import MarginRequest
-from colonnade.protocols.session import prepare, publish
+from colonnade.protocols.session import SessionResult, prepare, publish
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -21,7 +20,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class MarginTrained:
+class MarginTrained(SessionResult[MarginPlan]):
     """The weights with everything that says what they are, and, at an owner, the rows that went into them.
 
     In the order of the plan's owners, each owner's features, one column for each head; the constant is the last of the
@@ -29,10 +28,6 @@ class MarginTrained:
     """
 
     weights: Array
-    plan: MarginPlan
-    run: str
-    reproducible: bool
-    aligned: AlignedTable | None
     descent: MarginDescent | None = None
 
 
@@ -49,4 +44,4 @@ async def margin_session(party: Party, table: Table | None, request: MarginReque
 
     trained = None if descent is None else descent.model
     weights = await publish(party, trained, "model", "weights", checked, np.zeros((0, plan.heads)))
-    return MarginTrained(weights, plan, party.run, party.tainted, aligned, descent)
+    return MarginTrained(plan, party.run, party.tainted, aligned, weights, descent)

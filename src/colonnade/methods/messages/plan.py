@@ -17,10 +17,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
 
-from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import Label
 from colonnade.methods.glm.interfaces import Loss, Penalty
-from colonnade.methods.glm.rows import GAMMA, ClippedRows
+from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.events import Approximated, Composed, Event, PerStep
 from colonnade.privacy.guarantee import View
@@ -35,10 +34,8 @@ from colonnade.privacy.sensitivity.messages import (
     active_messages,
     passive_messages,
 )
-from colonnade.protocols.plans import Plan
 from colonnade.protocols.session import array_digest
 from colonnade.randomness import public_permutation
-from colonnade.runtime.group import Group
 
 Calibration = Literal["sound", "paper", "none"]
 
@@ -51,27 +48,22 @@ _TENTH = 0.3
 
 
 @dataclass(frozen=True)
-class IntermediatePlan(Plan):
+class IntermediatePlan(ClippedPlan):
     """One training run by noisy messages: who, which columns, which steps, with how much noise.
 
-    Made by `plan_intermediate`, which chooses the noise. `variances` has one σ² a sender, in grid units. Only "sound"
+    Made by `IntermediateRequest`, which chooses the noise. `variances` has one σ² a sender, in grid units. Only "sound"
     protects anybody: "paper" has the noise of HDP-VFL's lemmas and no clipping, "none" has no noise at all, and both
     are for public data.
     """
 
     loss: Loss
     penalty: Penalty
-    group: Group
-    rows: int
-    schemas: tuple[PublicSchema, ...]
     epsilon: float
-    delta: float
     calibration: Calibration
     epochs: int
     batch: int
     learning_rate: float
     radius: float
-    stretch: float
     clip: float | None
     seed: int
     variances: tuple[Fraction, ...] = ()
@@ -79,16 +71,6 @@ class IntermediatePlan(Plan):
     protocol = "intermediate results"
     charged_as = "messages"
     published = False
-
-    @property
-    def active(self) -> str:
-        """Who holds the label."""
-        return self.group.active or self.group.owners[0]
-
-    @property
-    def passive(self) -> tuple[str, ...]:
-        """Every other owner."""
-        return tuple(owner for owner in self.group.owners if owner != self.active)
 
     @property
     def senders(self) -> tuple[str, ...]:
@@ -111,11 +93,6 @@ class IntermediatePlan(Plan):
     def label(self) -> Label:
         """The declared label."""
         return next(schema.label for schema in self.schemas if schema.label is not None)
-
-    @cached_property
-    def clipped(self) -> ClippedRows:
-        """How each owner's columns become rows of bounded norm."""
-        return ClippedRows(self.schemas, self.active, self.stretch)
 
     @cached_property
     def caps(self) -> dict[str, float]:

@@ -23,7 +23,7 @@ from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.session import confirm, prepare
+from colonnade.protocols.session import SessionResult, confirm, prepare
 from colonnade.randomness import Randomness, public_permutation
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -36,16 +36,12 @@ _REACH = 2.0**40
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedPart:
+class TrainedPart(SessionResult[IntermediatePlan]):
     """What one member comes away with: the plan, and at an owner its own weights and rows.
 
     `weights` act on the owner's clipped rows; at the active party the last one is the constant's.
     """
 
-    plan: IntermediatePlan
-    run: str
-    reproducible: bool
-    aligned: AlignedTable | None
     weights: Array | None
 
 

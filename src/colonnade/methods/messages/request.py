@@ -21,7 +21,6 @@ from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.paper import hdp_vfl
 from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.privacy.sensitivity.messages import largest_step
-from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Request, check_parties, checked_delta
 from colonnade.runtime.group import Group
 
@@ -43,8 +42,6 @@ class IntermediateRequest(Request[IntermediatePlan]):
     loss: Loss
     penalty: Penalty
     epsilon: float
-    delta: float | None = None
-    accepted_delta: float | None = None
     calibration: Calibration = "sound"
     epochs: int = 10
     batch: int | None = None
@@ -54,67 +51,59 @@ class IntermediateRequest(Request[IntermediatePlan]):
     clip: float | None = None
     seed: int = 0
     declared_public: tuple[str, ...] = ()
-    alignment: Alignment = "auto"
 
     method = "intermediate"
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> IntermediatePlan:
-        """With the least noise that keeps what is asked."""
-        return plan_intermediate(self, group, schemas, rows)
+        """The plan with the least noise that keeps ε for each owner's part of a record, against all others together."""
+        delta = checked_delta(self.epsilon, self.delta, self.accepted_delta, rows)
+        _check(self, group, schemas, rows)
+        plan = IntermediatePlan(
+            loss=self.loss,
+            penalty=self.penalty,
+            group=group,
+            rows=rows,
+            schemas=schemas,
+            epsilon=float(self.epsilon),
+            delta=delta,
+            calibration=self.calibration,
+            epochs=self.epochs,
+            batch=min(rows, LARGEST_BATCH) if self.batch is None else self.batch,
+            learning_rate=DEFAULT_STEP,
+            radius=float(self.loss.radius if self.radius is None else self.radius),
+            stretch=float(self.stretch),
+            clip=None,
+            seed=self.seed,
+        )
+        try:
+            plan = replace(plan, learning_rate=_step(self, plan))
+            if plan.calibration == "sound":
+                plan = replace(plan, clip=float(self.clip or plan.bounds.size))
+        except OverflowError:
+            raise PlanError(
+                f"radius = {plan.radius:g} lets scores grow so far that the {self.loss.name} loss has no finite "
+                f"bound. Choose a smaller radius; {self.loss.radius:g} is the default."
+            ) from None
+        if plan.schedule.steps > MOST_STEPS:
+            raise PlanError(
+                f"{plan.epochs} epochs of {rows} rows in batches of {plan.batch} are {plan.schedule.steps} steps; "
+                f"{MOST_STEPS} is the most. Use larger batches, which also cost less noise."
+            )
+        match plan.calibration:
+            case "none":
+                return plan
+            case "paper":
+                plan = replace(plan, variances=_paper_variances(plan))
+            case "sound":
+                # The active party's noise first: how long passive steps are depends on it.
+                for owner in plan.senders:
+                    plan = replace(plan, variances=(*plan.variances, _sound_variance(plan, owner)))
+        _ = plan.noise  # refuses here, before any data is touched, what cannot be drawn
+        return plan
 
     def to_data(self) -> dict[str, Any]:
         """The request as plain values, the loss by its name."""
         return {**super().to_data(), "loss": self.loss.name}
-
-
-def plan_intermediate(
-    request: IntermediateRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-) -> IntermediatePlan:
-    """The plan with the least noise that keeps ε for each owner's part of a record, against all others together."""
-    delta = checked_delta(request.epsilon, request.delta, request.accepted_delta, rows)
-    _check(request, group, schemas, rows)
-    plan = IntermediatePlan(
-        loss=request.loss,
-        penalty=request.penalty,
-        group=group,
-        rows=rows,
-        schemas=schemas,
-        epsilon=float(request.epsilon),
-        delta=delta,
-        calibration=request.calibration,
-        epochs=request.epochs,
-        batch=min(rows, LARGEST_BATCH) if request.batch is None else request.batch,
-        learning_rate=DEFAULT_STEP,
-        radius=float(request.loss.radius if request.radius is None else request.radius),
-        stretch=float(request.stretch),
-        clip=None,
-        seed=request.seed,
-    )
-    try:
-        plan = replace(plan, learning_rate=_step(request, plan))
-        if plan.calibration == "sound":
-            plan = replace(plan, clip=float(request.clip or plan.bounds.size))
-    except OverflowError:
-        raise PlanError(
-            f"radius = {plan.radius:g} lets scores grow so far that the {request.loss.name} loss has no finite "
-            f"bound. Choose a smaller radius; {request.loss.radius:g} is the default."
-        ) from None
-    if plan.schedule.steps > MOST_STEPS:
-        raise PlanError(
-            f"{plan.epochs} epochs of {rows} rows in batches of {plan.batch} are {plan.schedule.steps} steps; "
-            f"{MOST_STEPS} is the most. Use larger batches, which also cost less noise."
-        )
-    match plan.calibration:
-        case "none":
-            return plan
-        case "paper":
-            plan = replace(plan, variances=_paper_variances(plan))
-        case "sound":
-            # The active party's noise first: how long passive steps are depends on it.
-            for owner in plan.senders:
-                plan = replace(plan, variances=(*plan.variances, _sound_variance(plan, owner)))
-    _ = plan.noise  # refuses here, before any data is touched, what cannot be drawn
-    return plan
 
 
 def _sound_variance(plan: IntermediatePlan, owner: str) -> Fraction:

@@ -12,7 +12,8 @@ from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
 from colonnade.learn.release import MomentRelease
 from colonnade.methods.method import Asked, Method, Noise, plan_views
 from colonnade.methods.moments.plan import MomentsPlan
-from colonnade.methods.moments.session import MomentsRequest, OpenedMoments, moments_session
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import OpenedMoments, moments_session
 from colonnade.protocols.alignment import Alignment
 
 
@@ -30,10 +31,10 @@ def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -
     return MomentsRequest(
         asked.task,
         asked.epsilon,
-        asked.delta,
-        asked.accepted_delta,
         asked.gamma,
-        alignment,
+        delta=asked.delta,
+        accepted_delta=asked.accepted_delta,
+        alignment=alignment,
         verify=asked.verify,
         # Methods that make the same request bring options of their own.
         conditional=isinstance(asked.options, MomentsOptions) and asked.options.conditional,

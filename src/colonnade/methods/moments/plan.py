@@ -8,18 +8,15 @@ may become known, the rest adds up to the noise that ε was computed for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 from colonnade.crypto.row_claims import Claim
-from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.data.encoding import Mode
 from colonnade.data.label import LabelBlock
-from colonnade.data.quantizer import LEAST_GAMMA, Rounding
-from colonnade.data.schema import PublicSchema
-from colonnade.errors import LabelMismatch, PlanError
+from colonnade.data.quantizer import Rounding
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.noise.skellam import MatrixSkellamNoise
 from colonnade.numbers.field import FIELD63, Field, check_fits
@@ -36,14 +33,11 @@ from colonnade.privacy.sensitivity.matrix import (
     matrix_change_zero_out,
 )
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise
+from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for
 from colonnade.protocols.layout import Layout
-from colonnade.protocols.limits import check_memory, gamma_advice
-from colonnade.protocols.plans import Task, check_keepers, check_parties, checked_delta
+from colonnade.protocols.plans import Task
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
-from colonnade.protocols.verified_rows import chosen_verify
-from colonnade.runtime.group import Group
 
 DEFAULT_GAMMA = 1 << 12
 
@@ -52,16 +46,12 @@ DEFAULT_GAMMA = 1 << 12
 class MomentsPlan(SharedPlan, Layout):
     """One noisy moment matrix: who, which columns, at what ε, with how much noise.
 
-    Made by `plan_moments`, which chooses `law` and `mu`, half the variance of the whole noise on the diagonal. Equal
+    Made by `MomentsRequest`, which chooses `law` and `mu`, half the variance of the whole noise on the diagonal. Equal
     plans have equal hashes, and parties compare hashes before anything leaves.
     """
 
     task: Task
-    group: Group
-    rows: int
-    schemas: tuple[PublicSchema, ...]
     epsilon: float
-    delta: float
     gamma: int
     mu: Fraction
     rounding: Rounding = "nearest"
@@ -118,11 +108,6 @@ class MomentsPlan(SharedPlan, Layout):
         for part in rest[1:]:
             shape = shape.beside(part)
         return shape
-
-    @property
-    def widths(self) -> dict[str, int]:
-        """How many integers of a row each owner deals, without the label block."""
-        return {party: encoder.width for party, encoder in self.encoders.items()}
 
     @property
     def dealt(self) -> dict[str, int]:
@@ -194,11 +179,6 @@ class MomentsPlan(SharedPlan, Layout):
         )
         return FIELD63
 
-    @cached_property
-    def scheme(self) -> Scheme:
-        """How shares are dealt and opened."""
-        return make_scheme(len(self.group.keepers), self.field)
-
     def zeroed(self, known: int) -> Event:
         """What the opened matrix is for a record zeroed out."""
         return self._event(self.zeroed_change, known)
@@ -252,76 +232,3 @@ class MomentsPlan(SharedPlan, Layout):
             "verify": self.verify,
             **({"conditional": True} if self.conditional else {}),
         }
-
-
-def plan_moments(
-    group: Group,
-    schemas: tuple[PublicSchema, ...],
-    *,
-    task: Task,
-    rows: int,
-    epsilon: float,
-    delta: float | None = None,
-    accepted_delta: float | None = None,
-    gamma: int = DEFAULT_GAMMA,
-    rounding: Rounding = "nearest",
-    verify: Verify | None = None,
-    conditional: bool = False,
-) -> MomentsPlan:
-    """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known."""
-    check_keepers(group)
-    check_parties(group, schemas, task)
-    if conditional and task != "classification":
-        raise LabelMismatch(
-            f"conditional = true tells moments apart by class, and {task} has no classes. Leave it out, or write "
-            'task = "classification".'
-        )
-    delta = checked_delta(epsilon, delta, accepted_delta, rows)
-
-    def plan_with(mu: Fraction, grid: int, law: Law) -> MomentsPlan:
-        plan = MomentsPlan(
-            task,
-            group,
-            rows,
-            schemas,
-            float(epsilon),
-            delta,
-            grid,
-            mu,
-            rounding,
-            law,
-            conditional=conditional,
-        )
-        if conditional:
-            # Nothing proves that a label is one-hot, and what is told apart by class rests on it.
-            if verify not in (None, "none"):
-                raise PlanError(
-                    f"verify = {verify!r}: of moments by class nothing is checked. Write verify = 'none', or leave "
-                    "conditional out."
-                )
-            return plan
-        return replace(plan, verify=chosen_verify(verify, group, plan.claims, rows=min(rows, plan.block)))
-
-    blank = plan_with(Fraction(1), gamma, "gaussian")
-    check_memory(blank.size)
-    _ = blank.quantizers  # refuses what is no grid at all
-
-    def calibrated(grid: int) -> MomentsPlan:
-        change = plan_with(Fraction(1), grid, "gaussian").zeroed_change
-        found = least_noise(
-            lambda noise: noise.matrix_event(change, group, size=blank.size),
-            epsilon=epsilon,
-            delta=delta,
-            drawn=lambda noise: noise.matrix.part(group.whole),
-        )
-        plan = plan_with(found.variance / 2, grid, found.law)
-        _ = plan.field  # refuses here, before any data is touched, what could wrap around
-        return plan
-
-    try:
-        plan = calibrated(gamma)
-    except PlanError as error:
-        advice = gamma_advice(calibrated, least=LEAST_GAMMA[rounding], asked=gamma)
-        raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
-    plan.check_stated()
-    return plan

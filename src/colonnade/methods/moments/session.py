@@ -7,56 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.quantizer import Rounding
-from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.methods.moments.conditional import conditional_moments
-from colonnade.methods.moments.plan import DEFAULT_GAMMA, MomentsPlan, plan_moments
+from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import noisy_moments
-from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.plans import Request, Task
-from colonnade.protocols.session import prepare, publish
-from colonnade.runtime.group import Group
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.protocols.session import SessionResult, prepare, publish
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
 
-@dataclass(frozen=True)
-class MomentsRequest(Request[MomentsPlan]):
-    """What the parties want, before anybody has said how many rows or which columns there are.
-
-    >>> MomentsRequest(task="classification", epsilon=1.0).to_data()["gamma"]
-    4096
-    """
-
-    task: Task
-    epsilon: float
-    delta: float | None = None
-    accepted_delta: float | None = None
-    gamma: int = DEFAULT_GAMMA
-    alignment: Alignment = "auto"
-    rounding: Rounding = "nearest"
-    verify: Verify | None = None
-    conditional: bool = False
-
-    method = "moments"
-
-    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> MomentsPlan:
-        """With the least noise that keeps what is asked."""
-        return plan_moments(group, schemas, rows=rows, **self.terms)
-
-
 @dataclass(frozen=True, eq=False)
-class OpenedMoments:
+class OpenedMoments(SessionResult[MomentsPlan]):
     """The noisy matrix with everything that says what it is, and, at an owner, the rows that went into it."""
 
     matrix: NDArray[np.int64]
-    plan: MomentsPlan
-    run: str
-    reproducible: bool
-    aligned: AlignedTable | None
 
 
 async def moments_session(party: Party, table: Table | None, request: MomentsRequest) -> OpenedMoments:
@@ -68,7 +33,7 @@ async def moments_session(party: Party, table: Table | None, request: MomentsReq
     matrix = await publish(
         party, opened, "release", "matrix", lambda said: checked_release(said, plan), nothing
     )
-    return OpenedMoments(matrix, plan, party.run, party.tainted, aligned)
+    return OpenedMoments(plan, party.run, party.tainted, aligned, matrix)
 
 
 def checked_release(said: Message, plan: MomentsPlan) -> NDArray[np.int64]:

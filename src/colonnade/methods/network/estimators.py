@@ -17,12 +17,13 @@ from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import probabilities
 from colonnade.learn.joint_scoring import JointScores, trained_people
 from colonnade.learn.logistic import class_codes
+from colonnade.learn.no_rows import refuse_labels, refuse_rows
 from colonnade.learn.own_files import keep_parts, keep_people
 from colonnade.learn.privacy import Privacy
 from colonnade.methods.method import Learnt
 from colonnade.methods.network.extra import need_networks
 from colonnade.methods.network.learnt import LearntNetwork
-from colonnade.methods.network.network_file import NetworkFile, network_file, network_parts
+from colonnade.methods.network.network_file import KINDS, NetworkFile, network_file, network_parts
 from colonnade.methods.network.spec import NetworkSpec
 from colonnade.methods.network.terms import Mechanism, Regime
 from colonnade.protocols.plans import Task
@@ -94,13 +95,14 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.checkpoint = checkpoint
         self.seed = seed
 
-    def fit(self, source: Federation | Learnt) -> Self:
+    def fit(self, source: Federation | Learnt, y: None = None) -> Self:
         """Train on a federation, which charges every party's ledger for the whole schedule before it starts.
 
         With `checkpoint`, a fit that stopped goes on when it is called again with the same parameters: nothing is
         charged twice, and no batch that was released is drawn again. A network that method "network" trained is taken
         as it is.
         """
+        refuse_labels(y)
         learnt = self.learn(source) if not isinstance(source, Learnt) else source
         if not isinstance(learnt, LearntNetwork) or learnt.network.design.task != self._task:
             raise InputError(
@@ -121,9 +123,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         from colonnade.methods.network.training import modules_for, train
 
         if not isinstance(federation, Parties):
-            raise TypeError(
-                f"fit takes a Federation, not {type(federation).__name__}. Rows are never given to a model."
-            )
+            refuse_rows(federation, "a Federation")
         spec = NetworkSpec(task=self._task, **self.get_params(deep=False))
         settings, parameters = spec.settings(), spec.parameters
         if parameters is None:
@@ -144,7 +144,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.feature_names_in_ = np.array(self.frame_.feature_names, dtype=object)
         self.n_features_in_ = self.frame_.columns
         if self.frame_.label.classes:
-            self.classes_ = np.array(self.frame_.label.classes)
+            self.classes_ = self.frame_.label.values
 
     def save(self, path: str | Path) -> None:
         """Write the whole network: `path` as JSON, its weights beside it as safetensors.
@@ -253,6 +253,8 @@ class NeuralClassifier(ClassifierMixin, _Neural):  # type: ignore[misc]
     (2,)
     """
 
+    reading = KINDS["NeuralClassifier"]
+
     _task: Task = "classification"
 
     def decision_function(self, X: Rows) -> Array:
@@ -289,6 +291,8 @@ class NeuralRegressor(RegressorMixin, _Neural):  # type: ignore[misc]
     >>> NeuralRegressor(epsilon=20.0, embedding=1, epochs=2).fit(federation).predict({"age": [1], "spent": [1]}).shape
     (1,)
     """
+
+    reading = KINDS["NeuralRegressor"]
 
     _task: Task = "regression"
 

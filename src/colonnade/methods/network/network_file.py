@@ -27,13 +27,17 @@ from colonnade.learn.model_document import (
     write_document,
 )
 from colonnade.learn.privacy import Privacy
+from colonnade.learn.reading import Reading
 from colonnade.methods.network.design import Design
 from colonnade.methods.network.extra import need_networks
 
 if TYPE_CHECKING:
     from colonnade.methods.network.network import Network, Tensors
 
-KINDS = {"NeuralClassifier": "classification", "NeuralRegressor": "regression"}
+KINDS = {
+    "NeuralClassifier": Reading("a network for classes", "probabilities"),
+    "NeuralRegressor": Reading("a network for a number", "prediction"),
+}
 METHOD_NAME = "network"
 WHOLE = (
     "All parts of this network lie in one file. The fusion model was made with exact labels: what follows is about the "
@@ -54,6 +58,11 @@ class NetworkFile:
     run: str
     party: str | None = None
     method: str = METHOD_NAME
+
+    @property
+    def reading(self) -> Reading:
+        """How its scores are read."""
+        return KINDS[self.kind]
 
     def save(self, path: Path) -> None:
         """Write the weights, then the document that names their digest."""
@@ -95,7 +104,7 @@ class NetworkFile:
             raise ModelError(f"{path} holds a {data.get('kind')}, which is no network.")
         try:
             design, frame = Design.from_data(data["design"]), frame_in(data)
-            if KINDS[data["kind"]] != design.task:
+            if KINDS[data["kind"]].classifies != (design.task == "classification"):
                 raise ValueError(f"a {data['kind']} for {design.task}")
             return cls(
                 kind=data["kind"],

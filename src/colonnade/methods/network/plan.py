@@ -28,7 +28,7 @@ from colonnade.protocols.agreement import digest
 
 @dataclass(frozen=True)
 class EmbeddingsPlan(EmbeddingsTerms):
-    """The terms of a training run, and what it is to each observer. Made by `plan_embeddings`."""
+    """The terms of a training run, and what it is to each observer. Made by `EmbeddingsRequest`."""
 
     protocol = "embeddings"
     charged_as = "embeddings"

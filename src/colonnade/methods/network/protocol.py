@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
 from colonnade.ledger import Release
 from colonnade.methods.network.interfaces import Bring, Brought, Floats, check_brought
@@ -31,19 +30,15 @@ from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.secure_sum import Masks, share_mask_keys
-from colonnade.protocols.session import confirm, prepare
+from colonnade.protocols.session import SessionResult, confirm, prepare
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedEmbeddings:
+class TrainedEmbeddings(SessionResult[EmbeddingsPlan]):
     """What a member comes away with. `sums` are the last noisy sums of every row, at the label holder."""
 
-    plan: EmbeddingsPlan
-    run: str
-    reproducible: bool
-    aligned: AlignedTable | None
     epochs: int
     brought: Brought
     sums: Floats | None = None

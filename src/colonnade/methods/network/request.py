@@ -16,7 +16,6 @@ from colonnade.privacy.calibrate import calibrate, calibrate_poisson_binomial
 from colonnade.privacy.events import Composed
 from colonnade.privacy.neighbours import OthersPart
 from colonnade.privacy.paper.pbm_vfl import local_variance
-from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Request, Task, check_parties, checked_delta
 from colonnade.runtime.group import Group
 
@@ -42,8 +41,6 @@ class EmbeddingsRequest(Request[EmbeddingsPlan]):
 
     task: Task
     epsilon: float | None
-    delta: float | None = None
-    accepted_delta: float | None = None
     regime: Regime = "frozen"
     mechanism: Mechanism = "poisson-binomial"
     embedding: int = 16
@@ -60,41 +57,32 @@ class EmbeddingsRequest(Request[EmbeddingsPlan]):
     gradient_bits: int = 32
     order_seed: int = 0
     coalitions: tuple[tuple[str, ...], ...] = ()
-    alignment: Alignment = "auto"
 
     method = "embeddings"
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> EmbeddingsPlan:
-        """With the least noise that keeps what is asked."""
-        return plan_embeddings(self, group, schemas, rows)
+        """The plan with the least noise that keeps ε for what the label holder learns of one part of one record.
 
-
-def plan_embeddings(
-    request: EmbeddingsRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-) -> EmbeddingsPlan:
-    """The plan with the least noise that keeps ε for what the label holder learns of one part of one record.
-
-    The paper's regime takes b and β as given and promises nothing. A plan is public and the same for every party, so
-    parties in one process share the work.
-    """
-    _check(request, group, schemas)
-    paper = request.regime == "paper"
-    if paper or request.mechanism == "none":
-        delta = checked_delta(1.0, request.delta, request.accepted_delta, rows)
-    else:
-        delta = checked_delta(request.epsilon or 0.0, request.delta, request.accepted_delta, rows)
-    blank = _blank(request, group, schemas, rows, delta)
-    hiding = [party for party in blank.contributors if party != blank.receiver]
-    if not hiding:
-        raise PlanError(
-            "an embedding is summed over at least one party beside the label holder; none declares a column."
-        )
-    if request.mechanism == "poisson-binomial" and len(blank.contributors) < 2:
-        raise PlanError(
-            f"{hiding[0]} alone declares columns, so that a sum of embeddings is its embedding. A secure sum needs two "
-            "contributors or more; give the label holder columns too."
-        )
-    return blank if request.mechanism == "none" else _with_noise(blank, request, hiding)
+        The paper's regime takes b and β as given and promises nothing.
+        """
+        _check(self, group, schemas)
+        paper = self.regime == "paper"
+        if paper or self.mechanism == "none":
+            delta = checked_delta(1.0, self.delta, self.accepted_delta, rows)
+        else:
+            delta = checked_delta(self.epsilon or 0.0, self.delta, self.accepted_delta, rows)
+        blank = _blank(self, group, schemas, rows, delta)
+        hiding = [party for party in blank.contributors if party != blank.receiver]
+        if not hiding:
+            raise PlanError(
+                "an embedding is summed over at least one party beside the label holder; none declares a column."
+            )
+        if self.mechanism == "poisson-binomial" and len(blank.contributors) < 2:
+            raise PlanError(
+                f"{hiding[0]} alone declares columns, so that a sum of embeddings is its embedding. A secure sum needs "
+                "two contributors or more; give the label holder columns too."
+            )
+        return blank if self.mechanism == "none" else _with_noise(blank, self, hiding)
 
 
 def _blank(

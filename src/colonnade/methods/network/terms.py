@@ -17,12 +17,10 @@ from numpy.typing import NDArray
 from colonnade.crypto.masks import SumRing
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
-from colonnade.data.schema import PublicSchema
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.poisson_binomial import PoissonBinomialNoise
 from colonnade.protocols.plans import Plan, Task
 from colonnade.randomness import public_permutation
-from colonnade.runtime.group import Group
 
 # Embeddings of the local baseline and clipped gradients are integers on grids this fine.
 EMBEDDING_GRID = 1 << 12
@@ -51,14 +49,10 @@ class EmbeddingsTerms(Plan):
     `label_trials` and `label_beta` randomise the labels, or are 0 where nothing computed from labels leaves.
     """
 
-    group: Group
-    schemas: tuple[PublicSchema, ...]
     task: Task
-    rows: int
     regime: Regime
     mechanism: Mechanism
     epsilon: float
-    delta: float
     embedding: int
     bound: int
     trials: int

@@ -22,18 +22,17 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, PlanError
 from colonnade.ledger import Line
-from colonnade.methods.glm.rows import GAMMA, ClippedRows
+from colonnade.methods.glm.rows import GAMMA, ClippedPlan
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Approximated, Composed, DiscreteGaussian, Event
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.neighbours import OthersPart, PartOf
 from colonnade.privacy.observers import Coalition, PartyView
-from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.plans import Plan, Request, Task, check_parties, checked_delta, lines_about
-from colonnade.protocols.session import confirm, prepare
+from colonnade.protocols.plans import Request, Task, check_parties, checked_delta, lines_about
+from colonnade.protocols.session import SessionResult, confirm, prepare
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -44,36 +43,16 @@ _ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True)
-class NoisyColumnsPlan(Plan):
-    """One noisy copy of every passive party's rows, for the active party alone. Made by `plan_noisy_columns`."""
+class NoisyColumnsPlan(ClippedPlan):
+    """One noisy copy of every passive party's rows, for the active party alone. Made by `NoisyColumnsRequest`."""
 
     task: Task
-    group: Group
-    rows: int
-    schemas: tuple[PublicSchema, ...]
     epsilon: float
-    delta: float
-    stretch: float
     variances: tuple[Fraction, ...] = ()
 
     protocol = "noisy columns"
     charged_as = "columns"
     published = False
-
-    @property
-    def active(self) -> str:
-        """Who holds the label and receives the columns."""
-        return self.group.active or self.group.owners[0]
-
-    @property
-    def passive(self) -> tuple[str, ...]:
-        """Every other owner, in the order of `variances`."""
-        return tuple(owner for owner in self.group.owners if owner != self.active)
-
-    @cached_property
-    def clipped(self) -> ClippedRows:
-        """How each owner's columns become rows of bounded norm."""
-        return ClippedRows(self.schemas, self.active, self.stretch)
 
     def noise(self, owner: str) -> DiscreteGaussianNoise:
         """The noise of an owner's entries, in units of 1/GAMMA."""
@@ -142,46 +121,38 @@ class NoisyColumnsRequest(Request[NoisyColumnsPlan]):
 
     task: Task
     epsilon: float
-    delta: float | None = None
-    accepted_delta: float | None = None
     stretch: float = 3.0
-    alignment: Alignment = "auto"
 
     method = "one-shot"
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> NoisyColumnsPlan:
-        """With the least noise that keeps what is asked."""
-        return plan_noisy_columns(self, group, schemas, rows)
-
-
-def plan_noisy_columns(
-    request: NoisyColumnsRequest, group: Group, schemas: tuple[PublicSchema, ...], rows: int
-) -> NoisyColumnsPlan:
-    """The plan with the least noise that keeps ε for each passive party's part of a record."""
-    delta = checked_delta(request.epsilon, request.delta, request.accepted_delta, rows)
-    check_parties(group, schemas, request.task)
-    if not (math.isfinite(request.stretch) and request.stretch > 0):
-        raise PlanError(f"stretch = {request.stretch:g} is not a finite number above 0.")
-    plan = NoisyColumnsPlan(
-        request.task, group, rows, schemas, float(request.epsilon), delta, float(request.stretch)
-    )
-
-    def variance(owner: str) -> Fraction:
-        return calibrate(
-            lambda variance: plan.event_under(owner, variance), epsilon=plan.epsilon, delta=plan.delta
+        """The plan with the least noise that keeps ε for each passive party's part of a record."""
+        delta = checked_delta(self.epsilon, self.delta, self.accepted_delta, rows)
+        check_parties(group, schemas, self.task)
+        if not (math.isfinite(self.stretch) and self.stretch > 0):
+            raise PlanError(f"stretch = {self.stretch:g} is not a finite number above 0.")
+        plan = NoisyColumnsPlan(
+            self.task,
+            float(self.epsilon),
+            stretch=float(self.stretch),
+            group=group,
+            rows=rows,
+            schemas=schemas,
+            delta=delta,
         )
 
-    return replace(plan, variances=tuple(variance(owner) for owner in plan.passive))
+        def variance(owner: str) -> Fraction:
+            return calibrate(
+                lambda variance: plan.event_under(owner, variance), epsilon=plan.epsilon, delta=plan.delta
+            )
+
+        return replace(plan, variances=tuple(variance(owner) for owner in plan.passive))
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyColumns:
+class NoisyColumns(SessionResult[NoisyColumnsPlan]):
     """What one member comes away with: the plan, its own rows, and at the active party everybody's noisy columns."""
 
-    plan: NoisyColumnsPlan
-    run: str
-    reproducible: bool
-    aligned: AlignedTable | None
     columns: Mapping[str, Array]
 
 

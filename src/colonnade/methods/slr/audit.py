@@ -11,7 +11,7 @@ from colonnade.audits.experiments import Array, Bits, Claim, Experiment
 from colonnade.audits.people import People, corner, mixed, together
 from colonnade.audits.sessions import Session
 from colonnade.methods.slr.plan import GradientPlan
-from colonnade.methods.slr.session import GradientRequest
+from colonnade.methods.slr.request import GradientRequest
 from colonnade.privacy.observers import PartyView, Reader
 
 ROWS = 8

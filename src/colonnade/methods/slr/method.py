@@ -23,7 +23,8 @@ from colonnade.methods.moments.plan import DEFAULT_GAMMA as JOB_GAMMA
 from colonnade.methods.slr.optimiser import Optimiser, OptimiserName
 from colonnade.methods.slr.paper import paper_slr
 from colonnade.methods.slr.plan import DEFAULT_GAMMA, GradientPlan, schedule
-from colonnade.methods.slr.session import GradientRequest, TrainedWeights, gradient_session
+from colonnade.methods.slr.request import GradientRequest
+from colonnade.methods.slr.session import TrainedWeights, gradient_session
 from colonnade.protocols.alignment import Alignment
 
 _Positive = Annotated[float, Field(gt=0)]

@@ -9,40 +9,31 @@ intercept. Features and constant share a norm of γ: x is divided by √(m + 1) 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 from colonnade.crypto.row_claims import Claim
-from colonnade.crypto.shares import Scheme, make_scheme
-from colonnade.data.encoding import Mode
-from colonnade.data.quantizer import LEAST_GAMMA, Rounding
-from colonnade.data.schema import PublicSchema
-from colonnade.errors import FieldTooSmall, LabelMismatch, PlanError, PrivacyError
+from colonnade.data.quantizer import Rounding
+from colonnade.errors import PlanError
 from colonnade.methods.slr.optimiser import Optimiser
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.skellam import SkellamNoise
-from colonnade.numbers.field import FIELD63, Field, smallest_field
+from colonnade.numbers.field import Field, smallest_field
 from colonnade.privacy.batches import as_draws, batch_capacity, binomial_tail, most_uses
-from colonnade.privacy.events import FINE_BITS, Approximated, Event, PoissonSampled, Repeated
-from colonnade.privacy.rounded_normal import ROUNDING_VARIANCES
-from colonnade.privacy.sensitivity.gradient import GradientShape, VectorChange, fused_replace, fused_zero_out
+from colonnade.privacy.events import Approximated, Event, PoissonSampled, Repeated
+from colonnade.privacy.sensitivity.gradient import GradientShape, fused_replace, fused_zero_out
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise
+from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for
 from colonnade.protocols.layout import Layout
-from colonnade.protocols.limits import gamma_advice
-from colonnade.protocols.plans import check_keepers, check_parties, checked_delta
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
-from colonnade.protocols.verified_rows import chosen_verify
-from colonnade.runtime.group import Group
 
 DEFAULT_GAMMA = 1 << 10
 """Coarser than for moments: noise on a cubic scale must stay inside the sampler's range."""
 RATE_BITS = 32
 MOST_STEPS = 10**6
-_FINE = 1 << 20
 _SECRET = "no owner tells it who is in a batch"
 _DRAWN = "every owner draws the batches as agreed and tells it of none"
 
@@ -112,14 +103,10 @@ def schedule(
 class GradientPlan(SharedPlan, Layout):
     """One training run: who, which columns, at what ε, on which schedule, with how much noise.
 
-    Made by `plan_gradient`, which chooses `law` and `mu`, half the variance of the whole noise of a step.
+    Made by `GradientRequest`, which chooses `law` and `mu`, half the variance of the whole noise of a step.
     """
 
-    group: Group
-    rows: int
-    schemas: tuple[PublicSchema, ...]
     epsilon: float
-    delta: float
     gamma: int
     rounding: Rounding
     schedule: Schedule
@@ -132,26 +119,9 @@ class GradientPlan(SharedPlan, Layout):
     constants = 1
 
     @property
-    def mode(self) -> Mode:
-        """Numbers on a circle, which lifts every classifier."""
-        return "circle"
-
-    @property
     def rows_rounded(self) -> Rounding:
         """As the plan says."""
         return self.rounding
-
-    @property
-    def constant(self) -> int:
-        """The integer that stands for "one": ⌊γ/√(m + 1)⌋."""
-        return math.isqrt(self.gamma**2 // self.attributes)
-
-    @property
-    def widths(self) -> dict[str, int]:
-        """How many weights each owner's part of a row has; the constant is the last of the label holder's."""
-        return {
-            party: encoder.width + int(party == self.label_holder) for party, encoder in self.encoders.items()
-        }
 
     @property
     def dealt(self) -> dict[str, int]:
@@ -240,11 +210,6 @@ class GradientPlan(SharedPlan, Layout):
             what=f"a gradient at gamma = {self.gamma}",
         )
 
-    @cached_property
-    def scheme(self) -> Scheme:
-        """How shares are dealt and opened."""
-        return make_scheme(len(self.group.keepers), self.field)
-
     @property
     def besides(self) -> str:
         """Batches are secret; whoever draws them decides who is in them, which checks of what is dealt do not see."""
@@ -271,7 +236,7 @@ class GradientPlan(SharedPlan, Layout):
     def sampled(self, noise: DealtNoise, known: int | None = None) -> Event:
         """All steps under this noise to somebody who knows no batch."""
         release = noise.vector_event(fused_zero_out(self.shape), self.group, entries=self.size, known=known)
-        return _all_steps(self.schedule, release, as_draws(self.limits_cost, noise.bits))
+        return all_steps(self.schedule, release, as_draws(self.limits_cost, noise.bits))
 
     @property
     def what(self) -> str:
@@ -295,99 +260,7 @@ class GradientPlan(SharedPlan, Layout):
         }
 
 
-def plan_gradient(
-    group: Group,
-    schemas: tuple[PublicSchema, ...],
-    *,
-    rows: int,
-    epsilon: float,
-    delta: float | None = None,
-    accepted_delta: float | None = None,
-    gamma: int = DEFAULT_GAMMA,
-    rounding: Rounding = "retry",
-    schedule: Schedule,
-    verify: Verify | None = None,
-) -> GradientPlan:
-    """The plan with the least noise that keeps ε for the server and for readers over all steps."""
-    check_keepers(group)
-    check_parties(group, schemas, "classification")
-    delta = checked_delta(epsilon, delta, accepted_delta, rows)
-    plan = GradientPlan(
-        group, rows, schemas, float(epsilon), delta, gamma, rounding, schedule, mu=Fraction(1)
-    )
-    if len(plan.label.classes) != 2:
-        raise LabelMismatch(
-            f"this trains on a label of two classes; {plan.label_holder} declares {len(plan.label.classes)}. "
-            "Use the method 'moments' for more."
-        )
-    plan = replace(
-        plan, verify=chosen_verify(verify or "none", group, plan.claims, rows=min(rows, plan.block))
-    )
-    try:
-        plan = _calibrated(plan)
-    except PlanError as error:
-        advice = gamma_advice(
-            lambda finer: _calibrated(replace(plan, gamma=finer)),
-            least=LEAST_GAMMA[rounding],
-            asked=gamma,
-        )
-        raise PlanError(f"{str(error).rstrip('.')}. {advice}") from None
-    try:
-        _ = plan.guarantees
-    except PrivacyError:
-        raise PlanError(
-            f"parties know the batches, and {plan.uses} uses of a record at this noise cost them more than can be "
-            f"stated at δ = {delta:g}. Take a rate above {float(schedule.rate):.3g}, fewer epochs or a smaller ε: "
-            "larger batches need no more rows and are far better for the parties."
-        ) from None
-    return plan
-
-
-def _calibrated(plan: GradientPlan) -> GradientPlan:
-    """With the least noise that keeps ε; refuses, before any data is touched, what could wrap around."""
-    noise = _least_noise(plan)
-    noise.vector.part(plan.group.whole)  # refuses what no table can draw
-    plan = replace(plan, mu=noise.variance / 2, law=noise.law)
-    if plan.verify != "none" and plan.field != FIELD63:
-        raise FieldTooSmall(
-            f"verify = {plan.verify!r} was asked for; rows are checked in a field of {FIELD63.bits} bits, and a "
-            f"gradient at gamma = {plan.gamma} needs {plan.field.bits}. Write verify = 'none', or take a smaller gamma."
-        )
-    return plan
-
-
-def _least_noise(plan: GradientPlan) -> DealtNoise:
-    """On a fine grid what rounding takes of the variance is nothing, and the noise grows with the sensitivity alone."""
-    change, limits = fused_zero_out(plan.shape), as_draws(plan.limits_cost, bits_for(plan.epsilon))
-    found = _on_fine_grid(plan.schedule, plan.size, plan.group, limits, plan.epsilon, plan.delta)
-    scaled = found.variance * Fraction(change.l2) ** 2 / _FINE**2 + 2 * ROUNDING_VARIANCES[FINE_BITS]
-    if scaled >= _FINE:
-        return replace(found, variance=Fraction(math.ceil(scaled)))
-    return least_noise(
-        plan.sampled,
-        epsilon=plan.epsilon,
-        delta=plan.delta,
-        drawn=lambda noise: noise.vector.part(plan.group.whole),
-        digits=4,
-    )
-
-
-@lru_cache(maxsize=256)
-def _on_fine_grid(
-    schedule: Schedule, size: int, group: Group, limits: int, epsilon: float, delta: float
-) -> DealtNoise:
-    # Plans are made again and again, on many grids in search of one that fits; this part takes long and is the same.
-    change = VectorChange(_FINE, Fraction(_FINE))
-    return least_noise(
-        lambda noise: _all_steps(schedule, noise.vector_event(change, group, entries=size), limits),
-        epsilon=epsilon,
-        delta=delta,
-        drawn=lambda _noise: None,
-        laws=("gaussian",),
-        digits=4,
-    )
-
-
-def _all_steps(schedule: Schedule, step: Approximated, limits: int) -> Event:
+def all_steps(schedule: Schedule, step: Approximated, limits: int) -> Event:
+    """All steps on secret batches, which limits move by so many draws from what sampling is proved for."""
     steps = Repeated(PoissonSampled(rate=schedule.rate, event=step), times=schedule.steps)
     return Approximated(steps, draws=limits, bits=step.bits)

@@ -7,55 +7,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.data.aligned import AlignedTable
-from colonnade.data.quantizer import Rounding
-from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.methods.slr.plan import (
-    DEFAULT_GAMMA,
     GradientPlan,
-    Schedule,
-    plan_gradient,
 )
 from colonnade.methods.slr.protocol import noisy_gradient
-from colonnade.protocols.alignment import Alignment
-from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.plans import Request
-from colonnade.protocols.session import prepare, publish
-from colonnade.runtime.group import Group
+from colonnade.methods.slr.request import GradientRequest
+from colonnade.protocols.session import SessionResult, prepare, publish
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class GradientRequest(Request[GradientPlan]):
-    """What the parties want, before anybody has said how many rows or which columns there are.
-
-    >>> from colonnade.methods.slr.plan import schedule
-    >>> GradientRequest(epsilon=1.0, schedule=schedule(epochs=2, rate=0.5)).to_data()["schedule"]["steps"]
-    4
-    """
-
-    epsilon: float
-    schedule: Schedule
-    delta: float | None = None
-    accepted_delta: float | None = None
-    gamma: int = DEFAULT_GAMMA
-    rounding: Rounding = "retry"
-    alignment: Alignment = "auto"
-    verify: Verify | None = None
-
-    method = "slr"
-
-    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> GradientPlan:
-        """With the least noise that keeps what is asked."""
-        return plan_gradient(group, schemas, rows=rows, **self.terms)
-
-
 @dataclass(frozen=True, eq=False)
-class TrainedWeights:
+class TrainedWeights(SessionResult[GradientPlan]):
     """The weights with everything that says what they are, and, at an owner, the rows that went into them.
 
     In the order of the plan's owners, each owner's features; the constant is the last of the label holder's. Empty at
@@ -63,10 +29,6 @@ class TrainedWeights:
     """
 
     weights: Array
-    plan: GradientPlan
-    run: str
-    reproducible: bool
-    aligned: AlignedTable | None
 
 
 async def gradient_session(party: Party, table: Table | None, request: GradientRequest) -> TrainedWeights:
@@ -81,4 +43,4 @@ async def gradient_session(party: Party, table: Table | None, request: GradientR
         return read
 
     weights = await publish(party, trained, "model", "weights", checked, np.zeros(0))
-    return TrainedWeights(weights, plan, party.run, party.tainted, aligned)
+    return TrainedWeights(plan, party.run, party.tainted, aligned, weights)

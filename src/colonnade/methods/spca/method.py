@@ -15,7 +15,7 @@ from colonnade.learn.release import MomentRelease
 from colonnade.methods.method import Asked, options_of
 from colonnade.methods.moments.method import METHOD as MOMENTS
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
-from colonnade.methods.moments.session import MomentsRequest
+from colonnade.methods.moments.request import MomentsRequest
 from colonnade.methods.spca.paper import paper_spca
 from colonnade.protocols.alignment import Alignment
 
@@ -42,12 +42,12 @@ def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -
     return MomentsRequest(
         asked.task,
         asked.epsilon,
-        asked.delta,
-        asked.accepted_delta,
         options.gamma,
-        alignment,
         options.rounding,
         asked.verify,
+        delta=asked.delta,
+        accepted_delta=asked.accepted_delta,
+        alignment=alignment,
     )
 
 

@@ -1,11 +1,9 @@
-"""Observers and units as people say them, the names that ledgers keep beside them, and equal accounts as one."""
+"""Observers and units as people say them; the names that ledgers keep stand beside them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-Facts = dict[str, Any]
 _UNITS = {
     "record": "one person's record, there or blank",
     "record-replaced": "one person's record, this or any other",
@@ -52,25 +50,6 @@ def about_text(observer: str, unit: str, parties: Sequence[str]) -> str:
     """
     others = [party for party in parties if f"party:{party}" != observer]
     return unit_text(unit, owner=others[0] if len(others) == 1 else "")
-
-
-def merged(totals: Iterable[Facts], *, apart: Sequence[str] = ()) -> list[Facts]:
-    """Accounts that differ in their observer alone, as one with all `observers`; `apart` are further keys that count.
-
-    >>> rows = [{"dataset": "d", "unit": "record", "observer": who, "epsilon": 1.0, "delta": 1e-5, "budget": 4.0,
-    ...          "left": 3.0, "private": True} for who in ("reader", "server")]
-    >>> [row["observers"] for row in merged(rows)]
-    [['reader', 'server']]
-    """
-    keys = ("dataset", "unit", "epsilon", "delta", "budget", "left", "private", "epsilon_before", *apart)
-    found: dict[tuple[Any, ...], Facts] = {}
-    for total in totals:
-        key = tuple(total.get(name) for name in keys)
-        if key in found:
-            found[key]["observers"].append(total["observer"])
-        else:
-            found[key] = {**total, "observers": [total["observer"]]}
-    return list(found.values())
 
 
 def observers_text(names: Iterable[str]) -> str:

@@ -1,0 +1,138 @@
+"""`colonnade federation renew`, `exclude` and `take`: what changes in a federation that runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from colonnade.cli.options import AS_JSON
+from colonnade.cli.screen import say, say_json
+from colonnade.errors import InputError, KitError
+
+
+def renew(
+    target: Path = typer.Argument(
+        ..., metavar="KIT|FOLDER", help="A party's kit, or the federation's folder."
+    ),
+    signed: Path | None = typer.Argument(None, metavar="[SIGNED]", help="The signed answer to the request."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Renew certificates; kits stay otherwise as they are, with their runs, records and pins.
+
+    A party asks with its kit, and calls again with the signed answer. Whoever made the federation renews the server's
+    and the administrator's kit in its folder. Members are renewed while they do not run; peers that pin the old
+    certificate pin the new one.
+
+    Examples:
+
+      colonnade federation renew bank/kit
+
+      colonnade federation renew bank/kit bank.signed.zip
+
+      colonnade federation renew ours
+    """
+    from colonnade.runtime import renewal
+    from colonnade.runtime.identity import fingerprint
+    from colonnade.runtime.kit import Kit
+    from colonnade.runtime.provision import INVITATION, Asked
+
+    if (target / INVITATION).exists():
+        kits = renewal.renew_own(target)
+    elif signed is None:
+        kit = Kit.load(target)
+        request = renewal.ask_to_renew(kit)
+        key = Asked.load(request).key
+        if as_json:
+            say_json({"request": str(request), "fingerprint": key})
+            return
+        name = kit.identity().name
+        say(
+            f"Send {request} to whoever made the federation, and tell them its key's fingerprint by telephone:\n"
+            f"  {spaced(key)}\nWhen the signed answer comes:\n  colonnade federation renew {target} {name}.signed.zip"
+        )
+        return
+    else:
+        kit = Kit.load(target)
+        requested = kit.path / renewal.REQUESTED / kit.identity().name
+        if not requested.exists():
+            raise KitError(
+                f"{requested} does not exist: ask first, with `colonnade federation renew {target}`."
+            )
+        if not signed.exists():
+            raise KitError(f"{signed} does not exist. Name the signed answer (.zip).")
+        kits = (renewal.renew(kit, signed, requested),)
+    facts = [
+        {
+            "kit": str(kit.path),
+            "until": f"{kit.identity().certificate.not_valid_after_utc:%Y-%m-%d}",
+            "fingerprint": fingerprint(kit.identity().certificate),
+        }
+        for kit in kits
+    ]
+    if as_json:
+        say_json(facts)
+        return
+    for fact in facts:
+        say(
+            f"{fact['kit']} has a certificate until {fact['until']}, fingerprint\n  {spaced(fact['fingerprint'])}"
+        )
+
+
+def exclude(
+    folder: Path = typer.Argument(
+        ..., metavar="FOLDER", help="The federation's folder, with the root's key."
+    ),
+    party: str = typer.Argument(..., metavar="PARTY", help="Who is to be excluded."),
+    lost_key: bool = typer.Option(
+        False, "--lost-key", help="Exclude its present key only: it may join again with another one."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Exclude a party at once: a list that the root signs, for every member to take.
+
+    Example:
+
+      colonnade federation exclude ours shop
+    """
+    from colonnade.runtime.exclusion import EXCLUDED
+    from colonnade.runtime.renewal import exclude as excluded
+
+    if not party.isidentifier():
+        raise InputError(f"{party!r} is no name of a party.")
+    found = excluded(folder, party, lost_key=lost_key)
+    path = folder / EXCLUDED
+    if as_json:
+        say_json({"list": str(path), "number": found.number, "party": party})
+        return
+    what = f"{party}'s key" if lost_key else party
+    say(f"{what} is excluded by list {found.number}, which the server's kit in {folder} has.")
+    say(f"Send {path} to every party: colonnade federation take KIT {EXCLUDED}")
+
+
+def take(
+    kit: Path = typer.Argument(..., metavar="KIT", help="The kit that is to know it."),
+    given: Path = typer.Argument(..., metavar="FILE", help="The list of exclusions."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Take a list of exclusions into a kit, if the federation's root signed it and it is not an older one.
+
+    Example:
+
+      colonnade federation take bank/kit excluded.json
+    """
+    from colonnade.runtime.exclusion import install
+    from colonnade.runtime.kit import Kit
+
+    found = Kit.load(kit)
+    exclusions = install(found.path, given, found.trust().root)
+    names = [name for name, _, _ in exclusions.entries]
+    if as_json:
+        say_json({"kit": str(found.path), "number": exclusions.number, "excluded": names})
+        return
+    say(f"{found.path} has list {exclusions.number}: {', '.join(names) or 'nobody'} excluded.")
+
+
+def spaced(fingerprint: str) -> str:
+    """A fingerprint as two people read it to each other."""
+    return " ".join(fingerprint[at : at + 4].upper() for at in range(0, len(fingerprint), 4))

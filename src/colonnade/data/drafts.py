@@ -1,0 +1,113 @@
+"""A schema for a person to correct: names and guessed kinds, with blanks for what only a person may say."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from colonnade.data.frames import columns_by_name
+from colonnade.data.intake import values_of
+from colonnade.data.name_ranges import fold_names
+from colonnade.data.values import Plain
+from colonnade.errors import SchemaError
+
+PREFACE = """\
+# A draft of a schema for {source}.
+# Correct what was guessed, delete every column that is not to be learnt from, and fill in the blanks.
+# Bounds and categories are blank on purpose: taken from the rows they would tell about single people, for the
+# largest income in a table is one person's income. Write what a column can hold, from what you know of it.
+# Numbers outside their bounds are clipped. `colonnade schema --check` says what is still missing.
+"""
+LABEL = """\
+# If this party holds the label, delete its column above and take away the signs here.
+# [label]
+# column = ""
+# kind = "classes"  # or "real" or "count", with low and high
+# classes = []
+"""
+GUESSED = "guessed from its name"
+NOT_GUESSED = "which column says who a row is?"
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_ID = re.compile(r"(.*[_ .-])?(id|uuid)", re.IGNORECASE)
+_BLANK = {
+    "numeric": 'low = ""\nhigh = ""\n',
+    "date": 'low = ""  # a date, such as 2000-01-31\nhigh = ""\n',
+    "binary": "values = [false, true]\n",
+    "categorical": "categories = []\n",
+}
+_KINDS = {"whole": "numeric", "real": "numeric", "date": "date", "moment": "date", "truth": "binary"}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Names and guessed kinds of a source's columns; `text` is the schema file to correct, `ending` its last words.
+
+    >>> draft = Draft("file bank.csv", id="customer", kinds={"age": "numeric"})
+    >>> print(draft.text.split("[columns.age]")[1].split("#")[0].strip())
+    kind = "numeric"
+    low = ""
+    high = ""
+    """
+
+    source: str
+    id: str
+    kinds: Mapping[str, str]
+    id_note: str = GUESSED
+    ending: str = LABEL
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """The draft as TOML; every blank in it is refused until somebody fills it in."""
+        note = self.id_note if self.id else NOT_GUESSED
+        parts = [
+            PREFACE.format(source=self.source),
+            f"id = {json.dumps(self.id, ensure_ascii=False)}  # {note}\n",
+        ]
+        for kind, alike in itertools.groupby(self.kinds, key=lambda name: self.kinds[name]):
+            for name in fold_names(alike):
+                parts.append(f'[columns.{_key(name)}]\nkind = "{kind}"\n{_BLANK[kind]}')
+        return "\n".join((*parts, *filter(None, (self.ending,))))
+
+
+def of_kinds(source: str, kinds: Mapping[str, str]) -> Draft:
+    """A draft of these columns; the first that is named like an id is taken for it.
+
+    >>> of_kinds("file bank.csv", {"person_id": "numeric", "age": "numeric"}).id
+    'person_id'
+    """
+    identity = next((name for name in kinds if _ID.fullmatch(name)), "")
+    rest = {name: kind for name, kind in kinds.items() if name != identity and name.strip()}
+    return Draft(source, identity, rest)
+
+
+def of_frame(frame: Any) -> Draft:
+    """A draft from the types of a table in memory; no value gets into it.
+
+    >>> of_frame({"id": [1, 2], "age": [30.5, 41.0], "town": ["a", "b"]}).kinds
+    {'age': 'numeric', 'town': 'categorical'}
+    """
+    table = columns_by_name(frame)
+    if table is None:
+        raise SchemaError(
+            f"a schema is drafted from a table with names, such as a data frame or {{'age': ages}}, not from "
+            f"{type(frame).__name__}."
+        )
+    kinds = {}
+    for name, column in table.items():
+        values = values_of(column)
+        if not (isinstance(values, Plain) and values.kind == "binary"):
+            kinds[str(name)] = (
+                _KINDS.get(values.kind, "categorical") if isinstance(values, Plain) else "categorical"
+            )
+    return of_kinds(f"a {type(frame).__name__}", kinds)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)

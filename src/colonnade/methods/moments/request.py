@@ -1,0 +1,95 @@
+"""What the parties want of a moment release, and the plan with the least noise that keeps their ε."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from colonnade.data.quantizer import LEAST_GAMMA, Rounding
+from colonnade.data.schema import PublicSchema
+from colonnade.errors import LabelMismatch, PlanError
+from colonnade.methods.moments.plan import DEFAULT_GAMMA, MomentsPlan
+from colonnade.protocols.assumptions import Verify
+from colonnade.protocols.dealt_noise import Law, least_noise
+from colonnade.protocols.limits import check_memory, gamma_advice
+from colonnade.protocols.plans import Request, Task, check_keepers, check_parties, checked_delta
+from colonnade.protocols.verified_rows import chosen_verify
+from colonnade.runtime.group import Group
+
+
+@dataclass(frozen=True)
+class MomentsRequest(Request[MomentsPlan]):
+    """What the parties want, before anybody has said how many rows or which columns there are.
+
+    >>> MomentsRequest(task="classification", epsilon=1.0).to_data()["gamma"]
+    4096
+    """
+
+    task: Task
+    epsilon: float
+    gamma: int = DEFAULT_GAMMA
+    rounding: Rounding = "nearest"
+    verify: Verify | None = None
+    conditional: bool = False
+
+    method = "moments"
+
+    def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> MomentsPlan:
+        """The plan with the least noise that keeps ε for the server and for readers, whatever of it may be known."""
+        check_keepers(group)
+        check_parties(group, schemas, self.task)
+        epsilon, gamma, verify, conditional = self.epsilon, self.gamma, self.verify, self.conditional
+        if conditional and self.task != "classification":
+            raise LabelMismatch(
+                f"conditional = true tells moments apart by class, and {self.task} has no classes. Leave it out, or "
+                'write task = "classification".'
+            )
+        delta = checked_delta(epsilon, self.delta, self.accepted_delta, rows)
+
+        def plan_with(mu: Fraction, grid: int, law: Law) -> MomentsPlan:
+            plan = MomentsPlan(
+                self.task,
+                float(epsilon),
+                grid,
+                mu,
+                self.rounding,
+                law,
+                conditional=conditional,
+                group=group,
+                rows=rows,
+                schemas=schemas,
+                delta=delta,
+            )
+            if conditional:
+                # Nothing proves that a label is one-hot, and what is told apart by class rests on it.
+                if verify not in (None, "none"):
+                    raise PlanError(
+                        f"verify = {verify!r}: of moments by class nothing is checked. Write verify = 'none', or leave "
+                        "conditional out."
+                    )
+                return plan
+            return replace(plan, verify=chosen_verify(verify, group, plan.claims, rows=min(rows, plan.block)))
+
+        blank = plan_with(Fraction(1), gamma, "gaussian")
+        check_memory(blank.size)
+        _ = blank.quantizers  # refuses what is no grid at all
+
+        def calibrated(grid: int) -> MomentsPlan:
+            change = plan_with(Fraction(1), grid, "gaussian").zeroed_change
+            found = least_noise(
+                lambda noise: noise.matrix_event(change, group, size=blank.size),
+                epsilon=epsilon,
+                delta=delta,
+                drawn=lambda noise: noise.matrix.part(group.whole),
+            )
+            plan = plan_with(found.variance / 2, grid, found.law)
+            _ = plan.field  # refuses here, before any data is touched, what could wrap around
+            return plan
+
+        try:
+            plan = calibrated(gamma)
+        except PlanError as error:
+            advice = gamma_advice(calibrated, least=LEAST_GAMMA[self.rounding], asked=gamma)
+            raise type(error)(f"{str(error).rstrip('.')}. {advice}") from None
+        plan.check_stated()
+        return plan

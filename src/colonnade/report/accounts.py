@@ -1,0 +1,27 @@
+"""Accounts of ledgers that say the same, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Facts = dict[str, Any]
+
+
+def merged(totals: Iterable[Facts], *, apart: Sequence[str] = ()) -> list[Facts]:
+    """Accounts that differ in their observer alone, as one with all `observers`; `apart` are further keys that count.
+
+    >>> rows = [{"dataset": "d", "unit": "record", "observer": who, "epsilon": 1.0, "delta": 1e-5, "budget": 4.0,
+    ...          "left": 3.0, "private": True} for who in ("reader", "server")]
+    >>> [row["observers"] for row in merged(rows)]
+    [['reader', 'server']]
+    """
+    keys = ("dataset", "unit", "epsilon", "delta", "budget", "left", "private", "epsilon_before", *apart)
+    found: dict[tuple[Any, ...], Facts] = {}
+    for total in totals:
+        key = tuple(total.get(name) for name in keys)
+        if key in found:
+            found[key]["observers"].append(total["observer"])
+        else:
+            found[key] = {**total, "observers": [total["observer"]]}
+    return list(found.values())

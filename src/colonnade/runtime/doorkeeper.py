@@ -1,0 +1,152 @@
+"""Two components that kits name and FLARE loads: the server's keeps the door, a party's notes what it is told there.
+
+They use two events and one channel of FLARE's, all of them internal to it; the version is pinned, and the test with
+real processes holds what is used here. Nothing that a job carries passes here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_component import FLComponent
+from nvflare.apis.fl_constant import FLContextKey
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.fl_exception import NotAuthenticated
+from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
+from nvflare.fuel.f3.cellnet.fqcn import FQCN
+from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
+
+from colonnade.runtime.kit import Kit
+from colonnade.runtime.presence import Presence, Roll, copy_of, now
+
+_CHANNEL, _NOTICE = "colonnade presence", "notice"
+_COPY = "colonnade_copy"
+# Of two processes in one name FLARE sends to the one that connected last, and the other comes back within seconds: said
+# this often, with a pause, both hear it.
+_TIMES, _PAUSE_SECONDS = 15, 1.0
+_logger = logging.getLogger("colonnade.presence")
+
+
+class Doorkeeper(FLComponent):  # type: ignore[misc]
+    """The server's: of two processes with one party's kit the one that was there first stays, and both are told.
+
+    Whoever the federation has excluded by name stays out, and is sent away if it is there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._roll = Roll()
+        self._lock = threading.Lock()
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Look at who registers, who is heard and who leaves."""
+        if event_type == EventType.CLIENT_REGISTER_RECEIVED:
+            self._arrive(fl_ctx)
+        elif event_type == EventType.CLIENT_HEARTBEAT_RECEIVED:
+            self._hear(fl_ctx)
+        elif event_type == EventType.CLIENT_QUIT:
+            name, copy = _who(fl_ctx)
+            with self._lock:
+                self._roll.leave(name, copy)
+
+    def _arrive(self, fl_ctx: FLContext) -> None:
+        name, copy = _who(fl_ctx)
+        if (why := _excluded(fl_ctx, name)) is not None:
+            self._tell(fl_ctx, name, {"refused": copy, "why": why, "time": now()}, times=_TIMES)
+            raise NotAuthenticated(why)
+        with self._lock:
+            other = self._roll.arrive(name, copy, at=time.monotonic())
+        if other is None:
+            return
+        self._tell(fl_ctx, name, self._refusal(name, copy), times=_TIMES)
+        _logger.warning("a second process with the kit of %s was refused", name)
+        raise NotAuthenticated(f"{name} is connected already, with another copy of its kit")
+
+    def _hear(self, fl_ctx: FLContext) -> None:
+        name, copy = _who(fl_ctx)
+        if (why := _excluded(fl_ctx, name)) is not None:
+            self._tell(fl_ctx, name, {"refused": copy, "why": why, "time": now()}, times=_TIMES)
+            # FLARE's own list: without its token the party is sent no job.
+            fl_ctx.get_engine().server.client_manager.disable_client(name)
+            return
+        with self._lock:
+            known = self._roll.hear(name, copy, at=time.monotonic())
+        if not known:
+            self._tell(fl_ctx, name, self._refusal(name, copy), times=_TIMES)
+            return
+        self._tell(fl_ctx, name, {"heard": copy})
+
+    def _refusal(self, name: str, copy: str) -> dict[str, Any]:
+        why = (
+            f"{name} is connected already, with another copy of this kit, and whoever was there first stays. A kit is "
+            "one member: end one of them. To move a kit, end it where it runs, then start it elsewhere"
+        )
+        return {"refused": copy, "why": why, "time": now()}
+
+    def _tell(self, fl_ctx: FLContext, name: str, notice: dict[str, Any], *, times: int = 1) -> None:
+        cell = fl_ctx.get_engine().get_cell()
+
+        def tell() -> None:
+            for number in range(times):
+                time.sleep(_PAUSE_SECONDS if number else 0.0)
+                with contextlib.suppress(Exception):
+                    cell.core_cell.fire_and_forget(
+                        _CHANNEL, _NOTICE, [name], new_cell_message({}, dict(notice)), optional=True
+                    )
+
+        threading.Thread(target=tell, daemon=True).start()
+
+
+class Attendant(FLComponent):  # type: ignore[misc]
+    """A party's: says with every message which copy of the kit this is, and notes what the server tells it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock = threading.Lock()
+        self._kit: Path | None = None
+        self._presence: Presence | None = None
+
+    def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
+        """Begin to listen before this party registers."""
+        if event_type == EventType.BEFORE_CLIENT_REGISTER:
+            self._kit = Path(fl_ctx.get_prop(FLContextKey.WORKSPACE_OBJECT).get_root_dir())
+            self._presence = Presence(copy_of(self._kit), since=now())
+            self._presence.save(self._kit)
+            fl_ctx.set_prop(_COPY, self._presence.copy, private=False, sticky=True)
+            fl_ctx.get_engine().get_cell().core_cell.register_request_cb(_CHANNEL, _NOTICE, self._told)
+
+    def _told(self, message: Any) -> Any:
+        if message.get_header(MessageHeaderKey.ORIGIN) != FQCN.ROOT_SERVER or not isinstance(
+            message.payload, dict
+        ):
+            return make_reply(ReturnCode.INVALID_REQUEST)
+        with self._lock:
+            if self._presence is not None and self._kit is not None:
+                found = self._presence.told(message.payload)
+                if found != self._presence:
+                    found.save(self._kit)
+                self._presence = found
+        return make_reply(ReturnCode.OK)
+
+
+def _excluded(fl_ctx: FLContext, name: str) -> str | None:
+    """Why a party is not let in, if the server's newest list names it; read anew, so that it holds at once."""
+    root = fl_ctx.get_engine().args.workspace
+    when = Kit.load(root).exclusions().since(name)
+    if when is None:
+        return None
+    return f"{name} was excluded from this federation on {when[:10]}. Ask whoever made the federation"
+
+
+def _who(fl_ctx: FLContext) -> tuple[str, str]:
+    """Whom a message is from, and which copy of its kit; empty for a kit that does not say."""
+    peer = fl_ctx.get_peer_context()
+    if peer is None:
+        return "", ""
+    return str(peer.get_identity_name()), str(peer.get_prop(_COPY, ""))

@@ -1,0 +1,135 @@
+"""A member's health is what its server, its files and its clock say, and alarms are about numbers that are served."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from certificates import Root
+from kits import make_kit
+from two_houses import write_party
+
+from colonnade.cli.app import run
+from colonnade.cli.party_metrics import LOOPBACK, Tally, served
+from colonnade.learn import health as measured
+from colonnade.learn.health import reconcile
+from colonnade.ledger import Ledger
+from colonnade.runtime.journal import Journal
+from colonnade.runtime.kit import Kit
+from colonnade.runtime.presence import Presence, copy_of, now
+
+ALERTS = Path(__file__).parents[2] / "docs" / "operate" / "alerts.yml"
+ROOT = Root.make(days=400)
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def kit(tmp_path: Path) -> Kit:
+    """A party that its server has just heard."""
+    made = make_kit(tmp_path / "kits", ROOT, "bank", identity=ROOT.issue("bank", days=300))
+    made.tell_site(write_party(tmp_path, "bank"))
+    Ledger.create(tmp_path / "bank.ledger", "bank")
+    heard(made)
+    return made
+
+
+def heard(kit: Kit, *, seconds_ago: float = 0.0, **more: Any) -> None:
+    then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=seconds_ago)
+    Presence(copy_of(kit.path), now(), then.isoformat(), **more).save(kit.path)
+
+
+def told(kit: Kit, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, Any]]:
+    code = run(["party", "health", str(kit.path), "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_a_party_that_was_heard_is_well(kit: Kit, capsys: pytest.CaptureFixture[str]) -> None:
+    code, facts = told(kit, capsys)
+    assert (code, facts["fine"], facts["connected"], facts["problems"]) == (0, True, True, [])
+    assert facts["jobs"] == {"finished": 0, "failed": 0, "running": 0, "waiting": 0}
+    assert run(["party", "health", str(kit.path)]) == 0
+    assert "bank is connected, heard 0 s ago" in capsys.readouterr().out
+
+
+def test_a_partition_a_copy_a_certificate_a_ledger_and_a_disk_are_each_named(
+    kit: Kit, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard(kit, seconds_ago=60)
+    code, facts = told(kit, capsys)
+    assert (code, facts["connected"]) == (3, False)
+    assert "the server last heard this party 60 s ago" in facts["problems"][0]
+    heard(kit, others=("2030-01-01T09:12:00+00:00",))
+    assert "another copy of this kit was started at 2030-01-01T09:12" in told(kit, capsys)[1]["problems"][0]
+    heard(kit, refused="bank is connected already")
+    assert told(kit, capsys)[1]["problems"] == ["bank is connected already."]
+    heard(kit)
+    monkeypatch.setattr(measured, "LEAST_DAYS", 500)
+    assert re.match(r"the certificate ends in 29\d days", told(kit, capsys)[1]["problems"][0])
+    monkeypatch.setattr(measured, "LEAST_DAYS", 30)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(1 << 40, 0, 1 << 20))
+    assert "1 MB of disk are free" in told(kit, capsys)[1]["problems"][0]
+    monkeypatch.undo()
+    (tmp_path / "bank.ledger").write_bytes(b"nothing")
+    code, facts = told(kit, capsys)
+    assert code == 3 and facts["ledger_verified"] is None and "bank.ledger" in facts["problems"][0]
+
+
+def test_a_job_without_an_outcome_gets_one_before_its_member_starts_again(kit: Kit) -> None:
+    kit.run_folder("j1").mkdir(parents=True)
+    assert measured.job_states(kit)["running"] == 1
+    assert reconcile(kit) == ("j1",)
+    assert reconcile(kit) == ()
+    assert measured.job_states(kit) == {"finished": 0, "failed": 1, "running": 0, "waiting": 0}
+
+
+def test_alarms_are_about_numbers_that_are_served_and_the_probe_has_a_code(kit: Kit) -> None:
+    with served(Tally(kit), 0) as port:
+        text = urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=60).read().decode()
+        with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=60) as answer:
+            assert json.loads(answer.read())["fine"] is True
+    rules = [rule for group in yaml.safe_load(ALERTS.read_text())["groups"] for rule in group["rules"]]
+    named = {name for rule in rules for name in re.findall(r"colonnade_\w+", rule["expr"])}
+    assert len(rules) == 8 and named <= set(re.findall(r"^(colonnade_\w+)", text, re.MULTILINE))
+    heard(kit, seconds_ago=60)
+    with served(Tally(kit), 0) as port, pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(f"http://{LOOPBACK}:{port}/healthz", timeout=60)
+    assert error.value.code == 503
+
+
+def test_records_of_runs_that_failed_are_destroyed_after_the_days_that_the_party_says(
+    kit: Kit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = time.time()
+    for job, state, days in (("old", "failed", 40), ("new", "failed", 20), ("done", "finished", 40)):
+        record = kit.run_folder(job) / "journal"
+        Journal.begin(record).close()
+        assert {oct(path.stat().st_mode & 0o777) for path in record.iterdir()} == {"0o600"}
+        outcome = kit.run_folder(job) / "outcome.json"
+        outcome.write_text(json.dumps({"state": state}))
+        os.utime(outcome, (now - days * 86400, now - days * 86400))
+    Journal.begin(kit.run_folder("running") / "journal").close()
+    assert run(["party", "clean", str(kit.path), "--dry-run"]) == 0
+    assert "would destroy" in capsys.readouterr().out and (kit.run_folder("old") / "journal").exists()
+    assert run(["party", "clean", str(kit.path), "--json"]) == 0
+    destroyed = json.loads(capsys.readouterr().out)["destroyed"]
+    assert destroyed == [str(kit.run_folder("old") / "journal")]
+    left = {path.parent.name for path in kit.runs.glob("*/journal")}
+    assert left == {"new", "done", "running"}
+    text = (tmp_path / "bank.toml").read_text()
+    (tmp_path / "bank.toml").write_text(f"record_days = 10\n{text}")
+    assert run(["party", "clean", str(kit.path)]) == 0
+    assert not (kit.run_folder("new") / "journal").exists()
+    (tmp_path / "bank.toml").write_text(f"record_days = -1\n{text}")
+    assert run(["party", "clean", str(kit.path)]) == 3
+    assert "record_days: found -1.0; it must be a number of days" in capsys.readouterr().err

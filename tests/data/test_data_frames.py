@@ -1,0 +1,207 @@
+"""Tables in memory, whatever package made them: the same rows, classes as declared, one sentence for a mistake."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from types import MappingProxyType
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow
+import pytest
+
+from colonnade import Federation, Ledger, LogisticRegression, MomentRelease, Schema, Table
+from colonnade.data.coding import code
+from colonnade.data.columns import CategoricalColumn, NumericColumn
+from colonnade.data.targets import ClassLabel
+from colonnade.errors import BadValues, ColonnadeError, DataError, SchemaError
+
+BANK = Schema.from_data(
+    {
+        "id": "person",
+        "columns": {
+            "age": {"kind": "numeric", "low": 0, "high": 90},
+            "town": {"kind": "categorical", "categories": ["north", "a town whose name is long"]},
+            "grade": {"kind": "categorical", "categories": [1, 2], "missing": {"value": 1}},
+            "since": {"kind": "date", "low": date(2000, 1, 1), "high": date(2030, 1, 1)},
+        },
+        "label": {"column": "y", "kind": "classes", "classes": [0, 1]},
+    }
+)
+ROWS: dict[str, list[Any]] = {
+    "person": ["a", "b", "c", "d"],
+    "age": [30, 41, 8, 77],
+    "town": ["north", "a town whose name is long", "north", "north"],
+    "grade": [1, None, 2, 1],
+    "since": [date(2020, 5, 6), date(2021, 1, 1), date(2022, 2, 2), date(2001, 1, 1)],
+    "y": [0, 1, 1, 0],
+}
+
+
+def pandas_frame() -> Any:
+    pandas = pytest.importorskip("pandas")
+    # An empty cell among whole numbers makes them 1.0 and 2.0 here.
+    return pandas.DataFrame(ROWS)
+
+
+def polars_frame() -> Any:
+    return pytest.importorskip("polars").DataFrame(ROWS)
+
+
+def chunked() -> Any:
+    table = pyarrow.table(ROWS)
+    return pyarrow.concat_tables([table.slice(0, 1), table.slice(1)])
+
+
+MADE = {
+    "mapping": lambda: MappingProxyType(ROWS),
+    "pandas": pandas_frame,
+    "polars": polars_frame,
+    "arrow table": lambda: pyarrow.table(ROWS),
+    "arrow table in pieces": chunked,
+    "arrow record batch": lambda: pyarrow.RecordBatch.from_pydict(ROWS),
+    "arrow views": lambda: pyarrow.table(
+        {**ROWS, "town": pyarrow.array(ROWS["town"], type=pyarrow.string_view())}
+    ),
+    "arrow dictionary": lambda: pyarrow.table(
+        {**ROWS, "town": pyarrow.array(ROWS["town"]).dictionary_encode()}
+    ),
+    "duckdb": lambda: duckdb.from_arrow(pyarrow.table(ROWS)),
+}
+
+
+@pytest.mark.parametrize("maker", MADE, ids=str)
+def test_every_package_gives_the_same_rows(maker: str) -> None:
+    table = Table.of("bank", MADE[maker](), BANK)
+    whole = Table.from_arrays("bank", ROWS, BANK)
+    assert list(table.ids()) == ["a", "b", "c", "d"]
+    (block,), (right,) = table.blocks(), whole.blocks()
+    assert {name: column.tolist() for name, column in block.columns.items()} == {
+        name: column.tolist() for name, column in right.columns.items()
+    }
+    assert block.label is not None and block.label.tolist() == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("maker", MADE, ids=str)
+def test_a_draft_has_the_kinds_of_the_types_and_no_value(maker: str) -> None:
+    draft = Schema.draft(MADE[maker]())
+    assert {"town": "categorical", "age": "numeric", "since": "date"}.items() <= draft.kinds.items()
+    assert "north" not in str(draft) and "77" not in str(draft)
+    with pytest.raises(SchemaError, match="left blank"):
+        Schema.parse(str(draft).replace('id = ""', 'id = "person"'))
+
+
+def people(rows: int = 400) -> tuple[dict[str, Any], dict[str, Any]]:
+    rng = np.random.default_rng(5)
+    age, pay = rng.uniform(0, 90, rows), rng.uniform(0, 90, rows)
+    return {"age": age, "y": (age + pay > 90).astype(np.int64)}, {"pay": pay}
+
+
+@pytest.mark.parametrize("classes", [[0, 1], ["0", "1"]])
+def test_whole_classes_come_back_as_whole_numbers_and_text_as_text(classes: list[Any], tmp_path: Any) -> None:
+    mine, theirs = people()
+    bank = Schema.from_data(
+        {
+            "id": "n",
+            "columns": {"age": {"kind": "numeric", "low": 0, "high": 90}},
+            "label": {"column": "y", "kind": "classes", "classes": classes},
+        }
+    )
+    shop = Schema.from_data({"id": "n", "columns": {"pay": {"kind": "numeric", "low": 0, "high": 90}}})
+    federation = Federation(
+        [Table.of("bank", mine, bank), Table.of("shop", theirs, shop)], budget=(90.0, 1e-4)
+    )
+    model = LogisticRegression(epsilon=30.0, method="moments").fit(federation)
+    rows = pyarrow.table({**mine, **theirs})
+    predicted = model.predict(rows)
+    whole = isinstance(classes[0], int)
+    assert predicted.dtype.kind == ("i" if whole else "U") and model.classes_.tolist() == classes
+    truth = mine["y"] if whole else mine["y"].astype(str)
+    assert (predicted == truth).mean() > 0.9 and model.score(rows, truth) == (predicted == truth).mean()
+    release = federation.runs[-1].release
+    release.save(tmp_path / "release.npz")
+    again = LogisticRegression().fit(MomentRelease.load(tmp_path / "release.npz"))
+    assert again.predict(rows).tolist() == predicted.tolist()
+
+
+def test_a_whole_number_with_a_point_is_the_category_and_an_id_with_one_is_another() -> None:
+    column = CategoricalColumn("grade", categories=(1, 2))  # type: ignore[arg-type]
+    assert code(["1.0", "2", "2.00"], column).values.tolist() == [0, 1, 1]
+    assert code(np.array([1.0, 2.0]), column).values.tolist() == [0, 1]
+    assert code(["1.0"], CategoricalColumn("v", categories=("1", "1.0"))).values.tolist() == [1]
+    assert code(["1.5"], column).problems.undeclared == 1
+
+
+@pytest.mark.parametrize("written", ["FEMALE", "fe male", "ｆｅｍａｌｅ"])
+def test_where_only_spelling_differs_the_message_says_so(written: str) -> None:
+    schema = Schema.from_data(
+        {"id": "n", "columns": {"sex": {"kind": "categorical", "categories": ["female", "male"]}}}
+    )
+    with pytest.raises(BadValues, match=r"but for spelling.*case = ") as caught:
+        Table.of("bank", {"sex": ["male", written]}, schema)
+    assert written not in str(caught.value)
+    with pytest.raises(BadValues, match=r"1 value is not among the declared ones. Declare every value"):
+        Table.of("bank", {"sex": ["male", "other"]}, schema)
+
+
+def test_durations_are_seconds() -> None:
+    column = NumericColumn("wait", low=0, high=1e6)
+    for given in (
+        [timedelta(minutes=2), timedelta(days=1)],
+        np.array([120, 86400], dtype="timedelta64[s]"),
+        pyarrow.array([timedelta(minutes=2), timedelta(days=1)]),
+    ):
+        assert code(given, column).values.tolist() == [120.0, 86400.0]
+
+
+AGE = Schema.from_data({"id": "n", "columns": {"age": {"kind": "numeric", "low": 0, "high": 90}}})
+MISTAKES = {
+    "no table": lambda: Table.of("bank", None, AGE),
+    "an array": lambda: Table.of("bank", np.zeros((2, 2)), AGE),
+    "a column of two dimensions": lambda: Table.of("bank", {"age": np.zeros((2, 2))}, AGE),
+    "a column that is None": lambda: Table.of("bank", {"age": None}, AGE),
+    "a number without an end": lambda: Table.of("bank", {"age": [10**400]}, AGE),
+    "a number without an end among others": lambda: Table.of("bank", {"age": [1.5, 10**400]}, AGE),
+    "a column of lists": lambda: Table.of("bank", {"age": [[1], [2]]}, AGE),
+    "a name that is there twice": lambda: Table.of(
+        "bank", pyarrow.Table.from_arrays([pyarrow.array([1])] * 2, names=["age", "age"]), AGE
+    ),
+    "an Arrow type that holds others": lambda: Table.of("bank", pyarrow.table({"age": [[1]]}), AGE),
+    "a schema that is a mapping": lambda: Table.of("bank", {"age": [1]}, {"id": "n"}),  # type: ignore[arg-type]
+    "a schema's path that is a number": lambda: Schema.load(7),  # type: ignore[arg-type]
+    "a schema's path that is None": lambda: Schema.load(None),  # type: ignore[arg-type]
+    "a schema's text that is a number": lambda: Schema.parse(7),  # type: ignore[arg-type]
+    "a schema's data that is a number": lambda: Schema.from_data(7),  # type: ignore[arg-type]
+    "a schema's data that is a list": lambda: Schema.from_data([1]),  # type: ignore[arg-type]
+    "a schema's columns that are a number": lambda: Schema("n", 7),  # type: ignore[arg-type]
+    "a schema's columns that are numbers": lambda: Schema("n", (7,)),  # type: ignore[arg-type]
+    "a schema's label that is text": lambda: Schema("n", (NumericColumn("age", 0, 9),), "y"),  # type: ignore[arg-type]
+    "a schema's id that is a number": lambda: Schema(7, (NumericColumn("age", 0, 9),)),  # type: ignore[arg-type]
+    "a draft of a number": lambda: Schema.draft(7),
+    "a ledger's path that is None": lambda: Ledger.open(None),  # type: ignore[arg-type]
+    "a ledger's path that is a number": lambda: Ledger.create(7, "bank"),  # type: ignore[arg-type]
+    "a release's path that is None": lambda: MomentRelease.load(None),  # type: ignore[arg-type]
+    "no tables": lambda: Federation(None, budget=(1.0, 1e-5)),  # type: ignore[arg-type]
+    "tables that are numbers": lambda: Federation([1, 2], budget=(1.0, 1e-5)),  # type: ignore[list-item]
+    "nothing to fit on": lambda: LogisticRegression(epsilon=1.0).fit(None),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=str)
+def test_a_mistake_in_python_is_one_sentence(mistake: str) -> None:
+    with pytest.raises(ColonnadeError) as caught:
+        MISTAKES[mistake]()
+    assert str(caught.value).rstrip().endswith(".") and "object at 0x" not in str(caught.value)
+
+
+def test_columns_of_a_schema_may_be_a_list_of_objects() -> None:
+    schema = Schema("n", [NumericColumn("age", 0, 90)], ClassLabel("y", (0, 1)))  # type: ignore[arg-type]
+    assert schema == Schema.from_data(schema.to_data()) and schema.label is not None
+    assert schema.to_data()["label"] == {"column": "y", "kind": "classes", "classes": [0, 1]}
+
+
+def test_what_is_not_computed_yet_is_asked_for() -> None:
+    polars = pytest.importorskip("polars")
+    with pytest.raises(DataError, match=r"collect\(\)"):
+        Table.of("bank", polars.DataFrame(ROWS).lazy(), BANK)
