@@ -1,8 +1,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
-BENCHMARKS := field_kernels moments noise gram functional paillier encrypted intermediate embeddings psi scale masks accounting plan comfort board engine house
+BENCHMARKS := field_kernels moments noise gram functional paillier encrypted intermediate embeddings psi scale masks accounting plan comfort board engine operations house
 
-.PHONY: demo demo-federation docs test coverage check format bench reproduce clean
+.PHONY: demo demo-federation docs test coverage check format bench reproduce wheelhouse sbom clean
 
 demo: .venv/core
 	$(BIN)/colonnade demo
@@ -56,6 +56,16 @@ else
 	COLONNADE_EXAMPLES=new COLONNADE_DATA="$(DATA)" $(BIN)/pytest -n 2 -m slow
 	$(BIN)/python -m reproduction.kills --kills $(KILLS) --folder build/kills
 endif
+
+# Every wheel that a member needs, with digests, for a machine without a network.
+wheelhouse: .venv/ready
+	$(BIN)/pip wheel --quiet --constraint constraints.txt --wheel-dir build/wheelhouse '.[flare]'
+	cd build/wheelhouse && sha256sum *.whl > SHA256SUMS
+
+# What is installed, as CycloneDX.
+sbom: .venv/ready
+	mkdir -p build
+	$(BIN)/python deploy/sbom.py > build/colonnade.cdx.json
 
 # What the demonstration needs and nothing else; the rest is installed into the same place when it is asked for.
 .venv/core: pyproject.toml constraints.txt

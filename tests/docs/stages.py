@@ -87,4 +87,5 @@ STAGES = {
     "docs/tables.md": binned,
     "README.md": readme,
     "docs/two-organisations.md": trained,
+    "docs/operate/runbook.md": readme,
 }

@@ -61,7 +61,7 @@ def small_federation() -> Federation:
 # Commands that pages show and tests do not run, each with the reason and with what runs it instead.
 NOT_RUN = (
     (
-        r"make (demo|demo-federation|test|check|format|docs|bench|reproduce|coverage)\b",
+        r"make (demo|demo-federation|test|check|format|docs|bench|reproduce|coverage|wheelhouse|sbom)\b",
         "CI and people run these",
     ),
     (r"pip install", "sets an environment up, which takes the network"),

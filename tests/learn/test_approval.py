@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 from certificates import Root
+from nvflare.fuel.f3.cellnet.defs import ReturnCode
+from nvflare.fuel.f3.cellnet.utils import make_reply
 from relayed_jobs import houses, run_job
-from two_houses import MEMBERS, charges, job_text, policy_text
+from two_houses import MEMBERS, charges, job_text, policy_text, split
 
 from colonnade.cli.app import run
 from colonnade.crypto.signatures import SigningKey
@@ -48,7 +50,11 @@ def asks(folder: Path, more: str) -> None:
 
 
 def run_while(
-    kits: dict[str, Kit], deed: Callable[[Request], object], *, timeout: float = 60
+    kits: dict[str, Kit],
+    deed: Callable[[Request], object],
+    *,
+    texts: dict[str, str] | None = None,
+    relay: Any = None,
 ) -> dict[str, Any]:
     """Run a job, and do something at the bank as soon as the job waits there."""
     wrong: list[BaseException] = []
@@ -64,7 +70,7 @@ def run_while(
 
     thread = threading.Thread(target=wait)
     thread.start()
-    outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(timeout=timeout)))
+    outcomes = run_job(kits, texts=texts, relay=relay)
     thread.join()
     for error in wrong:
         raise error
@@ -113,6 +119,22 @@ def test_nothing_is_compared_or_charged_before_somebody_says_yes_and_the_ledger_
     assert [request.state for request in list_requests(kits["bank"], ended=True)] == ["approved"]
     assert not waits_for(kits["shop"].run_folder("j1"))
     assert read_export(export(bank), where="bank.json").entries[2].kind == "decision"
+
+
+def test_a_job_that_is_resumed_keeps_its_approval(kits: dict[str, Kit], tmp_path: Path) -> None:
+    texts = dict.fromkeys(MEMBERS, job_text(split(2)))
+
+    def breaking(message: Any) -> Any:
+        return make_reply(ReturnCode.COMM_ERROR) if message.get_header("step") == "scores 1" else None
+
+    broken = run_while(
+        kits, lambda request: approve(kits["bank"], "j1", by="Ada"), texts=texts, relay=breaking
+    )
+    assert broken["bank"]["state"] == "failed" and charges(tmp_path, "bank") == 1
+    ended = run_job(kits, texts=texts, job_id="j2", resumes="j1")
+    assert {outcome["state"] for outcome in ended.values()} == {"finished"}, ended
+    assert charges(tmp_path, "bank") == 1
+    assert [one.by for one in Ledger.open(tmp_path / "bank.ledger").decisions()] == ["Ada"]
 
 
 def test_one_no_ends_the_job_everywhere_and_its_reason_stays_with_the_party(

@@ -21,7 +21,7 @@ import pytest
 from certificates import DAY, NOW, Root
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from live_federation import PATIENCE_SECONDS, Live, federation_of, free_port, live
-from two_houses import MEMBERS, MOMENTS, PARTIES, ROWS, in_process, job_text, policy_text, split
+from two_houses import MEMBERS, MOMENTS, PARTIES, ROWS, in_process, job_text, policy_text, split, write_party
 
 from colonnade.errors import KitError
 from colonnade.learn.release import MomentRelease
@@ -30,7 +30,15 @@ from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import wait_for_server, write_job
 from colonnade.runtime.presence import Presence
 from colonnade.runtime.processes import family, household
-from colonnade.runtime.provision import all_kits
+from colonnade.runtime.provision import (
+    Asked,
+    all_kits,
+    approve_party,
+    ask_for_kit,
+    found_federation,
+    make_kit,
+)
+from colonnade.runtime.renewal import exclude
 
 LONG, LONGER = split(400), split(4000)
 
@@ -177,6 +185,40 @@ def test_a_job_with_code_is_refused(running: Live, tmp_path: Path) -> None:
 def test_an_administrator_has_no_shell_at_a_party(running: Live) -> None:
     with pytest.raises(Exception, match=r"(?i)not authorized|permission|denied|error"):
         running.session._session.cat_target("bank", file="local/colonnade.json")
+
+
+@pytest.mark.slow
+def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: Path) -> None:
+    ours = tmp_path / "ours"
+    invitation = found_federation(ours, "test", host="localhost", port=free_port())
+    kits: dict[str, Kit] = {"server": Kit.load(ours / "server"), "admin": Kit.load(ours / "admin")}
+    for party in PARTIES:
+        described = {"name": party, "type": "client", "org": party}
+        request = ask_for_kit(tmp_path / party / "request", invitation, described)
+        signed = tmp_path / f"{party}.signed.zip"
+        approve_party(ours, request, signed, key=Asked.load(request).key)
+        kits[party] = make_kit(signed, request.parent, tmp_path / party / "kit", root=invitation.root)
+        kits[party].tell_site(write_party(tmp_path, party))
+
+    def sent_away() -> bool:
+        presence = Presence.load(kits["shop"].path)
+        return presence is not None and "shop was excluded from this federation" in presence.refused
+
+    with household() as begin:
+        running = Live(tmp_path, kits, begin)
+        running.start("server")
+        wait_for_server(kits["admin"], timeout=PATIENCE_SECONDS)
+        with running.session_again():
+            running.start(*PARTIES)
+            exclude(ours, "shop")
+            running.until(sent_away)
+            running.until(lambda: running.session.parties() == ["bank"])
+            for process in family(kits["shop"]):
+                process.kill()
+            running.until(lambda: not family(kits["shop"]))
+            process = begin(kits["shop"])
+            running.until(lambda: process.poll() is not None)
+            assert sent_away() and running.session.parties() == ["bank"]
 
 
 OURS, FOREIGN = Root.make(), Root.make()

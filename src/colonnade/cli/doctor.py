@@ -225,7 +225,7 @@ def _server(what: str, kit: Kit) -> Finding:
 
 
 def _files(what: str, kit: Kit) -> Finding:
-    from colonnade.cli.party import check_site
+    from colonnade.cli.party_site import check_site
 
     if kit.kind != "party":
         return Finding(what, True, "this kit needs none")

@@ -132,12 +132,11 @@ class FlareChannel:
         return await self._mailbox.take(peer, step, timeout)
 
     def stop(self, reason: str | None) -> None:
-        # Whoever stopped or is gone is told nothing: waiting for its answer would hold up what this member has to say.
-        for peer in [peer for peer in self._addresses if self._mailbox.fell(peer) is None]:
+        for peer in self._addresses:
             headers = {"reason": (reason or "")[:_MOST_REASON], "total": self._sent[peer]}
-            self._farewells.append(
-                asyncio.create_task(self._ask(peer, _STOP, headers, None, _FAREWELL_SECONDS))
-            )
+            # Whoever seems to be gone is told too, and not waited for: this member has its own outcome to write.
+            patience = _FAREWELL_SECONDS if self._mailbox.fell(peer) is None else _PING_SECONDS
+            self._farewells.append(asyncio.create_task(self._ask(peer, _STOP, headers, None, patience)))
 
     async def interrupt(self, reason: str) -> None:
         """Let whatever waits stop waiting, with the names of peers that are gone without a word, if there are any."""

@@ -1,0 +1,119 @@
+"""The runbook is followed as written after the page about two organisations, and what `deploy` holds is in order."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from fences import FENCE, ROOT, says
+from test_two_organisations_page import FINGERPRINT, PAGE, Stage
+
+RUNBOOK = ROOT / "docs" / "operate" / "runbook.md"
+DEPLOY = ROOT / "deploy"
+
+
+def joined(stage: Stage) -> None:
+    """All of the page before its members start: a federation, two kits and their files."""
+    for fence in FENCE.finditer(PAGE.read_text(encoding="utf-8").split("## 4. Start")[0]):
+        if fence["kind"] == "toml":
+            stage.write(fence["rest"].strip(), fence["text"])
+        for line in fence["text"].splitlines() if fence["kind"] == "sh" else ():
+            command, _, where = line.partition("   # ")
+            if where != "everywhere":
+                stage.perform(command, where.removeprefix("at the "))
+
+
+def perform(stage: Stage, line: str, place: str) -> tuple[int, str]:
+    """Run one command of the runbook where it says; what travels afterwards travels."""
+    home, words = stage.folder / place, shlex.split(line)[1:]
+    if "--fingerprint" in words:
+        words[words.index("--fingerprint") + 1] = stage.told["renewal"]
+        # Whoever approves has put away the answer to the first request.
+        (home / "bank.signed.zip").unlink()
+    command = [sys.executable, "-c", "from colonnade.cli import main; main()", *words]
+    done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=False)
+    server, bank = stage.folder / "server", stage.folder / "bank"
+    if line == "colonnade federation renew bank/kit":
+        stage.told["renewal"] = FINGERPRINT.findall(done.stdout)[0]
+        shutil.copy(bank / "bank/kit/renewal/bank/bank.request.zip", server)
+    elif words[1] == "approve":
+        shutil.copy(server / "bank.signed.zip", bank)
+    elif words[1] == "exclude":
+        shutil.copy(server / "ours/excluded.json", bank)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_every_command_of_the_runbook_does_what_the_page_says(tmp_path: Path) -> None:
+    stage, ran, compared, printed = Stage(tmp_path), 0, 0, ""
+    joined(stage)
+    bank = tmp_path / "bank"
+    told = {
+        "party": str(bank / "bank.toml"),
+        "policy": str(bank / "bank/bank.policy.toml"),
+    }
+    (bank / "bank/kit/local/colonnade.json").write_text(json.dumps(told))
+    for fence in FENCE.finditer(RUNBOOK.read_text(encoding="utf-8")):
+        if fence["kind"] == "sh":
+            wanted, printed = int((fence["rest"].strip() or "exits 0").removeprefix("exits ")), ""
+            for line in fence["text"].splitlines():
+                command, _, where = line.partition("   # ")
+                code, said = perform(stage, command, where.removeprefix("at the "))
+                assert code == wanted, f"{command}: {said}"
+                printed, ran = printed + said, ran + 1
+        elif fence["kind"] == "text" and printed:
+            assert says(printed, fence["text"]), (
+                f"the page shows\n{fence['text']}\nbut this was printed\n{printed}"
+            )
+            printed, compared = "", compared + 1
+    assert (ran, compared) == (13, 3)
+
+
+def test_the_image_runs_as_nobody_in_particular_and_members_have_read_only_roots() -> None:
+    image = (DEPLOY / "Dockerfile").read_text()
+    assert re.search(r"^USER 10001:10001$", image, re.MULTILINE)
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", image, re.MULTILINE)
+    assert all((ROOT / name).exists() for line in copied for name in line.split())
+    members = yaml.safe_load((DEPLOY / "compose.yml").read_text())["services"]
+    assert set(members) == {"server", "bank", "clinic", "insurer"}
+    for name, member in members.items():
+        assert member["read_only"] and member["cap_drop"] == ["ALL"] and member["hostname"] == name
+        assert member["volumes"] == [f"./members/{name}:/member"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
+@pytest.mark.parametrize("unit", ["colonnade@.service", "colonnade-clean@.service", "colonnade-clean@.timer"])
+def test_systemd_takes_the_units(unit: str, tmp_path: Path) -> None:
+    text = (DEPLOY / unit).read_text().replace("/opt/colonnade/bin/colonnade", "/bin/true")
+    (tmp_path / unit.replace("@", "@bank")).write_text(text)
+    if unit.endswith("timer"):
+        service = (DEPLOY / unit.replace("timer", "service")).read_text()
+        (tmp_path / "colonnade-clean@bank.service").write_text(
+            service.replace("/opt/colonnade/bin/colonnade", "/bin/true")
+        )
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(tmp_path / unit.replace("@", "@bank"))],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # Elsewhere on the machine there may be units with mistakes of their own.
+    mine = [line for line in done.stderr.splitlines() if "colonnade" in line]
+    assert not mine, mine
+
+
+def test_the_bill_names_what_the_members_need() -> None:
+    bill = runpy.run_path(str(DEPLOY / "sbom.py"))["bill"]()
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.5")
+    names = {part["name"] for part in bill["components"]}
+    assert {"numpy", "cryptography", "nvflare", "dp-accounting"} <= names
+    refs = {part["bom-ref"] for part in bill["components"]}
+    assert all({line["ref"], *line["dependsOn"]} <= refs for line in bill["dependencies"])
