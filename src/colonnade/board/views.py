@@ -22,13 +22,16 @@ from colonnade.data.schema import Schema
 from colonnade.errors import ColonnadeError
 from colonnade.learn.approval import Request
 from colonnade.learn.model_document import MODEL, PARTIES
+from colonnade.privacy.words import about_text, observer_text, unit_text
+from colonnade.report.accounts import merged
 from colonnade.report.charts import svg
 from colonnade.report.html import judged_section
+from colonnade.report.numbers import duration_text
 from colonnade.report.text import declared_text
 from colonnade.report.timeline import history, timeline
 from colonnade.report.verdict import verdict
-from colonnade.report.words import about_text, merged, observer_text, unit_text
 from colonnade.runtime.identity import fingerprint
+from colonnade.runtime.presence import Presence
 
 Facts = dict[str, Any]
 SHOWN_RUNS, A_PAGE, SHOWN_ENTRIES = 8, 50, 100
@@ -92,6 +95,8 @@ def certificate(place: Place) -> Facts | None:
     if place.kit is None:
         return None
     issued = place.kit.identity().certificate
+    presence = Presence.load(place.kit.path)
+    seconds = None if presence is None else presence.seconds_since_heard()
     left = (issued.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).days
     return {
         "name": place.name,
@@ -99,6 +104,8 @@ def certificate(place: Place) -> Facts | None:
         "fingerprint": fingerprint(issued),
         "fine": left > SOON_DAYS,
         "server": f"{place.kit.address[0]}:{place.kit.address[1]}",
+        "heard": "never" if seconds is None else f"{duration_text(seconds)} ago",
+        "refused": "" if presence is None else presence.refused,
     }
 
 
