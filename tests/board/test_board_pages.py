@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 
 from report_runs import HOSTILE, hostile_run, private_run
 
-from colonnade.board import index
+from colonnade.board import run_index
 from colonnade.board.access import Access
 from colonnade.board.acts import alone
 from colonnade.board.place import Place
@@ -236,7 +236,7 @@ def test_ten_thousand_runs_are_listed_and_looked_at_once(
     def never(*_: object) -> None:
         raise AssertionError("what has not changed is not listed again")
 
-    monkeypatch.setattr(index, "scandir", never)
+    monkeypatch.setattr(run_index, "scandir", never)
     assert "10 000" in ada.get("/").text
 
 

@@ -15,9 +15,9 @@ from colonnade.board import views
 from colonnade.board.access import Access, Session, TooMany
 from colonnade.board.acts import Acts
 from colonnade.board.gate import Refused, cookie_name, read_cookie
-from colonnade.board.index import RUNNING, WAITS
 from colonnade.board.place import LedgerView, OwnFile, Place
 from colonnade.board.progress import Progress, told
+from colonnade.board.run_index import RUNNING, WAITS
 from colonnade.cli.report import page_of
 from colonnade.cli.run_folders import readable, with_facts
 from colonnade.errors import FileMissing

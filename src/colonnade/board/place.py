@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colonnade.board.index import RunIndex
+from colonnade.board.run_index import RunIndex
 from colonnade.cli.ledger import opened, verified
 from colonnade.errors import ColonnadeError, FileMissing, InputError, KitError
 from colonnade.learn.approval import REQUESTS, Request, list_requests

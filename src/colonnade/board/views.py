@@ -10,9 +10,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from colonnade.board.index import RUNNING, WAITS, Listed
 from colonnade.board.place import LedgerView, OwnFile, Place
 from colonnade.board.progress import read_progress
+from colonnade.board.run_index import RUNNING, WAITS, Listed
 from colonnade.cli.failures import charged_text, where_text
 from colonnade.cli.findings import Finding
 from colonnade.cli.job_files import examine_party
