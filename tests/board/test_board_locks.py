@@ -89,6 +89,7 @@ def test_too_many_wrong_links_are_answered_with_429(tmp_path: Path) -> None:
     nobody = visit(bank(tmp_path).path, None)
     codes = [nobody.get(f"/enter?token={number}").status for number in range(MOST_WRONG + 1)]
     assert codes == [401] * MOST_WRONG + [429]
+    assert len(noted(nobody.board.place.folder)) == MOST_WRONG, "nobody fills a disk by guessing"
 
 
 @pytest.mark.parametrize(
@@ -253,6 +254,7 @@ def test_the_verb_refuses_what_would_open_it_to_others(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         for words, found in (
             (("--listen", "0.0.0.0"), "no TLS of its own"),
+            (("--listen", "127.0.0.2"), "leave --listen out"),
             (("--listen", "example.org"), "no address of this machine"),
             (("--port", str(taken.getsockname()[1])), "cannot be had"),
             (("--person", "Ada", "--auditor", "ada"), "named twice"),

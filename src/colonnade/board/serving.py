@@ -70,7 +70,8 @@ its own. Put a proxy before it that has, and name it with --proxy FILE; or leave
         address = ipaddress.ip_address("127.0.0.1" if listen == "localhost" else listen)
     except ValueError:
         raise InputError(f"--listen: {listen!r} is no address of this machine, such as 127.0.0.1.") from None
-    if not address.is_loopback and not proxied:
+    if str(address) not in ("127.0.0.1", "::1") and not proxied:
+        # Names by which the gate lets people in are those of these two.
         raise InputError(
             f"--listen {listen}: others on the network could reach it, and the board has no TLS of its own. Put a "
             "proxy before it that has, and name it with --proxy FILE; or leave --listen out."
