@@ -28,7 +28,7 @@ from public_data import PublicSet, adult, credit, give_credit
 from colonnade import Federation, LogisticRegression
 from colonnade.learn.evaluating import judge_jointly, limits_of
 from colonnade.learn.figures import ScoreLaw, losses, recalibration
-from colonnade.learn.judgement import judge_rows
+from colonnade.learn.judgement import Judgement, judge_rows
 from colonnade.learn.model_file import model_file
 from colonnade.learn.training import joined_rows
 
@@ -56,6 +56,9 @@ def draw(data: PublicSet, *, epsilon: float, held_out: float) -> dict[str, float
         delta=DELTA,
         limits=limits,
     )
+    judgement = judged.judgement
+    if not isinstance(judgement, Judgement):
+        raise TypeError("these sets have two classes")
     after = totals(federation)
     rows, labels = joined_rows(judged.run.aligned, model.frame_)
     scores = model.decision_function(rows)
@@ -63,18 +66,18 @@ def draw(data: PublicSet, *, epsilon: float, held_out: float) -> dict[str, float
     names = (str(model.classes_[0]), str(model.classes_[1]))
     exact = judge_rows(scores, classes, names=names, threshold=0.0, chances=True)
     found = {
-        f"{short}_error": abs(judged.judgement.figures[name].value - exact.figures[name].value)
+        f"{short}_error": abs(judgement.figures[name].value - exact.figures[name].value)
         for name, short in FIGURES.items()
     }
     best = recalibration(ScoreLaw.of(scores, classes))
-    found["recalibrated"] = log_loss(scores, classes, judged.judgement.recalibration) / log_loss(
+    found["recalibrated"] = log_loss(scores, classes, judgement.recalibration) / log_loss(
         scores, classes, best
     )
     found["extra"] = max(
         after[key] - before.get(key, 0.0) for key in after if not key[1].startswith("columns")
     )
     found["auc"] = exact.figures["AUC"].value
-    found["stated"] = judged.judgement.figures["AUC"].noise
+    found["stated"] = judgement.figures["AUC"].noise
     found["people"] = float(len(classes))
     return found
 

@@ -205,8 +205,13 @@ def phishing(folder: Path) -> PublicSet:
 
 def acs_income_texas(folder: Path) -> PublicSet:
     """ACSIncome 2018 of Texas: 135,924 people, whether they earn more than 50,000 dollars a year."""
+    return acs_income(folder, "TX")
+
+
+def acs_income(folder: Path, state: str) -> PublicSet:
+    """ACSIncome 2018 of one state."""
     table = pq.read_table(folder / "acs_income_2018.parquet")
-    table = table.filter(pc.equal(table["ST"].cast(pa.string()), "TX"))
+    table = table.filter(pc.equal(table["ST"].cast(pa.string()), state))
     income = table["PINCP_gt_50000"].cast(pa.int8())
     table = table.set_column(table.column_names.index("PINCP_gt_50000"), "PINCP_gt_50000", income)
     return _numbered(table, ACS_INCOME, ClassLabel("PINCP_gt_50000", ("0", "1")))

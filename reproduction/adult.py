@@ -43,6 +43,7 @@ class Entry:
 
 
 ENTRIES = (
+    Entry("margin"),
     Entry("moments"),
     Entry("functional"),
     # With batches of a tenth, the default, the parties' cost at ε = 10 cannot be stated; with half of the people it

@@ -1,7 +1,7 @@
 """One picture for the README: accuracy against ε for every logistic method, made to be read on a phone.
 
-Written as SVG by hand: names stand beside their lines, colours are Okabe and Ito's with a mark of its own each, and the
-card is opaque in both colour schemes, so that it reads on a light and on a dark page.
+Written as SVG by hand: names stand beside their lines, colours are Okabe and Ito's and a violet, each with a mark of
+its own, and the card is opaque in both colour schemes, so that it reads on a light and on a dark page.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ LEFT, RIGHT, TOP, BOTTOM = 66, 438, 96, 470
 LOW, HIGH = 0.745, 0.860
 LABEL, APART = 486, 25
 NAMES = {
+    "margin": "margin",
     "moments": "moments",
     "functional": "functional",
     "slr": "SLR",
@@ -24,6 +25,7 @@ NAMES = {
     "encrypted": "DP-Paillier",
 }
 COLOURS = {
+    "margin": "#785ef0",
     "moments": "#0072b2",
     "functional": "#d55e00",
     "slr": "#009e73",
@@ -31,7 +33,7 @@ COLOURS = {
     "intermediate": "#e69f00",
     "encrypted": "#56b4e9",
 }
-MARKS = dict(zip(COLOURS, ("circle", "square", "up", "diamond", "down", "cross"), strict=True))
+MARKS = dict(zip(COLOURS, ("hexagon", "circle", "square", "up", "diamond", "down", "cross"), strict=True))
 STYLE = """
 text { font-family: system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif; fill: #24292f; }
 .card { fill: #ffffff; stroke: #d0d7de; }
@@ -77,7 +79,9 @@ def picture(facts: dict[str, Any]) -> str:
         rows.sort(key=lambda row: row["epsilon"])
         if not rows:
             continue
-        parts.append(_line(rows, epsilons, COLOURS[method], MARKS[method], shift=(place - 2.5) * 2.2))
+        parts.append(
+            _line(rows, epsilons, COLOURS[method], MARKS[method], shift=(place - (len(NAMES) - 1) / 2) * 2.2)
+        )
         labels.append((_y(rows[-1]["mean"]), NAMES[method], method))
     parts += _labels(labels)
     parts += _foot(facts)
@@ -117,6 +121,7 @@ def _line(
 def _mark(kind: str, x: float, y: float) -> str:
     """The outline of a mark around a point."""
     corners = {
+        "hexagon": ((-8, 0), (-4, -7), (4, -7), (8, 0), (4, 7), (-4, 7)),
         "square": ((-6, -6), (6, -6), (6, 6), (-6, 6)),
         "up": ((0, -8), (7.5, 6), (-7.5, 6)),
         "down": ((0, 8), (7.5, -6), (-7.5, -6)),

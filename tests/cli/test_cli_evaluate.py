@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import r2_score, roc_auc_score
 
 from colonnade.cli.app import run
+from colonnade.learn.model_file import ModelFile
 from colonnade.ledger import Ledger
 
 PEOPLE = 2400
@@ -34,12 +35,15 @@ def write(folder: Path, *, first: int, people: int, job: str, ledgers: Path, cla
     answer = np.where(odds > 0.4, "yes", "no")
     if classes == 3:
         answer = np.where(odds > 2, "maybe", answer)
+    if classes == 0:
+        answer = (3.0 * age + 2.0 * spent + 10.0 + 0.3 * rng.normal(size=people)).round(4)
     columns: dict[str, dict[str, Any]] = {
         "bank": {"id": names, "age": age.round(4), "buys": answer},
         "shop": {"id": names, "spent": spent.round(4)},
     }
     declared = '["no", "yes"]' if classes == 2 else '["no", "maybe", "yes"]'
-    labels = {"bank": f'[label]\ncolumn = "buys"\nkind = "classes"\nclasses = {declared}\n', "shop": ""}
+    kind = f'"classes"\nclasses = {declared}' if classes else '"real"\nlow = 0\nhigh = 20'
+    labels = {"bank": f'[label]\ncolumn = "buys"\nkind = {kind}\n', "shop": ""}
     for party, values in columns.items():
         with (folder / f"{party}.csv").open("w", newline="") as file:
             writer = csv.writer(file)
@@ -96,6 +100,10 @@ def test_what_was_trained_is_judged_on_those_held_out_and_costs_nothing_more(tra
     for (_, unit, observer), epsilon in totals(trained).items():
         if (observer, unit) in stated:
             assert epsilon == pytest.approx(stated[observer, unit])
+    # Exact figures of its own columns are on the label holder's page and nowhere else.
+    alone = "own columns alone would have"
+    pages = {file.name: alone in file.read_text() for file in (trained / "run").rglob("*.html")}
+    assert pages == {"bank.html": True, "shop.html": False, "report.html": False}
     page = (trained / "run" / "report.html").read_text()
     assert "How good it is on people held out" in page and page.count("<svg") >= 4
 
@@ -105,6 +113,10 @@ def test_runs_are_listed_with_their_score(trained: Path, capsys: pytest.CaptureF
     assert found["runs"][0]["score"].startswith("AUC 0.9")
     assert run(["show", str(trained / "run")]) == 0
     shown = capsys.readouterr().out
+    card = trained / "card.md"
+    assert run(["export", str(trained / "run"), "--card", str(card)]) == 0
+    assert card.read_text().count("(data:image/svg+xml;base64,") == 4
+    assert "nobody has compared them" not in card.read_text()
     assert "How good it is" in shown and "the commonest class alone" in shown and "AUC" in shown
 
 
@@ -188,3 +200,112 @@ def test_scores_of_rows_with_an_epsilon_are_refused(
 ) -> None:
     code, found = asked("predict", trained / "run", "--rows", trained / "rows.csv", "-e", "1", capsys=capsys)
     assert code == 2 and "--epsilon and --party are for a JOB" in found["error"]["message"]
+
+
+def test_a_job_takes_weights_and_a_threshold_by_rule(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f'{JOB}method = "moments"\nheld_out = 0.4\n[options]\nclass_weight = {{yes = 4.0}}\n'
+    job = write(tmp_path, first=0, people=2000, job=f'{text}threshold = "recall=0.9"\n', ledgers=tmp_path)
+    code, facts = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    assert code == 0, facts
+    (_, _), (missed, right) = facts["judged"]["confusion"]
+    assert 0.88 < right / (missed + right) < 0.92
+    model = ModelFile.load(tmp_path / "run" / "model.json")
+    assert model.threshold == pytest.approx(facts["judged"]["threshold"]) != 0.5
+    notes = " ".join(facts["notes"])
+    assert "Class weights: no 1, yes 4." in notes and "threshold = 'recall=0.9', read from" in notes
+    assert json.loads((tmp_path / "run" / "facts.json").read_text())["asked"]["options"]["threshold"]
+
+
+def test_weights_of_no_declared_class_leave_a_job_uncharged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f'{JOB}method = "moments"\n[options]\nclass_weight = {{perhaps = 4.0}}\n'
+    job = write(tmp_path, first=0, people=600, job=text, ledgers=tmp_path)
+    code, found = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    assert code == 4 and "which is no declared class; those are no, yes" in found["error"]["message"], found
+    assert not Ledger.open(tmp_path / "bank.ledger").totals()
+
+
+def test_several_classes_are_judged_each_against_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f'{JOB.replace("3.0", "8.0")}method = "moments"\nverify = "none"\nheld_out = 0.5\n'
+    job = write(tmp_path, first=0, people=2400, job=text, ledgers=tmp_path, classes=3)
+    code, facts = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    assert code == 0, facts
+    judged = facts["judged"]
+    assert set(judged["each"]) == {"no", "maybe", "yes"} and "confusion" not in judged
+    write(tmp_path, first=50_000, people=3000, job=text, ledgers=tmp_path, classes=3)
+    rows = tmp_path / "rows.csv"
+    code, exact = asked("evaluate", tmp_path / "run", "--rows", rows, "--label", "buys", capsys=capsys)
+    assert code == 0 and exact["exact"] and {"accuracy", "log-loss"} < set(exact["figures"])
+    for name, one in judged["each"].items():
+        auc = one["figures"]["AUC"]
+        truth = exact["each"][name]["figures"]["AUC"]["value"]
+        assert abs(auc["value"] - truth) < 5 * (auc["noise"] + auc["sampling"]) + 0.01
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "AUC of maybe" in page and page.count("<svg") >= 2
+    code, refused = asked(
+        "evaluate", tmp_path / "run", "--rows", rows, "--label", "buys", "-t", "f1", capsys=capsys
+    )
+    assert code == 4 and "--threshold is for two classes" in refused["error"]["message"]
+
+
+def test_numbers_are_judged_on_public_rows_in_their_own_units(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f'{JOB.replace("classification", "regression")}verify = "none"\nheld_out = 0.2\n'
+    job = write(tmp_path, first=0, people=1500, job=text, ledgers=tmp_path, classes=0)
+    code, facts = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    assert code == 0 and "judged" not in facts
+    assert any("judging on private people is for classes" in note for note in facts["notes"])
+    rows = tmp_path / "rows.csv"
+    code, found = asked("evaluate", tmp_path / "run", "--rows", rows, "--label", "buys", capsys=capsys)
+    assert code == 0, found
+    _, scored = asked("predict", tmp_path / "run", "--rows", rows, capsys=capsys)
+    with rows.open() as file:
+        truth = np.array([float(line["buys"]) for line in csv.DictReader(file)])
+    said = np.array([float(line["buys"]) for line in scored["scores"]])
+    assert found["figures"]["RMSE"]["value"] == pytest.approx(np.sqrt(((said - truth) ** 2).mean()), rel=1e-3)
+    assert found["figures"]["MAE"]["value"] == pytest.approx(np.abs(said - truth).mean(), rel=1e-3)
+    assert found["figures"]["R²"]["value"] == pytest.approx(r2_score(truth, said), rel=1e-3)
+    assert found["figures"]["RMSE"]["beside"] == pytest.approx(truth.std())
+    assert run(["evaluate", str(tmp_path / "run"), "--rows", str(rows), "--label", "buys"]) == 0
+    assert "always the mean" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("share", ["0.0", "1.0", "-0.5"])
+def test_a_share_that_holds_out_nobody_or_everybody_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], share: str
+) -> None:
+    job = write(tmp_path, first=0, people=60, job=f"{JOB}held_out = {share}\n", ledgers=tmp_path)
+    code, found = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
+    assert code == 3 and "held_out: found" in found["error"]["message"], found
+    assert "a share of the people between 0 and 1" in found["error"]["message"]
+    assert not (tmp_path / "bank.ledger").exists()
+
+
+def test_another_share_and_other_columns_are_refused_and_nothing_is_charged(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = totals(trained)
+    job = write(tmp_path, first=0, people=PEOPLE, job=f"{JOB}held_out = 0.25\n", ledgers=trained)
+    code, found = asked("evaluate", trained / "run", job, capsys=capsys)
+    assert code == 4 and "was cut at 0.3 before" in found["error"]["message"], found
+    assert "Write held_out = 0.3" in found["error"]["message"]
+    job = write(tmp_path / "other", first=70_000, people=900, job=JOB, ledgers=tmp_path)
+    schema = tmp_path / "other" / "shop.schema.toml"
+    schema.write_text(schema.read_text().replace("high = 1", "high = 2"))
+    code, found = asked("evaluate", trained / "run", job, capsys=capsys)
+    assert code == 3 and "shop: the model reads spent" in found["error"]["message"], found
+    schema = tmp_path / "other" / "bank.schema.toml"
+    schema.write_text(schema.read_text().split("[label]")[0])
+    (tmp_path / "other" / "shop.schema.toml").write_text(
+        (tmp_path / "other" / "shop.schema.toml").read_text().replace("high = 2", "high = 1")
+    )
+    code, found = asked("evaluate", trained / "run", job, capsys=capsys)
+    assert code in (3, 4) and "label" in found["error"]["message"], found
+    assert totals(trained) == before
+    assert not (tmp_path / "bank.ledger").exists() or not Ledger.open(tmp_path / "bank.ledger").totals()

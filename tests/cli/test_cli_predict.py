@@ -136,7 +136,12 @@ def test_people_that_a_model_was_trained_on_get_noisy_scores_or_none(
     assert "were trained on" in capsys.readouterr().err
     assert run(["predict", "run", "job.toml", "--epsilon", "1"]) == 0
     out = capsys.readouterr().out
-    assert "They carry noise" in out and "Party bank learns at most" in out
+    assert "They carry noise of a standard deviation of up to" in out and "Party bank learns at most" in out
+    # Noise makes nobody certain: at this ε all that is said of people is close to not knowing.
+    assert run(["predict", "run", "job.toml", "--epsilon", "1", "--json"]) == 0
+    scored = one_object(capsys.readouterr().out)["scores"]
+    chances = [float(value) for line in scored for name, value in line.items() if name.startswith("prob")]
+    assert min(chances) > 0.05 and max(chances) < 0.95
 
 
 def test_weights_that_stay_with_their_parties_score_public_people_only(

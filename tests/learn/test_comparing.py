@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import r2_score, roc_auc_score
 
 from colonnade import Federation, Schema, Table
 from colonnade.errors import InputError, PlanError
@@ -22,6 +23,7 @@ from colonnade.report.comparison import (
     comparison_picture,
     comparison_table,
     comparison_text,
+    ties_in,
 )
 from colonnade.report.plots import plot
 
@@ -138,7 +140,11 @@ def test_facts_tables_and_page_say_the_same(found: Comparison) -> None:
     assert table[0] == ("method", "ε = 1", "ε = 8", "seconds", "sent")
     moments = next(row for row in found.rows if row.method == "moments" and row.epsilon == 8.0)
     text, page = comparison_text(facts), comparison_page(facts)
-    assert f"{moments.mean:.4f} ± {moments.spread:.4f}" in text and f"{moments.mean:.4f}" in page
+    # No more digits than the splits let be said.
+    shown = f"{moments.mean:.2f} ± {moments.spread:.2g}"
+    assert shown in text and shown in page
+    assert "AUC; always the same answer has 0.5" in text and "<h2>AUC" in page
+    assert 0.5 < min(moments.further["AUC"]) <= 1.0
     assert "Shops &lt;&amp;&gt; banks" in page and "Shops <&> banks" not in page
     assert "without any privacy" in text and "trusted place" in text
 
@@ -282,4 +288,39 @@ def test_a_label_that_is_missing_or_of_the_wrong_kind_is_refused_before_anything
 def test_the_constant_of_a_regression_is_the_variance() -> None:
     held_out = HeldOut("regression", tables(40, label=NUMBER))
     values = held_out.labels / 5 - 1
-    assert held_out.constant_score() == pytest.approx(float(np.var(values)))
+    found = held_out.constant_figures()
+    assert found["mean squared error"] == pytest.approx(float(np.var(values)))
+    assert found["R²"] == pytest.approx(0.0) and found["RMSE"] == pytest.approx(
+        float(np.std(held_out.labels))
+    )
+
+
+def test_the_auc_is_that_of_scikit_learn_and_r_squared_too() -> None:
+    scores, classes = np.random.default_rng(1).normal(size=(2, 60))
+    people = HeldOut("classification", tables(60))
+    people.__dict__["labels"] = (classes > 0).astype(np.int64)
+    found = people._figures(scores[:, None])
+    assert found["AUC"] == pytest.approx(roc_auc_score(classes > 0, scores))
+    several = np.stack([scores, classes, -scores], axis=1)
+    people.__dict__["labels"] = np.arange(60) % 3
+    areas = [roc_auc_score(np.arange(60) % 3 == number, several[:, number]) for number in range(3)]
+    assert people._figures(several)["AUC"] == pytest.approx(np.mean(areas))
+    numbers = HeldOut("regression", tables(60, label=NUMBER))
+    predicted = numbers.labels + scores
+    told = numbers._figures(predicted[:, None])
+    assert told["R²"] == pytest.approx(r2_score(numbers.labels, predicted))
+    assert told["RMSE"] == pytest.approx(np.sqrt(np.mean(scores**2)))
+
+
+def test_ties_are_stated_where_splits_cannot_tell_methods_apart() -> None:
+    def row(method: str, scores: list[float]) -> dict[str, object]:
+        mean = float(np.mean(scores))
+        return {"method": method, "epsilon": 1.0, "scores": scores, "mean": mean, "paper": False}
+
+    good, same, bad = [0.84, 0.86, 0.85], [0.85, 0.845, 0.852], [0.74, 0.76, 0.75]
+    facts = {"epsilons": [1.0], "seeds": 3, "larger_is_better": True}
+    rows = [row("margin", good), row("moments", same), row("local", bad)]
+    (said,) = ties_in({**facts, "rows": rows})
+    assert said.startswith("At ε = 1 margin and moments are tied") and "local" not in said
+    assert not ties_in({**facts, "rows": rows[::2]})
+    assert not ties_in({**facts, "seeds": 1, "rows": rows})

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from ideals import ideal_judgement
 from sklearn.metrics import average_precision_score, brier_score_loss, log_loss, roc_auc_score
 
 from colonnade.data.schema import Schema
@@ -21,7 +22,7 @@ from colonnade.learn.figures import (
 )
 from colonnade.learn.judgement import Figure, judge_opened, judge_rows
 from colonnade.learn.score_laws import Phi
-from colonnade.protocols.judging import Opened, own_phases
+from colonnade.protocols.judging import Opened
 from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
 from colonnade.runtime.group import Group
 
@@ -137,24 +138,17 @@ def plan() -> JudgePlan:
     label = '[label]\ncolumn = "buys"\nkind = "classes"\nclasses = ["no", "yes"]\n'
     schemas = (Schema.parse(text + label).public("bank"), Schema.parse(text).public("shop"))
     group = Group.of(("bank", "shop"), active="bank")
-    return JudgeRequest("5f0c", (4.0, 3.0), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
+    return JudgeRequest("5f0c", ((4.0, 3.0),), 1.0, delta=1e-5).plan(group, schemas, PEOPLE)
 
 
 def opened(asked: JudgePlan, scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """What would be opened without noise: half of each score with each owner."""
-    m = asked.harmonics
-    theirs = own_phases("shop", scores / 2, None, asked)
-    found = []
-    for number in (0, 1):
-        mine = own_phases("bank", scores / 2, classes, asked)[:, number * (1 + 2 * m) :][:, : 1 + 2 * m]
-        first, second = (part[:, 1 : m + 1] + 1j * part[:, m + 1 :] for part in (mine, theirs))
-        product = (first * second).sum(axis=0)
-        found += [(mine[:, :1] * theirs[:, :1]).sum(axis=0), product.real, product.imag]
-    return np.concatenate(found).astype(np.int64)
+    half = dict.fromkeys(("bank", "shop"), scores[:, None] / 2)
+    return ideal_judgement(half, classes, asked).astype(np.int64)
 
 
 def noisy(asked: JudgePlan, values: np.ndarray, seed: int) -> np.ndarray:
-    sigma = asked.deviation * asked.gamma**2
+    sigma = asked.deviation * asked.scale
     return values + np.rint(np.random.default_rng(seed).normal(size=len(values)) * sigma).astype(np.int64)
 
 

@@ -19,7 +19,7 @@ from colonnade.data.columns import NumericColumn
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel
-from colonnade.errors import DataError, InputError
+from colonnade.errors import DataError, InputError, LabelMismatch
 from colonnade.learn.fitting import NoiseWarning
 from colonnade.learn.linear import LinearRegression
 from colonnade.learn.log_odds import log_odds
@@ -296,7 +296,7 @@ def test_the_threshold_moves_predictions_and_not_probabilities() -> None:
     assert_allclose(plain.predict_proba(PEOPLE.raw), careful.predict_proba(PEOPLE.raw))
     assert np.array_equal(careful.predict(PEOPLE.raw) == "yes", careful.predict_proba(PEOPLE.raw)[:, 1] > 0.8)
     assert np.array_equal(plain.predict(PEOPLE.raw) == "yes", plain.predict_proba(PEOPLE.raw)[:, 1] > 0.5)
-    with pytest.raises(InputError, match="two classes"):
+    with pytest.raises(LabelMismatch, match="two classes"):
         LogisticRegression(threshold=0.8).fit(PEOPLE.release("three"))
 
 

@@ -10,6 +10,7 @@ from gradient_tables import ledgers_for, tables_of
 
 from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.errors import BudgetExceeded, ColonnadeError, InputError, LocalProtocolError, PlanError
+from colonnade.learn.forecasting.default import default_for, settle
 from colonnade.learn.jobs import Job
 from colonnade.methods.margin.method import MarginOptions, request
 from colonnade.methods.margin.method import twin as margin_twin
@@ -18,7 +19,8 @@ from colonnade.methods.margin.plan import Schedule
 from colonnade.methods.margin.request import MarginRequest
 from colonnade.methods.margin.session import margin_session
 from colonnade.methods.method import Asked
-from colonnade.methods.table import train_with
+from colonnade.methods.table import METHODS, train_with
+from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins, ResumedLedger
 from colonnade.runtime.memory import memory_network
@@ -130,7 +132,7 @@ def test_five_parties_train_with_two_colluders_allowed_for():
 def test_the_twin_learns_what_the_protocol_learns(fitted):
     source, model = fitted
     plan = source.runs[-1].plan
-    learnt = margin_twin(plan, source.tables)
+    learnt = margin_twin(plan, source.tables, SeededRandomness("twin"))
     rows, labels = people(source)
     assert LogisticRegression().fit(learnt).score(rows, labels) == pytest.approx(
         model.score(rows, labels), abs=0.02
@@ -150,7 +152,7 @@ def test_notes_say_how_it_was_trained():
 def test_a_classifier_without_a_method_takes_margin_and_moments_where_a_release_is_asked_about():
     source = federation(rows=200)
     model = LogisticRegression(epsilon=4.0).fit(source)
-    assert model.method_ == "margin" and model.releases_ == ()
+    assert model.method_ == "margin" and model.releases_ == () and "4 trials" in model.because_
     assert LogisticRegression(epsilon=4.0, ridge=1.0).fit(source).method_ == "moments"
     assert LogisticRegression(epsilon=4.0, method="moments").fit(source).releases_
 
@@ -167,6 +169,49 @@ def test_a_classifier_without_a_method_takes_margin_and_moments_where_a_release_
 def test_a_job_without_a_method_says_which_it_takes_and_why(lines, method, why):
     job = Job.parse(f"name = 'n'\n{lines}\nparties = ['bank', 'shop']\nepsilon = 1.0")
     assert job.method == method and why in job.because and bool(job.because) == bool(why)
+
+
+def declared(party, columns, classes=()):
+    lines = [
+        f'columns.{party}{number} = {{kind = "numeric", low = 0, high = 1}}' for number in range(columns)
+    ]
+    if classes:
+        lines.append(
+            f'label = {{column = "y", kind = "classes", classes = {list(classes)}}}'.replace("'", '"')
+        )
+    return Schema.parse("\n".join(['id = "n"', *lines])).public(party)
+
+
+@pytest.mark.parametrize(("classes", "method"), [("ab", "margin"), ("abcd", "moments")])
+def test_the_default_asks_trials_in_pairs_and_has_one_answer(classes, method):
+    group = Group.of(PAIR, active="bank")
+    schemas = {"bank": declared("bank", 4, classes), "shop": declared("shop", 4)}
+    asked = Asked("classification", 4.0, 1e-6)
+    found = default_for(asked, group, schemas, rows=1000)
+    assert found[0] == method and "in 4 trials margin descent" in found[1]
+    assert ("beyond chance" in found[1]) == (method == "margin")
+    job = Job.parse(
+        "name = 'n'\ntask = 'classification'\nparties = ['bank', 'shop']\nepsilon = 4.0\ndelta = 1e-6"
+    )
+    settled = settle(job, group, schemas, rows=1000)
+    assert (settled.method, job.method) == (method, "margin") and settled.because.startswith(found[1])
+    assert settled.options == METHODS[method].options()
+
+
+def test_a_job_that_names_a_method_or_its_options_is_left_as_it_is():
+    text = "name = 'n'\ntask = 'classification'\nparties = ['bank', 'shop']\nepsilon = 1.0\n"
+    schemas = {"bank": declared("bank", 10, "abc"), "shop": declared("shop", 10)}
+    for more in ("method = 'margin'", "[options]\nsteps = 3"):
+        job = Job.parse(text + more)
+        assert settle(job, Group.of(PAIR, active="bank"), schemas, rows=3000) is job
+
+
+def test_the_default_is_moments_where_shares_of_all_rows_would_fill_the_memory():
+    schemas = {"bank": declared("bank", 100, "ab"), "shop": declared("shop", 100)}
+    found = default_for(
+        Asked("classification", 1.0, 1e-12), Group.of(PAIR, active="bank"), schemas, rows=10**10
+    )
+    assert found[0] == "moments" and "GiB" in found[1]
 
 
 def test_so_many_owners_that_margin_cannot_be_planned_take_moments():

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from learn_releases import release_of
+from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression as Central
-from tables_people import LABEL, OWNER, people, release_with
+from tables_people import LABEL, OWNER, coded, people, release_with
 
 from colonnade.data.columns import NumericColumn
 from colonnade.data.encoding import Encoder
 from colonnade.errors import InputError
 from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.rules import PAYS_FROM, choose_rule, strength_of
+from colonnade.learn.tables.matched import MOST_STRETCH, matched_rule
 
 RAW, RISK = people(6000)
 
@@ -33,10 +35,24 @@ def test_probabilities_of_the_matched_rule_have_the_released_mean() -> None:
     assert model.predict_proba(RAW)[:, 1].mean() == pytest.approx(RISK.mean(), abs=0.01)
 
 
+def test_scores_that_a_penalty_holds_back_are_stretched_to_what_was_released_of_them() -> None:
+    model = release_with(RAW, RISK, noise=1.0).table_model()
+    held, plain = (matched_rule(model.margins, model.fit, ridge=ridge) for ridge in (300.0, 0.0))
+    assert 1.0 <= plain.stretch < 1.05 < held.stretch <= MOST_STRETCH
+    levels = coded(RAW)
+    parts = [column.codes[levels[column.name]] for column in model.margins.columns]
+    scores = np.concatenate(parts, axis=1) @ held.coefficients
+
+    def loss(odds: NDArray[np.float64]) -> float:
+        return float(np.logaddexp(0.0, np.where(RISK == 1, -odds, odds)).mean())
+
+    assert loss(scores + held.intercept) < loss(scores / held.stretch + held.intercept) - 0.005
+
+
 def test_the_rule_is_chosen_by_how_the_classes_stand_out_of_the_noise() -> None:
     quiet, loud = (release_with(RAW, RISK, noise=noise) for noise in (2.0, 60.0))
     assert strength_of(quiet.margins()) > PAYS_FROM > strength_of(loud.margins())
-    assert choose_rule(quiet).name == "matched" and "it pays from 130" in choose_rule(quiet).reason
+    assert choose_rule(quiet).name == "matched" and f"it pays from {PAYS_FROM:g}" in choose_rule(quiet).reason
     assert choose_rule(loud).name == "least-squares" and "expected to pay" in choose_rule(loud).reason
     assert LogisticRegression().fit(quiet).rule_ == choose_rule(quiet)
     assert LogisticRegression(ridge=1.0).fit(quiet).rule_.name == "least-squares"

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose
 from colonnade import Federation, LogisticRegression, MomentRelease, Schema, Table, rank_columns
 from colonnade.data.own_maps import OwnMap
 from colonnade.errors import FieldTooSmall, PlanError
-from colonnade.learn.planning import map_warnings
+from colonnade.learn.planning import coding_advice, coding_warnings, map_warnings
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.protocols import limits
@@ -101,6 +101,27 @@ def test_a_plan_warns_where_random_features_cost_more_than_they_bring() -> None:
     assert any("eye will cost accuracy" in warning for warning in map_warnings(few))
     assert map_warnings(plan_of(MAPS["relu"], rows=50_000)) == ()
     assert map_warnings(plan_of(MAPS["gradients"])) == map_warnings(plan_of("")) == ()
+
+
+def test_a_plan_says_when_to_declare_ordered_bins_and_warns_of_matrices_by_class_without_them() -> None:
+    few, many = (plan_of("", rows=rows) for rows in (5000, 50_000))
+    assert "Numbers carry less noise than bins here" in coding_advice(few)
+    assert "Ordered bins are expected to pay here" in coding_advice(many)
+    assert coding_warnings(many) == ()
+    assert "neither can be had of this release" in coding_warnings(plan_of("", conditional=True))[0]
+    group = Group.of(("eye", "shop"), active="shop")
+    levelled = tuple(
+        Schema.parse(
+            f'id = "n"\ncolumns.{party}1 = {{kind = "bins", bins = 4, low = 0, high = 1}}\n{label}'
+        ).public(party)
+        for party, label in (
+            ("eye", ""),
+            ("shop", 'label = {column = "y", kind = "classes", classes = ["a", "b"]}'),
+        )
+    )
+    request = MomentsRequest(task="classification", epsilon=1.0, delta=1e-5, conditional=True)
+    plan = request.plan(group, levelled, 5000)
+    assert coding_warnings(plan) == () and "tables of invented people can be made" in coding_advice(plan)
 
 
 def test_an_own_function_takes_part_like_any_columns(tmp_path: Path) -> None:

@@ -30,13 +30,14 @@ OPTIONS = {
     "slr": "epochs = 2",
     "margin": "steps = 2",
 }
+CASES = (*((name, OPTIONS.get(name, "")) for name in PROTOCOLS), ("moments", "conditional = true"))
 # Times, and hashes that times go into.
 VOLATILE = ("time", "head", "hash", "seconds", "started", "digest")
 
 
-def text_of(method: str) -> str:
+def text_of(method: str, options: str) -> str:
     task = METHODS[method].tasks[0]
-    kind = f'method = "{method}"\noptions = {{{OPTIONS.get(method, "")}}}'
+    kind = f'method = "{method}"\noptions = {{{options}}}'
     return job_text(kind, epsilon=2.0).replace('"classification"', f'"{task}"')
 
 
@@ -95,15 +96,13 @@ def shape(page: str) -> str:
     return re.sub(r"[0-9][0-9a-f.:+,T−-]*", "#", re.sub(r"[0-9a-f]{12,64}", "#", page))
 
 
-@pytest.mark.parametrize("method", PROTOCOLS)
-def test_a_site_keeps_what_one_process_keeps(method: str, tmp_path: Path) -> None:
-    kits, text = houses(tmp_path, ROOT), text_of(method)
+@pytest.mark.parametrize(("method", "options"), CASES)
+def test_a_site_keeps_what_one_process_keeps(method: str, options: str, tmp_path: Path) -> None:
+    kits, text = houses(tmp_path, ROOT), text_of(method, options)
     for party in PARTIES:
-        chosen = "".join(
-            f'{item.split(" =")[0]} = "any"\n' for item in OPTIONS.get(method, "").split(", ") if item
-        )
-        options = f"[options.{method}]\n{chosen}" if chosen else ""
-        accepted = policy_text(party, methods=f'["{method}"]', epsilon=99.0, options=options)
+        chosen = "".join(f'{item.split(" =")[0]} = "any"\n' for item in options.split(", ") if item)
+        allowed = f"[options.{method}]\n{chosen}" if chosen else ""
+        accepted = policy_text(party, methods=f'["{method}"]', epsilon=99.0, options=allowed)
         (tmp_path / f"{party}.policy.toml").write_text(accepted)
     outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, text))
     assert {name: outcome.get("reason", "") for name, outcome in outcomes.items()} == dict.fromkeys(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from certificates import Root
 from relayed_jobs import houses, run_job
-from two_houses import MEMBERS, PARTIES, job_text, policy_text, split
+from two_houses import MEMBERS, PARTIES, job_text, policy_text, score_text, split, write_people
 
 from colonnade.cli.app import run
 from colonnade.errors import InputError, JobError
@@ -27,32 +27,6 @@ TRAINED = {
     "network": 'method = "network"\noptions = {embedding = 2, epochs = 2}',
 }
 NEW = 6
-
-
-def score_text(model: str, *, epsilon: str = "", receiver: str = "bank", timeout: int = 60) -> str:
-    noise = f"epsilon = {epsilon}\ndelta = 1e-5\n" if epsilon else ""
-    return (
-        f'name = "new people"\nscores = "{model}"\nparties = ["bank", "shop"]\nreceiver = "{receiver}"\n{noise}'
-        f"timeout = {timeout}\n"
-    )
-
-
-def write_people(folder: Path, party: str, ids: list[str]) -> str:
-    """A party file with these people and no label; returns its path."""
-    lines = [
-        f"id,{party}_0,{party}_1",
-        *(f"{name},0.{place},0.{9 - place}" for place, name in enumerate(ids)),
-    ]
-    (folder / f"{party}.new.csv").write_text("\n".join(lines))
-    schema = f'id = "id"\ncolumns.{party}_0 = {{kind = "numeric", low = 0, high = 1}}\n'
-    (folder / f"{party}.new.schema.toml").write_text(
-        schema + schema.splitlines()[1].replace("_0", "_1") + "\n"
-    )
-    (folder / f"{party}.new.toml").write_text(
-        f'party = "{party}"\ndata = "{party}.new.csv"\nschema = "{party}.new.schema.toml"\ndataset = "new"\n'
-        f'ledger = "{party}.ledger"\nbudget = [{{epsilon = 500.0, delta = 1e-5}}]\n'
-    )
-    return str(folder / f"{party}.new.toml")
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import two_houses
 from certificates import DAY, NOW, Root
 from kits import make_kit
 from relayed_jobs import houses, own_weights, part_of, run_job
@@ -95,6 +96,47 @@ def test_a_split_model_is_bit_for_bit_that_of_one_process_and_stays_split(kits: 
         assert outcomes[party]["learnt"]["coefficients"] == []
     assert outcomes["server"]["learnt"]["split"]
     assert not (kits["server"].run_folder("j1") / "parties").exists()
+
+
+MANY = 500
+
+
+def test_what_was_trained_is_judged_at_every_site_and_costs_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(two_houses, "ROWS", MANY)
+    kits = houses(tmp_path, ROOT)
+    text = job_text(epsilon=4.0) + "held_out = 0.5\n"
+    outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, text))
+    assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}, outcomes
+    found = [json.loads((kits[name].run_folder("j1") / "facts.json").read_text()) for name in MEMBERS]
+    judged = [facts["judged"] for facts in found]
+    assert judged[0]["people"] + found[0]["rows"] == MANY
+    assert judged[0]["figures"] == judged[1]["figures"] == judged[2]["figures"]
+    assert judged[0]["figures"]["AUC"]["noise"] > 0
+    stated = {(item["observer"], item["unit"]): item["epsilon"] for item in found[0]["guarantees"]}
+    for party in PARTIES:
+        assert charges(tmp_path, party) == 2
+        for total in Ledger.open(tmp_path / f"{party}.ledger").totals():
+            if (total.observer, total.unit) in stated:
+                assert total.epsilon == pytest.approx(stated[total.observer, total.unit])
+
+
+def test_a_judgement_that_one_site_refuses_leaves_the_model_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first alignment was the last that this party's policy accepts."""
+    monkeypatch.setattr(two_houses, "ROWS", MANY)
+    kits = houses(tmp_path, ROOT)
+    (tmp_path / "shop.policy.toml").write_text(policy_text("shop", more="alignments = {most = 1}"))
+    text = job_text(epsilon=4.0) + "held_out = 0.5\n"
+    outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, text))
+    assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}, outcomes
+    for name in MEMBERS:
+        facts = json.loads((kits[name].run_folder("j1") / "facts.json").read_text())
+        assert "judged" not in facts and facts["learnt"]["coefficients"]
+        assert any("was not judged on the people held out" in note for note in facts["notes"])
+    assert [charges(tmp_path, party) for party in PARTIES] == [1, 1]
 
 
 def failed(outcomes: dict[str, dict[str, Any]], tmp_path: Path, *, charged: bool = False) -> dict[str, str]:
@@ -336,6 +378,7 @@ def test_a_split_model_goes_on_where_it_stopped_and_is_charged_once(
         ("encrypted", "epochs = 1", "batch 0 asked"),
         ("network", "embedding = 2, epochs = 2", "sum 0"),
         ("network", "embedding = 2, epochs = 2", "finished"),
+        ("margin", "steps = 2", "waves 1.0"),
     ],
 )
 def test_every_protocol_of_many_steps_goes_on_with_coins_of_its_own(

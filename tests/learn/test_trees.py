@@ -129,3 +129,11 @@ def test_pictures_show_every_column(trees: GradientBoostedTrees) -> None:
     assert drawn.startswith("<svg") and all(name in drawn for name in ("age", "job", "pay", "owner"))
     pictures = effect_pictures(trees)
     assert list(pictures) == list(trees.importance_) and all("<svg" in one for one in pictures.values())
+
+
+def test_their_text_says_how_they_stand_against_the_linear_rule(trees: GradientBoostedTrees) -> None:
+    from colonnade.report.trees import tree_facts, tree_text
+
+    text = tree_text(tree_facts(trees, name="Trees"))
+    assert "of the linear rule from the same release" in text and "Nothing was charged" in text
+    assert text.index("owner") < text.index("job")

@@ -87,21 +87,25 @@ def ideal_descent(
 def ideal_judgement(
     terms: Mapping[str, NDArray[np.float64]], classes: NDArray[np.int64], plan: JudgePlan
 ) -> NDArray[np.object_]:
-    """Counts and sums of phases by class, person by person in Python integers, without noise."""
-    m = plan.harmonics
-    sums = np.zeros((2, 1 + 2 * m), dtype=object)
+    """Counts and sums of phases by head and class, person by person in Python integers, without noise."""
+    half = 1 + plan.harmonics
+    sums = np.zeros((plan.heads, 2, 2 * half - 1), dtype=object)
     for person, label in enumerate(classes):
         alone = slice(person, person + 1)
         dealt = {
             owner: [int(value) for value in own_phases(owner, terms[owner][alone], classes[alone], plan)[0]]
             for owner in plan.group.owners
         }
-        mine, theirs = dealt[plan.holder][label * (1 + 2 * m) :][: 1 + 2 * m], dealt[plan.other]
-        sums[label, 0] += mine[0] * theirs[0]
-        for place in range(1, m + 1):
-            first = complex(mine[place], mine[place + m])
-            second = complex(theirs[place], theirs[place + m])
-            # Products of integers this small are exact in floats.
-            sums[label, place] += int((first * second).real)
-            sums[label, place + m] += int((first * second).imag)
+        for head in range(plan.heads):
+            inside = int(label == (1 if plan.heads == 1 else head))
+            mine = dealt[plan.holder][(2 * head + inside) * 2 * half :][: 2 * half]
+            for place in range(half):
+                real, imaginary = mine[place], mine[place + half]
+                for owner in plan.others:
+                    theirs = dealt[owner][head * 2 * half :][: 2 * half]
+                    c, d = theirs[place], theirs[place + half]
+                    real, imaginary = real * c - imaginary * d, real * d + imaginary * c
+                sums[head, inside, place] += real
+                if place:
+                    sums[head, inside, place + half - 1] += imaginary
     return np.asarray(sums.reshape(-1))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ class Live:
         for member in members:
             self.processes[member] = self.begin(self.kits[member])
         for member in members:
-            self.until(lambda member=member: connected(self.kits[member]) or self._fell(member))
+            self.until(partial(self._is_there, member))
 
     @contextmanager
     def session_again(self) -> Iterator[None]:
@@ -86,6 +87,9 @@ class Live:
         with Administration(self.kits["admin"], timeout=PATIENCE_SECONDS) as session:
             self.session = session
             yield
+
+    def _is_there(self, member: str) -> bool:
+        return connected(self.kits[member]) or self._fell(member)
 
     def _fell(self, member: str) -> bool:
         if self.processes[member].poll() is not None:

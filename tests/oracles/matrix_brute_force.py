@@ -60,30 +60,9 @@ def _beside(part: np.ndarray, rest: np.ndarray) -> np.ndarray:
     return np.concatenate([part, np.broadcast_to(rest, (len(part), len(rest)))], axis=1)
 
 
-def worst_part_zeroed(part, rest) -> np.ndarray:
-    parts, worst = all_rows(part), []
-    for fixed in all_rows(rest):
-        gone = outer(_beside(np.zeros_like(parts[:1]), fixed))
-        worst.append(measures(outer(_beside(parts, fixed)) - gone).max(0))
-    return np.max(worst, axis=0)
-
-
 def worst_part_replaced(part, rest) -> np.ndarray:
     parts, worst = all_rows(part), []
     for fixed in all_rows(rest):
         products = outer(_beside(parts, fixed))
         worst.extend(measures(products - one).max(0) for one in products)
     return np.max(worst, axis=0)
-
-
-def worst_columns_replaced(part, rest, rows: int) -> np.ndarray:
-    """Two records at once, for `rows` = 2 and tiny shapes only."""
-    single = []
-    for fixed in all_rows(rest):
-        products = outer(_beside(all_rows(part), fixed))
-        single.extend((products - one) for one in products)
-    changes = np.unique(np.concatenate(single), axis=0)
-    total = changes
-    for _ in range(rows - 1):
-        total = np.unique((total[:, None] + changes[None]).reshape(-1, *changes.shape[1:]), axis=0)
-    return measures(total).max(0)

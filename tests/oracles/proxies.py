@@ -13,6 +13,8 @@ from typing import Any
 
 from live_federation import Live, live
 
+from colonnade.runtime.kit import Kit
+
 
 class Proxy:
     """Passes bytes between parties and their server, late if it likes, until it cuts them off."""
@@ -78,10 +80,10 @@ def proxied(folder: Path, **more: Any) -> Iterator[tuple[Live, Proxy]]:
     """A federation whose shop calls its server through a proxy."""
     made: list[Proxy] = []
 
-    def prepare(kits: dict[str, object]) -> None:
-        path = kits["shop"].path / "startup" / "fed_client.json"  # type: ignore[attr-defined]
+    def prepare(kits: dict[str, Kit]) -> None:
+        path = kits["shop"].path / "startup" / "fed_client.json"
         config = json.loads(path.read_text())
-        host, port = kits["shop"].address  # type: ignore[attr-defined]
+        host, port = kits["shop"].address
         made.append(Proxy((host, port)))
         config["servers"][0]["service"]["target"] = f"{host}:{made[0].port}"
         path.write_text(json.dumps(config))

@@ -23,12 +23,18 @@ MOMENTS = 'method = "moments"'
 # What the jobs here choose of their methods' options.
 OPTIONS = """options.intermediate.epochs = "any"
 options.encrypted.epochs = "any"
+options.margin.steps = "any"
 options.network = {embedding = "any", epochs = "any"}"""
 
 
 def split(epochs: int) -> str:
     """Training by messages, in this many steps."""
     return f'method = "intermediate"\noptions = {{epochs = {epochs}}}'
+
+
+def margin(steps: int) -> str:
+    """Margin descent in this many steps."""
+    return f'method = "margin"\noptions = {{steps = {steps}}}'
 
 
 def job_text(kind: str = MOMENTS, *, epsilon: float = 1.0, timeout: float = 60) -> str:
@@ -80,6 +86,33 @@ def write_party(folder: Path, party: str, *, budget: float = 500.0) -> dict[str,
         f'ledger = "{party}.ledger"\nbudget = [{{epsilon = {budget}, delta = 1e-5}}]\n'
     )
     return {"party": str(folder / f"{party}.toml"), "policy": str(folder / f"{party}.policy.toml")}
+
+
+def score_text(model: str, *, epsilon: str = "", receiver: str = "bank", timeout: int = 60) -> str:
+    """A job for scores by the model of a job."""
+    noise = f"epsilon = {epsilon}\ndelta = 1e-5\n" if epsilon else ""
+    return (
+        f'name = "new people"\nscores = "{model}"\nparties = ["bank", "shop"]\nreceiver = "{receiver}"\n{noise}'
+        f"timeout = {timeout}\n"
+    )
+
+
+def write_people(folder: Path, party: str, ids: list[str]) -> str:
+    """A party file with these people and no label; returns its path."""
+    lines = [
+        f"id,{party}_0,{party}_1",
+        *(f"{name},0.{place},0.{9 - place}" for place, name in enumerate(ids)),
+    ]
+    (folder / f"{party}.new.csv").write_text("\n".join(lines))
+    schema = f'id = "id"\ncolumns.{party}_0 = {{kind = "numeric", low = 0, high = 1}}\n'
+    (folder / f"{party}.new.schema.toml").write_text(
+        schema + schema.splitlines()[1].replace("_0", "_1") + "\n"
+    )
+    (folder / f"{party}.new.toml").write_text(
+        f'party = "{party}"\ndata = "{party}.new.csv"\nschema = "{party}.new.schema.toml"\ndataset = "new"\n'
+        f'ledger = "{party}.ledger"\nbudget = [{{epsilon = 500.0, delta = 1e-5}}]\n'
+    )
+    return str(folder / f"{party}.new.toml")
 
 
 def charges(folder: Path, party: str) -> int:

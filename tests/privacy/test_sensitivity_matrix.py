@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
-    matrix_change_columns_replaced,
     matrix_change_part_replaced,
-    matrix_change_part_zeroed,
     matrix_change_replace,
     matrix_change_zero_out,
     triangle_change_replace,
@@ -67,14 +65,7 @@ def test_no_pair_of_integer_rows_differs_by_more(row):
 
 @pytest.mark.parametrize(("part", "rest"), PAIRS, ids=str)
 def test_no_part_of_a_row_moves_the_matrix_further(part, rest):
-    assert covers(claimed(matrix_change_part_zeroed(part, rest)), brute.worst_part_zeroed(part, rest))
     assert covers(claimed(matrix_change_part_replaced(part, rest)), brute.worst_part_replaced(part, rest))
-
-
-def test_no_two_records_of_a_partys_columns_move_the_matrix_further():
-    part, rest = RowShape(features=1, norm_squared=4), RowShape(features=1, norm_squared=1)
-    change = matrix_change_columns_replaced(part, rest, rows=2)
-    assert covers(claimed(change), brute.worst_columns_replaced(part, rest, 2))
 
 
 def test_the_zero_out_bounds_are_attained_by_a_flat_row():
@@ -139,14 +130,8 @@ def test_random_long_rows_stay_inside_the_zero_out_bounds(row, seed):
 
 
 @given(plain, shapes)
-def test_zeroing_a_part_moves_no_more_than_zeroing_the_record_and_replacing_no_more_than_replacing_it(
-    part, rest
-):
+def test_replacing_a_part_moves_no_more_than_replacing_the_record(part, rest):
     whole = part.beside(rest)
-    zeroed, record = matrix_change_part_zeroed(part, rest), matrix_change_zero_out(whole)
-    slack = [Fraction(1, 2**20) * record.frobenius + 1, 8, 0, 16]  # the roundings upward
-    for mine, all_of_it, more in zip(claimed(zeroed), claimed(record), slack, strict=True):
-        assert mine <= all_of_it + more
     replaced, other = matrix_change_part_replaced(part, rest), matrix_change_replace(whole)
     assert replaced.frobenius <= other.frobenius
     assert replaced.weighted_l1 <= other.weighted_l1
@@ -177,12 +162,6 @@ def test_two_label_blocks_cannot_stand_beside_each_other():
     labelled = RowShape(features=1, norm_squared=1, label_entries=2, label_norm_squared=1)
     with pytest.raises(ValueError, match="label"):
         labelled.beside(labelled)
-
-
-def test_columns_of_no_rows_are_refused():
-    row = RowShape(features=1, norm_squared=1)
-    with pytest.raises(ValueError, match="rows"):
-        matrix_change_columns_replaced(row, row, rows=0)
 
 
 def test_the_enumeration_would_notice_a_forgotten_root_of_two_or_a_miscounted_entry():

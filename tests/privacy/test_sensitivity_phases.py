@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 
@@ -13,12 +14,12 @@ from colonnade.privacy.sensitivity.phases import Phases
 STEPS = 17
 
 
-def phases(gamma: int, harmonics: int, first: float, second: float) -> Phases:
-    """As a plan makes them: two owners whose parts reach so far, at a period in which nothing wraps around."""
+def phases(gamma: int, harmonics: int, *reaches: float) -> Phases:
+    """As a plan makes them: owners whose parts reach so far, at a period in which nothing wraps around."""
     frequencies = tuple(2 * number + 1 for number in range(harmonics))
     amplitudes = tuple(round(gamma / math.sqrt(frequency)) for frequency in frequencies)
-    omega = math.pi / (2 * (first + second))
-    return Phases(frequencies, amplitudes, gamma, gamma, (2 * omega * first, 2 * omega * second))
+    omega = math.pi / (2 * sum(reaches))
+    return Phases(frequencies, amplitudes, gamma, gamma, tuple(2 * omega * reach for reach in reaches))
 
 
 def rounded(sizes, angle, frequencies):
@@ -26,12 +27,13 @@ def rounded(sizes, angle, frequencies):
     return np.rint(turned.real) + 1j * np.rint(turned.imag)
 
 
-def row(bounds: Phases, label: int, first: float, second: float):
+def row(bounds: Phases, label: int, first: float, *others: float):
     """What a record adds, both classes beside each other."""
-    mine = rounded(bounds.amplitudes, first, bounds.frequencies)
-    theirs = rounded([bounds.other] * len(bounds.frequencies), second, bounds.frequencies)
-    product = mine * theirs
-    own = np.concatenate([[bounds.count * bounds.other], product.real, product.imag])
+    product, count = rounded(bounds.amplitudes, first, bounds.frequencies), bounds.count
+    for angle in others:
+        product = product * rounded([bounds.grid] * len(bounds.frequencies), angle, bounds.frequencies)
+        count *= bounds.grid
+    own = np.concatenate([[count], product.real, product.imag])
     blank = np.zeros_like(own)
     return np.concatenate([own, blank] if label == 0 else [blank, own])
 
@@ -56,12 +58,12 @@ def test_no_record_moves_the_sums_further_than_is_said(case) -> None:
     zero = np.zeros_like(next(iter(rows.values())))
     found = {
         bounds.zeroed(): moved((zero, after) for after in rows.values()),
-        bounds.other_replaced(): moved(
+        bounds.others_replaced(): moved(
             (rows[0, first, old], rows[0, first, new])
             for first in mine[:: STEPS // 4]
             for old, new in itertools.product(theirs, theirs)
         ),
-        bounds.holder_replaced(): moved(
+        bounds.holder_replaced(1): moved(
             (rows[0, old, second], rows[label, new, second])
             for second in theirs[:: STEPS // 4]
             for label in (0, 1)
@@ -82,12 +84,12 @@ def test_no_record_moves_the_sums_further_than_is_said(case) -> None:
 def test_no_coefficient_of_a_record_is_larger_than_is_said(case) -> None:
     bounds = phases(*case)
     theirs = [
-        rounded([bounds.other] * len(bounds.frequencies), angle, bounds.frequencies)
+        rounded([bounds.grid] * len(bounds.frequencies), angle, bounds.frequencies)
         for angle in angles(bounds.turns[1])
     ]
     mine = [rounded(bounds.amplitudes, angle, bounds.frequencies) for angle in angles(bounds.turns[0])]
     found = max(np.abs(first * second).max() for first, second in itertools.product(mine, theirs))
-    assert max(found, bounds.count * bounds.other) <= bounds.largest
+    assert max(found, bounds.count * bounds.grid) <= bounds.largest
     if case[0] >= 16:
         assert bounds.largest <= 1.15 * found
 
@@ -100,16 +102,57 @@ def test_a_finer_grid_comes_to_the_norms_of_phases_that_are_not_rounded() -> Non
     assert bounds.replaced().l2 / gamma**2 == pytest.approx(2 * math.sqrt(weights.sum()), rel=1e-3)
     turned = np.linspace(0, bounds.turns[1], 20001)[:, None] * np.array(bounds.frequencies)
     half = math.sqrt(float((weights * (2 - 2 * np.cos(turned))).sum(axis=1).max()))
-    assert bounds.other_replaced().l2 / gamma**2 == pytest.approx(half, rel=5e-3)
+    assert bounds.others_replaced().l2 / gamma**2 == pytest.approx(half, rel=5e-3)
 
 
 def test_brute_force_would_notice_a_bound_without_the_rounding() -> None:
     """A control: on a coarse grid rounding alone moves more than phases that are not rounded."""
     bounds = phases(4, 1, 1.0, 1.0)
-    plain = math.hypot(bounds.count * bounds.other, bounds.amplitudes[0] * bounds.other)
+    plain = math.hypot(bounds.count * bounds.grid, bounds.amplitudes[0] * bounds.grid)
     worst = max(
         np.linalg.norm(row(bounds, 0, first, second))
         for first in angles(bounds.turns[0])
         for second in angles(bounds.turns[1])
     )
     assert plain < worst <= bounds.zeroed().l2
+
+
+@pytest.mark.parametrize("case", [(4, 2, 1.0, 1.0, 1.0), (16, 2, 1.0, 3.0, 0.5), (64, 1, 2.0, 0.3, 0.4)])
+def test_no_record_of_three_owners_moves_the_sums_further_than_is_said(case) -> None:
+    bounds = phases(*case)
+    parts = [np.linspace(-turn / 2, turn / 2, 7) for turn in bounds.turns]
+    rows = {key: row(bounds, *key) for key in itertools.product((0, 1), *parts)}
+    zero = np.zeros_like(next(iter(rows.values())))
+    pairs = list(itertools.product(parts[1], parts[2]))
+    one, several = parts[1][3], list(itertools.product(parts[0][::2], parts[2][::2]))
+    found = {
+        bounds.zeroed(): moved((zero, after) for after in rows.values()),
+        bounds.others_replaced(): moved(
+            (rows[0, parts[0][2], *old], rows[0, parts[0][2], *new])
+            for old, new in itertools.product(pairs[::2], pairs[::3])
+        ),
+        # Of the first owner without the label the part stays.
+        bounds.holder_replaced(1): moved(
+            (rows[0, old[0], one, old[1]], rows[label, new[0], one, new[1]])
+            for label in (0, 1)
+            for old, new in itertools.product(several, several)
+        ),
+    }
+    for stated, (l2, l1) in found.items():
+        assert l2 <= stated.l2 and l1 <= stated.l1
+        if case[0] >= 16:
+            assert stated.l2 <= 1.6 * l2
+    some = list(rows.values())[:: max(1, len(rows) // 90)]
+    l2, l1 = moved(itertools.product(some, some))
+    assert l2 <= bounds.replaced().l2 and l1 <= bounds.replaced().l1
+
+
+def test_heads_add_up_in_squares() -> None:
+    once = phases(64, 3, 1.0, 2.0)
+    thrice = dataclasses.replace(once, heads=3)
+    for name in ("zeroed", "others_replaced", "replaced"):
+        assert getattr(thrice, name)().l2 == pytest.approx(math.sqrt(3) * getattr(once, name)().l2, rel=1e-3)
+        assert getattr(thrice, name)().l1 == pytest.approx(3 * getattr(once, name)().l1, rel=1e-3)
+    # Three heads that all move as far as one can: nothing is further.
+    alike = np.tile(row(once, 1, once.turns[0] / 2, once.turns[1] / 2), 3)
+    assert np.linalg.norm(alike) <= thrice.zeroed().l2 and np.abs(alike).sum() <= thrice.zeroed().l1

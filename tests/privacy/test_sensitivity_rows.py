@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from colonnade.privacy.sensitivity.rows import (
     grid_sensitivity,
-    label_constant,
     norm_squared_bound,
     rounded_norm_squared,
 )
@@ -57,12 +55,6 @@ def test_the_roundings_are_ordered_by_how_much_they_can_add(gamma, cap, columns)
     assert of["toward_zero"] <= of["retry"] <= of["stochastic"]
 
 
-@given(st.integers(1, 10**15), st.fractions(0, 1))
-def test_a_label_entry_is_the_largest_integer_below_gamma_c(gamma, cap):
-    entry = label_constant(gamma, cap)
-    assert entry**2 <= gamma**2 * cap < (entry + 1) ** 2
-
-
 def test_rounding_an_aggregate_to_a_grid_adds_the_grid_times_the_root_of_its_coordinates():
     assert grid_sensitivity(1.0, grid=2**-20, coordinates=100) == pytest.approx(1 + 10 * 2**-20, rel=1e-15)
 
@@ -76,8 +68,6 @@ def test_rounding_an_aggregate_to_a_grid_adds_the_grid_times_the_root_of_its_coo
         lambda: rounded_norm_squared(1, math.inf, columns=1, rounding="nearest"),
         lambda: rounded_norm_squared(1, 1, columns=-1, rounding="nearest"),
         lambda: rounded_norm_squared(1, 1, columns=1, rounding="up"),
-        lambda: label_constant(0),
-        lambda: label_constant(4, Fraction(-1)),
         lambda: grid_sensitivity(-1.0, grid=1, coordinates=1),
         lambda: grid_sensitivity(1.0, grid=-1, coordinates=1),
         lambda: grid_sensitivity(1.0, grid=1, coordinates=-1),

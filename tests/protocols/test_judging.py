@@ -17,13 +17,14 @@ from colonnade.errors import BudgetExceeded, LabelMismatch, PlanError
 from colonnade.learn.federation import Federation
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.privacy.guarantee import account
+from colonnade.protocols.dealt_noise import DealtNoise
 from colonnade.protocols.judging import Opened, judge_session
-from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
+from colonnade.protocols.judging_plan import LAW, JudgePlan, JudgeRequest
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
 
 PEOPLE = 300
-REACHES = (2.0, 1.0)
+REACHES = (2.0, 1.0, 0.5)
 
 
 def schema(label: str = 'classes = ["no", "yes"]') -> Schema:
@@ -42,11 +43,14 @@ def tables(parties: tuple[str, ...] = ("bank", "shop"), rows: int = PEOPLE, **op
     return found
 
 
-def terms(parties: tuple[str, ...] = ("bank", "shop"), rows: int = PEOPLE) -> dict[str, np.ndarray]:
+def terms(
+    parties: tuple[str, ...] = ("bank", "shop"), rows: int = PEOPLE, heads: int = 1
+) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(3)
     # Some lie past what was agreed, and are taken for what was.
     return {
-        party: 1.2 * reach * rng.uniform(-1, 1, rows) for party, reach in zip(parties, REACHES, strict=True)
+        party: 1.2 * reach * rng.uniform(-1, 1, (rows, heads))
+        for party, reach in zip(parties, REACHES, strict=False)
     }
 
 
@@ -82,7 +86,7 @@ def ideal(plan: JudgePlan) -> np.ndarray:
     return ideal_judgement(said, np.asarray(block.label), plan)
 
 
-REQUEST = JudgeRequest("5f0c", REACHES, epsilon=1.0, delta=1e-5)
+REQUEST = JudgeRequest("5f0c", (REACHES[:2],), epsilon=1.0, delta=1e-5)
 
 
 def test_without_noise_the_protocol_is_the_ideal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,9 +97,34 @@ def test_without_noise_the_protocol_is_the_ideal(monkeypatch: pytest.MonkeyPatch
     assert opened.coefficients.tolist() == ideal(opened.plan).tolist()
 
 
+def test_without_noise_three_owners_and_three_classes_are_the_ideal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(JudgePlan, "noise", Silence(Fraction(1)))
+    monkeypatch.setattr(JudgePlan, "views", ())
+    parties, label = ("bank", "shop", "clinic"), 'classes = ["no", "maybe", "yes"]'
+    given = tables(parties, label=label)
+    said = terms(parties, heads=3)
+
+    async def session(party, table, asked):
+        mine = said.get(party.name)
+        return await judge_session(party, table, asked, None if mine is None else lambda aligned: mine)
+
+    request = replace(REQUEST, reaches=tuple(tuple(scale * r for r in REACHES) for scale in (1.0, 2.0, 0.7)))
+    opened = Federation(given, budget=(9.0, 1e-5)).run(session, request).result("bank")
+    plan = opened.plan
+    assert plan.heads == 3 and plan.coefficients == 3 * 34 and plan.gamma == 1 << 12
+    clipped = {
+        owner: np.clip(
+            term, *(np.array([[-1], [1]]) * [plan.reach_of(owner, head) for head in range(3)])[:, None, :]
+        )
+        for owner, term in said.items()
+    }
+    (block,) = given[0].blocks(PEOPLE)
+    assert opened.coefficients.tolist() == ideal_judgement(clipped, np.asarray(block.label), plan).tolist()
+
+
 def test_what_is_opened_is_the_ideal_and_everybodys_noise() -> None:
     parties, opened = run(REQUEST)
-    noise = (opened.coefficients - ideal(opened.plan)) / opened.plan.gamma**2
+    noise = (opened.coefficients - ideal(opened.plan)) / opened.plan.scale
     # 34 draws: their mean square is within five of its own deviations of what the plan says.
     share = float((noise**2).mean()) / opened.plan.deviation**2
     assert abs(share - 1) < 5 * math.sqrt(2 / len(noise))
@@ -128,7 +157,7 @@ def test_limits_add_noise_until_nothing_is_above_them() -> None:
         ("party:elsewhere", "others-part", 0.0001),
     )
     within = replace(REQUEST, limits=wanted).plan(group, schemas, 1000)
-    assert within.mu > plan.mu
+    assert within.variance > plan.variance
     lines = {
         (line.observer, line.unit): line.event for owner in group.owners for line in within.lines_for(owner)
     }
@@ -141,12 +170,17 @@ def test_limits_add_noise_until_nothing_is_above_them() -> None:
     ("parties", "label", "error", "said"),
     [
         (
-            ("bank", "shop", "clinic"),
+            tuple(f"p{number}" for number in range(10)),
             'classes = ["no", "yes"]',
             PlanError,
-            "judging on private people is for two",
+            "10 owners are too many to judge between",
         ),
-        (("bank", "shop"), 'classes = ["no", "maybe", "yes"]', LabelMismatch, "bank declares 3"),
+        (
+            ("bank", "shop"),
+            'classes = ["no", "maybe", "yes"]',
+            LabelMismatch,
+            "3 classes, and the model 1 score",
+        ),
         (("bank", "shop"), "", LabelMismatch, "no party declares one"),
     ],
 )
@@ -154,32 +188,30 @@ def test_what_cannot_be_judged_is_refused_by_name(parties, label, error, said) -
     group = Group.of(parties, active=parties[0] if label else None)
     schemas = (schema(label).public(parties[0]), *(schema("").public(name) for name in parties[1:]))
     with pytest.raises(error, match=said):
-        replace(REQUEST, reaches=(1.0,) * len(parties)).plan(group, schemas, 1000)
+        replace(REQUEST, reaches=((1.0,) * len(parties),)).plan(group, schemas, 1000)
 
 
 def test_bounds_that_are_none_are_refused() -> None:
     group = Group.of(("bank", "shop"), active="bank")
     schemas = (schema().public("bank"), schema("").public("shop"))
-    for reaches in ((1.0,), (1.0, 0.0), (math.inf, 1.0)):
+    for reaches in (((1.0,),), ((1.0, 0.0),), ((math.inf, 1.0),), ((1.0, 1.0), (1.0,))):
         with pytest.raises(PlanError, match="bound above 0"):
             replace(REQUEST, reaches=reaches).plan(group, schemas, 1000)
 
 
-def audited(plan: JudgePlan, noise: SkellamNoise, draws: int = 300_000) -> float:
+def audited(plan: JudgePlan, noise: DealtNoise, draws: int = 200_000) -> float:
     """A lower bound on ε for a record zeroed out, from the noise that hides it: the other owner's part is known."""
     from colonnade.protocols.judging import own_phases
 
-    mine = own_phases("bank", np.array([plan.reach_of("bank")]), np.array([1]), plan)[0][
-        1 + 2 * plan.harmonics :
-    ]
-    theirs = own_phases("shop", np.array([plan.reach_of("shop")]), None, plan)[0]
-    m = plan.harmonics
-    product = (mine[1 : m + 1] + 1j * mine[m + 1 :]) * (theirs[1 : m + 1] + 1j * theirs[m + 1 :])
-    change = np.concatenate([[mine[0] * theirs[0]], product.real, product.imag])
-    found = noise.part(plan.group.honest_owners).draw(
-        (draws, len(change)), SeededRandomness("audit of judging")
-    )
-    along = found @ change / np.linalg.norm(change)
+    mine = own_phases("bank", np.array([[plan.reach_of("bank")]]), np.array([1]), plan)[0][plan.width :]
+    theirs = own_phases("shop", np.array([[plan.reach_of("shop")]]), None, plan)[0]
+    half = plan.width // 2
+    product = (mine[:half] + 1j * mine[half:]) * (theirs[:half] + 1j * theirs[half:])
+    change = np.concatenate([product.real, product.imag[1:]])
+    # The server knows its own part of the noise; those of the two owners are what hides a record from it.
+    coins, part = SeededRandomness("audit of judging"), noise.vector.part(plan.group.whole)
+    dealt = sum(part.draw((draws, len(change)), coins).astype(np.float64) for _ in plan.group.owners)
+    along = dealt @ change / np.linalg.norm(change)
     half = draws // 2
     return threshold_bound(
         along[:half], along[half:] + np.linalg.norm(change), delta=plan.delta, confidence=1 - 1e-5
@@ -191,8 +223,8 @@ def test_an_audit_stays_below_what_is_promised_and_catches_half_of_the_noise() -
     schemas = (schema().public("bank"), schema("").public("shop"))
     plan = replace(REQUEST, epsilon=1.5).plan(group, schemas, 1000)
     promised = account(plan.views[0].event, plan.delta).epsilon
-    assert 0.3 < audited(plan, plan.noise) <= promised
-    assert audited(plan, SkellamNoise(plan.mu / 4)) > promised
+    assert 0.3 < audited(plan, DealtNoise(LAW, plan.variance)) <= promised
+    assert audited(plan, DealtNoise(LAW, plan.variance / 4)) > promised
 
 
 def test_noise_is_drawn_from_the_partys_own_coins() -> None:

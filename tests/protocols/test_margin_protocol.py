@@ -17,11 +17,11 @@ from colonnade.methods.margin import protocol
 from colonnade.methods.margin.ideal import descended, ideal_slopes, summed_slopes
 from colonnade.methods.margin.optimiser import MarginDescent
 from colonnade.methods.margin.rows import OwnRows
-from colonnade.methods.margin.turning import complex_products
 from colonnade.numbers.field import FIELD63, FieldArray
 from colonnade.protocols.messages import tell
 from colonnade.protocols.shared import Shared
 from colonnade.protocols.sharing import open_to
+from colonnade.protocols.turning import complex_products
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.wire import Message

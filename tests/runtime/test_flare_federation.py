@@ -21,10 +21,27 @@ import pytest
 from certificates import DAY, NOW, Root
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from live_federation import PATIENCE_SECONDS, Live, federation_of, free_port, live
-from two_houses import MEMBERS, MOMENTS, PARTIES, ROWS, in_process, job_text, policy_text, split, write_party
+from two_houses import (
+    MEMBERS,
+    MOMENTS,
+    PARTIES,
+    ROWS,
+    in_process,
+    job_text,
+    margin,
+    policy_text,
+    score_text,
+    split,
+    write_party,
+    write_people,
+)
 
+from colonnade.cli.app import run
 from colonnade.errors import KitError
+from colonnade.learn.jobs import Job
+from colonnade.learn.model_file import ModelFile
 from colonnade.learn.release import MomentRelease
+from colonnade.learn.training import protocol_of
 from colonnade.runtime.identity import Identity
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import wait_for_server, write_job
@@ -152,6 +169,30 @@ def test_people_are_matched_by_transfers_between_processes(running: Live) -> Non
         assert '"step": "oblivious' in (running.kits[party].run_folder(job_id) / "log.jsonl").read_text()
     release = MomentRelease.load(running.kits["bank"].run_folder(job_id) / "release.npz")
     assert release.rows == ROWS - 1
+
+
+@pytest.mark.slow
+def test_people_are_scored_by_a_job_that_is_submitted_as_users_do(running: Live, tmp_path: Path) -> None:
+    methods = '["moments", "exact-scores"]\nreceivers = ["bank"]'
+    told = {party: running.kits[party].site() for party in PARTIES}
+    for party in PARTIES:
+        (running.folder / f"{party}.policy.toml").write_text(policy_text(party, methods=methods))
+        people = write_people(running.folder, party, ["ann", "bob", "eve"])
+        running.kits[party].tell_site({**told[party], "score": people})
+    try:
+        trained = running.submit(job_text())
+        assert running.wait(trained) == "FINISHED:COMPLETED"
+        job = tmp_path / "score.toml"
+        job.write_text(score_text(trained, timeout=600))
+        assert run(["job", "submit", str(job), "--kit", str(running.kits["admin"].path), "--wait"]) == 0
+    finally:
+        for party in PARTIES:
+            (running.folder / f"{party}.policy.toml").write_text(policy_text(party))
+            running.kits[party].tell_site(told[party])
+    files = {member: [*running.kits[member].path.rglob("*.scores.csv")] for member in MEMBERS}
+    lines = files["bank"][0].read_text().splitlines()
+    assert [line.split(",")[0] for line in lines] == ["id", "ann", "bob", "eve"]
+    assert (len(files["bank"]), files["shop"], files["server"]) == (1, [], [])
 
 
 @pytest.mark.slow
@@ -302,6 +343,28 @@ def test_a_member_that_is_killed_stops_the_job_by_name_everywhere_and_the_job_go
     assert len({outcome["run"] for outcome in ended.values()}) == 1
     assert not any(outcome["reproducible"] for outcome in ended.values())
     assert {party: running.charges(party) - before[party] for party in PARTIES} == dict.fromkeys(PARTIES, 1)
+
+
+@pytest.mark.slow
+def test_margin_descent_goes_on_after_a_kill_to_the_weights_of_one_process(tmp_path: Path) -> None:
+    with live(tmp_path) as running:
+        for party in PARTIES:
+            accepted = policy_text(party, methods='["margin"]', epsilon=99.0)
+            (tmp_path / f"{party}.policy.toml").write_text(accepted)
+        text = job_text(margin(200), epsilon=4.0)
+        job_id = running.submit(text)
+        running.at_step("bank", job_id, "gradient 20")
+        os.kill(running.job_process("shop", job_id), signal.SIGKILL)
+        assert running.wait(job_id) != "FINISHED:COMPLETED"
+        again = running.submit(text, resumes=job_id)
+        assert running.wait(again) == "FINISHED:COMPLETED"
+        job, run = Job.parse(text), in_process(text=text).runs[0]
+        wanted = protocol_of(job).model(job.asked, run.outcome.results)
+        for member in MEMBERS:
+            assert (running.outcome(member, again) or {})["run"] == run.name
+            kept = ModelFile.load(running.kits[member].run_folder(again) / "model.json")
+            assert np.array_equal(kept.weights, wanted.coefficients)
+        assert [running.charges(party) for party in PARTIES] == [1, 1]
 
 
 @pytest.mark.slow

@@ -44,6 +44,7 @@ from colonnade.cli import (
     show,
     synthesize,
     train,
+    trees,
 )
 from colonnade.cli.folders import terminated_as_interrupted
 from colonnade.cli.screen import complain, say_json
@@ -86,6 +87,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("export")(export.export)
 app.command("describe")(describe.describe)
 app.command("synthesize")(synthesize.synthesize)
+app.command("trees")(trees.trees)
 app.command("runs")(runs.runs)
 app.command("recover")(recover.recover)
 app.command("show")(show.show)

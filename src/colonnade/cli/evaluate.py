@@ -9,7 +9,7 @@ import typer
 
 from colonnade.cli.options import AS_JSON, PARTY_FILES
 from colonnade.cli.screen import progress, say, say_json, width
-from colonnade.errors import InputError
+from colonnade.errors import InputError, LabelMismatch
 
 EVALUATION = "evaluation-{number}.json"
 EXAMPLE = """
@@ -92,7 +92,7 @@ def _of_rows(
     stored: Any, model: Path, rows: Path, id_column: str, label: str, threshold: str | None
 ) -> dict[str, Any]:
     from colonnade.cli.predict import check_columns
-    from colonnade.learn.evaluating import judge_file
+    from colonnade.learn.evaluating_rows import judge_file
     from colonnade.report.judged import judgement_facts
 
     if stored.whole is None:
@@ -101,7 +101,15 @@ def _of_rows(
         )
     check_columns(rows, id_column, (*stored.whole.frame.column_names, label))
     judgement = judge_file(stored.whole, rows, id_column=id_column, label=label)
-    return judgement_facts(judgement if threshold is None else judgement.at(threshold))
+    return judgement_facts(judgement if threshold is None else _at(judgement, threshold))
+
+
+def _at(judgement: Any, rule: str) -> Any:
+    from colonnade.learn.judgement import Judgement
+
+    if not isinstance(judgement, Judgement):
+        raise LabelMismatch("--threshold is for two classes, and the model is not of two. Leave it out.")
+    return judgement.at(rule)
 
 
 def _of_job(
@@ -129,9 +137,11 @@ def _of_job(
             f"{model}: the weights of this model stay with their parties, and no guarantee covers scores by them, so "
             "that it cannot be judged on private people."
         )
+    whole = check_model(stored.whole)
     if threshold is not None:
         check_rule(threshold)
-    check_model(stored.whole)
+        if len(whole.weights) > 1:
+            raise LabelMismatch("--threshold is for two classes, and the model is of more. Leave it out.")
     agreed = Job.load(job)
     federation = federation_of(agreed, party_files(agreed, given))
     with progress(not quiet) as advance:
@@ -145,7 +155,7 @@ def _of_job(
             trained_on=stored.people,
         )
     if threshold is not None:
-        judged = replace(judged, judgement=judged.judgement.at(threshold))
+        judged = replace(judged, judgement=_at(judged.judgement, threshold))
     facts = judged_facts(judged)
     # It was paid for, so it is kept.
     folder = model if model.is_dir() else model.parent

@@ -80,8 +80,10 @@ def plan(
 ) -> None:
     """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take."""
     from colonnade.cli.plan_text import plan_text
+    from colonnade.learn.forecasting.default import settle
     from colonnade.learn.jobs import Job
-    from colonnade.learn.planning import plan_job
+    from colonnade.learn.planning import group_of, plan_job
+    from colonnade.learn.training import told_of
 
     if (rows is None) != count:
         raise typer.BadParameter("give --rows N, or --count to read the numbers of rows, and not both.")
@@ -95,6 +97,8 @@ def plan(
     counts = _counted(agreed, files) if rows is None else {}
     common = min(counts.values()) if rows is None else rows
     people = _held(agreed, held, common) | ({} if held else counts)
+    with told_of(agreed):
+        agreed = settle(agreed, group_of(agreed, schemas), schemas, rows=common)
     planned = plan_job(agreed, schemas, rows=common)
     there = None if machine is None else _loaded(machine)
     with progress(not as_json) as advance:
@@ -267,7 +271,7 @@ def _facts(
 ) -> dict[str, Any]:
     from colonnade.crypto.cores import usable_cores
     from colonnade.learn.forecasting.forecast import ERRORS
-    from colonnade.learn.planning import features_of, refusals_for, warnings_for
+    from colonnade.learn.planning import coding_advice, features_of, refusals_for, warnings_for
     from colonnade.methods.functional.plan import FunctionalPlan
     from colonnade.report.facts import guarantee_facts
 
@@ -292,6 +296,7 @@ def _facts(
         **(_noise_facts(plan, own) if made is not None and made.noise is not None else {}),
         **({"block_lines": _block_lines(plan)} if isinstance(plan, FunctionalPlan) else {}),
         "methods": [_method_facts(item, line=line, here=here, there=there) for item in choice.candidates],
+        "coding": coding_advice(plan),
         "error": ERRORS[job.task],
         "without_privacy": choice.without_privacy,
         "recommended": choice.recommended,

@@ -34,6 +34,8 @@ def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = Fal
     lines += _noise_lines(facts, columns)
     if "block_lines" in facts:
         lines += ["", "Blocks of the objective", *wrapped(facts["block_lines"], columns, bullet="- ")]
+    if facts["coding"]:
+        lines += ["", "Coding", *wrapped([facts["coding"]], columns)]
     lines += ["", "Methods for this job", *_methods(facts["methods"], facts["recommended"], columns)]
     lines += ["", *wrapped(_notes(facts), columns)]
     lines += ["", "Recommended" if facts["recommended"] else "No recommendation"]

@@ -52,6 +52,10 @@ def train(
         return
     from colonnade.report.text import run_text
 
+    if facts["taken"]["because"]:
+        say(
+            f"The job names no method, so it takes {facts['taken']['method']}: {facts['taken']['because']}.\n"
+        )
     for name, ledger in facts["new_ledgers"].items():
         say(f"{ledger} is new: what {name} spends is counted from this run on.\n")
     say(f"{run_text(facts, width=width(), verbose=verbose)}\n\nReport: {facts['report']}")
@@ -64,6 +68,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     """Train as a job file says, write the run's folder, and return its facts."""
     from colonnade.learn.forecasting.before import foretold
     from colonnade.learn.forecasting.clock import Clock
+    from colonnade.learn.forecasting.default import people_of, schemas_of, settle
     from colonnade.learn.jobs import Job
     from colonnade.learn.judged_training import judge_trained, worth_training
     from colonnade.learn.party_files import federation_of, party_files
@@ -76,6 +81,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     with new_folder(output or RUNS / job.path.stem, numbered=output is None) as folder:
         new = [file for file in files.values() if not file.ledger.exists()]
         federation = federation_of(job, files)
+        job = settle(job, federation.group, schemas_of(federation), rows=people_of(federation))
         folder.reserve(_room(federation.features(job.task)))
         made = foretold(job, federation)
         try:
@@ -113,6 +119,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
                 raise
             finished = folder.finish()
             facts["report"] = str(finished / "report.html")
+            facts["taken"] = {"method": job.method, "because": job.because}
             facts["new_ledgers"] = {file.party: str(file.ledger) for file in new}
     if failure is not None:
         release = finished / RELEASE

@@ -108,10 +108,6 @@ class Quantizer:
             integers[rows] = self._round(piece, randomness).T
         return integers
 
-    def dequantize(self, integers: ArrayLike) -> NDArray[np.float64]:
-        """Features again, as `Encoder.decode` reads them, up to rounding and shortening."""
-        return np.asarray(integers) * (math.sqrt(self.attributes_total) / self.gamma)
-
     @property
     def _cap(self) -> Fraction:
         return self.natural_cap_squared if self.cap_squared is None else self.cap_squared

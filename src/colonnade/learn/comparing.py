@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from colonnade.errors import ColonnadeError, InputError
 from colonnade.learn.contenders import Contender, Field, field_of
 from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import NoiseWarning
-from colonnade.learn.held_out import HeldOut, split
+from colonnade.learn.held_out import METRICS, HeldOut, split
 from colonnade.learn.readiness import check_plan
 from colonnade.learn.release import MomentRelease
 from colonnade.markup import html_table
@@ -40,11 +41,6 @@ from colonnade.runtime.run import reason_for_peers
 DEFAULT_EPSILONS = (0.1, 1.0, 10.0)
 DEFAULT_SEEDS = 5
 TEST_SHARE = 0.2
-METRICS: dict[Task, str] = {
-    "classification": "accuracy",
-    "regression": "mean squared error",
-    "pca": "captured variance",
-}
 METRIC_NOTES: dict[Task, str] = {
     "classification": "the share of held-out people whose class is predicted right",
     "regression": "over held-out people, the label scaled to [−1, 1]",
@@ -61,6 +57,7 @@ Tell = Callable[[str, ColonnadeError], None]
 class Row:
     """One method at one ε: a score for each seed that gave a model, and what it promised and cost.
 
+    `further` are figures beside the score, by name, for each of these seeds: AUC, or R² and RMSE.
     `epsilon` is None for a method without privacy, `trusted` marks what only a trusted place with all rows could do,
     and `split` a model whose weights stay with their parties. `failures` are the reasons of the seeds without a model,
     on private data as peers may know them. `seconds` is None on private data.
@@ -78,6 +75,7 @@ class Row:
     seconds: float | None
     bytes_sent: float | None
     notes: tuple[str, ...]
+    further: Mapping[str, tuple[float, ...]] = dataclass_field(default_factory=dict)
 
     @property
     def mean(self) -> float | None:
@@ -101,7 +99,7 @@ class Comparison:
     seeds: int
     trained_on: int
     held_out: int
-    constant: float | None
+    constants: Mapping[str, float]
     rows: tuple[Row, ...]
     left_out: tuple[tuple[str, str], ...]
 
@@ -122,6 +120,11 @@ class Comparison:
     def metric(self) -> str:
         """What a score is."""
         return METRICS[self.task]
+
+    @property
+    def constant(self) -> float | None:
+        """The score of whoever always answers the same; None for components and on private data."""
+        return self.constants.get(self.metric)
 
     @property
     def larger_is_better(self) -> bool:
@@ -178,7 +181,7 @@ def compare(
     for seed in range(seeds):
         training, testing = split(given, seed=seed, share=test_share)
         held_out = HeldOut(task, testing, components=components)
-        constants.append(held_out.constant_score())
+        constants.append(held_out.constant_figures())
         trained_on, tested_on = training[0].rows, testing[0].rows
         for number, (entry, epsilon) in enumerate(runs):
             progress("comparing", seed * len(runs) + number, seeds * len(runs))
@@ -195,7 +198,6 @@ def compare(
             asked = Asked(task, epsilon or asked_epsilons[-1], delta, accepted_delta, gamma, entry.options)
             found[entry.name, epsilon].append(_run(entry, place, asked, held_out))
     progress("comparing", seeds * len(runs), seeds * len(runs))
-    known = [score for score in constants if score is not None]
     return Comparison(
         task=task,
         public=True,
@@ -204,7 +206,7 @@ def compare(
         seeds=seeds,
         trained_on=trained_on,
         held_out=tested_on,
-        constant=statistics.fmean(known) if known else None,
+        constants={name: statistics.fmean(one[name] for one in constants) for name in constants[0]},
         rows=tuple(_row(entry, epsilon, found[entry.name, epsilon]) for entry, epsilon in runs),
         left_out=chosen.left_out,
     )
@@ -247,7 +249,7 @@ def compare_charged(
         seeds=1,
         trained_on=people[-1] if people else 0,
         held_out=0,
-        constant=None,
+        constants={},
         rows=tuple(rows),
         left_out=field.left_out,
     )
@@ -309,7 +311,7 @@ def checked_epsilons(epsilons: Sequence[float]) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class _Run:
-    score: float | None
+    figures: Mapping[str, float]
     failure: str | None
     guarantees: tuple[Guarantee, ...]
     seconds: float | None
@@ -334,7 +336,8 @@ def _run(
     public = federation.public
     start, before = time.perf_counter(), len(federation.runs)
     learnt: Learnt | MomentRelease | None = None
-    score, failure = None, None
+    figures: Mapping[str, float] = {}
+    failure = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", NoiseWarning)
         try:
@@ -342,7 +345,7 @@ def _run(
             seconds = time.perf_counter() - start
             keep(learnt)
             if held_out is not None:
-                score = held_out.score(learnt)
+                figures = held_out.figures(learnt)
         except ColonnadeError as error:
             seconds = time.perf_counter() - start
             failure = str(error) if public else reason_for_peers(error)
@@ -353,7 +356,7 @@ def _run(
     outcomes = [run.outcome if public else run.outcome.shared for run in federation.runs[before:]]
     sent = [outcome.bytes_sent for outcome in outcomes]
     return _Run(
-        score,
+        figures,
         failure,
         tuple(learnt.privacy) if learnt is not None else (),
         seconds if public else None,
@@ -366,6 +369,8 @@ def _run(
 def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Row:
     sent = [run.bytes_sent for run in runs if run.bytes_sent is not None]
     seconds = [run.seconds for run in runs if run.seconds is not None]
+    scored = [run.figures for run in runs if run.figures]
+    main, *others = scored[0] if scored else [""]
     return Row(
         method=entry.name,
         title=entry.title,
@@ -373,10 +378,11 @@ def _row(entry: Contender, epsilon: float | None, runs: Sequence[_Run]) -> Row:
         trusted=any(item.assumption == TRUST for run in runs for item in run.guarantees),
         split=any(run.split for run in runs),
         epsilon=epsilon,
-        scores=tuple(run.score for run in runs if run.score is not None),
+        scores=tuple(figures[main] for figures in scored),
         failures=tuple(run.failure for run in runs if run.failure is not None),
         guarantees=next((run.guarantees for run in runs if run.guarantees), ()),
         seconds=statistics.fmean(seconds) if seconds else None,
         bytes_sent=statistics.fmean(sent) if sent else None,
         notes=tuple(dict.fromkeys(note for run in runs for note in run.notes)),
+        further={name: tuple(figures[name] for figures in scored if name in figures) for name in others},
     )

@@ -265,6 +265,17 @@ def probabilities(scores: Array) -> Array:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
+def class_codes(scores: Array, threshold: float = 0.5) -> NDArray[np.int64]:
+    """The number of the class that scores speak for: of two by the threshold, of more by the largest.
+
+    >>> class_codes(np.array([[-1.0], [2.0]])).tolist(), class_codes(np.array([[1.0, 3.0, 2.0]])).tolist()
+    ([0, 1], [1])
+    """
+    if scores.shape[1] > 1:
+        return np.asarray(scores.argmax(axis=1))
+    return np.asarray(scores[:, 0] > math.log(threshold / (1.0 - threshold)), dtype=np.int64)
+
+
 def _no_rows(name: object, count: float, deviation: float) -> str:
     return (
         f"class {name!r} has a noisy count of {count:.1f} rows (standard deviation {deviation:.1f}), "

@@ -1,32 +1,32 @@
-"""Judge a released model: on private people by the protocol, charged, or on rows that may be looked at, for free."""
+"""Judge a released model on private people, by the protocol and charged."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column
 from colonnade.data.encoding import Encoder, simplex
-from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import ColumnMissing, LabelMismatch, PlanError, TooFewPeople, TrainedOn
+from colonnade.learn.classes_judged import ClassesJudged, contrasts, judge_classes
+from colonnade.learn.evaluating_rows import threshold_of_model
 from colonnade.learn.federation import Federation, Run
 from colonnade.learn.frame import Frame
 from colonnade.learn.joint_scoring import linear_terms
-from colonnade.learn.judgement import Judgement, judge_opened, judge_rows
+from colonnade.learn.judgement import Judgement, judge_opened
 from colonnade.learn.model_file import ModelFile
 from colonnade.learn.people import People
-from colonnade.learn.scoring import Saved, features_of
+from colonnade.learn.scoring import Saved
 from colonnade.methods.network.network_file import NetworkFile
 from colonnade.privacy.guarantee import account
+from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.joint_scores import Terms
 from colonnade.protocols.judging import Opened, judge_session
 from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest, Limit
@@ -42,7 +42,7 @@ AUC_ERROR = 0.05
 class Judged:
     """A judgement and the run that it was read from."""
 
-    judgement: Judgement
+    judgement: Judgement | ClassesJudged
     run: Run[JudgePlan]
 
 
@@ -70,76 +70,100 @@ def judge_jointly(
     for party, encoder in whole.frame.encoders:
         _check_columns(party, encoder, federation.tables[party], whole.frame)
         _refuse_trained(party, federation.tables[party], (trained_on or {}).get(party), federation)
-    ranges = score_ranges(whole.frame, whole.weights[0])
-    owners = federation.group.owners
-    request = JudgeRequest(
-        model=whole.run,
-        reaches=tuple(ranges[owner].reach for owner in owners),
+    judging = judging_of(
+        whole,
+        federation.group.owners,
         epsilon=epsilon,
         delta=delta,
         accepted_delta=accepted_delta,
         limits=limits,
         alignment=federation.alignment,
     )
-    terms = {
-        owner: _centred(term, ranges[owner].middle)
-        for owner, term in linear_terms(whole.frame, whole.weights[:1]).items()
-    }
 
     async def session(party: Party, table: Table | None, asked: JudgeRequest) -> Opened:
-        return await judge_session(party, table, asked, terms.get(party.name))
+        return await judge_session(party, table, asked, judging.terms.get(party.name))
 
     before, opened = federation.asks, federation.opened
     federation.asks = lambda plan, counts: check_enough(plan) if counts else None
     federation.opened = lambda _run: None
     try:
-        run = federation.run(session, request, part="held-out")
+        run = federation.run(session, judging.request, part="held-out")
     finally:
         federation.asks, federation.opened = before, opened
-    centre = sum(ranges[owner].middle for owner in owners) + float(whole.offsets[0])
-    judgement = judge_opened(
-        run.result(owners[0]),
-        centre=centre,
-        threshold=_threshold(whole),
-        chances=whole.reading.answer == "probabilities",
-    )
-    return Judged(judgement, run)
+    return Judged(judging.read(run.result(federation.group.owners[0])), run)
 
 
-def judge_file(model: Saved, path: Path, *, id_column: str, label: str) -> Judgement:
-    """Judge a model on rows of one file that everybody may look at: exact, and nothing is charged."""
-    whole: Saved = model if isinstance(model, NetworkFile) else check_model(model)
-    declared = whole.frame.label.label
-    if not isinstance(declared, ClassLabel):
-        raise PlanError("the model predicts no classes.")
-    columns = [
-        replace(column, name=name)
-        for name, column in zip(
-            whole.frame.column_names,
-            (column for _, encoder in whole.frame.encoders for column in encoder.columns),
-            strict=True,
+@dataclass(frozen=True, eq=False)
+class Judging:
+    """What is asked of a judgement, each owner's part of the scores, and how to read what was opened."""
+
+    model: ModelFile
+    request: JudgeRequest
+    terms: Mapping[str, Terms]
+    centres: Array
+
+    def read(self, opened: Opened) -> Judgement | ClassesJudged:
+        """What was opened, as a judgement of the model."""
+        if len(self.centres) > 1:
+            return judge_classes(opened, self.centres)
+        return judge_opened(
+            opened,
+            centre=float(self.centres[0]),
+            threshold=threshold_of_model(self.model),
+            chances=self.model.reading.answer == "probabilities",
         )
-    ]
-    table = Table("rows", path, Schema(id_column, tuple(columns), label=replace(declared, column=label)))
-    table.check()
-    scores, classes = [], []
-    for block in table.blocks():
-        features = features_of(block, whole.frame)
-        if isinstance(whole, NetworkFile):
-            scores.append(whole.network().scores(features))
-        else:
-            scores.append(features @ whole.weights.T + whole.offsets)
-        classes.append(np.asarray(block.label, dtype=np.int64))
-    found = np.concatenate(scores)
-    if found.ndim != 2 or found.shape[1] != 1:
-        raise LabelMismatch(f"the model tells {len(declared.classes)} classes apart; figures are for two.")
-    return judge_rows(
-        found[:, 0],
-        np.concatenate(classes),
-        names=(declared.classes[0], declared.classes[1]),
-        threshold=_threshold(whole),
-        chances=whole.reading.answer == "probabilities",
+
+
+def judging_of(
+    model: ModelFile,
+    owners: tuple[str, ...],
+    *,
+    epsilon: float,
+    delta: float | None,
+    accepted_delta: float | None,
+    limits: tuple[Limit, ...],
+    alignment: Alignment,
+) -> Judging:
+    """The judgement of a model between these owners, made alike by everybody who has the model."""
+    weights, offsets = heads_of(model)
+    ranges = [score_ranges(model.frame, row) for row in weights]
+    request = JudgeRequest(
+        model=model.run,
+        reaches=tuple(tuple(head[owner].reach for owner in owners) for head in ranges),
+        epsilon=_shortened(epsilon),
+        delta=delta,
+        accepted_delta=accepted_delta,
+        limits=tuple((observer, unit, _shortened(most)) for observer, unit, most in limits),
+        alignment=alignment,
     )
+    terms = {
+        owner: _centred(term, np.array([head[owner].middle for head in ranges]))
+        for owner, term in linear_terms(model.frame, weights).items()
+    }
+    centres = offsets + np.array([sum(head[owner].middle for owner in owners) for head in ranges])
+    return Judging(model, request, terms, centres)
+
+
+def _shortened(epsilon: float) -> float:
+    """A little less, and the same at everybody whose floats differ in their last digits."""
+    return math.floor(epsilon * 1e6) / 1e6 if epsilon > 1e-3 else epsilon
+
+
+def _lengthened(reach: float) -> float:
+    """A little more, and the same at everybody whose floats differ in their last digits.
+
+    >>> _lengthened(1.23456)
+    1.235
+    """
+    unit = 10.0 ** (math.floor(math.log10(reach)) - 3)
+    return float(f"{math.ceil(reach / unit * (1 + 1e-9)) * unit:.6g}")
+
+
+def heads_of(model: ModelFile) -> tuple[Array, Array]:
+    """Weights and offsets of what is judged: the score of two classes, of more each one's against the mean of all."""
+    if len(model.weights) == 1:
+        return model.weights, model.offsets
+    return contrasts(model.weights.T).T, contrasts(model.offsets)
 
 
 def limits_of(plan: Plan) -> tuple[Limit, ...]:
@@ -153,7 +177,7 @@ def limits_of(plan: Plan) -> tuple[Limit, ...]:
 
 
 def check_model(model: Saved) -> ModelFile:
-    """A linear model of two classes whose weights are all released; anything else is refused by name."""
+    """A linear model of classes whose weights are all released; anything else is refused by name."""
     if isinstance(model, NetworkFile):
         raise PlanError(
             "networks are not judged on private people: their parts stay with their parties. Judge on public rows "
@@ -165,12 +189,7 @@ def check_model(model: Saved) -> ModelFile:
             "guarantee, so it cannot be judged on private people. Train with a method that releases its model."
         )
     if not model.reading.classifies:
-        raise PlanError(
-            f"a {model.kind} predicts no classes, and judging is for two classes. Its fit is in the release."
-        )
-    if len(model.weights) != 1:
-        classes = len(model.frame.label.classes)
-        raise LabelMismatch(f"the model tells {classes} classes apart, and judging is for two.")
+        raise PlanError(f"a {model.kind} predicts no classes, and judging on private people is for classes.")
     return model
 
 
@@ -198,11 +217,13 @@ def check_enough(plan: JudgePlan, rows: int | None = None) -> None:
 
 def check_held_out(training: Plan, share: float, *, epsilon: float) -> None:
     """Refuse a training whose held-out people would be too few to judge it on, before anything is charged."""
-    if len(training.group.owners) != 2:
-        return
+    classes = next(
+        len(schema.label.classes) for schema in training.schemas if isinstance(schema.label, ClassLabel)
+    )
+    reaches = ((1.0,) * len(training.group.owners),) * (1 if classes == 2 else classes)
     request = JudgeRequest(
         "",
-        (1.0, 1.0),
+        reaches,
         epsilon,
         limits_of(training),
         delta=training.delta,
@@ -242,8 +263,8 @@ def score_ranges(frame: Frame, weights: Array) -> dict[str, ScoreRange]:
             plain = sum(span.stop - span.start for span in encoder.spans.values())
             size = math.sqrt(encoder.map.attributes(len(encoder.mapped))) * float(np.linalg.norm(own[plain:]))
             low, high = low - size, high + size
-        # A little more than any rounding of floats could add; a part that is always the same still has a bound.
-        ranges[party] = ScoreRange((low + high) / 2.0, max(1e-6, (high - low) / 2.0 * (1 + 1e-9)))
+        # More than any rounding of floats could add; a part that is always the same still has a bound.
+        ranges[party] = ScoreRange((low + high) / 2.0, _lengthened(max(1e-6, (high - low) / 2.0)))
     return ranges
 
 
@@ -259,15 +280,11 @@ def _column_range(column: Column, encoder: Encoder, weights: Array) -> tuple[flo
     return (-sine, whole) if cosine >= 0 else (-whole, sine)
 
 
-def _centred(term: Terms, middle: float) -> Terms:
+def _centred(term: Terms, middle: Array) -> Terms:
     def centred(aligned: AlignedTable) -> Array:
         return np.asarray(term(aligned) - middle)
 
     return centred
-
-
-def _threshold(model: Saved) -> float:
-    return float(logit(model.threshold)) if isinstance(model, ModelFile) else 0.0
 
 
 def _check_columns(party: str, encoder: Encoder, table: Table, frame: Frame) -> None:

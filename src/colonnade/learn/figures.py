@@ -55,6 +55,16 @@ class ScoreLaw:
         return np.concatenate([np.zeros((2, 1)), found], axis=1)
 
 
+def figure_text(value: float, error: float) -> str:
+    """A figure with no more digits than its error allows; four behind the point where there is none.
+
+    >>> figure_text(0.84317, 0.0052), figure_text(0.84317, 0.0), figure_text(1234.5, 31.0)
+    ('0.843', '0.8432', '1234')
+    """
+    digits = 4 if error <= 0 else min(6, max(0, -math.floor(math.log10(error))))
+    return f"{value:.{digits}f}"
+
+
 def auc(law: ScoreLaw) -> float:
     """The probability that somebody of the second class scores above somebody of the first; ties count half.
 

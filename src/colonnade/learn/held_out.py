@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from colonnade.data.label import LabelBlock
 from colonnade.data.table import Table
 from colonnade.errors import InputError
+from colonnade.learn.discriminant import class_codes
+from colonnade.learn.figures import ScoreLaw, auc
 from colonnade.learn.frame import Frame
 from colonnade.learn.linear import LinearRegression
-from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.pca import PCA
 from colonnade.learn.release import MomentRelease
+from colonnade.learn.rules import solve
 from colonnade.methods.baselines.gathering import encoded_rows, label_values
 from colonnade.methods.method import Learnt, frame_of
 from colonnade.protocols.plans import Task
@@ -25,6 +27,12 @@ from colonnade.randomness import public_permutation
 
 Array = NDArray[np.float64]
 DEFAULT_COMPONENTS = 2
+METRICS: dict[Task, str] = {
+    "classification": "accuracy",
+    "regression": "mean squared error",
+    "pca": "captured variance",
+}
+"""What a task is judged by."""
 
 
 def split(tables: Sequence[Table], *, seed: int, share: float) -> tuple[list[Table], list[Table]]:
@@ -62,27 +70,35 @@ class HeldOut:
 
     def score(self, learnt: Learnt | MomentRelease) -> float:
         """How well a model does on these people: accuracy, mean squared error, or captured variance."""
-        if isinstance(learnt, Learnt):
-            return self._score_learnt(learnt)
-        if self.task == "pca":
-            return self._score_components(learnt)
-        rows = self.features(frame_of(learnt))
-        if self.task == "classification":
-            model = LogisticRegression().fit(learnt)
-            return float(np.mean(model.predict(rows) == learnt.label.names(self.labels)))
-        predicted = LinearRegression().fit(learnt).predict(rows)
-        return self._squared_error(predicted, learnt.label)
+        return next(iter(self.figures(learnt).values()))
 
-    def constant_score(self) -> float | None:
-        """The score of whoever always says the commonest class, or the mean; None for components."""
+    def figures(self, learnt: Learnt | MomentRelease) -> dict[str, float]:
+        """The score that a task is judged by, and what is read beside it: AUC, or R² and RMSE in the label's units.
+
+        Of several classes the AUC is the mean over each class against the rest.
+        """
         if self.task == "pca":
-            return None
-        if self.task == "classification":
-            return float(np.bincount(self.labels.astype(np.int64)).max() / len(self.labels))
-        label = LabelBlock(
-            next(table.schema.label for table in self.tables if table.schema.label is not None)
-        )
-        return float(np.var(label.to_unit(self.labels)))
+            if not isinstance(learnt, MomentRelease):
+                raise TypeError("components are of a release")
+            return {METRICS["pca"]: self._score_components(learnt)}
+        rows = self.features(frame_of(learnt))
+        if isinstance(learnt, Learnt):
+            scores = learnt.scores(rows)
+        elif self.task == "classification":
+            solved = solve(learnt).scores
+            scores = rows @ solved.coefficients.T + solved.intercepts
+        else:
+            scores = LinearRegression().fit(learnt).predict(rows)
+        return self._figures(np.asarray(scores, dtype=np.float64).reshape(len(self.labels), -1))
+
+    def constant_figures(self) -> dict[str, float]:
+        """The same of whoever always says the commonest class, or the mean; nothing for components."""
+        if self.task == "pca":
+            return {}
+        if self.task == "regression":
+            return self._figures(np.full((len(self.labels), 1), self.labels.mean()))
+        counts = np.bincount(self.labels.astype(np.int64))
+        return {METRICS["classification"]: float(counts.max() / len(self.labels)), "AUC": 0.5}
 
     def features(self, frame: Frame) -> Array:
         """One row for each person, of the features that a model reads."""
@@ -93,12 +109,21 @@ class HeldOut:
         """Class numbers, or numbers in the label's own units."""
         return label_values(self.tables)
 
-    def _score_learnt(self, learnt: Learnt) -> float:
-        scores = learnt.scores(self.features(learnt.frame))
+    def _figures(self, scores: Array) -> dict[str, float]:
         if self.task == "regression":
-            return self._squared_error(scores[:, 0], learnt.frame.label)
-        codes = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(np.int64)
-        return float(np.mean(codes == self.labels))
+            return self._errors(scores[:, 0])
+        found = {METRICS["classification"]: float(np.mean(class_codes(scores) == self.labels))}
+        classes = range(scores.shape[1]) if scores.shape[1] > 1 else (1,)
+        present = [number for number in classes if 0 < np.mean(self.labels == number) < 1]
+        areas = [
+            auc(
+                ScoreLaw.of(
+                    scores[:, min(number, scores.shape[1] - 1)], (self.labels == number).astype(np.int64)
+                )
+            )
+            for number in present
+        ]
+        return {**found, "AUC": float(np.mean(areas))} if areas else found
 
     def _score_components(self, release: MomentRelease) -> float:
         wanted = min(self.components or DEFAULT_COMPONENTS, release.columns)
@@ -109,6 +134,10 @@ class HeldOut:
         best = np.linalg.eigvalsh(scatter)[-wanted:].sum()
         return float(np.trace(directions @ scatter @ directions.T) / best) if best > 0 else 1.0
 
-    def _squared_error(self, predicted: Array, label: LabelBlock) -> float:
-        low, high = label.from_unit([-1.0, 1.0])
-        return float(np.mean(((predicted - self.labels) * (2.0 / (high - low))) ** 2))
+    def _errors(self, predicted: Array) -> dict[str, float]:
+        label = next(table.schema.label for table in self.tables if table.schema.label is not None)
+        low, high = LabelBlock(label).from_unit([-1.0, 1.0])
+        square, variance = float(np.mean((predicted - self.labels) ** 2)), float(np.var(self.labels))
+        found = {METRICS["regression"]: square * (2.0 / (high - low)) ** 2}
+        explained = {"R²": 1.0 - square / variance} if variance > 0 else {}
+        return {**found, **explained, "RMSE": square**0.5}

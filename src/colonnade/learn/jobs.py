@@ -28,6 +28,7 @@ from colonnade.data.declaring import Name, nearest
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError
+from colonnade.learn.class_weights import check_options
 from colonnade.methods.method import Asked, Method, NoOptions
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import checked_options, default_method, method_named
@@ -164,7 +165,9 @@ class Job:
                 f"{document.where(('verify',))}: found {self.verify!r}, but by method {name!r} nothing that is dealt "
                 "is checked. Leave it out, or write 'none'."
             )
-        return replace(self, method=name, options=options, because=because)
+        job = replace(self, method=name, options=options, because=because)
+        check_options(job, document)
+        return job
 
     @property
     def asked(self) -> Asked:

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from colonnade.errors import ColonnadeError
-from colonnade.learn.evaluating import Judged, check_held_out, judge_jointly, limits_of
+from colonnade.learn.class_weights import rule_of
+from colonnade.learn.evaluating import (
+    Judged,
+    Judging,
+    check_held_out,
+    check_model,
+    judge_jointly,
+    judging_of,
+    limits_of,
+)
 from colonnade.learn.federation import Federation, Run
 from colonnade.learn.jobs import Job
+from colonnade.learn.judgement import Judgement
+from colonnade.learn.logistic import LogisticRegression
 from colonnade.learn.model_file import Model, model_file
-from colonnade.learn.training import model_for, worth_its_charge
+from colonnade.learn.training import Trained, model_for, worth_its_charge
 from colonnade.methods.method import Found, Learnt
+from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Plan
 
-SPLIT = (
-    "The model was not judged on the people held out: its weights stay with their parties, and no guarantee covers "
-    "scores by them."
+NOT_JUDGED = "The model was not judged on the people held out: {reason}"
+SPLIT = NOT_JUDGED.format(
+    reason="its weights stay with their parties, and no guarantee covers scores by them."
+)
+NUMBERS = NOT_JUDGED.format(
+    reason="judging on private people is for classes. `colonnade evaluate --rows` has figures for numbers."
 )
 
 
@@ -41,27 +57,59 @@ def judge_trained(
     """
     if job.held_out is None or isinstance(found, ColonnadeError):
         return None
+    judging = judging_of_trained(job, found, run, alignment=federation.alignment)
+    if isinstance(judging, str):
+        return judging
+    try:
+        return judge_jointly(
+            federation,
+            judging.model,
+            epsilon=judging.request.epsilon,
+            delta=judging.request.delta,
+            accepted_delta=judging.request.accepted_delta,
+            limits=judging.request.limits,
+        )
+    except ColonnadeError as error:
+        return NOT_JUDGED.format(reason=error)
+
+
+def judging_of_trained(job: Job, found: Found, run: Run[Any], *, alignment: Alignment) -> Judging | str:
+    """What is asked to judge a model by, so that no total grows by it; or why it cannot be judged."""
     if isinstance(found, Learnt) and found.split:
         return SPLIT
+    if job.task != "classification":
+        return NUMBERS
     try:
         model = model_for(job, found).fit(found)
         if not isinstance(model, Model):
             return SPLIT
-        limits = limits_of(run.plan)
+        plan, limits = run.plan, limits_of(run.plan)
         record = [epsilon for _, unit, epsilon in limits if unit == "record"]
-        return judge_jointly(
-            federation,
-            model_file(model, method=job.method, run=run.name),
+        return judging_of(
+            check_model(model_file(model, method=job.method, run=run.name)),
+            plan.group.owners,
             epsilon=min(record, default=job.epsilon),
-            delta=run.plan.delta,
-            accepted_delta=run.plan.delta,
+            delta=plan.delta,
+            accepted_delta=plan.delta,
             limits=limits,
+            alignment=alignment,
         )
     except ColonnadeError as error:
-        return f"The model was not judged on the people held out: {error}"
+        return NOT_JUDGED.format(reason=error)
+
+
+def decided(job: Job, trained: Trained, judged: Judged | str | None) -> tuple[Judged | str | None, str]:
+    """The judgement at the threshold that a job's rule finds in it, which the model takes too, and a note of it."""
+    rule, model = rule_of(job.options), trained.model
+    if rule is None or not isinstance(model, LogisticRegression):
+        return judged, ""
+    if not isinstance(judged, Judged) or not isinstance(judged.judgement, Judgement):
+        return judged, f"The threshold stays at 0.5: there is no judgement to read {rule!r} from."
+    at = replace(judged, judgement=judged.judgement.at(rule))
+    model.threshold = judged.judgement.threshold_by(rule)
+    return at, f"The threshold is {model.threshold:.3g}: threshold = {rule!r}, read from the people held out."
 
 
 def _judgeable(job: Job, plan: Plan) -> bool:
     labels = [schema.label for schema in plan.schemas if schema.label is not None]
-    two = len(labels) == 1 and len(getattr(labels[0], "classes", ())) == 2
-    return job.task == "classification" and len(plan.group.owners) == 2 and bool(plan.group.keepers) and two
+    return job.task == "classification" and bool(plan.group.keepers) and len(labels) == 1

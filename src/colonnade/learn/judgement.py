@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,12 @@ from colonnade.learn.figures import (
     commonest,
     confusion,
     curves,
+    figure_text,
     losses,
     recalibration,
     threshold_of,
 )
 from colonnade.learn.score_laws import Phi
-from colonnade.noise.skellam import SkellamNoise
 from colonnade.protocols.judging import Opened
 from colonnade.randomness import KeyedRandomness, Randomness
 
@@ -57,10 +56,8 @@ class Figure:
         return math.hypot(self.noise, self.sampling)
 
     def __str__(self) -> str:
-        # No more digits than the error allows.
-        digits = 4 if self.error <= 0 else min(6, max(1, 1 - math.floor(math.log10(self.error)) - 1))
         error = f" ± {self.error:.2g}" if self.error > 0 else ""
-        return f"{self.value:.{digits}f}{error}"
+        return f"{figure_text(self.value, self.error)}{error}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,20 +123,21 @@ def judge_rows(
     )
 
 
-def judge_opened(opened: Opened, *, centre: float, threshold: float, chances: bool) -> Judgement:
-    """The judgement of what was opened about people nobody may look at."""
+def judge_opened(
+    opened: Opened, *, centre: float, threshold: float, chances: bool, head: int = 0
+) -> Judgement:
+    """The judgement of what was opened about people nobody may look at; of several classes, of one against the rest."""
     plan = opened.plan
-    phi = Phi.of(opened.coefficients, plan, centre)
-    coins = KeyedRandomness(hashlib.sha256(f"judgement {opened.run}".encode()).digest())
+    phi = Phi.of(opened.coefficients, plan, centre, head)
+    coins = KeyedRandomness(hashlib.sha256(f"judgement {opened.run} {head}".encode()).digest())
     law = phi.law()
     # People whose scores have just this law, judged again under fresh noise: how far figures then lie around the truth,
     # and how far off they are on average, is what noise and smoothing do.
-    parts = Fraction(len(plan.group.dealers), plan.group.whole)
-    more = SkellamNoise(plan.mu * parts).draw((DRAWS, plan.coefficients), coins)
+    more = plan.opened_noise.draw((DRAWS, plan.coefficients), coins)
     clean, again = phi.opened_of(law), []
     for fresh in more:
         try:
-            noisy = Phi.of(clean + fresh, plan, centre)
+            noisy = Phi.of(clean + fresh, plan, centre, head)
         except ModelError:
             continue
         again.append(_of_phi(noisy, noisy.law(), threshold))
@@ -150,12 +148,21 @@ def judge_opened(opened: Opened, *, centre: float, threshold: float, chances: bo
         drawn = [item[name] for item in again]
         shift[name] = float(np.mean(drawn)) - truth[name] if drawn and name in _SMOOTHED else 0.0
         noise[name] = math.hypot(_spread(drawn), shift[name])
-    names = (plan.label.classes[0], plan.label.classes[1])
+    names = two_names(plan.label.classes, None if plan.heads == 1 else head)
     figures = {
         name: min(max(value - shift[name], 0.0), 1.0) if name in _SMOOTHED else value
         for name, value in found.items()
     }
     return _judgement(law, plan.rows, names, threshold, chances, figures, noise=noise)
+
+
+def two_names(classes: Sequence[str], head: int | None) -> tuple[str, str]:
+    """Two classes as they are declared, or one of several against the rest.
+
+    >>> two_names(("low", "mid", "high"), 1)
+    ('not mid', 'mid')
+    """
+    return (classes[0], classes[1]) if head is None else (f"not {classes[head]}", classes[head])
 
 
 def _judgement(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -15,22 +13,22 @@ from colonnade.data.coding import code
 from colonnade.data.declaring import nearest
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import BadValues, DataError, InputError
+from colonnade.learn.class_weights import ClassWeight, check_fits, check_weight, weighed, weights_of
 from colonnade.learn.columns import Rows
-from colonnade.learn.discriminant import binary_rule, multiclass_rule, one_vs_rest_rule, probabilities
+from colonnade.learn.discriminant import class_codes, probabilities
 from colonnade.learn.federation import Federation
-from colonnade.learn.fitting import NoiseWarning, ReleaseSource, begin, fitted, obtain
+from colonnade.learn.fitting import ReleaseSource, begin, fitted, obtain
+from colonnade.learn.forecasting.default import default_of
 from colonnade.learn.frame import Frame
 from colonnade.learn.model_content import Saved
 from colonnade.learn.no_rows import refuse_labels
 from colonnade.learn.parameters import at_least
 from colonnade.learn.reading import Reading
 from colonnade.learn.release import MomentRelease
-from colonnade.learn.rules import RULES, choose_rule, matched_discriminant
+from colonnade.learn.rules import MULTICLASS, RULES, solve
 from colonnade.methods.method import Learnt
-from colonnade.methods.table import default_method
 
 Array = NDArray[np.float64]
-MULTICLASS = ("discriminant", "one-vs-rest")
 
 
 class LogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -53,6 +51,9 @@ class LogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         Added to every eigenvalue after that, in units of Σxxᵀ.
     threshold
         Two classes only: the second is predicted where its probability is above this.
+    class_weight
+        "balanced", or a weight for each class: its odds are multiplied by that. Sizes of classes are those that
+        training opened, with their noise. `class_weight_` has the weights taken.
     unbias
         Whether the shift of the scores that noise causes on average is taken out.
     multiclass
@@ -64,8 +65,9 @@ class LogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         needs bins or categories; "auto" for whichever is expected to be better. `rule_` says which and why.
     method, options
         How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. None: `margin`
-        where it can be planned, else `moments`. `floor`, `ridge`, `unbias` and `multiclass` are for methods that
-        release moments, and where one of them is given, that is the default.
+        where it can be planned and is not worse in trials on invented people, else `moments`; `method_` and `because_`
+        say which and why. `floor`, `ridge`, `unbias` and `multiclass` are for methods that release moments, and where
+        one of them is given, that is the default.
 
     >>> from fractions import Fraction
     >>> from colonnade.data.columns import NumericColumn
@@ -96,6 +98,7 @@ class LogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         floor: float | None = None,
         ridge: float = 0.0,
         threshold: float = 0.5,
+        class_weight: ClassWeight = None,
         unbias: bool = True,
         multiclass: str = "discriminant",
         rule: str = "auto",
@@ -107,6 +110,7 @@ class LogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         self.floor = floor
         self.ridge = ridge
         self.threshold = threshold
+        self.class_weight = class_weight
         self.unbias = unbias
         self.multiclass = multiclass
         self.rule = rule
@@ -120,7 +124,8 @@ class LogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         """
         refuse_labels(y)
         self._check()
-        method = self._method(source)
+        method, because = self._method(source)
+        self._check_classes(source)
         found = obtain(
             source,
             task="classification",
@@ -130,56 +135,54 @@ class LogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
             options=self.options,
         )
         begin(self, found)
-        self.method_ = method
+        self.method_, self.because_ = method, because
         names = self.frame_.label.classes
-        if len(names) != 2 and self.threshold != 0.5:
-            raise InputError(
-                f"threshold = {self.threshold!r} is for two classes; this release has {len(names)}. Leave it at 0.5."
-            )
+        check_fits(self.threshold, self.class_weight, names)
         if isinstance(found, MomentRelease):
-            self._solve(found, names)
+            solved = solve(
+                found,
+                self.rule,
+                floor=self.floor,
+                ridge=self.ridge,
+                unbias=self.unbias,
+                multiclass=self.multiclass,
+            )
+            self.rule_ = solved.rule
+            self.coef_, self.intercept_ = solved.scores.coefficients, solved.scores.intercepts
+            counts: Array | None = found.class_moments().clear_counts
         else:
             self.coef_, self.intercept_ = found.coefficients, found.intercepts
+            counts = found.counts
+        self.class_weight_ = weights_of(self.class_weight, names, counts)
+        self.intercept_ = weighed(self.intercept_, self.class_weight_)
         self.classes_ = self.frame_.label.values
         return self
 
-    def _method(self, source: MomentRelease | Learnt | ReleaseSource) -> str:
-        """The method that was named, or the default: moments where what is asked is about solving a release."""
+    def _method(self, source: MomentRelease | Learnt | ReleaseSource) -> tuple[str, str]:
+        """The method that was named, or the default and why: moments where what is asked is about a release."""
         if self.method is not None:
-            return self.method
+            return self.method, ""
         given = self.floor is not None or self.ridge or not self.unbias or self.options is not None
         about_a_release = given or self.multiclass != "discriminant" or self.rule != "auto"
         # Of what is no number is said where it is asked for.
         numbers = all(isinstance(value, int | float) for value in (self.epsilon, self.delta))
-        if not (isinstance(source, Federation) and numbers) or about_a_release:
-            return "moments"
-        return default_method("classification", source.group, epsilon=self.epsilon, delta=self.delta)[0]
+        if not (isinstance(source, Federation) and numbers):
+            return "moments", ""
+        if about_a_release:
+            return "moments", "what was asked for is about a release"
+        return default_of(source, "classification", epsilon=self.epsilon, delta=self.delta)
 
-    def _solve(self, release: MomentRelease, names: tuple[str, ...]) -> None:
-        plain = self.floor is None and self.ridge == 0.0 and self.unbias
-        self.rule_ = choose_rule(release, self.rule, plain=plain)
-        if self.rule_.name == "matched":
-            found = matched_discriminant(release, ridge=self.ridge)
-            self.coef_, self.intercept_ = found.coefficients, found.intercepts
-            return
-        moments = release.class_moments()
-        several = one_vs_rest_rule if self.multiclass == "one-vs-rest" else multiclass_rule
-        rule = (binary_rule if len(names) == 2 else several)(
-            moments, floor=self.floor, ridge=self.ridge, unbias=self.unbias, names=names
+    def _check_classes(self, source: MomentRelease | Learnt | ReleaseSource) -> None:
+        """What does not fit the declared classes is refused before it is paid for."""
+        given = sorted({"threshold", "class_weight"} & set(self.options or ()))
+        if given:
+            raise InputError(f"options name {given[0]}, which is a parameter of LogisticRegression itself.")
+        labels = (
+            [table.schema.label for table in source.tables.values()] if isinstance(source, Federation) else []
         )
-        if rule.faint:
-            warnings.warn(
-                f"too few rows for this much noise to learn class {', '.join(repr(names[i]) for i in rule.faint)}: "
-                + (
-                    "it keeps its share of the rows and is hardly ever predicted."
-                    if len(names) > 2
-                    else "its count does not stand out of the noise, so what is said of it is not to be trusted."
-                ),
-                NoiseWarning,
-                stacklevel=3,
-            )
-        self.coef_ = rule.coefficients
-        self.intercept_ = rule.intercepts
+        for label in labels:
+            if isinstance(label, ClassLabel):
+                check_fits(self.threshold, self.class_weight, label.classes)
 
     def decision_function(self, X: Rows) -> Array:
         """Log-odds of the second class; with more classes, one score per class."""
@@ -229,17 +232,7 @@ class LogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore
         at_least("threshold", self.threshold, 0.0, strict=True)
         if not self.threshold < 1.0:
             raise InputError(f"threshold = {self.threshold!r} is a probability below 1.")
-
-
-def class_codes(scores: Array, threshold: float = 0.5) -> NDArray[np.int64]:
-    """The number of the class that scores speak for: of two by the threshold, of more by the largest.
-
-    >>> class_codes(np.array([[-1.0], [2.0]])).tolist(), class_codes(np.array([[1.0, 3.0, 2.0]])).tolist()
-    ([0, 1], [1])
-    """
-    if scores.shape[1] > 1:
-        return np.asarray(scores.argmax(axis=1))
-    return np.asarray(scores[:, 0] > math.log(threshold / (1.0 - threshold)), dtype=np.int64)
+        check_weight(self.class_weight)
 
 
 def accuracy(frame: Frame, codes: NDArray[np.int64], y: ArrayLike, sample_weight: ArrayLike | None) -> float:

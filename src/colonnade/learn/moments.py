@@ -102,6 +102,11 @@ class ClassMoments:
         """The standard deviation of a class count."""
         return float(np.sqrt(2.0 / self.parts)) * self.noise / self.border**2
 
+    @property
+    def clear_counts(self) -> Array:
+        """Class counts, none below twice its noise: what is less may be anything."""
+        return np.maximum(self.counts, max(1.0, 2.0 * self.count_noise))
+
     def plain(self) -> ConstantMoments:
         """The same release with the label ignored."""
         return ConstantMoments(

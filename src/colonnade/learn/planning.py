@@ -15,6 +15,8 @@ from colonnade.errors import ColonnadeError, JobError, LedgerError, LedgerReplac
 from colonnade.learn.jobs import Job
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.readiness import read_book, release_before
+from colonnade.learn.selection import units
+from colonnade.learn.tables.margins import is_levelled
 from colonnade.learn.training import request_of, told_of, worth_its_charge
 from colonnade.learn.witnesses import check_ledger
 from colonnade.ledger import Ledger
@@ -28,6 +30,7 @@ from colonnade.runtime.group import Group
 FEW_ROWS = 1000
 SMALL_EPSILON = 0.5
 RANDOM_MAPS_PAY = 1000
+BINS_PAY = 2000
 
 
 @dataclass(frozen=True)
@@ -41,19 +44,8 @@ class Answer:
 
 def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Plan:
     """The plan of a job for this many common people: equal to the one that a run on them agrees on."""
-    holders = [party for party in job.parties if schemas[party].label is not None]
-    holder = holders[0] if holders else None
-    # A job that names another holder than the schemas do is refused by the plan, in its own words.
-    active = holder if job.task == "pca" or job.active is None else job.active
     with told_of(job):
-        group = Group.of(
-            job.parties,
-            active=active,
-            server=job.server,
-            threshold=job.threshold,
-            keepers=job.keepers,
-            disclosed_noise=job.disclosed_noise,
-        )
+        group = group_of(job, schemas)
         plan: Plan = request_of(job).plan(group, tuple(schemas[owner] for owner in group.owners), rows)
     features = features_of(job.task, schemas)
     if job.components is not None and job.components > features:
@@ -62,6 +54,22 @@ def plan_job(job: Job, schemas: Mapping[str, PublicSchema], *, rows: int) -> Pla
             "Ask for at most as many components."
         )
     return plan
+
+
+def group_of(job: Job, schemas: Mapping[str, PublicSchema]) -> Group:
+    """Who takes part in a job, with whoever declares the label as its holder where the job names nobody."""
+    holders = [party for party in job.parties if schemas[party].label is not None]
+    holder = holders[0] if holders else None
+    # A job that names another holder than the schemas do is refused by the plan, in its own words.
+    active = holder if job.task == "pca" or job.active is None else job.active
+    return Group.of(
+        job.parties,
+        active=active,
+        server=job.server,
+        threshold=job.threshold,
+        keepers=job.keepers,
+        disclosed_noise=job.disclosed_noise,
+    )
 
 
 def features_of(task: Task, schemas: Mapping[str, PublicSchema]) -> int:
@@ -127,7 +135,9 @@ def warnings_for(plan: Plan, *, epsilon: float, features: int) -> tuple[str, ...
             f"δ = {plan.delta:g} is not below 1/(10n) = {1 / (10 * rows):.2g}: that much may go wrong for some "
             f"person. Use {default_delta(rows):g}."
         )
-    return (*found, *map_warnings(plan)) if isinstance(plan, MomentsPlan) else tuple(found)
+    if isinstance(plan, MomentsPlan):
+        return (*found, *map_warnings(plan), *coding_warnings(plan))
+    return tuple(found)
 
 
 def map_warnings(plan: MomentsPlan) -> tuple[str, ...]:
@@ -144,6 +154,50 @@ def map_warnings(plan: MomentsPlan) -> tuple[str, ...]:
         f"Random features of {' and '.join(mapped)} will cost accuracy: {plan.rows} rows are {seen:.0f} times the "
         f"noise, and they pay from about {RANDOM_MAPS_PAY} times. Leave the map out, or use more rows or a larger ε.",
     )
+
+
+def coding_warnings(plan: MomentsPlan) -> tuple[str, ...]:
+    """Whether matrices by class were asked for of columns that no table can be made of."""
+    poor = columns_without_levels(plan)
+    if not plan.conditional or not poor:
+        return ()
+    return (
+        f"conditional = true is for tables and trees, and neither can be had of this release: {_named(poor)} coded as "
+        'numbers. Declare kind = "bins" with ordered = true, or leave conditional out.',
+    )
+
+
+def coding_advice(plan: Plan) -> str:
+    """When to declare numbers in ordered bins, for a release of this noise: the rule of docs/tables-study.md."""
+    if not isinstance(plan, MomentsPlan) or plan.task != "classification":
+        return ""
+    poor = columns_without_levels(plan)
+    if not poor:
+        return "Every column is in bins or categories: tables of invented people can be made of this release."
+    seen = plan.rows / noise_of(plan)
+    told = f"{_named(poor)} coded as numbers, of which no table can be made."
+    if seen < BINS_PAY:
+        return (
+            f"{told} Numbers carry less noise than bins here: {plan.rows} people are {seen:.0f} times the noise, and "
+            f"ordered bins are expected to pay from about {BINS_PAY} times."
+        )
+    return (
+        f"{told} Ordered bins are expected to pay here, for tables and for a closer logistic fit: {plan.rows} people "
+        f"are {seen:.0f} times the noise, and {BINS_PAY} times do. With dozens of weak columns numbers may stay better."
+    )
+
+
+def columns_without_levels(plan: MomentsPlan) -> list[str]:
+    """The columns of which a release has averages, and not how many people are where."""
+    return [unit.name for unit in units(tuple(plan.encoders.items())) if not is_levelled(unit)]
+
+
+def _named(columns: list[str]) -> str:
+    """Some columns by name, with the verb that follows them."""
+    first, more = ", ".join(columns[:3]), len(columns) - 3
+    if more > 0:
+        return f"{first} and {more} more are"
+    return f"{first} {'is' if len(columns) == 1 else 'are'}"
 
 
 def _ledgers(files: Mapping[str, PartyFile]) -> dict[str, Ledger]:

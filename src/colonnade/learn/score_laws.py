@@ -31,35 +31,47 @@ _WIDER = 1.5
 
 @dataclass(frozen=True, eq=False)
 class Phi:
-    """Counts and characteristic functions by class, as they were opened; `centre` is added to every score."""
+    """Counts and characteristic functions by class, as they were opened; `centre` is added to every score.
+
+    Of several classes they are of a `head`: of everybody else, then of its own class.
+    """
 
     plan: JudgePlan
+    head: int
     counts: Array
     values: NDArray[np.complex128]
     centre: float
 
     @classmethod
-    def of(cls, coefficients: NDArray[np.int64] | Array, plan: JudgePlan, centre: float) -> Phi:
+    def of(
+        cls, coefficients: NDArray[np.int64] | Array, plan: JudgePlan, centre: float, head: int = 0
+    ) -> Phi:
         """What integers that were opened stand for. How many people there are is known, which the counts take in."""
         m = plan.harmonics
-        rows = np.asarray(coefficients, dtype=np.float64).reshape(2, 1 + 2 * m)
-        counts = rows[:, 0] / plan.gamma**2
+        rows = np.asarray(coefficients, dtype=np.float64).reshape(plan.heads, 2, 1 + 2 * m)[head]
+        counts = rows[:, 0] / plan.scale
         counts = counts + (plan.rows - counts.sum()) / 2.0
-        faint = [name for name, count in zip(plan.label.classes, counts, strict=True) if count < _clear(plan)]
+        classes = plan.label.classes
+        names = classes if plan.heads == 1 else (f"not {classes[head]}", classes[head])
+        faint = [name for name, count in zip(names, counts, strict=True) if count < _clear(plan)]
         if faint:
             raise ModelError(
                 f"among {plan.rows} people class {', '.join(repr(name) for name in faint)} does not stand out of the "
                 f"noise of the judgement, {plan.deviation:.3g} on a count: there are nearly no such people, or too "
                 "few of them. Judge on more people, or at a larger ε."
             )
-        scale = np.array(plan.amplitudes, dtype=np.float64) * plan.gamma
+        scale = np.array(plan.amplitudes, dtype=np.float64) / plan.gamma * plan.scale
         values = (rows[:, 1 : m + 1] + 1j * rows[:, m + 1 :]) / scale / counts[:, None]
-        return cls(plan, counts, values, centre)
+        return cls(plan, head, counts, values, centre)
+
+    @property
+    def _omega(self) -> float:
+        return self.plan.omega(self.head)
 
     @property
     def frequencies(self) -> Array:
         """f·ω for every frequency."""
-        return np.array(self.plan.frequencies, dtype=np.float64) * self.plan.omega
+        return np.array(self.plan.frequencies, dtype=np.float64) * self._omega
 
     @property
     def variances(self) -> Array:
@@ -105,22 +117,25 @@ class Phi:
     def opened_of(self, law: ScoreLaw) -> Array:
         """What would be opened, without noise, of people whose scores have this law: `of` reads it back."""
         _, features = self._grid()
-        m, scale = self.plan.harmonics, np.array(self.plan.amplitudes, dtype=np.float64) * self.plan.gamma
+        plan, m = self.plan, self.plan.harmonics
+        scale = np.array(plan.amplitudes, dtype=np.float64) / plan.gamma * plan.scale
         sums = law.people @ features
-        rows = [law.counts[:, None] * self.plan.gamma**2, sums[:, :m] * scale, sums[:, m:] * scale]
-        return np.concatenate(rows, axis=1).reshape(-1)
+        rows = [law.counts[:, None] * plan.scale, sums[:, :m] * scale, sums[:, m:] * scale]
+        found = np.zeros((plan.heads, 2, 1 + 2 * m))
+        found[self.head] = np.concatenate(rows, axis=1)
+        return found.reshape(-1)
 
     def _grid(self) -> tuple[Array, Array]:
-        grid = np.linspace(-self.plan.bound, self.plan.bound, POINTS)
+        grid = np.linspace(-self.plan.bound(self.head), self.plan.bound(self.head), POINTS)
         angles = np.outer(grid, self.frequencies)
         return grid, np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
 
     def _normal(self, number: int, grid: Array, wider: float) -> Array:
         """The logarithm of a normal law with the angle and the length of the first value."""
         first = self.values[number, 0]
-        middle = float(np.angle(first)) / self.plan.omega
+        middle = float(np.angle(first)) / self._omega
         length = min(max(abs(first), 1e-6), 0.9995)
-        width = wider * math.sqrt(-2.0 * math.log(length)) / self.plan.omega
+        width = wider * math.sqrt(-2.0 * math.log(length)) / self._omega
         return np.asarray(-0.5 * ((grid - middle) / max(width, 4.0 * (grid[1] - grid[0]))) ** 2)
 
 

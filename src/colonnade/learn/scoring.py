@@ -18,10 +18,10 @@ from colonnade.data.spreadsheets import csv_text
 from colonnade.data.table import BLOCK_ROWS, Table
 from colonnade.data.usable import Wrong, usable_blocks
 from colonnade.errors import BadValues, DataError, ModelError, PlanError
+from colonnade.learn.discriminant import class_codes
 from colonnade.learn.federation import Federation
 from colonnade.learn.frame import Frame
 from colonnade.learn.joint_scoring import is_remembered, linear_bound, linear_terms, score_jointly
-from colonnade.learn.logistic import class_codes
 from colonnade.learn.model_document import MODEL, PARTIES, PEOPLE, read_document
 from colonnade.learn.model_file import ModelFile
 from colonnade.learn.people import People
@@ -44,8 +44,8 @@ IN_ONE_PLACE = "All columns and all parts of the network lie here: scoring discl
 class Scores:
     """What came out for each person: names of the numbers, the numbers, and where it says one the predicted class.
 
-    `statement` says what was disclosed to whom; `exact` is of how many people without noise. `left_out` are those who
-    could not be scored, with the reason.
+    `statement` says what was disclosed to whom; `exact` is of how many people without noise, and `noisy` says that all
+    of them carry some. `left_out` are those who could not be scored, with the reason.
     """
 
     ids: tuple[str, ...]
@@ -56,6 +56,7 @@ class Scores:
     privacy: str
     exact: int = 0
     left_out: tuple[tuple[str, str], ...] = ()
+    noisy: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,10 +179,27 @@ def score_job(
 def read_scores(
     model: ModelFile, sums: Array, ids: tuple[str, ...], plan: ScoresPlan, *, privacy: Privacy | None = None
 ) -> Scores:
-    """What the receiver makes of sums of all parties' terms of a linear model."""
-    values, predicted = _read(model, model.scores(sums))
+    """What the receiver makes of sums of all parties' terms of a linear model.
+
+    No sum is past its bound, whatever the noise says; and where a score s has noise of deviation σ, the probability is
+    the one expected of people with such a score, that of s/√(1 + πσ²/8): noise makes nobody certain.
+    """
+    most = len(plan.group.owners) * plan.bound
+    scores = model.scores(np.clip(sums, -most, most) if plan.deviation else sums)
+    values, predicted = _read(model, scores)
+    if plan.deviation and model.reading.answer == "probabilities":
+        values, _ = _read(model, scores / math.sqrt(1.0 + math.pi * plan.deviation**2 / 8.0))
     told = Privacy(plan.guarantees) if privacy is None else privacy
-    return Scores(ids, names_of(model), values, predicted, plan.statement, str(told), plan.exact)
+    return Scores(
+        ids,
+        names_of(model),
+        values,
+        predicted,
+        plan.statement,
+        str(told),
+        plan.exact,
+        noisy=bool(plan.deviation),
+    )
 
 
 def network_scores(model: NetworkFile, sums: Array, ids: tuple[str, ...], plan: ScoresPlan) -> Scores:
@@ -196,7 +214,8 @@ def score_rows(found: Scores) -> list[tuple[str, ...]]:
     heads = ("id", *found.names, *(("predicted",) if found.predicted is not None else ()))
     lines = [heads]
     for place, person in enumerate(found.ids):
-        numbers = tuple(f"{value:.6g}" for value in found.values[place])
+        # Two digits are more than noise leaves of a probability, and of most sums.
+        numbers = tuple(f"{value:.2g}" if found.noisy else f"{value:.6g}" for value in found.values[place])
         lines.append((person, *numbers, *((found.predicted[place],) if found.predicted is not None else ())))
     return lines
 

@@ -11,42 +11,35 @@ import datetime
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ColonnadeError, JobError, RemoteProtocolError
-from colonnade.learn.approval import Asking
-from colonnade.learn.cuts import part_asked
-from colonnade.learn.federation import Run, Site, remembering
+from colonnade.learn.evaluating import Judged
+from colonnade.learn.federation import Run, Site
 from colonnade.learn.jobs import Job
 from colonnade.learn.own_files import LOG, OUTCOME, STANDING, Standing, learnt_note
-from colonnade.learn.party_files import PartyFile
-from colonnade.learn.people import IdRules, People, remembered
-from colonnade.learn.policy import PolicedLedger, Policy
-from colonnade.learn.readiness import read_book, release_before
 from colonnade.learn.records import sealed_text
 from colonnade.learn.score_jobs import ScoreJob
+from colonnade.learn.site_desk import SiteDesk, desk_of
+from colonnade.learn.site_judging import judge_at_site
 from colonnade.learn.site_scoring import scoring_of
-from colonnade.learn.training import check_people, found_at, protocol_of
+from colonnade.learn.training import found_at, keep_opened, protocol_of
 from colonnade.learn.whole_files import make_folder, open_own, write_whole
-from colonnade.ledger import Ledger
-from colonnade.ledger.admission import admit
 from colonnade.methods.method import Found
-from colonnade.protocols.parts import PartAsked
 from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel
-from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins, ResumedLedger
+from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.logged import LoggedChannel, StepFacts, step_line
-from colonnade.runtime.party import Book, Party
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import Outcome, Program, reason_for_peers, run_as
 from colonnade.runtime.sealed import seal
 
 JOURNAL = "journal"
-PEOPLE_FILES = {Job: "party", ScoreJob: "score"}
-"""Which of a kit's files names the people of a job."""
 # How long members wait for each other's processes: an engine starts them one after the other.
 JOINING_SECONDS = 300.0
 _GLANCE_SECONDS = 0.2
@@ -54,10 +47,21 @@ _GLANCE_SECONDS = 0.2
 _GRACE_SECONDS = 2.0
 
 
-Keep = Callable[
-    [Path, Job, Run[Any], Site, Found | ColonnadeError | None], tuple[dict[str, Any], ColonnadeError | None]
-]
-"""What writes a run's folder: `colonnade.report.run_folder.write_run`."""
+class Keep(Protocol):
+    """What writes a run's folder: `colonnade.report.run_folder.write_run`."""
+
+    def __call__(
+        self,
+        folder: Path,
+        job: Job,
+        run: Run[Any],
+        place: Site,
+        found: Found | ColonnadeError | None,
+        *,
+        judged: Judged | str | None = None,
+    ) -> tuple[dict[str, Any], ColonnadeError | None]:
+        """Write it, and return the facts and why there is no model."""
+        ...
 
 
 class Meeting(Channel, Protocol):
@@ -74,38 +78,6 @@ class Meeting(Channel, Protocol):
     async def close(self) -> None:
         """Finish what is on its way."""
         ...
-
-
-@dataclass(frozen=True, eq=False)
-class _Desk:
-    """What this member brings: its book, and, if it owns columns, its table and what it asks of a plan first."""
-
-    book: Book
-    table: Table | None = None
-    dataset: str = ""
-    shown_ids: int | None = None
-    asks: Callable[[Any, bool], None] | None = None
-    ledger: Ledger | None = None
-    part: PartAsked | None = None
-    approves: Asking | None = None
-
-    def lists(self) -> tuple[People, ...]:
-        """Whom this party's data has been trained on, under the names by which people are to be scored."""
-        if self.ledger is None or self.table is None:
-            return ()
-        return remembered(self.ledger.path, self.dataset, IdRules.of(self.table.schema))
-
-    def remembers(self, job: Job | ScoreJob) -> Callable[[Any, str], None] | None:
-        """What notes whom a job trains on, before it is paid for."""
-        if self.ledger is None or isinstance(job, ScoreJob):
-            return None
-        return remembering(self.ledger, self.dataset)
-
-    def site(self, member: str) -> Site:
-        """What this member writes about itself with."""
-        if self.ledger is None:
-            return Site({}, {})
-        return Site({member: self.ledger}, {member: self.dataset})
 
 
 async def take_part(
@@ -172,7 +144,7 @@ async def _run(
     group = job.group()
     journal = recorded = None
     try:
-        desk = _desk(kit, job, member, job_id, resumes)
+        desk = desk_of(kit, job, member, job_id, resumes)
         work = _work(kit, job, member, keep, desk)
         if isinstance(job, Job):
             record = kit.run_folder(resumes or job_id) / JOURNAL
@@ -218,73 +190,30 @@ async def _run(
     )
     if recorded is not None and not work.resumable:
         party.aligned = _from_there(party, recorded)
+
+    async def trained_and_judged(
+        party: Party, table: Table | None, request: Any
+    ) -> tuple[Run[Any], Judged | str | None]:
+        result = await work.program(party, table, request)
+        ended: Run[Any] = Run(result.plan, Outcome({member: result}, {member: party.traffic}))
+        if desk.judges is None or not isinstance(job, Job):
+            return ended, None
+        work.paid(folder, ended)
+        part, asks = desk.judges()
+        return ended, await judge_at_site(party, table, job, ended, part=part, book=desk.book, asks=asks)
+
+    ended: Run[Any]
+    judged: Judged | str | None
     try:
-        result = await run_as(party, work.program, desk.table, work.request)
+        ended, judged = await run_as(party, trained_and_judged, desk.table, work.request)
     except BaseException:
         if journal is not None:
             journal.close()
         raise
-    ended: Run[Any] = Run(result.plan, Outcome({member: result}, {member: party.traffic}))
-    facts = ended.noted(member) | _kept(work, folder, ended, desk.site(member))
+    facts = ended.noted(member) | _kept(work, folder, ended, desk.site(member), judged)
     if journal is not None:
         journal.forget()
     return facts
-
-
-def _desk(kit: Kit, job: Job | ScoreJob, member: str, job_id: str, resumes: str) -> _Desk:
-    resumed = bool(resumes)
-    # A short run has a record only until it is charged, so it cannot have been.
-    may_be_charged = resumed and isinstance(job, Job) and protocol_of(job).resumable
-    if member not in job.parties:
-        path = kit.path / f"{member}.ledger"
-        own = Ledger.open(path) if path.exists() else Ledger.create(path, member)
-        share = job.held_out if isinstance(job, Job) else None
-        part = None if share is None else PartAsked(share, "training")
-        return _Desk(ResumedLedger(own) if may_be_charged else own, part=part)
-    site, people = kit.site(), PEOPLE_FILES[type(job)]
-    if "party" not in site or "policy" not in site:
-        raise JobError(
-            f"{kit.path} was not told which party file and policy to use. Start it with `party start`."
-        )
-    if people not in site:
-        raise JobError(
-            f"{kit.path} was not told whom to score. Start it with `party start --score FILE`, a party file that names "
-            "the people to score."
-        )
-    file, policy = PartyFile.load(site[people]), Policy.load(site["policy"])
-    if file.party != member:
-        raise JobError(f"{file.path}, party: found {file.party!r}, but this kit is {member!r}'s.")
-    policy.check_job(job, member)
-    ledger = file.open_ledger()
-
-    table, part = file.table(), None
-    if isinstance(job, Job) and job.held_out is not None:
-        part = part_asked(job.held_out, "training", ledger=ledger, dataset=file.dataset, schema=table.schema)
-        part.check(member)
-    policed = PolicedLedger(ledger, policy)
-    approves = None
-    if policy.people is not None:
-        first = resumes or job_id
-        approves = Asking(
-            kit, policy, ledger, file.dataset, first, job.name, job.method, member, job.timeout, part
-        )
-    if not resumed:
-        policy.check_comparisons(ledger.comparisons(), file.dataset)
-
-    def ask(plan: Any, counts: bool) -> None:
-        if counts and isinstance(job, Job):
-            check_people(plan, protocol_of(job).noise(plan))
-        release = release_before(plan, member, part)
-        policy.check_plan(plan, counts=counts)
-        policy.check_release(release)
-        if approves is not None:
-            approves.check(release)
-        if not may_be_charged:
-            # A run that goes on may have been charged before, which its ledger will find.
-            admit(read_book(ledger), release, file.dataset)
-
-    book = ResumedLedger(policed) if may_be_charged else policed
-    return _Desk(book, table, file.dataset, file.shown_ids, ask, ledger, part, approves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,10 +223,11 @@ class _Work:
     request: Any
     program: Program
     resumable: bool
-    keep: Callable[[Path, Run[Any], Site], dict[str, Any]]
+    keep: Callable[[Path, Run[Any], Site, Judged | str | None], dict[str, Any]]
+    paid: Callable[[Path, Run[Any]], None] = lambda _folder, _run: None
 
 
-def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: _Desk) -> _Work:
+def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: SiteDesk) -> _Work:
     if isinstance(job, ScoreJob):
         known = desk.lists()
         scoring = scoring_of(job, kit.run_folder(job.model), member, known)
@@ -305,22 +235,31 @@ def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: _Desk) -
             scoring.request,
             scoring.session,
             resumable=False,
-            keep=lambda folder, run, _site: scoring.keep(folder, member, run.result()),
+            keep=lambda folder, run, _site, _judged: scoring.keep(folder, member, run.result()),
         )
     method = protocol_of(job)
     method.needs()
 
-    def keep_run(folder: Path, run: Run[Any], site: Site) -> dict[str, Any]:
-        return learnt_note(*keep(folder, job, run, site, found_at(job, run)))
+    def keep_run(folder: Path, run: Run[Any], site: Site, judged: Judged | str | None) -> dict[str, Any]:
+        return learnt_note(*keep(folder, job, run, site, found_at(job, run), judged=judged))
+
+    def keep_paid(folder: Path, run: Run[Any]) -> None:
+        found = found_at(job, run)
+        if found is not None and not isinstance(found, ColonnadeError):
+            # What cannot be written now is tried again at the end, which says why.
+            with suppress(OSError, ColonnadeError):
+                keep_opened(folder, job, run, found)
 
     request = method.request(job.asked, job.alignment)
-    return _Work(request, method.session(job.asked), method.resumable, keep_run)
+    return _Work(request, method.session(job.asked), method.resumable, keep_run, keep_paid)
 
 
-def _kept(work: _Work, folder: Path, run: Run[Any], site: Site) -> dict[str, Any]:
+def _kept(
+    work: _Work, folder: Path, run: Run[Any], site: Site, judged: Judged | str | None
+) -> dict[str, Any]:
     """What a member notes of a run, once everything is written."""
     try:
-        return work.keep(folder, run, site)
+        return work.keep(folder, run, site, judged)
     except OSError as error:
         raise CannotWrite(
             f"{folder} cannot be written to ({error.strerror or error}). The run had ended and stays charged."

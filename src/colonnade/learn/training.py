@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
+from colonnade.data.targets import ClassLabel
 from colonnade.errors import ColonnadeError, JobError, PlanError, TooFewPeople
+from colonnade.learn.class_weights import check_classes, of_job, weights_text
 from colonnade.learn.federation import Federation, Run
 from colonnade.learn.fitting import ESTIMATORS, NoiseWarning
 from colonnade.learn.frame import Frame
@@ -86,13 +88,21 @@ epsilon, at which the noise is smaller.
     )
 
 
+def check_asked(job: Job, plan: Plan) -> None:
+    """Refuse, before anything is charged, a plan for too few people, and options that its classes cannot have."""
+    check_people(plan, protocol_of(job).noise(plan))
+    for schema in plan.schemas:
+        if isinstance(schema.label, ClassLabel):
+            check_classes(job.options, schema.label.classes)
+
+
 def worth_its_charge(job: Job) -> Callable[[Plan, bool], None]:
     """What refuses a plan of a job from which nothing could be learnt, before anything is charged for it."""
 
     def ask(plan: Plan, counts: bool) -> None:
         # A simulation has no plan, and is refused in its own words.
         if counts:
-            check_people(plan, protocol_of(job).noise(plan))
+            check_asked(job, plan)
 
     return ask
 
@@ -160,6 +170,8 @@ def train_on(found: Found | ColonnadeError | None, job: Job, run: Run[Any], *, p
         rows, labels = joined_rows(run.aligned, model.frame_)
         measured = {name: float(model.score(rows, labels))}
     notes = found.notes if isinstance(found, Learnt) else ()
+    if getattr(model, "class_weight", None) is not None:
+        notes += (weights_text(model.class_weight_, counted=isinstance(model.class_weight, str)),)
     notes += tuple(str(warning.message) for warning in caught if issubclass(warning.category, NoiseWarning))
     return Trained(learnt_facts(model, found), measured, notes, None, model)
 
@@ -220,6 +232,11 @@ class Wanted(Protocol):
         """Of a PCA, how many directions."""
         ...
 
+    @property
+    def options(self) -> Any:
+        """What was chosen of the method."""
+        ...
+
 
 def model_for(job: Wanted, found: Found) -> Any:
     """The model that a job's task asks for and that what was found is one of, not fitted yet."""
@@ -227,7 +244,8 @@ def model_for(job: Wanted, found: Found) -> Any:
         return NeuralClassifier() if job.task == "classification" else NeuralRegressor()
     if job.task != "pca":
         loss = found.loss if isinstance(found, LearntLinear) else ""
-        return KINDS[ESTIMATORS[loss or DEFAULT_LOSS[job.task]]]()
+        kind = KINDS[ESTIMATORS[loss or DEFAULT_LOSS[job.task]]]
+        return kind(**of_job(job.options)) if kind is LogisticRegression else kind()
     return PCA(n_components=job.components or min(DEFAULT_COMPONENTS, frame_of(found).columns))
 
 

@@ -18,8 +18,9 @@ from colonnade.data.coding import code
 from colonnade.data.frames import columns_by_name
 from colonnade.errors import BadValues, ColumnMissing, DataError, InputError, NotInstalled
 from colonnade.learn.columns import Rows
+from colonnade.learn.discriminant import class_codes
 from colonnade.learn.fitting import begin, fitted
-from colonnade.learn.logistic import accuracy, class_codes
+from colonnade.learn.logistic import accuracy
 from colonnade.learn.no_rows import refuse_labels, refuse_rows
 from colonnade.learn.parameters import at_least
 from colonnade.learn.release import MomentRelease
@@ -149,6 +150,11 @@ class GradientBoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _check(self, release: MomentRelease) -> None:
         if not isinstance(release, MomentRelease):
             refuse_rows(release, "a MomentRelease")
+        at_least("rate", self.rate, 0.0, strict=True)
+        at_least("threshold", self.threshold, 0.0, strict=True)
+        for name, value in (("rows", self.rows), ("rounds", self.rounds)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000_000:
+                raise InputError(f"{name} = {value!r} is not a whole number from 1 to 10,000,000.")
         if not release.conditional:
             raise InputError(
                 "boosted trees need a class-conditional release: of a plain one a table knows two columns at a time, "
@@ -160,11 +166,6 @@ class GradientBoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 f"boosted trees here tell two classes apart, and this release has {len(release.label.classes)}. Use "
                 "LogisticRegression."
             )
-        at_least("rate", self.rate, 0.0, strict=True)
-        at_least("threshold", self.threshold, 0.0, strict=True)
-        for name, value in (("rows", self.rows), ("rounds", self.rounds)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000_000:
-                raise InputError(f"{name} = {value!r} is not a whole number from 1 to 10,000,000.")
 
     def _advice(self, release: MomentRelease) -> str:
         """Where the linear rule is expected to be as good, the reason; else nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.plans import Plan, Request, Task
+from colonnade.randomness import Randomness
 from colonnade.runtime.run import Program
 
 if TYPE_CHECKING:
@@ -42,6 +43,15 @@ class NoOptions(Form):
     """A method with nothing to choose."""
 
 
+class Target(TypedDict):
+    """What every request is for: at which price, and how the people are found."""
+
+    epsilon: float
+    delta: float | None
+    accepted_delta: float | None
+    alignment: Alignment
+
+
 @dataclass(frozen=True)
 class Asked:
     """What a user wants of a method; `options` are the method's own, in the shape of its form.
@@ -56,6 +66,12 @@ class Asked:
     gamma: int = DEFAULT_GAMMA
     options: Form = field(default_factory=NoOptions)
     verify: Verify | None = None
+
+    def target(self, alignment: Alignment) -> Target:
+        """What a request has of this whatever the method, for people who are found this way."""
+        return Target(
+            epsilon=self.epsilon, delta=self.delta, accepted_delta=self.accepted_delta, alignment=alignment
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -91,12 +107,14 @@ class LearntLinear(Learnt):
 
     `loss` is what it was trained with, by its name in `colonnade.methods.glm.losses`; empty for the task's own,
     logistic or least squares. Poisson and Gamma models have a log link: there coefficients and intercepts give the
-    logarithm of the predicted label.
+    logarithm of the predicted label. `counts` are the numbers of people by class where training opened them, with
+    their noise, and none below twice that.
     """
 
     coefficients: Array
     intercepts: Array
     loss: str = ""
+    counts: Array | None = None
 
     def scores(self, features: Array) -> Array:
         """Log-odds or margins of classes, predictions of numbers."""
@@ -208,8 +226,8 @@ class Method(AnyMethod):
     `views` are what each observer sees of a plan, coalitions included. `checks` are what owners prove about what they
     deal and `scores` what models are judged by. A run of many steps is `resumable`; a short one starts again. `pilots`
     are short runs of which a plan is the weighted sum, `noise` how much a plan adds, `kernel` what it spends most of
-    its time in. `twin` learns what the protocol would, far quicker, and `paper` simulates the paper's own calibration
-    on public data, where the protocol itself does not run it.
+    its time in. `twin` learns what the protocol would from the coins it is given, far quicker, and `paper` simulates
+    the paper's own calibration on public data, where the protocol itself does not run it.
     """
 
     request: RequestMaker
@@ -222,7 +240,7 @@ class Method(AnyMethod):
     pilots: Callable[[Any], tuple[Pilot, ...]]
     noise: Callable[[Any], Noise | None]
     kernel: Kernel
-    twin: Callable[[Any, Mapping[str, Table]], Found] | None = None
+    twin: Callable[[Any, Mapping[str, Table], Randomness], Found] | None = None
     paper: Callable[[Federation, Asked], Found] | None = None
 
     @property

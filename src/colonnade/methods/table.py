@@ -97,7 +97,7 @@ def checked_options(method: AnyMethod, given: Mapping[str, Any], *, document: Do
     """A method's options in the shape of its form; what is wrong with them is told with file, line and field.
 
     >>> checked_options(METHODS["moments"], {})
-    MomentsOptions(conditional=False)
+    MomentsOptions(threshold=0.5, class_weight=None, conditional=False)
     """
     if document is None:
         return check(method.options, dict(given), name=f"options of method {method.name!r}")

@@ -70,6 +70,16 @@ class ScoresPlan(Plan):
         return PoissonBinomialNoise(self.trials, self.beta, Fraction(str(self.bound)))
 
     @property
+    def deviation(self) -> float:
+        """The most that the standard deviation of a noisy sum can be; 0 of an exact one.
+
+        Each of K parties adds Bin(b, ½ + βx/C), whose variance is at most b/4, and a sum is read as C/(bβ) times that.
+        """
+        if not self.beta:
+            return 0.0
+        return self.bound * math.sqrt(len(self.group.owners) / (4.0 * self.trials)) / float(self.beta)
+
+    @property
     def hiding(self) -> int:
         """How many parties' terms the receiver does not know."""
         return len(self.group.owners) - 1
@@ -101,7 +111,10 @@ class ScoresPlan(Plan):
         """What is disclosed, in words."""
         seen = f"Only {self.receiver} sees the scores."
         if self.noise is not None:
-            return f"{seen} They carry noise; what they disclose is stated and charged."
+            return (
+                f"{seen} They carry noise of a standard deviation of up to {self.deviation:.2g} on each sum, and are "
+                "read as what is expected under it; what they disclose is stated and charged."
+            )
         return (
             f"{seen} They are exact: a score less {self.receiver}'s own part is the other parties' part of it, so that "
             f"{self.width} number(s) about each of {self.exact} people are disclosed to {self.receiver}, and no ε "

@@ -1,16 +1,17 @@
 """A judgement: each owner turns its part of every score into phases, nobody sees them, the server opens sums by class.
 
 1. every owner charges its ledger for the whole judgement and tells its peers the ledger's head;
-2. block by block, the label holder deals phases by class and the other owner its own, at degree t;
-3. each keeper multiplies its own shares: degree 2t, nothing is sent;
-4. every dealer deals its part of the noise at degree 2t;
-5. the sum is opened to the server, once, and published.
+2. block by block, the label holder deals phases by class and the other owners their own, at degree t;
+3. of more than one other owner, keepers multiply their phases in a tree, each product brought down to degree t;
+4. each keeper multiplies its own shares: degree 2t, nothing is sent;
+5. every dealer deals its part of the noise at degree 2t;
+6. the sum is opened to the server, once, and published.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
 from colonnade.protocols.session import SessionResult, own_rows, prepare, publish_integers
 from colonnade.protocols.shared import Shared, total
 from colonnade.protocols.sharing import open_to, share
+from colonnade.protocols.turning import turned
 from colonnade.runtime.party import Party
 
 Integers = NDArray[np.int64]
@@ -41,7 +43,10 @@ class Opened(SessionResult[JudgePlan]):
 async def judge_session(
     party: Party, table: Table | None, request: JudgeRequest, terms: Terms | None
 ) -> Opened:
-    """Prepare, open once, publish. `terms` gives this owner's part of every score, from the middle of its range."""
+    """Prepare, open once, publish. `terms` gives this owner's part of every score, from the middle of its range.
+
+    One column for each head, or one score for each person where there is one head.
+    """
     aligned, plan = await prepare(party, table, request)
     mine = None
     if aligned is not None:
@@ -65,7 +70,14 @@ async def judged(
     for number, (rows, mine) in enumerate(_blocks(party, aligned, terms, plan)):
         shapes = {owner: (rows, width) for owner, width in plan.dealt.items()}
         phases = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"phases {number}")
-        sums.add(phases[plan.holder], phases[plan.other])
+        others = await turned(
+            party,
+            [phases[owner] for owner in plan.others],
+            scheme=plan.scheme,
+            groups=plan.heads,
+            step=f"turning {number}",
+        )
+        sums.add(phases[plan.holder], others)
         party.progress("phases", min((number + 1) * plan.block, plan.rows), plan.rows)
     noise = noise_part(party, plan) if party.name in group.dealers else None
     shapes = dict.fromkeys(group.dealers, (1, plan.coefficients))
@@ -82,29 +94,46 @@ def noise_part(party: Party, plan: JudgePlan) -> Integers:
 
 
 def checked_terms(terms: Array, owner: str, plan: JudgePlan) -> Array:
-    """An owner's part of every score, none of them past its bound: privacy rests on that."""
-    found = np.asarray(terms, dtype=np.float64).reshape(-1)
-    if found.shape != (plan.rows,) or not np.isfinite(found).all():
+    """An owner's part of every score by head, none of them past its bound: privacy rests on that."""
+    found = np.asarray(terms, dtype=np.float64)
+    found = found[:, None] if found.ndim == 1 else found
+    if found.shape != (plan.rows, plan.heads) or not np.isfinite(found).all():
         raise DataError(
-            f"{owner}: the parts of {plan.rows} scores should be finite numbers, one for each person."
+            f"{owner}: the parts of the scores of {plan.rows} people should be finite numbers, {plan.heads} for each."
         )
-    reach = plan.reach_of(owner)
-    return np.clip(found, -reach, reach)
+    reaches = np.array([plan.reach_of(owner, head) for head in range(plan.heads)])
+    return np.clip(found, -reaches, reaches)
 
 
 def own_phases(owner: str, terms: Array, classes: NDArray[np.int64] | None, plan: JudgePlan) -> Integers:
-    """What one owner deals of some people: b₀ and b̃_f, or, by class, a₀ and ã_f where somebody is of that class."""
-    angles = np.outer(terms * plan.omega, plan.frequencies)
-    holds = owner == plan.holder
-    sizes = np.array(plan.amplitudes if holds else [plan.gamma] * plan.harmonics, dtype=np.float64)
-    ones = np.full((len(terms), 1), plan.gamma, dtype=np.int64)
-    waves = [np.rint(sizes * wave(angles)).astype(np.int64) for wave in (np.cos, np.sin)]
-    phases = np.concatenate([ones, *waves], axis=1)
-    if not holds:
-        return phases
-    if classes is None:
+    """What one owner deals of some people, head by head: real parts, then imaginary parts, frequency 0 first.
+
+    The label holder deals them twice: where somebody is of the first class, or of another than the head's, and where
+    she is of the second, or of the head's; zeros where she is not.
+    """
+    if owner == plan.holder and classes is None:
         raise LocalProtocolError(f"{owner} should bring a label, brought none")
-    return np.concatenate([phases * (classes == number)[:, None] for number in (0, 1)], axis=1)
+    return np.concatenate(
+        [
+            part
+            for head in range(plan.heads)
+            for part in _of_head(owner, terms[:, head] * plan.omega(head), classes, plan, head)
+        ],
+        axis=1,
+    )
+
+
+def _of_head(
+    owner: str, angles: Array, classes: NDArray[np.int64] | None, plan: JudgePlan, head: int
+) -> list[Integers]:
+    turned_by = np.outer(angles, (0, *plan.frequencies))
+    sizes = (plan.gamma, *(plan.amplitudes if owner == plan.holder else [plan.gamma] * plan.harmonics))
+    waves = [np.rint(np.array(sizes) * wave(turned_by)).astype(np.int64) for wave in (np.cos, np.sin)]
+    phases = np.concatenate(waves, axis=1)
+    if owner != plan.holder or classes is None:
+        return [phases]
+    inside = (classes == (1 if plan.heads == 1 else head))[:, None]
+    return [phases * ~inside, phases * inside]
 
 
 def _blocks(
@@ -126,32 +155,35 @@ class _Products:
 
     def __init__(self, plan: JudgePlan) -> None:
         self._plan = plan
-        self._sum: FieldArray | None = None
+        self._sums: list[FieldArray] = []
 
     def add(self, holder: Shared, other: Shared) -> None:
-        """Add Σ of products of every number of the one owner with every number of the other."""
+        """Add Σ of products of every number of the label holder with every number of the others, by head and class."""
         if holder.share is None or other.share is None:
             return
-        product = holder.share.transpose_times(other.share)
-        self._sum = product if self._sum is None else self._sum + product
+        width, found = self._plan.width, []
+        for head in range(self._plan.heads):
+            theirs = other.share.columns(head * width, (head + 1) * width)
+            for start in (2 * head * width, (2 * head + 1) * width):
+                found.append(holder.share.columns(start, start + width).transpose_times(theirs))
+        self._sums = [one + two for one, two in zip(self._sums, found, strict=True)] if self._sums else found
 
     def value(self, degree: int) -> Shared:
-        """Count, real and imaginary parts of one class, then of the other. The degree has doubled; no mask is left."""
+        """By head and class the count, real and imaginary parts. The degree has doubled; no mask is left."""
         shape = (1, self._plan.coefficients)
-        if self._sum is None:
+        if not self._sums:
             return Shared(None, shape, degree)
-        m, words = self._plan.harmonics, self._sum.words
-
-        def picked(rows: NDArray[np.int64], columns: NDArray[np.int64]) -> FieldArray:
-            return FieldArray(self._plan.field, np.ascontiguousarray(words[:, rows, columns]))
-
-        cosines, sines = np.arange(1, m + 1), np.arange(m + 1, 2 * m + 1)
+        half = 1 + self._plan.harmonics
+        real, imaginary = np.arange(half), np.arange(half, 2 * half)
         found = []
-        for start in (0, 1 + 2 * m):
-            found += [
-                picked(np.array([start]), np.array([0])),
-                picked(start + cosines, cosines) - picked(start + sines, sines),
-                picked(start + cosines, sines) + picked(start + sines, cosines),
-            ]
+        for product in self._sums:
+
+            def picked(
+                rows: NDArray[np.int64], columns: NDArray[np.int64], of: FieldArray = product
+            ) -> FieldArray:
+                return FieldArray(self._plan.field, np.ascontiguousarray(of.words[:, rows, columns]))
+
+            found.append(picked(real, real) - picked(imaginary, imaginary))
+            found.append(picked(real[1:], imaginary[1:]) + picked(imaginary[1:], real[1:]))
         row = [part.reshape((1, part.shape[0])) for part in found]
-        return replace(Shared(None, shape, degree), share=row[0].stack_columns(row[1:]))
+        return Shared(row[0].stack_columns(row[1:]), shape, degree)

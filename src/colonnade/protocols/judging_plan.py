@@ -1,38 +1,44 @@
 """Everything the parties agree on before a released model is judged on people whom nobody may look at.
 
 What is opened is, for each class, how many people it has and the characteristic function of their scores at a few
-frequencies: Σ 1[y = c]·e^{ifωs} for odd f, where s = s₁ + s₂ and each owner knows its part by the released weights. For
-two owners that is a sum of products of one number of each. Frequencies are weighed by f^(-½), because what is read from
-them divides by f.
+frequencies: Σ 1[y = c]·e^{ifωs} for odd f, where s = Σ s_k and each owner knows its part by the released weights. For
+two owners that is a sum of products of one number of each; of more, those without the label are first multiplied in a
+tree. Of more than two classes each has a score of its own, a head, and is judged against the rest. Frequencies are
+weighed by f^(-½), because what is read from them divides by f.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import PlanError
+from colonnade.errors import LabelMismatch, PlanError
+from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.noise.skellam import SkellamNoise
-from colonnade.numbers.field import FIELD63, Field, check_fits
-from colonnade.privacy.calibrate import calibrate
-from colonnade.privacy.events import Approximated, Event, Skellam
+from colonnade.numbers.field import Field, smallest_field
+from colonnade.privacy.events import Event
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
 from colonnade.privacy.sensitivity.phases import PhaseChange, Phases
 from colonnade.protocols.assumptions import known_to_party
-from colonnade.protocols.plans import Request, check_keepers, check_parties, check_two_classes, checked_delta
+from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise
+from colonnade.protocols.plans import Request, check_keepers, check_parties, checked_delta
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
 from colonnade.runtime.group import Group
 
-GRID = 1 << 12
+GRID_BITS = 12
+# The scale of an opened number, γ^K, is no finer: noise on it could not be drawn.
+SCALE_BITS = 36
+COARSEST = 16
 FREQUENCIES = 8
+# On a scale this fine no other law needs less.
+LAW: Law = "gaussian"
 Limit = tuple[str, str, float]
 """An observer, a unit and the most ε that the judgement may be to them."""
 
@@ -41,15 +47,14 @@ Limit = tuple[str, str, float]
 class JudgePlan(SharedPlan):
     """One judgement of one model: who, by which bounds on scores, at what ε, with how much noise.
 
-    `reaches` bound each owner's part of the score, by owner: no person's is larger in modulus.
+    `reaches` bound each owner's part of the score of every head, by head and owner: no person's is larger in modulus.
     """
 
     model: str
-    reaches: tuple[float, ...]
+    reaches: tuple[tuple[float, ...], ...]
     epsilon: float
-    mu: Fraction
+    variance: Fraction
     harmonics: int = FREQUENCIES
-    gamma: int = GRID
 
     protocol = "judging"
     charged_as = "judgement"
@@ -65,9 +70,24 @@ class JudgePlan(SharedPlan):
         return str(self.group.active)
 
     @property
-    def other(self) -> str:
-        """The owner without the label."""
-        return next(owner for owner in self.group.owners if owner != self.holder)
+    def others(self) -> tuple[str, ...]:
+        """The owners without the label."""
+        return tuple(owner for owner in self.group.owners if owner != self.holder)
+
+    @property
+    def heads(self) -> int:
+        """How many scores everybody has: one for two classes, else one for each class against the rest."""
+        return len(self.reaches)
+
+    @property
+    def gamma(self) -> int:
+        """γ: the grid of every owner's phases."""
+        return int(1 << min(GRID_BITS, SCALE_BITS // len(self.group.owners)))
+
+    @property
+    def scale(self) -> int:
+        """What an opened count is to a person: γ^K."""
+        return int(self.gamma ** len(self.group.owners))
 
     @property
     def frequencies(self) -> tuple[int, ...]:
@@ -79,46 +99,61 @@ class JudgePlan(SharedPlan):
         """γ·f^(-½), rounded: the size of the label holder's phases."""
         return tuple(round(self.gamma / math.sqrt(frequency)) for frequency in self.frequencies)
 
-    @property
-    def bound(self) -> float:
-        """B: no score is larger in modulus, each owner's part taken from the middle of its range."""
-        return sum(self.reaches)
+    def bound(self, head: int = 0) -> float:
+        """B: no score of a head is larger in modulus, each owner's part taken from the middle of its range."""
+        return sum(self.reaches[head])
 
-    @property
-    def omega(self) -> float:
+    def omega(self, head: int = 0) -> float:
         """π/(2B): two scores are never further apart than half a period, so that nothing wraps around."""
-        return math.pi / (2.0 * self.bound)
+        return math.pi / (2.0 * self.bound(head))
 
-    def reach_of(self, owner: str) -> float:
+    def reach_of(self, owner: str, head: int = 0) -> float:
         """The bound on one owner's part."""
-        return self.reaches[self.group.owners.index(owner)]
+        return self.reaches[head][self.group.owners.index(owner)]
 
     @cached_property
     def phases(self) -> Phases:
         """The bounds of one record."""
-        turns = (2.0 * self.omega * self.reach_of(self.holder), 2.0 * self.omega * self.reach_of(self.other))
-        return Phases(self.frequencies, self.amplitudes, self.gamma, self.gamma, turns)
+        turns = tuple(
+            max(2.0 * self.omega(head) * self.reach_of(owner, head) for head in range(self.heads))
+            for owner in (self.holder, *self.others)
+        )
+        return Phases(self.frequencies, self.amplitudes, self.gamma, self.gamma, turns, self.heads)
+
+    @property
+    def width(self) -> int:
+        """How many integers of a person and a head an owner without the label deals: frequency 0 counts people."""
+        return 2 * (1 + self.harmonics)
 
     @property
     def dealt(self) -> dict[str, int]:
-        """How many integers of a person each owner deals."""
-        once = 1 + 2 * self.harmonics
+        """How many integers of a person each owner deals; the label holder for each of two classes."""
+        once = self.heads * self.width
         return {owner: once * (2 if owner == self.holder else 1) for owner in self.group.owners}
 
     @property
     def coefficients(self) -> int:
-        """How many numbers are opened: for each class its count, and two for each frequency."""
-        return 2 * (1 + 2 * self.harmonics)
+        """How many numbers are opened: for each head and class its count, and two for each frequency."""
+        return self.heads * 2 * (1 + 2 * self.harmonics)
 
     @property
     def block(self) -> int:
         """Rows dealt at a time."""
         return block_rows(sum(self.dealt.values()))
 
+    @property
+    def _dealt(self) -> DealtNoise:
+        return DealtNoise(LAW, self.variance, bits_for(self.epsilon))
+
     @cached_property
-    def noise(self) -> SkellamNoise:
+    def noise(self) -> DiscreteGaussianNoise | SkellamNoise:
         """The whole noise, of which each dealer draws one part."""
-        return SkellamNoise(self.mu)
+        return self._dealt.vector
+
+    @property
+    def opened_noise(self) -> DiscreteGaussianNoise | SkellamNoise:
+        """What is in an opened number, every dealer's part included."""
+        return replace(self._dealt, variance=self._dealt.total_variance(self.group)).vector
 
     @property
     def deviation(self) -> float:
@@ -126,36 +161,39 @@ class JudgePlan(SharedPlan):
 
         A count has this one, a coefficient of frequency f one that is √f times as large.
         """
-        parts = len(self.group.dealers) / self.group.whole
-        return math.sqrt(2.0 * float(self.mu) * parts) / self.gamma**2
+        return math.sqrt(float(self._dealt.total_variance(self.group))) / self.scale
 
     @cached_property
     def field(self) -> Field:
         """The field of the shares, in which nothing can wrap around."""
-        check_fits(
-            FIELD63,
+        return smallest_field(
             rows=self.rows,
             per_row=2 * self.phases.largest,
             noise=len(self.group.dealers) * self.noise.part(self.group.whole).support,
             what="a judgement",
         )
-        return FIELD63
 
-    def event(self, change: PhaseChange, known: int) -> Event:
+    def event(self, change: PhaseChange, known: int, noise: DealtNoise | None = None) -> Event:
         """What is opened is for such a change, to whoever knows so many parts of the noise."""
-        group = self.group
-        return self.noise.event(
-            change, known=known, parts=len(group.dealers), of=group.whole, entries=self.coefficients
-        )
+        dealt = noise or self._dealt
+        return dealt.vector_event(change, self.group, entries=self.coefficients, known=known)
 
     def zeroed(self, known: int) -> Event:
         """For a record zeroed out."""
         return self.event(self.phases.zeroed(), known)
 
     def others_replaced(self, owner: str, known: int) -> Event:
-        """For the other owner's part of a record, replaced."""
-        holds = owner == self.holder
-        return self.event(self.phases.other_replaced() if holds else self.phases.holder_replaced(), known)
+        """For the other owners' parts of a record, replaced."""
+        return self.event(self.replaced_to(owner), known)
+
+    def replaced_to(self, owner: str) -> PhaseChange:
+        """How far replacing what others than this owner hold moves what is opened."""
+        if self.group.threshold > 1:
+            # With t − 1 confederates it knows more columns than its own; the whole record bounds them all.
+            return self.phases.replaced()
+        if owner == self.holder:
+            return self.phases.others_replaced()
+        return self.phases.holder_replaced(1 + self.others.index(owner))
 
     def all_replaced(self, known: int) -> Event | None:
         """For a record replaced by any other; None where no noise would be left."""
@@ -170,11 +208,11 @@ class JudgePlan(SharedPlan):
         """The model, the bounds on its scores, the grid and the noise."""
         return {
             "model": self.model,
-            "reaches": list(self.reaches),
+            "reaches": [list(reaches) for reaches in self.reaches],
             "harmonics": self.harmonics,
             "gamma": self.gamma,
             "epsilon": self.epsilon,
-            "mu": str(self.mu),
+            "noise": self._dealt.to_data(),
             "label": self.label.to_data(),
             "primes": list(self.field.primes),
             "block": self.block,
@@ -188,12 +226,12 @@ class JudgeRequest(Request[JudgePlan]):
     `limits` are the most that the judgement may be to some observers about some units, where that is less than what ε
     for a zeroed record would leave them with: what a training cost, so that judging it costs nothing on top.
 
-    >>> JudgeRequest("5f0c", (2.0, 1.0), epsilon=1.0).to_data()["reaches"]
-    [2.0, 1.0]
+    >>> JudgeRequest("5f0c", ((2.0, 1.0),), epsilon=1.0).to_data()["reaches"]
+    [[2.0, 1.0]]
     """
 
     model: str
-    reaches: tuple[float, ...]
+    reaches: tuple[tuple[float, ...], ...]
     epsilon: float
     limits: tuple[Limit, ...] = ()
 
@@ -201,15 +239,12 @@ class JudgeRequest(Request[JudgePlan]):
 
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> JudgePlan:
         """With the least noise that keeps what is asked, and every limit."""
-        if len(group.owners) != 2:
-            raise PlanError(
-                f"{len(group.owners)} parties hold columns of this model, and judging on private people is for two: "
-                "with more, what is summed is a product of more numbers than shares can multiply without another "
-                "round. Judge it on public rows with --rows."
-            )
         check_keepers(group)
         check_parties(group, schemas, "classification")
-        if len(self.reaches) != 2 or not all(math.isfinite(reach) and reach > 0 for reach in self.reaches):
+        bounds = [reach for reaches in self.reaches for reach in reaches]
+        if {len(reaches) for reaches in self.reaches} != {len(group.owners)} or not all(
+            math.isfinite(reach) and reach > 0 for reach in bounds
+        ):
             raise PlanError(f"reaches = {self.reaches!r}: each owner's part of a score has a bound above 0.")
         delta = checked_delta(self.epsilon, self.delta, self.accepted_delta, rows)
         blank = JudgePlan(
@@ -222,19 +257,25 @@ class JudgeRequest(Request[JudgePlan]):
             schemas=schemas,
             delta=delta,
         )
-        check_two_classes(
-            blank.label,
-            blank.holder,
-            why="judging on private people is for",
-            remedy="Judge it on public rows with --rows.",
-        )
-        stated: dict[tuple[str, str], Callable[[JudgePlan], Event]] = {
-            (Server().name, ZERO_OUT.name): lambda plan: plan.zeroed(group.tolerated),
-            (Reader().name, ZERO_OUT.name): lambda plan: plan.zeroed(group.tolerated),
-            (Reader().name, REPLACE.name): lambda plan: plan.replaced,
+        classes = len(blank.label.classes)
+        if blank.heads != (1 if classes == 2 else classes):
+            raise LabelMismatch(
+                f"the label has {classes} classes, and the model {blank.heads} score{'' if blank.heads == 1 else 's'} "
+                "for a person. Judge a model of this label."
+            )
+        if blank.gamma < COARSEST:
+            raise PlanError(
+                f"{len(group.owners)} owners are too many to judge between: the product of so many numbers would be "
+                "rounded too coarsely. Judge on public rows with --rows."
+            )
+        parties = known_to_party(group)
+        stated: dict[tuple[str, str], tuple[PhaseChange, int]] = {
+            (Server().name, ZERO_OUT.name): (blank.phases.zeroed(), group.tolerated),
+            (Reader().name, ZERO_OUT.name): (blank.phases.zeroed(), group.tolerated),
+            (Reader().name, REPLACE.name): (blank.phases.replaced(), group.tolerated),
         }
         for owner in group.owners:
-            stated[PartyView(owner).name, OthersPart(owner).name] = partial(_others_replaced, owner)
+            stated[PartyView(owner).name, OthersPart(owner).name] = (blank.replaced_to(owner), parties)
         wanted = [(stated[Server().name, ZERO_OUT.name], float(self.epsilon))]
         wanted += [
             (stated[observer, unit], most)
@@ -242,21 +283,15 @@ class JudgeRequest(Request[JudgePlan]):
             if (observer, unit) in stated
         ]
 
-        def noise(event: Callable[[JudgePlan], Event], most: float) -> Fraction:
-            once = event(blank)
-            return calibrate(lambda mu: _scaled(once, mu), epsilon=most, delta=delta)
+        def noise(change: PhaseChange, known: int, most: float) -> Fraction:
+            return least_noise(
+                lambda dealt: blank.event(change, known, dealt),
+                epsilon=most,
+                delta=delta,
+                drawn=lambda dealt: dealt.vector.part(group.whole),
+                laws=(LAW,),
+            ).variance
 
-        plan = replace(blank, mu=max(noise(event, most) for event, most in wanted))
+        plan = replace(blank, variance=max(noise(*what, most) for what, most in wanted))
         _ = plan.field  # refuses here, before any data is touched, what could wrap around
         return plan
-
-
-def _others_replaced(owner: str, plan: JudgePlan) -> Event:
-    return plan.others_replaced(owner, known_to_party(plan.group))
-
-
-def _scaled(event: Event, mu: Fraction) -> Event:
-    """An event of noise with μ = 1 under so many times as much."""
-    if not isinstance(event, Approximated) or not isinstance(event.event, Skellam):
-        raise TypeError(f"a judgement has Skellam noise, not {type(event).__name__}")
-    return replace(event, event=replace(event.event, mu=event.event.mu * mu))

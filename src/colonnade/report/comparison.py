@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 from markupsafe import Markup
 
 from colonnade.learn.comparing import METRIC_NOTES, Comparison, Row
 from colonnade.learn.contenders import PAPER
-from colonnade.privacy.words import joined
+from colonnade.learn.figures import figure_text
 from colonnade.report.charts import Axes, Chart, Level, Line, Mark, Style, svg
 from colonnade.report.facts import Facts, guarantee_facts
 from colonnade.report.html import render
 from colonnade.report.numbers import size_text, spent_text
 from colonnade.report.plain import lines_text
+from colonnade.report.recommending import recommendation, shown_epsilon
 from colonnade.report.text import table_lines, wrapped
 
 # Okabe and Ito's colours, told apart by every eye, each with a mark of its own.
@@ -35,6 +37,7 @@ _LEVELS: tuple[tuple[float, ...], ...] = ((), (7, 2), (7, 2, 1, 2))
 _HAIR, _APART = 0.025, 9
 # Errors that differ by more than this are drawn on a logarithmic scale.
 _WIDE = 30.0
+FURTHER = {"R²": "R² (share of the variance explained)", "RMSE": "RMSE (in the label's own units)"}
 
 
 def comparison_facts(comparison: Comparison, *, name: str) -> Facts:
@@ -52,6 +55,7 @@ def comparison_facts(comparison: Comparison, *, name: str) -> Facts:
         "trained_on": comparison.trained_on,
         "held_out": comparison.held_out,
         "constant": comparison.constant,
+        "constants": dict(comparison.constants),
         "rows": [_row_facts(row) for row in comparison.rows],
         "left_out": [{"method": method, "reason": reason} for method, reason in comparison.left_out],
     }
@@ -68,6 +72,7 @@ def _row_facts(row: Row) -> Facts:
         "mean": row.mean,
         "spread": row.spread,
         "scores": list(row.scores),
+        "further": {name: list(values) for name, values in row.further.items()},
         "failures": list(row.failures),
         "guarantees": [] if row.paper else [guarantee_facts(item) for item in row.guarantees],
         "seconds": row.seconds,
@@ -82,7 +87,9 @@ def comparison_text(facts: Facts, *, width: int | None = None) -> str:
     advice = recommendation(facts)
     lines += [*wrapped([advice], width), ""] if advice else [""]
     lines += table_lines(comparison_table(facts), width)
-    lines += ["", f"What observers learn at most, at ε = {_shown_epsilon(facts):g}"]
+    for name, table in further_tables(facts).items():
+        lines += ["", name, *table_lines(table, width)]
+    lines += ["", f"What observers learn at most, at ε = {shown_epsilon(facts):g}"]
     lines += table_lines([("method", "who learns how much"), *promise_table(facts)], width)
     remarks = remarks_on(facts)
     return lines_text(lines + (["", *wrapped(remarks, width, bullet="- ")] if remarks else []))
@@ -94,7 +101,7 @@ def comparison_table(facts: Facts) -> list[tuple[str, ...]]:
     >>> comparison_table({"epsilons": [1.0], "public": True, "rows": [
     ...     {"method": "moments", "epsilon": 1.0, "mean": 0.84, "spread": 0.002, "failures": [],
     ...      "guarantees": [], "seconds": 0.5, "bytes": 1500.0}]})
-    [('method', 'ε = 1', 'seconds', 'sent'), ('moments', '0.8400 ± 0.0020', '0.50', '1.5 kB')]
+    [('method', 'ε = 1', 'seconds', 'sent'), ('moments', '0.840 ± 0.002', '0.50', '1.5 kB')]
     """
     head = ("method", *(f"ε = {epsilon:g}" for epsilon in facts["epsilons"]), "seconds", "sent")
     lines = [head]
@@ -113,11 +120,62 @@ def comparison_table(facts: Facts) -> list[tuple[str, ...]]:
     return lines
 
 
+def further_tables(facts: Facts) -> dict[str, list[tuple[str, ...]]]:
+    """For every figure beside the score a table of its own, by what it is."""
+    names = dict.fromkeys(name for row in facts["rows"] for name in row.get("further", {}))
+    found = {}
+    for name in names:
+        lines = [("method", *(f"ε = {epsilon:g}" for epsilon in facts["epsilons"]))]
+        for method, rows in _by_method(facts).items():
+            at = [rows.get(epsilon, rows.get(None)) for epsilon in facts["epsilons"]]
+            lines.append(
+                (
+                    method,
+                    *(_shown(row["further"].get(name, []), facts) if row is not None else "-" for row in at),
+                )
+            )
+        constant = facts.get("constants", {}).get(name)
+        beside = "" if constant is None else f"; always the same answer has {constant:.3g}"
+        found[f"{FURTHER.get(name, name)}{beside}"] = lines
+    return found
+
+
+def ties_in(facts: Facts) -> list[str]:
+    """For every ε which methods are as good as the best, within twice the error of their difference over the splits.
+
+    On one split that error is not known, so that nothing is said.
+    """
+    said, sign = [], 1.0 if facts["larger_is_better"] else -1.0
+    for epsilon in facts["epsilons"] if facts["seeds"] > 1 else ():
+        rows = [
+            row
+            for row in facts["rows"]
+            if row["epsilon"] == epsilon and len(row["scores"]) == facts["seeds"] and not row["paper"]
+        ]
+        rows.sort(key=lambda row: -sign * row["mean"])
+        tied = [
+            row["method"]
+            for row in rows[1:]
+            if not _differ([one - two for one, two in zip(rows[0]["scores"], row["scores"], strict=True)])
+        ]
+        if tied:
+            said.append(
+                f"At ε = {epsilon:g} {rows[0]['method']} and {', '.join(tied)} are tied: they differ by less than "
+                "twice the error of their difference over the splits."
+            )
+    return said
+
+
+def _differ(differences: list[float]) -> bool:
+    error = statistics.stdev(differences) / math.sqrt(len(differences))
+    return abs(statistics.fmean(differences)) > 2.0 * error
+
+
 def promise_table(facts: Facts) -> list[tuple[str, str]]:
     """Who learns how much from each method, at one ε of the list."""
     lines = []
     for method, rows in _by_method(facts).items():
-        row = rows.get(_shown_epsilon(facts), rows.get(None))
+        row = rows.get(shown_epsilon(facts), rows.get(None))
         if row is not None:
             lines.append((method, _promise(row)))
     return lines
@@ -172,7 +230,8 @@ def remarks_on(facts: Facts) -> list[str]:
         )
     elif facts["constant"] is not None:
         same = "the commonest class" if facts["task"] == "classification" else "the mean"
-        said.append(f"Always answering {same} scores {facts['constant']:.4f}.")
+        said.append(f"Always answering {same} scores {figure_text(facts['constant'], _chance(facts))}.")
+        said += ties_in(facts)
     return said
 
 
@@ -236,56 +295,11 @@ def comparison_page(facts: Facts) -> str:
         picture=Markup(svg(comparison_chart(facts), narrow=True)) if scored else "",
         table_heads=comparison_table(facts)[0],
         table_rows=comparison_table(facts)[1:],
+        further=further_tables(facts),
         promises=promise_table(facts),
-        shown=f"{_shown_epsilon(facts):g}",
+        shown=f"{shown_epsilon(facts):g}",
         remarks=remarks_on(facts),
     )
-
-
-def recommendation(facts: Facts) -> str:
-    """Which method to take at the ε at which promises are shown, and why; nothing where no accuracy is known.
-
-    Simulations of a trusted place, papers' formulas and what promises nothing are not for taking. Of methods that do
-    not differ by more than their spreads, it is the one that sends least.
-    """
-    epsilon, sign = _shown_epsilon(facts), 1.0 if facts["larger_is_better"] else -1.0
-    takers = [
-        row
-        for row in facts["rows"]
-        if row["epsilon"] == epsilon
-        and row["mean"] is not None
-        and row["guarantees"]
-        and not (row["paper"] or row["trusted"] or row["failures"])
-    ]
-    if not takers:
-        return ""
-    best = max(takers, key=lambda row: sign * row["mean"])
-    near = [
-        row
-        for row in takers
-        if sign * (best["mean"] - row["mean"]) <= math.hypot(best["spread"] or 0.0, row["spread"] or 0.0)
-    ]
-    taken = min(near, key=lambda row: (row["bytes"] is None, row["bytes"], -sign * row["mean"]))
-    said = f"At ε = {epsilon:g} take {taken['method']}: {facts['metric']} {taken['mean']:.4f}"
-    beside = []
-    central = next((row for row in facts["rows"] if row["method"] == "non-private"), None)
-    if central is not None and central["mean"] is not None:
-        beside.append(f"{central['mean']:.4f} without privacy")
-    if facts["constant"] is not None:
-        same = "the commonest class" if facts["task"] == "classification" else "the mean"
-        beside.append(f"{facts['constant']:.4f} for always answering {same}")
-    said += f" ({', '.join(beside)})." if beside else "."
-    others = [row["method"] for row in near if row is not taken]
-    if others:
-        verb = "differs" if len(others) == 1 else "differ"
-        said += f" {joined(others)} {verb} from it by no more than the spread over splits, and it sends the least."
-    if facts["constant"] is not None and sign * (taken["mean"] - facts["constant"]) <= (
-        taken["spread"] or 0.0
-    ):
-        said += (
-            " It is no better than always the same answer: more people, or a larger ε, before any of them."
-        )
-    return said
 
 
 def _setting(facts: Facts) -> str:
@@ -307,9 +321,26 @@ def _cell(row: Facts | None, facts: Facts) -> str:
         return "-" if most is None else spent_text(most)
     if row["mean"] is None:
         return "no model"
-    spread = f" ± {row['spread']:.4f}" if row["spread"] is not None else ""
     of = f" ({len(row['scores'])} of {facts['seeds']})" if row["failures"] else ""
-    return f"{row['mean']:.4f}{spread}{of}"
+    spread = "" if row["spread"] is None else f" ± {row['spread']:.2g}"
+    return f"{figure_text(row['mean'], max(row['spread'] or 0.0, _chance(facts)))}{spread}{of}"
+
+
+def _shown(values: list[float], facts: Facts) -> str:
+    """A mean over the splits with its spread, or one figure, with no more digits than are known of it."""
+    if not values:
+        return "-"
+    if len(values) == 1:
+        return f"{values[0]:.3g}" if abs(values[0]) > 1 else figure_text(values[0], _chance(facts))
+    spread = statistics.stdev(values)
+    least = _chance(facts) if max(map(abs, values)) <= 1 else 0.0
+    return f"{figure_text(statistics.fmean(values), max(spread, least))} ± {spread:.2g}"
+
+
+def _chance(facts: Facts) -> float:
+    """About how far chance alone moves a mean of shares of the people held out, over all splits."""
+    people = facts.get("held_out", 0) * facts.get("seeds", 1)
+    return 0.3 / math.sqrt(people) if people else 0.0
 
 
 def _by_method(facts: Facts) -> dict[str, dict[float | None, Facts]]:
@@ -317,8 +348,3 @@ def _by_method(facts: Facts) -> dict[str, dict[float | None, Facts]]:
     for row in facts["rows"]:
         found.setdefault(row["method"], {})[row["epsilon"]] = row
     return found
-
-
-def _shown_epsilon(facts: Facts) -> float:
-    """The ε of the list at which promises are shown: the one nearest to 1."""
-    return float(min(facts["epsilons"], key=lambda epsilon: abs(epsilon - 1.0)))

@@ -14,7 +14,7 @@ from colonnade.privacy.words import about_text, observer_text, observers_text, u
 from colonnade.report.accounts import merged
 from colonnade.report.audits import audit_section
 from colonnade.report.facts import Facts
-from colonnade.report.judged import figure_rows, judged_note, judged_pictures
+from colonnade.report.judged import beside_text, figure_rows, judged_note, judged_pictures
 from colonnade.report.numbers import budget_text, left_text, signed_text, size_text, spent_text
 from colonnade.report.pictures import (
     bar_picture,
@@ -92,6 +92,7 @@ def judged_section(judged: Facts | None) -> dict[str, Any] | None:
         return None
     return {
         "rows": figure_rows(judged),
+        "beside": beside_text(judged),
         "note": judged_note(judged),
         "pictures": judged_pictures(judged),
         "guarantees": judged.get("guarantees", []),

@@ -11,8 +11,10 @@ from colonnade.report.charts import Axes, Chart, Line, Style, svg
 
 if TYPE_CHECKING:
     # With all that training takes.
+    from colonnade.learn.classes_judged import ClassesJudged
     from colonnade.learn.evaluating import Judged
     from colonnade.learn.judgement import Judgement
+    from colonnade.learn.numbers_judged import NumbersJudged
 
 Facts = dict[str, Any]
 _CHANCE = Style("#999999", (3, 3))
@@ -33,27 +35,37 @@ def judged_facts(judged: Judged) -> Facts:
     }
 
 
-def judgement_facts(judgement: Judgement) -> Facts:
+def judgement_facts(judgement: Judgement | ClassesJudged | NumbersJudged) -> Facts:
     """A judgement as plain values."""
     found: Facts = plain(judgement.to_data())
     return found
 
 
 def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
-    """What, how much, and what always answering with the commonest class would have.
+    """What, how much, and what always answering with the commonest class, or with the mean, would have.
+
+    Of several classes first all of them on average, then each.
 
     >>> figure_rows({"figures": {"AUC": {"value": 0.8913, "noise": 0.003, "sampling": 0.004, "beside": 0.5}}})
     [('AUC', '0.891 ± 0.005', '0.5')]
     """
     from colonnade.learn.judgement import Figure
 
-    return [
-        (name, str(Figure(**figure)), f"{figure['beside']:.3g}") for name, figure in judged["figures"].items()
-    ]
+    named = dict(judged["figures"])
+    for one, found in judged.get("each", {}).items():
+        named |= {f"{name} of {one}": figure for name, figure in found["figures"].items()}
+    return [(name, str(Figure(**figure)), f"{figure['beside']:.3g}") for name, figure in named.items()]
+
+
+def beside_text(judged: Facts) -> str:
+    """What figures stand beside."""
+    return "always the mean" if "pairs" in judged else "the commonest class alone"
 
 
 def confusion_rows(judged: Facts) -> list[tuple[str, str, str]]:
-    """People by what they are and what is said of them."""
+    """People by what they are and what is said of them; nothing but of two classes."""
+    if "confusion" not in judged:
+        return []
     first, second = judged["classes"]
     (kept, alarm), (missed, right) = ([f"{count:.0f}" for count in row] for row in judged["confusion"])
     return [
@@ -69,7 +81,11 @@ def judged_note(judged: Facts) -> str:
 
 
 def judged_pictures(judged: Facts) -> list[Markup]:
-    """ROC, precision and recall, calibration and lift, as drawings."""
+    """ROC, precision and recall, calibration and lift, as drawings; of numbers, predicted against true."""
+    if "pairs" in judged:
+        return [_numbers_picture(judged)]
+    if "each" in judged:
+        return _class_pictures(judged)
     curves, said = judged["curves"], judged["calibration"]
     positives = judged["counts"][1] / sum(judged["counts"])
     diagonal = Line("chance", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)
@@ -91,7 +107,38 @@ def judged_pictures(judged: Facts) -> list[Markup]:
     ]
 
 
+def _numbers_picture(judged: Facts) -> Markup:
+    said, so = zip(*judged["pairs"], strict=True)
+    ends = (min(*said, *so), max(*said, *so))
+    lines = (Line("this model", said, so, style=_OWN), Line("as it should be", ends, ends, style=_CHANCE))
+    axes = Axes(f"predicted {judged['label']}", f"mean of the true {judged['label']}", from_zero=False)
+    return Markup(svg(Chart("Predicted against true", axes, lines)))
+
+
+def _class_pictures(judged: Facts) -> list[Markup]:
+    diagonal = Line("chance", (0.0, 1.0), (0.0, 1.0), style=_CHANCE)
+    found = []
+    for title, key, across, up in (
+        ("ROC", "roc", "false alarms among the rest", "found"),
+        ("Precision and recall", "precision-recall", "recall", "precision"),
+    ):
+        lines = [
+            Line(
+                name,
+                tuple(pair[0] for pair in one["curves"][key]),
+                tuple(pair[1] for pair in one["curves"][key]),
+                style=Style(_COLOURS[place % len(_COLOURS)]),
+            )
+            for place, (name, one) in enumerate(judged["each"].items())
+        ]
+        found.append(
+            Markup(svg(Chart(title, Axes(across, up), (*lines, *([diagonal] if key == "roc" else ())))))
+        )
+    return found
+
+
 _OWN = Style("#000000")
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")
 
 
 def score_text(facts: Facts) -> str | None:

@@ -6,6 +6,7 @@ figures only where they were measured on data declared public.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from colonnade import __version__
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
 from colonnade.learn.exporting import exportable
 from colonnade.learn.model_file import ModelFile
-from colonnade.report.judged import figure_rows, judged_note
+from colonnade.report.judged import beside_text, figure_rows, judged_note, judged_pictures
 from colonnade.runtime.channel import readable
 
 TAGS = ("colonnade", "differential-privacy", "vertical-federated-learning", "tabular")
@@ -180,8 +181,8 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
     if judged:
         rows = [f"| {_cell(what)} | {value} | {beside} |" for what, value, beside in figure_rows(judged)]
         return (
-            f"## Evaluation\n\n{_prose(judged_note(judged))}\n\n| figure | value | the commonest class alone |\n"
-            "|---|---|---|\n" + "\n".join(rows) + "\n"
+            f"## Evaluation\n\n{_prose(judged_note(judged))}\n\n| figure | value | {beside_text(judged)} |\n"
+            "|---|---|---|\n" + "\n".join(rows) + f"\n\n{_pictures(judged)}\n"
         )
     measured = _measured(facts)
     if not measured:
@@ -196,6 +197,15 @@ def _evaluation(facts: Mapping[str, Any]) -> str:
     )
 
 
+def _pictures(judged: Mapping[str, Any]) -> str:
+    """The pictures of a judgement within the card itself, which is one file."""
+    found = []
+    for picture in judged_pictures(dict(judged)):
+        drawn = base64.b64encode(str(picture).encode()).decode()
+        found.append(f"![A curve of this judgement](data:image/svg+xml;base64,{drawn})")
+    return "\n\n".join(found)
+
+
 def _limits(model: ModelFile, facts: Mapping[str, Any]) -> str:
     notes = [_prose(str(note)) for note in facts.get("notes") or ()]
     linear = (
@@ -203,6 +213,7 @@ def _limits(model: ModelFile, facts: Mapping[str, Any]) -> str:
         if model.frame.label.kind == "classes"
         else "It is linear in its features."
     )
+    unchecked = model.kind == "LogisticRegression" and model.method == "moments" and not facts.get("judged")
     return (
         "## Limitations\n\n"
         + "\n".join(
@@ -210,7 +221,7 @@ def _limits(model: ModelFile, facts: Mapping[str, Any]) -> str:
             for limit in (
                 _NOISY if model.privacy else _UNPROTECTED,
                 linear,
-                *([_UNCHECKED] if model.kind == "LogisticRegression" and model.method == "moments" else []),
+                *([_UNCHECKED] if unchecked else []),
                 "Whatever was unfair in the data is in the model; privacy does not mend it.",
                 *notes,
             )

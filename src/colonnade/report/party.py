@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from colonnade.learn.evaluating import Judged
 from colonnade.learn.federation import Federation, Run, Site
+from colonnade.learn.judged_alone import judged_alone
 from colonnade.report.accounts import merged
 from colonnade.report.facts import Facts, ledger_facts
 from colonnade.report.html import render
+from colonnade.report.judged import figure_rows, judgement_facts
 
 
 def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, name: str) -> Facts:
@@ -39,11 +42,26 @@ def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, nam
     }
 
 
+def alone_facts(run: Run[Any], judged: Judged | str | None) -> dict[str, Facts]:
+    """For the label holder, if it is here, what its own columns alone would have on the people judged."""
+    if not isinstance(judged, Judged):
+        return {}
+    found = judged_alone(run, judged)
+    holder = run.plan.group.active
+    return {} if found is None or holder is None else {holder: {"rows": figure_rows(judgement_facts(found))}}
+
+
 def party_page(facts: Facts) -> str:
     """The page of one party, for it alone."""
     return render("party.html", facts, totals=merged(facts["ledger"]["totals"]))
 
 
-def party_pages(run: Run[Any], federation: Federation | Site, *, name: str) -> dict[str, str]:
+def party_pages(
+    run: Run[Any], federation: Federation | Site, *, name: str, judged: Judged | str | None = None
+) -> dict[str, str]:
     """A page for every owner of columns who is here; only whoever simulates all parties can make them all."""
-    return {owner: party_page(party_facts(run, federation, owner, name=name)) for owner in run.aligned}
+    alone = alone_facts(run, judged)
+    return {
+        owner: party_page({**party_facts(run, federation, owner, name=name), "alone": alone.get(owner)})
+        for owner in run.aligned
+    }

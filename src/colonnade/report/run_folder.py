@@ -17,6 +17,7 @@ from colonnade.learn.evaluating import Judged
 from colonnade.learn.federation import Federation, Run, Site
 from colonnade.learn.forecasting.forecast import Forecast
 from colonnade.learn.jobs import Job
+from colonnade.learn.judged_training import decided
 from colonnade.learn.model_document import MODEL
 from colonnade.learn.model_file import model_file
 from colonnade.learn.own_files import LOG, OUTCOME, PAID, keep_people, learnt_note, own_file
@@ -26,6 +27,7 @@ from colonnade.learn.training import RELEASE, keep_learnt, keep_opened, learnt_f
 from colonnade.learn.uncertainty import Watch
 from colonnade.learn.whole_files import write_whole
 from colonnade.methods.method import Found
+from colonnade.methods.table import METHODS, checked_options
 from colonnade.report.facts import Facts, run_facts
 from colonnade.report.forecast import forecast_facts
 from colonnade.report.html import run_page
@@ -64,6 +66,7 @@ def write_run(
     if found is not None and not isinstance(found, ColonnadeError):
         keep_paid(folder, job, run, place, found)
     trained = train_on(found, job, run, public=place.public)
+    judged, told = decided(job, trained, judged)
     failure = trained.failure
     if found is not None and not isinstance(found, ColonnadeError):
         keep_learnt(folder, job, run, found, trained.model)
@@ -77,6 +80,7 @@ def write_run(
             *trained.notes,
             *([f"No model was learnt: {failure}"] if failure else []),
             *([judged] if isinstance(judged, str) else []),
+            *([told] if told else []),
         ),
         watch=watch,
     )
@@ -88,7 +92,7 @@ def write_run(
     facts["asked"] = asked_facts(job, run.plan.group)
     keep_people(folder, run.aligned, run=run.name)
     # Each page is for its own party: from a folder with several it leaves with nobody else.
-    for party, page in party_pages(run, place, name=job.name).items():
+    for party, page in party_pages(run, place, name=job.name, judged=judged).items():
         write_whole(own_file(folder, party, PAGE), page, own=True)
     _keep_notes(folder, job, run, facts, failure)
     write_report(folder, facts)
@@ -140,7 +144,7 @@ def recover_run(folder: Path) -> Facts:
     if (folder / RELEASE).exists():
         release = MomentRelease.load(folder / RELEASE)
         try:
-            model = model_for(_Wanted(facts["task"], components), release).fit(release)
+            model = model_for(_Wanted(facts["task"], components, _options(facts)), release).fit(release)
         except ColonnadeError as error:
             facts["notes"].append(f"No model was learnt: {error}")
         else:
@@ -156,6 +160,13 @@ def recover_run(folder: Path) -> Facts:
 class _Wanted:
     task: str
     components: int | None
+    options: Any
+
+
+def _options(facts: Facts) -> Any:
+    """What was chosen of the method, as the run noted it."""
+    asked = facts["asked"]
+    return checked_options(METHODS[asked["method"]], asked["options"])
 
 
 def _keep_notes(folder: Path, job: Job, run: Run[Any], facts: Facts, failure: ColonnadeError | None) -> None:

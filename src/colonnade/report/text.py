@@ -9,7 +9,7 @@ from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.words import about_text, observer_text, observers_text, unit_text
 from colonnade.report.accounts import merged
 from colonnade.report.facts import Facts
-from colonnade.report.judged import confusion_rows, figure_rows, judged_note
+from colonnade.report.judged import beside_text, confusion_rows, figure_rows, judged_note
 from colonnade.report.numbers import budget_text, duration_text, left_text, signed_text, size_text, spent_text
 from colonnade.report.plain import lines_text, one_line
 from colonnade.report.verdict import verdict_line
@@ -98,8 +98,12 @@ def guarantee_lines(
 
 def judged_lines(judged: Facts) -> list[str]:
     """Figures of a judgement beside what the commonest class alone would have, and who was taken for what."""
-    heads = ("", "", "the commonest class alone")
-    return [*table_lines([heads, *figure_rows(judged)]), "", *table_lines(confusion_rows(judged))]
+    heads = ("", "", beside_text(judged))
+    confused = confusion_rows(judged)
+    return [
+        *table_lines([heads, *figure_rows(judged)]),
+        *(["", *table_lines(confused)] if confused else []),
+    ]
 
 
 def forecast_rows(facts: Facts) -> list[tuple[str, str, str]]:
@@ -334,7 +338,7 @@ def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, head
     rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     least = [min(size, max(_NARROWEST, *_longest_words(rows, at))) for at, size in enumerate(widths)]
-    while width is not None and _across(widths) > max(width, _NARROWEST):
+    while width is not None and sum(widths) + 2 * len(widths) > max(width, _NARROWEST):
         excess = [size - small for size, small in zip(widths, least, strict=True)]
         if not any(excess):
             if heads:
@@ -351,10 +355,6 @@ def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, head
             parts = [cell[place] if place < len(cell) else "" for cell in cells]
             lines.append("  " + "  ".join(map(str.ljust, parts, widths)).rstrip())
     return lines
-
-
-def _across(widths: Sequence[int]) -> int:
-    return 2 + sum(widths) + 2 * (len(widths) - 1)
 
 
 def _longest_words(rows: Sequence[Sequence[str]], at: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Pictures of boosted trees: which columns they ask about, and what each level of one adds."""
+"""Boosted trees as facts, text and a page: which columns they ask about, and what each level of one adds."""
 
 from __future__ import annotations
 
@@ -7,17 +7,65 @@ from markupsafe import Markup
 from colonnade.learn.fitting import fitted
 from colonnade.learn.trees import GradientBoostedTrees, is_ordered
 from colonnade.report.charts import Axes, Chart, Line, svg
+from colonnade.report.facts import Facts
+from colonnade.report.html import render
 from colonnade.report.pictures import effect_picture, effect_scale
+from colonnade.report.text import table_lines, wrapped
+
+READ = (
+    "Both figures are of invented people who were held out. They say whether trees learnt more than the linear rule "
+    "from this release, and flatter both: judge them on real people. Nothing was charged."
+)
 
 
-def importance_picture(model: GradientBoostedTrees) -> str:
+def tree_facts(model: GradientBoostedTrees, *, name: str) -> Facts:
+    """What trees are, how they stand against the linear rule, and which columns they ask about."""
+    fitted(model, "booster_")
+    check = model.check_
+    return {
+        "name": name,
+        "classes": [str(one) for one in model.classes_],
+        "told": (
+            f"{check['trees']} trees of two questions, trained on {model.rows} invented people. AUC "
+            f"{check['auc']:.3f}, of the linear rule from the same release {check['linear_auc']:.3f}."
+        ),
+        "check": dict(check),
+        "advice": model.advice_,
+        "importance": dict(model.importance_),
+        "effects": {name: list(levels) for name, levels in model.effects_.items()},
+        "extra_epsilon": 0,
+        "read": READ,
+        "privacy": str(model.privacy_).splitlines(),
+    }
+
+
+def tree_text(facts: Facts, *, width: int | None = None) -> str:
+    """The facts as text."""
+    advice = [facts["advice"]] if facts["advice"] else []
+    lines = [*wrapped([facts["told"], *advice], width), "", "Share of what the trees gained by asking about"]
+    lines += table_lines([(name, f"{100 * share:.1f} %") for name, share in facts["importance"].items()])
+    return "\n".join([*lines, "", *wrapped([facts["read"], *facts["privacy"]], width), ""])
+
+
+def tree_page(model: GradientBoostedTrees, facts: Facts) -> str:
+    """The facts as one page with pictures."""
+    return render(
+        "trees.html",
+        facts,
+        importance=Markup(importance_picture(model, narrow=True)),
+        effects=effect_pictures(model),
+    )
+
+
+def importance_picture(model: GradientBoostedTrees, *, narrow: bool = False) -> str:
     """Shares of what the trees gained by asking about each column, from the largest down, as one SVG element."""
     fitted(model, "booster_")
     lines = tuple(
         Line(name, (float(place), float(place)), (0.0, share))
         for place, (name, share) in enumerate(model.importance_.items(), start=1)
     )
-    return svg(Chart("Importance", Axes("column, by rank", "share of the gain", whole_x=True), lines))
+    chart = Chart("Importance", Axes("column, by rank", "share of the gain", whole_x=True), lines)
+    return svg(chart, narrow=narrow)
 
 
 def effect_pictures(model: GradientBoostedTrees) -> dict[str, Markup]:

@@ -77,7 +77,7 @@ def candidates(
 
     `named` are the only methods to look at, the job's own among them, each rehearsed. Otherwise two kinds are passed
     over unless they are the job's own: those that train another kind of model, and those whose quicker twin is worse
-    than the best of the others, so that they would not be recommended whatever they cost.
+    than the best of the others, or under encryption no better, so that they would not be recommended.
     """
     able = [
         method
@@ -261,12 +261,12 @@ def _twin_is_worse(
     ended = [made.expected for made in race((against.forecast, entered), seconds=seconds)]
     best, twin = ended[0] or _expected(against), ended[1] or first
     gap = difference(twin, best)
-    if not gap.worse:
-        return ""
-    return (
-        f"its twin, which has its noise and is quicker, has an error of {twin.error:.3f}, larger than that of "
-        f"{against.method.name} by {gap.mean:.3f} ± {gap.margin:.3f}"
-    )
+    told = f"its twin, which has its noise and is quicker, has an error of {twin.error:.3f}"
+    if gap.worse:
+        return f"{told}, larger than that of {against.method.name} by {gap.mean:.3f} ± {gap.margin:.3f}"
+    if method.kernel == "powers" and not difference(best, twin).worse:
+        return f"{told}, no smaller than that of {against.method.name} beyond chance, and encryption takes far longer"
+    return ""
 
 
 def asked_of(job: Job, method: Method) -> Asked:

@@ -12,6 +12,7 @@ from colonnade.learn.forecasting.cost import Cost, cost_data, weighted
 from colonnade.learn.forecasting.rehearsal import Rehearsals, Rehearsed
 from colonnade.methods.method import Asked, Found, Kernel, Method, Noise
 from colonnade.protocols.plans import Plan, Task
+from colonnade.randomness import SeededRandomness
 
 FEWEST = 500
 NOTHING_LEARNT = "in the simulation noise left nothing to learn"
@@ -173,7 +174,8 @@ def by_twin(
     smaller = _planned_for(rehearsals, method, asked, plan, rows)
 
     def error(trial: int) -> float | None:
-        found = ideal(smaller, rehearsals.people(rows, trial).tables(rows))
+        coins = SeededRandomness(f"trial {trial}")
+        found = ideal(smaller, rehearsals.people(rows, trial).tables(rows), coins)
         return rehearsals.score(asked, found, components=components, trial=trial)
 
     return error

@@ -82,7 +82,7 @@ def race(
     """
     found, spent = list(entered), 0.0
     while True:
-        running = _close(found)
+        running = [place for place in _close(found) if _in_time(found[place], seconds - spent)]
         fewest = min((len(_expected(found[place]).errors) for place in running), default=MOST_TRIALS)
         next_up = [place for place in running if len(_expected(found[place]).errors) == fewest]
         if len(running) < 2 or fewest >= MOST_TRIALS or spent >= seconds:
@@ -95,6 +95,11 @@ def race(
                     found[place] = replace(made, expected=replace(expected, errors=errors))
         spent += clock.seconds
         told(max(0.0, min(seconds - spent, (MOST_TRIALS - fewest - 1) * clock.seconds)))
+
+
+def _in_time(made: Forecast, left: float) -> bool:
+    """Whether one more trial ends by then: as long as the run, where that itself is run."""
+    return not made.whole or made.cost.seconds <= left
 
 
 def _close(found: Sequence[Forecast]) -> list[int]:

@@ -132,7 +132,9 @@ class Rehearsals:
         split = isinstance(learnt, Learnt) and learnt.split
         quick = opening.seconds <= self.effort * listed[0].share and plan.rows <= self.most
         if len(listed) == 1 or quick:
-            return replace(self._whole(method, asked, plan), split=split)
+            # Tables and compiled code hardly lengthen a run that takes longer than a whole one may.
+            served = (opening, learnt) if listed[0].plan == plan and opening.seconds > self.effort else None
+            return replace(self._whole(method, asked, plan, served=served), split=split)
         self.told(self.effort)
         # Tracing adds little to the seconds of a run that is long, which then serves for memory too.
         long = opening.seconds >= SHORT
@@ -182,11 +184,23 @@ class Rehearsals:
             return None
         return score if asked.task == "regression" else 1.0 - score
 
-    def _whole(self, method: Method, asked: Asked, plan: Plan, *, memory: float = 0.0) -> Rehearsed:
-        first = self.perform(method, asked, plan)
+    def _whole(
+        self,
+        method: Method,
+        asked: Asked,
+        plan: Plan,
+        *,
+        memory: float = 0.0,
+        served: tuple[Cost, Found] | None = None,
+    ) -> Rehearsed:
+        first = served or self.perform(method, asked, plan)
         runs, seconds = [first], [first[0].seconds]
         if self.weighed and not memory:
-            memory = self.perform(method, asked, plan, traced=True)[0].memory
+            long = first[0].seconds >= SHORT
+            weighed = self.perform(method, asked, plan, traced=True, trial=1 if long else 0)
+            memory = weighed[0].memory
+            if long:
+                runs.append(weighed)
         while len(runs) < self.draws and sum(seconds) < self.effort / 4:
             self.told((self.draws - len(runs)) * statistics.fmean(seconds))
             runs.append(self.perform(method, asked, plan, trial=len(runs)))

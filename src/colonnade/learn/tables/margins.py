@@ -7,7 +7,6 @@ sums and that number: all of it is linear in what was released, and so is its no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -162,8 +161,3 @@ def _level(unit: Unit) -> Levelled:
     if not isinstance(column, BinaryColumn | CategoricalColumn | BinnedColumn):
         raise TypeError(f"{unit.name} has no levels")
     return column
-
-
-def places_of(columns: Sequence[LevelColumn]) -> dict[str, int]:
-    """The number of each column by its name."""
-    return {column.name: place for place, column in enumerate(columns)}

@@ -26,7 +26,7 @@ from colonnade.methods.encrypted.sigmoid import Approximation
 from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.paillier import PaillierKeys
-from colonnade.randomness import SystemRandomness
+from colonnade.randomness import Randomness
 
 SPLIT = (
     "Each party keeps its own weights. The guarantees are about the messages of the training run: publishing weights, "
@@ -67,9 +67,6 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
         )
     encoding: Mode = options.encoding
     return EncryptedRequest(
-        epsilon=asked.epsilon,
-        delta=asked.delta,
-        accepted_delta=asked.accepted_delta,
         approximation=options.approximation,
         initialisation=options.initialisation,
         epochs=options.epochs,
@@ -81,7 +78,7 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
         gamma=asked.gamma,
         keys=PaillierKeys(options.key_bits),
         declared_public=public,
-        alignment=alignment,
+        **asked.target(alignment),
     )
 
 
@@ -142,10 +139,9 @@ def noise(plan: EncryptedPlan) -> Noise | None:
     return Noise(math.sqrt(largest) / 2**plan.fraction_bits, "every person's score, each time")
 
 
-def twin(plan: EncryptedPlan, tables: Mapping[str, Table]) -> Learnt:
+def twin(plan: EncryptedPlan, tables: Mapping[str, Table], randomness: Randomness) -> Learnt:
     """What the descent without encryption learns: the same noise in the same places, far quicker."""
-    coins = {owner: SystemRandomness() for owner in plan.group.owners}
-    weights = ideal_descent(plan, tables, coins).weights
+    weights = ideal_descent(plan, tables, dict.fromkeys(plan.group.owners, randomness)).weights
     together = np.concatenate([weights[owner] for owner in plan.group.owners])
     return LearntLinear(
         frame=frame_of(plan, plan.group.owners),

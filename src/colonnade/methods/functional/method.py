@@ -81,16 +81,13 @@ def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -
         )
     return FunctionalRequest(
         asked.task,
-        asked.epsilon,
-        asked.gamma,
-        options.domain,
-        options.noise,
-        tuple(sorted(options.epsilons.items())) if options.epsilons else None,
-        options.intercept,
-        asked.verify,
-        delta=asked.delta,
-        accepted_delta=asked.accepted_delta,
-        alignment=alignment,
+        gamma=asked.gamma,
+        domain=options.domain,
+        noise=options.noise,
+        epsilons=tuple(sorted(options.epsilons.items())) if options.epsilons else None,
+        intercept=options.intercept,
+        verify=asked.verify,
+        **asked.target(alignment),
     )
 
 

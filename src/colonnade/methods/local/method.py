@@ -21,14 +21,7 @@ from colonnade.protocols.alignment import Alignment
 
 def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -> LocalRequest:
     """What the parties compare."""
-    return LocalRequest(
-        asked.task,
-        asked.epsilon,
-        asked.gamma,
-        delta=asked.delta,
-        accepted_delta=asked.accepted_delta,
-        alignment=alignment,
-    )
+    return LocalRequest(asked.task, gamma=asked.gamma, **asked.target(alignment))
 
 
 def model(asked: Asked, results: Mapping[str, PerturbedMoments]) -> MomentRelease | Learnt | None:

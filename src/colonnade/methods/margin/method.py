@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from colonnade.data.documents import Form
 from colonnade.data.table import Table
 from colonnade.errors import PlanError
+from colonnade.learn.class_weights import ClassOptions
 from colonnade.learn.forecasting.abridging import Axis, Pilot, kept, product
 from colonnade.learn.frame import Frame
 from colonnade.learn.privacy import Privacy
@@ -26,12 +26,12 @@ from colonnade.methods.margin.session import MarginTrained, margin_session
 from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
 from colonnade.methods.moments.plan import DEFAULT_GAMMA as JOB_GAMMA
 from colonnade.protocols.alignment import Alignment
-from colonnade.randomness import SystemRandomness
+from colonnade.randomness import Randomness
 
 Array = NDArray[np.float64]
 
 
-class MarginOptions(Form):
+class MarginOptions(ClassOptions):
     """How the training goes: nothing must be chosen, and nothing is by looking at the data.
 
     `steps` gradients are opened, of a curve of so many `harmonics`; second moments take `moments_share` of the budget.
@@ -67,16 +67,17 @@ def model(_asked: Asked, results: Mapping[str, MarginTrained]) -> Learnt | None:
     trained = next((trained for trained in results.values() if trained.weights.size), None)
     if trained is None:
         return None
-    return learnt(trained.weights, trained.plan, reproducible=trained.reproducible)
+    return learnt(trained.weights, trained.counts, trained.plan, reproducible=trained.reproducible)
 
 
-def twin(plan: MarginPlan, tables: Mapping[str, Table]) -> Learnt:
+def twin(plan: MarginPlan, tables: Mapping[str, Table], randomness: Randomness) -> Learnt:
     """What the protocol would learn, in one place and with the same noise: for forecasts on invented people."""
-    return learnt(ideal_margin(plan, tables, SystemRandomness()).model, plan, reproducible=False)
+    descent = ideal_margin(plan, tables, randomness)
+    return learnt(descent.model, descent.counts, plan, reproducible=False)
 
 
-def learnt(weights: Array, plan: MarginPlan, *, reproducible: bool) -> LearntLinear:
-    """The model of these weights."""
+def learnt(weights: Array, counts: Array, plan: MarginPlan, *, reproducible: bool) -> LearntLinear:
+    """The model of these weights; `counts` are of each head's class."""
     coefficients, intercepts = as_scores(weights, plan)
     notes = (
         f"Trained in {plan.schedule.steps} steps over all {plan.rows} people, each a noisy gradient of a margin loss; "
@@ -85,6 +86,7 @@ def learnt(weights: Array, plan: MarginPlan, *, reproducible: bool) -> LearntLin
     return LearntLinear(
         coefficients,
         intercepts,
+        counts=counts if plan.heads > 1 else np.array([plan.rows - counts[0], counts[0]]),
         frame=Frame(tuple(plan.encoders.items()), plan.label),
         privacy=Privacy(plan.guarantees, reproducible=reproducible),
         notes=notes,

@@ -72,11 +72,37 @@ class MarginDescent:
         mean: Array = self._sum / max(1, len(self.path) - self._plan.schedule.steps // 2)
         return mean * log_odds_slope(self._root_mean_square(mean))
 
+    @property
+    def counts(self) -> Array:
+        """How many people are of each head's class, by the first gradient; at least twice its noise, and the rest too.
+
+        At w = 0 a row's slope is one of two known integers, by its label, and its constant is known: the entry of the
+        constant is n₊r̃₊ + n₋r̃₋ times it.
+        """
+        plan, (below, above) = self._plan, _first_slopes(self._plan)
+        opened = np.asarray(self.opened[0], dtype=np.float64).reshape(plan.heads, plan.size)
+        noise = math.sqrt(float(plan.variance) * plan.overhead) / plan.constant / (above - below)
+        found = (opened[:, plan.constant_place] / plan.constant - plan.rows * below) / (above - below)
+        least = min(max(1.0, 2.0 * noise), plan.rows / 2.0)
+        return np.clip(found, least, plan.rows - least)
+
     def _root_mean_square(self, weights: Array) -> Array:
         """How large scores are, by the moments: √(wᵀ Σx̃x̃ᵀ w / n), for every head."""
         squares = np.einsum("ij,ik,kj->j", weights, self.moments / self._plan.gamma**2, weights)
         found: Array = np.sqrt(np.maximum(squares, 0.0) / self._plan.rows)
         return found
+
+
+def _first_slopes(plan: MarginPlan) -> tuple[int, int]:
+    """r̃ of every row at w = 0: of those that are not of a head's class, and of those that are."""
+    waves, others = plan.waves, plan.wave_grid ** len(plan.others)
+    at_zero = np.zeros(1)
+    # Of the others every cosine is γ_w and every sine 0.
+    turned = [
+        waves.deal_labelled(at_zero, np.array([sign]))[0, : plan.schedule.harmonics].sum()
+        for sign in (False, True)
+    ]
+    return int(turned[0] - waves.constant) * others, int(turned[1] + waves.constant) * others
 
 
 def log_odds_slope(size: Array) -> Array:

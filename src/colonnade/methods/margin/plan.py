@@ -108,6 +108,12 @@ class MarginPlan(SharedPlan, Layout):
         return sum(self.widths.values())
 
     @property
+    def constant_place(self) -> int:
+        """Where in a row the constant stands."""
+        before = self.group.owners[: self.group.owners.index(self.label_holder) + 1]
+        return sum(self.widths[owner] for owner in before) - 1
+
+    @property
     def heads(self) -> int:
         """How many weight vectors are trained: one for two classes, else one for each class against the rest."""
         return 1 if len(self.label.classes) == 2 else len(self.label.classes)

@@ -23,11 +23,13 @@ Array = NDArray[np.float64]
 class MarginTrained(SessionResult[MarginPlan]):
     """The weights with everything that says what they are, and, at an owner, the rows that went into them.
 
-    In the order of the plan's owners, each owner's features, one column for each head; the constant is the last of the
-    label holder's. Empty at a member that only kept shares. `descent` is what the server opened and made of it.
+    `counts` are noisy numbers of people of each head's class. Weights are in the order of the plan's owners, each
+    owner's features, one column for each head; the constant is the last of the label holder's. Both are empty at a
+    member that only kept shares. `descent` is what the server opened and made of it.
     """
 
     weights: Array
+    counts: Array
     descent: MarginDescent | None = None
 
 
@@ -37,11 +39,14 @@ async def margin_session(party: Party, table: Table | None, request: MarginReque
     descent = await noisy_margin(party, aligned, plan)
 
     def checked(said: Message) -> Array:
-        read: Array = said.array("weights", dtype="f8", shape=(plan.size, plan.heads))
-        if not np.isfinite(read).all():
-            raise said.wrong("the published weights are not finite numbers")
+        read: Array = said.array("weights", dtype="f8", shape=(plan.size + 1, plan.heads))
+        if not np.isfinite(read).all() or (read[-1] <= 0).any() or (read[-1] >= plan.rows).any():
+            raise said.wrong(
+                "the published weights are not finite numbers, or its counts not of so many people"
+            )
         return read
 
-    trained = None if descent is None else descent.model
-    weights = await publish(party, trained, "model", "weights", checked, np.zeros((0, plan.heads)))
-    return MarginTrained(plan, party.run, party.tainted, aligned, weights, descent)
+    trained = None if descent is None else np.concatenate([descent.model, descent.counts[None, :]])
+    read = await publish(party, trained, "model", "weights", checked, np.zeros((0, plan.heads)))
+    counts = read[-1] if len(read) else np.zeros(0)
+    return MarginTrained(plan, party.run, party.tainted, aligned, read[:-1], counts, descent)

@@ -60,9 +60,6 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
     return IntermediateRequest(
         loss=chosen_loss(asked, options),
         penalty=options.penalties(),
-        epsilon=asked.epsilon,
-        delta=asked.delta,
-        accepted_delta=asked.accepted_delta,
         calibration=options.calibration,
         epochs=options.epochs,
         batch=options.batch,
@@ -72,7 +69,7 @@ def request(asked: Asked, alignment: Alignment, public: tuple[str, ...] = ()) ->
         clip=options.clip,
         seed=options.seed,
         declared_public=public,
-        alignment=alignment,
+        **asked.target(alignment),
     )
 
 

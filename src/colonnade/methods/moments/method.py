@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from colonnade.data.documents import Form
+from colonnade.learn.class_weights import ClassOptions
 from colonnade.learn.federation import released
 from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
 from colonnade.learn.release import MomentRelease
@@ -17,7 +17,7 @@ from colonnade.methods.moments.session import OpenedMoments, moments_session
 from colonnade.protocols.alignment import Alignment
 
 
-class MomentsOptions(Form):
+class MomentsOptions(ClassOptions):
     """What may be chosen of a moment release.
 
     `conditional` opens the moments of each class apart, at the same noise: trees need it, linear models do not.
@@ -30,14 +30,11 @@ def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -
     """What the parties compare."""
     return MomentsRequest(
         asked.task,
-        asked.epsilon,
-        asked.gamma,
-        delta=asked.delta,
-        accepted_delta=asked.accepted_delta,
-        alignment=alignment,
+        gamma=asked.gamma,
         verify=asked.verify,
         # Methods that make the same request bring options of their own.
         conditional=isinstance(asked.options, MomentsOptions) and asked.options.conditional,
+        **asked.target(alignment),
     )
 
 

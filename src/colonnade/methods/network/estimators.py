@@ -14,9 +14,8 @@ from sklearn.exceptions import NotFittedError
 from colonnade.data.coding import code
 from colonnade.errors import DataError, InputError, ModelError
 from colonnade.learn.columns import Rows
-from colonnade.learn.discriminant import probabilities
+from colonnade.learn.discriminant import class_codes, probabilities
 from colonnade.learn.joint_scoring import JointScores, trained_people
-from colonnade.learn.logistic import class_codes
 from colonnade.learn.no_rows import refuse_labels, refuse_rows
 from colonnade.learn.own_files import keep_parts, keep_people
 from colonnade.learn.privacy import Privacy

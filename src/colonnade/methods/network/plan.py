@@ -41,13 +41,8 @@ class EmbeddingsPlan(EmbeddingsTerms):
 
     @cached_property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """One statement per view. The paper's regime has none: what holds for it are `embedding_costs`."""
+        """One statement per view. The paper's regime has none."""
         return costs_of(self.views, self.delta) if self.regime != "paper" else ()
-
-    @cached_property
-    def embedding_costs(self) -> tuple[Guarantee, ...]:
-        """ε of the embeddings alone, as if networks did not carry records on; a guarantee only where they do not."""
-        return costs_of(self.views, self.delta)
 
     @property
     def statement(self) -> str:

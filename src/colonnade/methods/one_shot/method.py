@@ -58,14 +58,7 @@ def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -
     """What the parties compare."""
     options = options_of(asked, OneShotOptions)
     chosen_loss(asked, options)
-    return NoisyColumnsRequest(
-        task=asked.task,
-        epsilon=asked.epsilon,
-        delta=asked.delta,
-        accepted_delta=asked.accepted_delta,
-        stretch=options.stretch,
-        alignment=alignment,
-    )
+    return NoisyColumnsRequest(asked.task, stretch=options.stretch, **asked.target(alignment))
 
 
 def session(asked: Asked) -> Program:

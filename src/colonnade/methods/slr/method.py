@@ -53,7 +53,6 @@ class SlrOptions(Form):
     def request(self, asked: Asked, alignment: Alignment) -> GradientRequest:
         """What the parties are asked to run."""
         return GradientRequest(
-            epsilon=asked.epsilon,
             schedule=schedule(
                 epochs=self.epochs,
                 rate=self.rate,
@@ -61,12 +60,10 @@ class SlrOptions(Form):
                 overflow=self.overflow,
                 optimiser=Optimiser(self.optimiser, self.learning_rate, self.average),
             ),
-            delta=asked.delta,
-            accepted_delta=asked.accepted_delta,
             gamma=self.gamma,
             rounding=self.rounding,
-            alignment=alignment,
             verify=asked.verify,
+            **asked.target(alignment),
         )
 
 

@@ -41,13 +41,10 @@ def request(asked: Asked, alignment: Alignment, _public: tuple[str, ...] = ()) -
         )
     return MomentsRequest(
         asked.task,
-        asked.epsilon,
-        options.gamma,
-        options.rounding,
-        asked.verify,
-        delta=asked.delta,
-        accepted_delta=asked.accepted_delta,
-        alignment=alignment,
+        gamma=options.gamma,
+        rounding=options.rounding,
+        verify=asked.verify,
+        **asked.target(alignment),
     )
 
 

@@ -115,32 +115,6 @@ def matrix_change_replace(row: RowShape) -> MatrixChange:
     return _spread(2 * bound**2, entries=n * n, weights=n * (4 * n - 3))
 
 
-def matrix_change_part_zeroed(part: RowShape, rest: RowShape) -> MatrixChange:
-    """One party's part u of one record becomes zero, the rest w stays: D = uuᵀ and the cross terms uwᵀ.
-
-    Guarantee, with a² ≥ ‖u‖², b² ≥ ‖w‖² (label block included where held): F ≤ √(a⁴ + 2a²b²),
-    A ≤ ‖u‖₁² + 2‖u‖₁‖w‖₁, Q ≤ (2 − 1/n)a⁴ + 4a²b², R ≤ 2A − a².
-
-    >>> part, rest = RowShape(features=2, norm_squared=9), RowShape(features=1, norm_squared=16)
-    >>> float(matrix_change_part_zeroed(part, rest).frobenius) ** 2 >= 9**2 + 2 * 9 * 16
-    True
-    """
-    part.beside(rest)
-    a, b = part.bound, rest.bound
-    # ‖u‖₁‖w‖₁ sums four square roots; ⌈·⌉ of each keeps the sum an upper bound.
-    mine, theirs = _l1_parts(part), _l1_parts(rest)
-    own = part.features * part.norm_squared + part.label_support * part.label_norm_squared
-    own_cross = 4 * mine[0] * mine[1]
-    cross = sum(_ceil_sqrt(4 * x * y) for x in mine for y in theirs)
-    frobenius_squared = a * a + 2 * a * b
-    return _change(
-        frobenius_squared=frobenius_squared,
-        weighted_l1=own + math.isqrt(own_cross) + cross,
-        fourth=_diagonal_share(2 * frobenius_squared, a, part.support),
-        fourth_l1=2 * own - a + math.isqrt(4 * own_cross) + 2 * cross,
-    )
-
-
 def matrix_change_part_replaced(part: RowShape, rest: RowShape) -> MatrixChange:
     """One party's part of one record is replaced, the rest of the record stays.
 
@@ -159,26 +133,6 @@ def matrix_change_part_replaced(part: RowShape, rest: RowShape) -> MatrixChange:
     frobenius_squared = 2 * (a + b) ** 2 if b <= a else 8 * a * b
     n, m = part.pair_support, rest.support
     return _spread(frobenius_squared, entries=n * n + 2 * n * m, weights=n * (4 * n - 3) + 8 * n * m)
-
-
-def matrix_change_columns_replaced(part: RowShape, rest: RowShape, *, rows: int) -> MatrixChange:
-    """One party's columns are replaced in all of `rows` records: so many times the change of one record.
-
-    F, A, √Q and R are norms of D, and D is a sum of `rows` changes of one record each.
-
-    >>> one = RowShape(features=1, norm_squared=1)
-    >>> matrix_change_columns_replaced(one, one, rows=10).weighted_l1
-    Fraction(40, 1)
-    """
-    if rows < 1:
-        raise ValueError(f"rows must be positive, not {rows}")
-    once = matrix_change_part_replaced(part, rest)
-    return MatrixChange(
-        frobenius=once.frobenius * rows,
-        weighted_l1=once.weighted_l1 * rows,
-        fourth=once.fourth * rows**2,
-        fourth_l1=once.fourth_l1 * rows,
-    )
 
 
 @dataclass(frozen=True)

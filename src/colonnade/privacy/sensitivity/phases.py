@@ -2,9 +2,10 @@
 
 A record of class c adds to the coefficients of its class, and to no other, the integers
 
-    a₀b₀  and, for every frequency f,  ã_f·b̃_f,   ã_f = round(A_f·e^{ifθ}),   b̃_f = round(b₀·e^{ifφ}),
+    a₀b₀  and, for every frequency f,  ã_f·∏ b̃_f,   ã_f = round(A_f·e^{ifθ}),   b̃_f = round(γ·e^{ifφ}),
 
-where θ and φ are the two owners' parts of its score as angles, and a complex number is rounded in both coordinates.
+where θ and φ are the owners' parts of its score as angles, one φ for each owner without the label, b₀ is γ to the
+number of these, and a complex number is rounded in both coordinates. With several heads it does so for each of them.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ class PhaseChange:
 
 @dataclass(frozen=True)
 class Phases:
-    """The public bounds of one record: A_f for each odd frequency f, a₀ = `count`, b₀ = `other`.
+    """The public bounds of one record: A_f for each odd frequency f, a₀ = `count`, and γ = `grid` of the others.
 
     `turns` are the largest angles by which each owner's part can turn the first frequency when it is replaced: twice
-    its bound. The label holder's comes first.
+    its bound, in any head. The label holder's comes first.
 
-    >>> phases = Phases(frequencies=(1, 3), amplitudes=(64, 37), count=64, other=64, turns=(1.5, 1.5))
+    >>> phases = Phases(frequencies=(1, 3), amplitudes=(64, 37), count=64, grid=64, turns=(1.5, 1.5))
     >>> phases.zeroed().l2
     6382
     """
@@ -49,56 +50,77 @@ class Phases:
     frequencies: tuple[int, ...]
     amplitudes: tuple[int, ...]
     count: int
-    other: int
-    turns: tuple[float, float]
+    grid: int
+    turns: tuple[float, ...]
+    heads: int = 1
+
+    @property
+    def _others(self) -> int:
+        """The modulus of the others' product before rounding: γ^(K − 1)."""
+        return int(self.grid ** (len(self.turns) - 1))
+
+    @property
+    def _most(self) -> int:
+        """|∏ b̃_f| at most: rounding moves a complex number by at most √½, which is less than 1."""
+        return int((self.grid + 1) ** (len(self.turns) - 1))
 
     @property
     def _reach(self) -> tuple[int, ...]:
-        """|ã_f·b̃_f| at most: rounding moves a complex number by at most √½, which is less than 1."""
-        return tuple((amplitude + 1) * (self.other + 1) for amplitude in self.amplitudes)
+        """|ã_f·∏ b̃_f| at most."""
+        return tuple((amplitude + 1) * self._most for amplitude in self.amplitudes)
 
     @property
     def largest(self) -> int:
         """No coefficient of one record is larger in modulus."""
-        return max(self.count * self.other, *self._reach)
+        return max(self.count * self._others, *self._reach)
 
     def zeroed(self) -> PhaseChange:
-        """A record that is there, or whose row is zero: √((a₀b₀)² + Σ ((A_f + 1)(b₀ + 1))²)."""
-        square = (self.count * self.other) ** 2 + sum(reach**2 for reach in self._reach)
-        return _change(square, 1 + 2 * len(self.frequencies))
+        """A record that is there, or whose row is zero: √(heads·((a₀b₀)² + Σ ((A_f + 1)(γ + 1)^(K − 1))²))."""
+        return self._change(self._own_class, 1 + 2 * len(self.frequencies))
 
-    def other_replaced(self) -> PhaseChange:
-        """The part without the label is replaced: |ã_f||b̃_f − b̃′_f| ≤ (A_f + 1)(b₀·2|sin(fΔ/2)| + 2), Δ ≤ its turn."""
-        reach = [amplitude + 1 for amplitude in self.amplitudes]
-        square = self._worst(self.turns[1], [float(item) for item in reach], [self.other] * len(reach))
-        return _change(square, 2 * len(self.frequencies))
+    def others_replaced(self) -> PhaseChange:
+        """All parts without the label are replaced, the class stays.
 
-    def holder_replaced(self) -> PhaseChange:
-        """The label holder's part is replaced, the label with it or not: the larger of the two."""
-        factors = [float(self.other + 1)] * len(self.amplitudes)
-        same = self._worst(self.turns[0], factors, self.amplitudes)
-        return _larger(_change(same, 2 * len(self.frequencies)), self._other_class())
+        |ã_f||∏ b̃_f − ∏ b̃′_f| ≤ (A_f + 1)(b₀·2|sin(fΔ/2)| + 2((γ + 1)^(K − 1) − b₀)), Δ ≤ the sum of their turns.
+        """
+        chords = self._chords(sum(self.turns[1:]))
+        factors = np.array(self.amplitudes, dtype=np.float64) + 1.0
+        moved = factors * (float(self._others) * chords + 2.0 * (self._most - self._others))
+        return self._change(_from_above(moved), 2 * len(self.frequencies))
+
+    def holder_replaced(self, owner: int) -> PhaseChange:
+        """All parts but those of one owner without the label are replaced, the label with them or not."""
+        return self._any(sum(self.turns) - self.turns[owner])
 
     def replaced(self) -> PhaseChange:
-        """The whole record is replaced: within its class by at most A_f·b₀·2|sin(fΔ/2)| + 2(A_f + b₀ + 1)."""
-        frequencies = np.array(self.frequencies, dtype=np.float64)
-        sizes = np.array(self.amplitudes, dtype=np.float64) * self.other
-        rounding = 2.0 * (np.array(self.amplitudes, dtype=np.float64) + self.other + 1.0)
-        chords = _chords(min(math.pi, sum(self.turns)), frequencies)
-        same = float(((sizes * chords + rounding) ** 2).sum(axis=1).max())
-        found = _change(math.ceil(same * _SLACK), 2 * len(self.frequencies))
-        return _larger(found, self._other_class())
+        """The whole record is replaced."""
+        return self._any(sum(self.turns))
 
-    def _other_class(self) -> PhaseChange:
-        """A record that changes class leaves the coefficients of one and joins those of the other."""
-        square = (self.count * self.other) ** 2 + sum(reach**2 for reach in self._reach)
-        return _change(2 * square, 2 * (1 + 2 * len(self.frequencies)))
+    def _any(self, turn: float) -> PhaseChange:
+        """Another class, or within one class by at most A_f·b₀·2|sin(fΔ/2)| + 2((A_f + 1)(γ + 1)^(K − 1) − A_f·b₀)."""
+        sizes = np.array(self.amplitudes, dtype=np.float64) * float(self._others)
+        rounding = 2.0 * (np.array(self._reach, dtype=np.float64) - sizes)
+        same = _from_above(sizes * self._chords(turn) + rounding)
+        # A record that changes class leaves the coefficients of one and joins those of the other.
+        changed = self._change(2 * self._own_class, 2 * (1 + 2 * len(self.frequencies)))
+        return _larger(self._change(same, 2 * len(self.frequencies)), changed)
 
-    def _worst(self, turn: float, factors: list[float], sizes: list[int] | tuple[int, ...]) -> int:
-        """max over Δ in [0, turn] of Σ factor²(size·2|sin(fΔ/2)| + 2)², from above."""
-        chords = _chords(min(turn, math.pi), np.array(self.frequencies, dtype=np.float64))
-        moved = np.array(factors) * (np.array(sizes, dtype=np.float64) * chords + 2.0)
-        return math.ceil(float((moved**2).sum(axis=1).max()) * _SLACK)
+    @property
+    def _own_class(self) -> int:
+        return (self.count * self._others) ** 2 + sum(reach**2 for reach in self._reach)
+
+    def _chords(self, turn: float) -> NDArray[np.float64]:
+        return _chords(min(turn, math.pi), np.array(self.frequencies, dtype=np.float64))
+
+    def _change(self, square: int, entries: int) -> PhaseChange:
+        """Norms from the square of the L2 norm in one head, rounded up; L1 is at most √entries times as large."""
+        square, entries = square * self.heads, entries * self.heads
+        return PhaseChange(l1=math.isqrt(square * entries) + 1, l2=math.isqrt(square) + 1)
+
+
+def _from_above(moved: NDArray[np.float64]) -> int:
+    """The largest sum of squares, rounded up."""
+    return math.ceil(float((moved**2).sum(axis=1).max()) * _SLACK)
 
 
 def _chords(turn: float, frequencies: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -107,11 +129,6 @@ def _chords(turn: float, frequencies: NDArray[np.float64]) -> NDArray[np.float64
     middles = (np.arange(_STEPS) + 0.5) * step
     chords = 2.0 * np.abs(np.sin(np.outer(middles, frequencies) / 2.0)) + frequencies * step / 2.0
     return np.minimum(chords * _SLACK, 2.0)
-
-
-def _change(square: int, entries: int) -> PhaseChange:
-    """Norms from the square of the L2 norm, rounded up; L1 is at most √entries times as large."""
-    return PhaseChange(l1=math.isqrt(square * entries) + 1, l2=math.isqrt(square) + 1)
 
 
 def _larger(first: PhaseChange, second: PhaseChange) -> PhaseChange:

@@ -52,17 +52,6 @@ def norm_squared_bound(
     return float(rational) + math.sqrt(radicand)
 
 
-def label_constant(gamma: int, cap_squared: Fraction | float = Fraction(1, 2)) -> int:
-    """The integer ⌊γc⌋ that stands for a label-block entry of size c: it is never rounded again.
-
-    >>> label_constant(4096)
-    2896
-    """
-    if gamma < 1:
-        raise ValueError(f"gamma must be a positive integer, not {gamma}")
-    return math.isqrt(math.floor(gamma**2 * _cap(cap_squared)))
-
-
 def grid_sensitivity(sensitivity: float, *, grid: float, coordinates: int) -> float:
     """The L2 sensitivity of an aggregate whose d coordinates are rounded to a grid afterwards: Δ + g√d.
 
