@@ -23,6 +23,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -37,7 +38,6 @@ from live_federation import Live
 from proxies import Proxy, proxied
 from two_houses import MEMBERS, PARTIES, job_text, split
 
-from colonnade.runtime.kit import Kit
 from colonnade.runtime.presence import Presence
 
 IDLE = 200
@@ -62,7 +62,8 @@ def duplicate(running: Live) -> float:
     keep = shutil.ignore_patterns("console*", "runs", "presence.json", "*.fl", "*-*-*-*-*")
     shutil.copytree(bank.path, folder, ignore=keep)
     began = time.monotonic()
-    running.begin(Kit.load(folder))
+    command = [sys.executable, "-c", "from colonnade.cli import main; main()", "party", "start", str(folder)]
+    subprocess.run(command, capture_output=True, check=False, timeout=600)
 
     def told() -> bool:
         first, second = Presence.load(bank.path), Presence.load(folder)

@@ -7,6 +7,8 @@ of interleaved repetitions; Adult's shape is 45,222 × 41 integers of 16 bits:
   two owners and a server, and four owners;
 * ``bytes_ratio_k2``, ``bytes_ratio_k4``: the same for bytes sent;
 * ``slr_ratio_to_unverified_k2``: the same for the steps of noisy gradients, batches of a tenth of the people;
+* ``margin_ratio_to_unverified_k2``, ``margin_bytes_ratio_k2``: a whole run of noisy margin descent with its defaults
+  and verify = "all" over one with its defaults and "none"; ``margin_seconds_k2`` are those of the former;
 * ``soundness_bits``, ``wraparound_bits``: a cheat passes with probability at most 2 to the minus these;
 * ``attacks_tried``, ``attacks_caught``: cheats of several kinds against checks of a block;
 * ``growth_with_rows``: seconds of four times as many rows over four times the seconds;
@@ -35,6 +37,10 @@ from colonnade.crypto.row_claims import Claim, RowClaims
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
+from colonnade.methods.margin.method import MarginOptions
+from colonnade.methods.margin.method import request as margin_request
+from colonnade.methods.margin.protocol import noisy_margin
+from colonnade.methods.method import Asked
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import noisy_moments
 from colonnade.methods.moments.request import MomentsRequest
@@ -123,8 +129,8 @@ def timed(
     return {name: {"seconds": min(seconds[name][1:]), "bytes": sent[name]} for name in programs}
 
 
-def gradients(repetitions: int) -> float:
-    """Seconds of the steps of slr with checks over those without."""
+def labelled() -> tuple[Group, dict[str, Table]]:
+    """Two owners, of whom the first holds a label of two classes."""
     rng = np.random.default_rng(1)
     group = Group.of(("owner0", "owner1"), active="owner0")
     tables = tables_of(group, ADULT_ROWS)
@@ -133,6 +139,12 @@ def gradients(repetitions: int) -> float:
     held["y"] = rng.choice(["no", "yes"], ADULT_ROWS)
     names = "".join(f"[columns.owner0{i}]\nkind='numeric'\nlow=-1\nhigh=1\n" for i in range(9))
     tables["owner0"] = Table.from_arrays("owner0", held, Schema.parse(f"id = 'n'\n{names}{label}"))
+    return group, tables
+
+
+def gradients(repetitions: int) -> float:
+    """Seconds of the steps of slr with checks over those without."""
+    group, tables = labelled()
     schemas = tuple(table.public() for table in tables.values())
     asked = GradientRequest(5.0, schedule(epochs=2, rate=0.1), delta=1e-6)
 
@@ -149,6 +161,33 @@ def gradients(repetitions: int) -> float:
     }
     found = timed(programs, group, tables, repetitions)
     return found["rows"]["seconds"] / found["none"]["seconds"]
+
+
+def descents(repetitions: int) -> dict[str, float]:
+    """Runs of margin with checks and without, each as a job would have it."""
+    group, tables = labelled()
+    schemas = tuple(table.public() for table in tables.values())
+
+    def program(verify: Verify) -> Program:
+        asked = margin_request(
+            Asked("classification", 1.0, 1e-6, options=MarginOptions(), verify=verify), alignment="equal"
+        )
+        plan = asked.planned(group, schemas, ADULT_ROWS)
+        _ = plan.views, plan.scheme, plan.waves.plain, plan.waves.labelled
+
+        async def run(party: Party, table: Table | None) -> object:
+            await meet(party)
+            return await noisy_margin(party, table, plan)
+
+        return run
+
+    programs = {"none": program("none"), "all": program("all")}
+    found = timed(programs, group, tables, repetitions)
+    return {
+        "margin_seconds_k2": found["all"]["seconds"],
+        "margin_ratio_to_unverified_k2": found["all"]["seconds"] / found["none"]["seconds"],
+        "margin_bytes_ratio_k2": found["all"]["bytes"] / found["none"]["bytes"],
+    }
 
 
 def attacked(times: int) -> dict[str, int]:
@@ -210,6 +249,7 @@ def main() -> None:
             longer = compared(2, 2, 4 * ADULT_ROWS, ("rows",))["rows"]["seconds"]
             figures["growth_with_rows"] = longer / (4 * verified)
     figures["slr_ratio_to_unverified_k2"] = gradients(max(2, arguments.repetitions // 3))
+    figures |= descents(max(2, arguments.repetitions // 3))
     claims = RowClaims(16_384, (Claim(21, 3 * GAMMA**2 // 4),), (0, -1))
     figures |= {"soundness_bits": claims.algebraic_bits, "wraparound_bits": claims.wraparound_bits}
     figures |= attacked(20)

@@ -65,7 +65,6 @@ HOLDS = {
     "columns, proof": Holds("masked", "half of a proof that no row is too long"),
     "columns, third challenge about": Holds("key", "the point at which to check the proof"),
     "columns, answer about": Holds("masked", "its half of the proof at that point"),
-    "labels": Holds("share", "a share of its labels"),
     "noise of matrix": Holds("share", "a share of its noise"),
     "matrix": Holds("masked", "a share of matrix + noise"),
     "batch key": Holds("key", "its part of the batches' key"),

@@ -58,6 +58,14 @@ def test_a_plan_can_count_rows_if_it_is_asked_to(
     assert plan(project, "--rows", "0") == INPUT
 
 
+def test_a_plan_says_what_is_checked(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    for asked, said in (('verify = "none"', "Nothing that is dealt"), ('verify = "rows"', "Rows, verify")):
+        project.edit("job.toml", 'task = "classification"', f'task = "classification"\n{asked}')
+        assert plan(project, "--rows", "100", "--no-simulation") == 0
+        assert said in capsys.readouterr().out
+        project.edit("job.toml", f"\n{asked}", "")
+
+
 def test_a_plan_says_if_it_leaves_out_matching_ids(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -203,8 +203,12 @@ def test_compiled_loops_give_the_integers_of_the_plain_ones(name: str) -> None:
             held = np.setdiff1d(np.arange(300), out[2])
             assert ((found**2).sum(axis=1) == numbers)[held].all()
         else:
-            out = [np.zeros((5, 8, 63)), np.zeros((5, 8, 63))]
-            inner.arrange(rows, 63, *out)
+            # From the middle of groups to past their end, the last of which is not whole.
+            out = [np.full((8, 5, 40), 7.0) for _ in range(4)]
+            inner.arrange(rows, 63, 30, *out[:2])
+            inner.arrange_words(words, 63, 30, 1, *out[2:])
+            assert out[0][2, 3, 4] == rows[2 * 63 + 34, 3] + rows[10 * 63 + 34, 3]
+            assert not out[0][:, :, 33:].any()
         return out
 
     compiled = results()

@@ -66,7 +66,7 @@ def test_its_privacy_and_run_are_there_to_read(fitted):
     assert by_name["server"].epsilon <= 2.0 < by_name["party:shop"].epsilon < 5.0
     run = source.runs[-1]
     assert run.release is None
-    assert {"columns", "labels", "waves", "slopes", "weights", "comparison", "gradient"} <= set(
+    assert {"columns", "waves", "slopes", "weights", "comparison", "gradient"} <= set(
         run.outcome.bytes_by_step
     )
     for owner in run.plan.group.owners:
@@ -201,7 +201,7 @@ def test_the_default_asks_trials_in_pairs_and_has_one_answer(classes, method):
 def test_a_job_that_names_a_method_or_its_options_is_left_as_it_is():
     text = "name = 'n'\ntask = 'classification'\nparties = ['bank', 'shop']\nepsilon = 1.0\n"
     schemas = {"bank": declared("bank", 10, "abc"), "shop": declared("shop", 10)}
-    for more in ("method = 'margin'", "[options]\nsteps = 3"):
+    for more in ("method = 'margin'", "verify = 'rows'", "[options]\nsteps = 3"):
         job = Job.parse(text + more)
         assert settle(job, Group.of(PAIR, active="bank"), schemas, rows=3000) is job
 

@@ -31,11 +31,11 @@ class Silence:
         return np.zeros((size, size), dtype=np.int64)
 
 
-def margin_plan(tables, group=None, *, epsilon=1.0, steps=3, harmonics=6, share=Fraction(1, 10), gamma=None):
+def margin_plan(tables, group=None, *, epsilon=1.0, steps=3, harmonics=6, share=Fraction(1, 10), **terms):
     group = group or Group.of(tuple(table.party for table in tables), active=tables[0].party)
     return MarginRequest(
-        epsilon=epsilon, delta=1e-5, schedule=Schedule(steps, harmonics, share), gamma=gamma
-    ).plan(group, tuple(table.public() for table in tables), tables[0].rows)
+        epsilon=epsilon, delta=1e-5, schedule=Schedule(steps, harmonics, share), **terms
+    ).planned(group, tuple(table.public() for table in tables), tables[0].rows)
 
 
 def silenced(plan):

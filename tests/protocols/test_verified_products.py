@@ -13,7 +13,7 @@ from colonnade.errors import LocalProtocolError, RowsNotProved
 from colonnade.ledger import Ledger, Release
 from colonnade.numbers.field import FIELD63, FieldArray
 from colonnade.numbers.kernels import plain_numpy
-from colonnade.protocols import verified_products
+from colonnade.protocols import sharing, verified_products
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.shared import Shared, total
@@ -82,16 +82,23 @@ def adding(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """A keeper adds 2^48 to its product of one row before it reshares, and says that it did not."""
 
     def arrange(liar: str) -> None:
-        honest = verified_products.share_elements
+        checked, unchecked = verified_products.share_elements, sharing.reshare
+        more = np.zeros((ROWS, 1), dtype=np.int64)
+        more[5] = 1 << 48
 
         async def share_elements(party, mine, shapes, **options):
             if party.name == liar:
-                more = np.zeros((ROWS, 1), dtype=np.int64)
-                more[5] = 1 << 48
                 mine = mine + FIELD63.encode(more)
-            return await honest(party, mine, shapes, **options)
+            return await checked(party, mine, shapes, **options)
+
+        def reshare(scheme, keeper, share, randomness):
+            if GROUP.keepers[keeper] == liar:
+                # Its weight is ½.
+                share = share + FIELD63.encode(2 * more)
+            return unchecked(scheme, keeper, share, randomness)
 
         monkeypatch.setattr(verified_products, "share_elements", share_elements)
+        monkeypatch.setattr(sharing, "reshare", reshare)
 
     return arrange
 

@@ -18,6 +18,7 @@ from colonnade.errors import InputError, KitError
 
 GLANCE_SECONDS = 0.2
 ANSWER_SECONDS = 3.0
+ATTEMPTS = 3
 app = typer.Typer(
     help="Run this organisation's part of a federation on this machine.",
     no_args_is_help=True,
@@ -114,8 +115,15 @@ def start(
     told = contextlib.nullcontext() if metrics is None else served(Tally(found), metrics)
     with contextlib.suppress(KeyboardInterrupt), told, household() as begin:
         process = begin(found)
-        while process.poll() is None and not connected(found):
-            time.sleep(GLANCE_SECONDS)
+        # Where another copy of this kit is connected, the two take the connection from each other, and FLARE may give
+        # up before the server could say so: it is asked again.
+        for attempt in range(ATTEMPTS):
+            while process.poll() is None and not connected(found):
+                time.sleep(GLANCE_SECONDS)
+            if process.poll() is None or found.kind == "server" or attempt == ATTEMPTS - 1:
+                break
+            check_refused(found)
+            process = begin(found)
         host, port = found.address
         facts = {"kit": str(found.path), "name": found.identity().name, "process": process.pid}
         if process.poll() is None:

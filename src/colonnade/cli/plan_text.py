@@ -13,6 +13,17 @@ _WAYS = {
     "curve": "on a curve, as short lists are",
     "oprf": "by oblivious transfers, as long lists are",
 }
+_CHECKED = {
+    "all": (
+        'Everything that is dealt, verify = "all": two keepers check the norm of every row, and every product before '
+        "it is used. Whatever is not proved stops the run before it is opened."
+    ),
+    "rows": (
+        'Rows, verify = "rows": two keepers check that no row an owner deals is longer than agreed. Whatever is not '
+        "proved stops the run before it is opened."
+    ),
+    "none": 'Nothing that is dealt, verify = "none": the guarantees suppose that everybody runs this protocol.',
+}
 _SAID = {True: "yes", False: "no", None: "not known"}
 
 
@@ -31,6 +42,7 @@ def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = Fal
     lines += ["", "What each observer could learn at most"]
     owners = list(facts["plan"]["schemas"])
     lines += guarantee_lines(facts["guarantees"], owners, columns, verbose=verbose)
+    lines += ["", "Checked", *wrapped([_CHECKED[facts["plan"].get("verify", "none")]], columns)]
     lines += _noise_lines(facts, columns)
     if "block_lines" in facts:
         lines += ["", "Blocks of the objective", *wrapped(facts["block_lines"], columns, bullet="- ")]

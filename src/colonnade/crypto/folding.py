@@ -18,7 +18,10 @@ GROUPS = 64
 """Rows of a block are folded so many times in a proof."""
 AT_ONCE = 1024
 """Columns whose squares are added up before they are reduced: the sums fit a double."""
-MOST_ROWS = 1 << 15
+AT_A_TIME = 512
+"""Entries of a group that are computed at a time: they stay in the processor's cache, and so many products of 21 and
+22 bits add up to an integer that a double holds and `reduced` takes."""
+MOST_ROWS = 1 << 16
 """Rows of a block: their projections and products fit the integers and doubles they are computed in."""
 _HALF = GROUPS // 2
 _AROUND = (*range(1, _HALF + 1), *(-k for k in range(1, _HALF + 1)))

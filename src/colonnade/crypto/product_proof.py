@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.folding import (
-    AT_ONCE,
+    AT_A_TIME,
     GROUPS,
     MASKED_NODES,
     MOST_ROWS,
@@ -129,7 +129,6 @@ class ProductProof:
         beta = stretched(challenge, "rows", claim.count)
         masks = stretched(self._seeds[0], "row masks", 2 * claim.width)
         masks += stretched(self._seeds[1], "row masks", 2 * claim.width)
-        left, right = (factor.residues for factor in self._factors)
         dealt = self._dealt.residues
         mine = stretched(self._seeds[0], "proof", GROUPS + 1)
         out = np.empty((3, 4, GROUPS + 1))
@@ -137,12 +136,15 @@ class ProductProof:
         for q, field in enumerate(quartics()):
             prime, own = field.prime, mask_weight[q]
             squares, crossed, masked = np.zeros((4, GROUPS)), np.zeros((4, GROUPS)), np.zeros(4)
-            whole = reduced(masks[q], prime).reshape(4, 2, claim.count, claim.columns)
-            for start in range(0, claim.columns, AT_ONCE):
-                some = slice(start, start + AT_ONCE)
-                pair = (_Folded.of(left[q, :, some], claim.count), _Folded.of(right[q, :, some], claim.count))
-                at = (whole[:, 0, :, some], whole[:, 1, :, some])
-                _add_products(pair, at, beta[q], field, q, (squares, crossed, masked))
+            flat = reduced(masks[q], prime).reshape(4, 2, claim.count, claim.columns)
+            whole = np.ascontiguousarray(flat.transpose(1, 0, 3, 2))
+            for start in range(0, claim.columns, AT_A_TIME):
+                stop = min(start + AT_A_TIME, claim.columns)
+                pair = self._factors
+                if claim.columns > AT_A_TIME:
+                    pair = (pair[0].columns(start, stop), pair[1].columns(start, stop))
+                some = (whole[0, :, start:stop], whole[1, :, start:stop])
+                _add_products(pair, some, beta[q], field, q, (squares, crossed, masked))
             factor = float(claim.factor % prime)
             values = np.empty((4, GROUPS + 1))
             values[:, 0] = reduced(masked, prime)
@@ -155,23 +157,8 @@ class ProductProof:
         return packed(out)
 
 
-@dataclass(frozen=True)
-class _Folded:
-    """Sums and differences of residues in opposite groups, by column: shape (columns, half, count)."""
-
-    plus: Floats
-    minus: Floats
-
-    @classmethod
-    def of(cls, residues: NDArray[np.uint32], count: int) -> _Folded:
-        shape = (residues.shape[1], _HALF, count)
-        plus, minus = np.empty(shape), np.empty(shape)
-        loops().arrange(np.ascontiguousarray(residues, dtype=np.int64), count, plus, minus)
-        return cls(plus, minus)
-
-
 def _add_products(
-    pair: tuple[_Folded, _Folded],
+    pair: tuple[FieldArray, FieldArray],
     masks: tuple[Floats, Floats],
     beta: Floats,
     field: Quartic,
@@ -182,22 +169,35 @@ def _add_products(
     products, crossed, masked = totals
     prime, inner = field.prime, loops()
     even, odd = halves()
-    above, below = np.zeros(pair[0].plus.shape[1:]), np.zeros(pair[0].plus.shape[1:])
-    sides = [(even[q] @ part.plus, odd[q] @ part.minus) for part in pair]
-    inner.add_pair_products(*sides[0], *sides[1], prime, above, below)
-    for at, some in ((0, above), (_HALF, below)):
-        inner.reduce(some.reshape(-1), prime)
-        products[:, at : at + _HALF] += product(beta, some.T, prime)
-    columns, count = pair[0].plus.shape[0], beta.shape[1]
-    flat = [np.ascontiguousarray(mask.transpose(0, 2, 1)).reshape(4, -1) for mask in masks]
+    columns, count = pair[0].shape[1], beta.shape[1]
+    flat = [np.ascontiguousarray(mask).reshape(4, -1) for mask in masks]
     weighted = [field.times(mask, np.tile(beta, columns)) for mask in flat]
     masked += field.dot(weighted[0], flat[1])
-    # The mask of one factor meets the entries of the other.
-    for mine, other in ((weighted[0], pair[1]), (weighted[1], pair[0])):
-        by_column = mine.reshape(4, columns, count).transpose(1, 0, 2)
-        for at, part in ((0, other.plus), (_HALF, other.minus)):
-            found = reduced(by_column @ part.transpose(0, 2, 1), prime).sum(axis=0)
-            crossed[:, at : at + _HALF] += found
+    by_column = [mine.reshape(4, columns, count) for mine in weighted]
+    step = max(1, min(count, AT_A_TIME // columns))
+    shape = (_HALF, columns, step)
+    folded = [(np.empty(shape), np.empty(shape)) for _ in pair]
+    sides = [(np.empty(shape), np.empty(shape)) for _ in pair]
+    above, below = np.zeros((_HALF, step)), np.zeros((_HALF, step))
+    for start in range(0, count, step):
+        some = slice(start, min(start + step, count))
+        width = some.stop - some.start
+        above[:], below[:] = 0.0, 0.0
+        for factor, (plus, minus), (left, right) in zip(pair, folded, sides, strict=True):
+            inner.arrange_words(factor.words[0], count, start, q, plus, minus)
+            np.matmul(even[q], plus.reshape(_HALF, -1), out=left.reshape(_HALF, -1))
+            np.matmul(odd[q], minus.reshape(_HALF, -1), out=right.reshape(_HALF, -1))
+        inner.add_pair_products(*sides[0], *sides[1], prime, above, below)
+        for at, part in ((0, above), (_HALF, below)):
+            inner.reduce(part.reshape(-1), prime)
+            products[:, at : at + _HALF] += product(beta[:, some], part[:, :width].T, prime)
+        # The mask of one factor meets the entries of the other.
+        for mine, other in ((by_column[0], folded[1]), (by_column[1], folded[0])):
+            here = np.zeros((4, columns, step))
+            here[:, :, :width] = mine[:, :, some]
+            for at, part in ((0, other[0]), (_HALF, other[1])):
+                found = here.reshape(4, -1) @ part.reshape(_HALF, -1).T
+                crossed[:, at : at + _HALF] += reduced(found, prime)
 
 
 def _weighted(dealt: NDArray[np.uint32], beta: Floats, prime: int) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.folding import (
-    AT_ONCE,
+    AT_A_TIME,
     GROUPS,
     derived,
     halves,
@@ -92,8 +92,8 @@ class RowProof:
                 offset = 0 if array is self._rows else count * claims.columns
                 whole = mask[:, :, offset : offset + count * array.shape[1]].reshape(3, 4, count, -1)
                 weights = beta[:, :, c * count : (c + 1) * count]
-                for at in range(chosen.start, chosen.stop, AT_ONCE):
-                    some = slice(at, min(at + AT_ONCE, chosen.stop))
+                for at in range(chosen.start, chosen.stop, AT_A_TIME):
+                    some = slice(at, min(at + AT_A_TIME, chosen.stop))
                     _add_columns(array[:, some], whole[:, :, :, some], weights, scale, totals)
             first += claim.columns
         squares, crossed, masked = totals
@@ -144,30 +144,39 @@ def _add_columns(
     """Add what columns of one claim and scale give P outside: squares, products with masks, squares of masks."""
     squares, crossed, masked = totals
     columns, count = rows.shape[1], beta.shape[2]
-    plus, minus = np.empty((columns, _HALF, count)), np.empty((columns, _HALF, count))
-    inner = loops()
-    inner.arrange(rows, count, plus, minus)
     even, odd = halves()
+    inner, weighted = loops(), np.empty((3, 4, columns, count))
     masks = np.ascontiguousarray(masks.transpose(0, 1, 3, 2))
-    upper, lower = plus.transpose(0, 2, 1), minus.transpose(0, 2, 1)
-    left, right = np.empty_like(plus), np.empty_like(minus)
     for q, field in enumerate(quartics()):
-        prime = field.prime
-        np.matmul(even[q], plus, out=left)
-        np.matmul(odd[q], minus, out=right)
-        above, below = np.zeros((_HALF, count)), np.zeros((_HALF, count))
-        inner.add_pair_squares(left, right, prime, above, below)
-        for at, some in ((0, above), (_HALF, below)):
-            inner.reduce(some.reshape(-1), prime)
-            squares[q, :, at : at + _HALF] += scale * product(beta[q], some.T, prime)
         mine = masks[q].reshape(4, -1)
-        inner.reduce(mine.reshape(-1), prime)
-        weighted = field.times(mine, np.tile(beta[q], columns))
-        masked[q] += scale * field.dot(weighted, mine)
-        # Summed over a column at a time: so many products of 21 and 19 bits fit a double.
-        by_column = weighted.reshape(4, columns, count).transpose(1, 0, 2)
-        crossed[q, :, :_HALF] += scale * reduced(by_column @ upper, prime).sum(axis=0)
-        crossed[q, :, _HALF:] += scale * reduced(by_column @ lower, prime).sum(axis=0)
+        inner.reduce(mine.reshape(-1), field.prime)
+        found = field.times(mine, np.tile(beta[q], columns))
+        masked[q] += scale * field.dot(found, mine)
+        weighted[q] = found.reshape(4, columns, count)
+    step = max(1, min(count, AT_A_TIME // columns))
+    shape = (_HALF, columns, step)
+    plus, minus, left, right = (np.empty(shape) for _ in range(4))
+    flat = [part.reshape(_HALF, -1) for part in (plus, minus, left, right)]
+    above, below = np.zeros((_HALF, step)), np.zeros((_HALF, step))
+    for start in range(0, count, step):
+        some = slice(start, min(start + step, count))
+        width = some.stop - some.start
+        inner.arrange(rows, count, start, plus, minus)
+        here = np.zeros((3, 4, columns, step))
+        here[:, :, :, :width] = weighted[:, :, :, some]
+        for q, field in enumerate(quartics()):
+            prime = field.prime
+            np.matmul(even[q], flat[0], out=flat[2])
+            np.matmul(odd[q], flat[1], out=flat[3])
+            above[:], below[:] = 0.0, 0.0
+            inner.add_pair_squares(left, right, prime, above, below)
+            for at, part in ((0, above), (_HALF, below)):
+                inner.reduce(part.reshape(-1), prime)
+                squares[q, :, at : at + _HALF] += scale * product(beta[q, :, some], part[:, :width].T, prime)
+            # The mask meets the entries.
+            for at, part in ((0, flat[0]), (_HALF, flat[1])):
+                found = here[q].reshape(4, -1) @ part.T
+                crossed[q, :, at : at + _HALF] += scale * reduced(found, prime)
 
 
 def _zeros() -> Floats:

@@ -197,7 +197,7 @@ class Federation(NoRows):
         """Release one noisy moment matrix at this ε, charged to every party's ledger first.
 
         `verify` is what is checked of what owners deal; None: the rows of two owners, nothing of more. `conditional`
-        releases one matrix for each class instead, at the same noise.
+        releases one matrix for each class instead, at the same noise; nothing of it is checked unless `verify = "all"`.
         """
         request = MomentsRequest(
             task,

@@ -24,6 +24,8 @@ _MASK = 0x1FFFFF
 _TILE = 256
 # So many residues of 21 bits add up to 32 bits.
 _ROWS = 512
+# So many sums of 32 bits are added at a time; what is left over would be added one by one.
+_VECTOR = 32
 
 
 @machine_code
@@ -109,16 +111,26 @@ def add_ring_squares(values: Floats, scale: float, prime: int, one: int, zero: i
 
 
 @machine_code
+def _add_pair(pair: Any, plus: Any, minus: Any) -> None:
+    for j in range(pair.shape[1]):
+        x, y, above, below = pair[0, j], pair[1, j], plus[j], minus[j]
+        for u in range(x.size):
+            above[u] = x[u] + y[u]
+            below[u] = x[u] - y[u]
+
+
+@machine_code
 def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus: Floats) -> None:
     """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each the residue nearest to zero before squaring.
 
-    `even` and `odd` have shape (columns, k, u), the sums (k, u).
+    `even` and `odd` have shape (k, columns, u), the sums (k, u).
     """
     p = float64(prime)
     inverse = 1.0 / p
-    for j in range(even.shape[0]):
-        for k in range(even.shape[1]):
-            a, b, x, y = even[j, k], odd[j, k], plus[k], minus[k]
+    for k in range(even.shape[0]):
+        x, y = plus[k], minus[k]
+        for j in range(even.shape[1]):
+            a, b = even[k, j], odd[k, j]
             for u in range(a.size):
                 v = a[u] + b[u]
                 v -= np.rint(v * inverse) * p
@@ -141,9 +153,10 @@ def add_pair_products(
     """plus += Σ_j (even + odd)(other even + other odd), minus the same with differences, as `add_pair_squares`."""
     p = float64(prime)
     inverse = 1.0 / p
-    for j in range(even.shape[0]):
-        for k in range(even.shape[1]):
-            a, b, c, d, x, y = even[j, k], odd[j, k], other_even[j, k], other_odd[j, k], plus[k], minus[k]
+    for k in range(even.shape[0]):
+        x, y = plus[k], minus[k]
+        for j in range(even.shape[1]):
+            a, b, c, d = even[k, j], odd[k, j], other_even[k, j], other_odd[k, j]
             for u in range(a.size):
                 v = a[u] + b[u]
                 v -= np.rint(v * inverse) * p
@@ -158,21 +171,39 @@ def add_pair_products(
 
 
 @machine_code
-def arrange(rows: Integers, count: int, plus: Floats, minus: Floats) -> None:
-    """Sums and differences of rows in opposite groups of `count`, by column: arrays of shape (columns, half, count).
+def arrange(rows: Integers, count: int, first: int, plus: Floats, minus: Floats) -> None:
+    """Sums and differences of rows in opposite groups of `count`, for the rows of a group from `first` on.
 
-    plus[j, k, u] = rows[k·count + u, j] + rows[(half + k)·count + u, j], zero beyond the last row.
+    plus[k, j, u] = rows[k·count + first + u, j] + rows[(half + k)·count + first + u, j], zero beyond the last row.
+    Integers are below 2^31: processors make doubles of those many at a time.
     """
-    length, columns = rows.shape
-    half = plus.shape[1]
+    half, columns, some = plus.shape
+    pair = np.zeros((2, columns, some))
     for k in range(half):
-        for u in range(count):
-            upper, lower = k * count + u, (half + k) * count + u
+        for side in range(2):
+            start = (side * half + k) * count
+            here, values = rows[start + first : min(start + count, start + first + some)], pair[side]
+            values[:, len(here) :] = 0.0
             for j in range(columns):
-                x = float64(rows[upper, j]) if upper < length else 0.0
-                y = float64(rows[lower, j]) if lower < length else 0.0
-                plus[j, k, u] = x + y
-                minus[j, k, u] = x - y
+                for u in range(len(here)):
+                    values[j, u] = float64(int32(here[u, j]))
+        _add_pair(pair, plus[k], minus[k])
+
+
+@machine_code
+def arrange_words(words: Words, count: int, first: int, q: int, plus: Floats, minus: Floats) -> None:
+    """As `arrange`, of the residues modulo prime q that words hold."""
+    half, columns, some = plus.shape
+    pair, shift = np.zeros((2, columns, some)), 21 * q
+    for k in range(half):
+        for side in range(2):
+            start = (side * half + k) * count
+            here, values = words[start + first : min(start + count, start + first + some)], pair[side]
+            values[:, len(here) :] = 0.0
+            for j in range(columns):
+                for u in range(len(here)):
+                    values[j, u] = float64(int32((int64(here[u, j]) >> shift) & _MASK))
+        _add_pair(pair, plus[k], minus[k])
 
 
 @machine_code
@@ -237,9 +268,10 @@ def project_words(first: Words, second: Words, signs: Bytes, subsets: Bytes, tot
     """total[k, q] += the chosen rows' residues modulo prime q, signed, of both arrays beside each other."""
     count, wide, narrow = signs.size, first.shape[1], second.shape[1]
     width = wide + narrow
-    tile = np.zeros((_ROWS, 3 * width), np.int32)
-    table = np.zeros((2, 16, 3 * width), np.int32)
-    here = np.empty((total.shape[0], 3 * width), np.int32)
+    whole = -(-3 * width // _VECTOR) * _VECTOR
+    tile = np.zeros((_ROWS, whole), np.int32)
+    table = np.zeros((2, 16, whole), np.int32)
+    here = np.empty((total.shape[0], whole), np.int32)
     for start in range(0, count, _ROWS):
         stop = min(start + _ROWS, count)
         for i in range(start, stop):

@@ -49,12 +49,12 @@ def add_ring_squares(values: Floats, scale: float, prime: int, one: int, zero: i
 def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus: Floats) -> None:
     """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each the residue nearest to zero before squaring.
 
-    `even` and `odd` have shape (columns, k, u), the sums (k, u).
+    `even` and `odd` have shape (k, columns, u), the sums (k, u).
     """
     for sign, target in ((1.0, plus), (-1.0, minus)):
         values = even + sign * odd
         values -= np.rint(values / prime) * prime
-        target += (values * values).sum(axis=0)
+        target += (values * values).sum(axis=1)
 
 
 def add_pair_products(
@@ -71,19 +71,26 @@ def add_pair_products(
         left, right = even + sign * odd, other_even + sign * other_odd
         left -= np.rint(left / prime) * prime
         right -= np.rint(right / prime) * prime
-        target += (left * right).sum(axis=0)
+        target += (left * right).sum(axis=1)
 
 
-def arrange(rows: Integers, count: int, plus: Floats, minus: Floats) -> None:
-    """Sums and differences of rows in opposite groups of `count`, by column: arrays of shape (columns, half, count).
+def arrange(rows: Integers, count: int, first: int, plus: Floats, minus: Floats) -> None:
+    """Sums and differences of rows in opposite groups of `count`, for the rows of a group from `first` on.
 
-    plus[j, k, u] = rows[k·count + u, j] + rows[(half + k)·count + u, j], zero beyond the last row.
+    plus[k, j, u] = rows[k·count + first + u, j] + rows[(half + k)·count + first + u, j], zero beyond the last row.
     """
-    columns, half = plus.shape[:2]
+    half, columns, some = plus.shape
     padded = np.zeros((2 * half * count, columns))
     padded[: len(rows)] = rows
-    upper, lower = padded.reshape(2, half, count, columns).transpose(0, 3, 1, 2)
+    chosen = padded.reshape(2, half, count, columns)[:, :, first : first + some].transpose(0, 1, 3, 2)
+    upper, lower = np.zeros((2, *plus.shape))
+    upper[:, :, : chosen.shape[3]], lower[:, :, : chosen.shape[3]] = chosen
     plus[...], minus[...] = upper + lower, upper - lower
+
+
+def arrange_words(words: Words, count: int, first: int, q: int, plus: Floats, minus: Floats) -> None:
+    """As `arrange`, of the residues modulo prime q that words hold."""
+    arrange(((words >> _SHIFTS[q]) & _MASK).astype(np.int64), count, first, plus, minus)
 
 
 def combine(words: Words, width: int, factors: Integers, primes: Integers, out: Floats) -> None:

@@ -143,7 +143,8 @@ class Checking:
         return RowsNotProved(
             f"{self.party.name} at step {self.step!r}: what {dealer} dealt was not proved to {first} and {second}: "
             f"{why}. It is not what was agreed, or one of {dealer}, {first} and {second} does not follow the "
-            "protocol; it cannot be told which. Nothing was opened. Ask all three what they run before another attempt."
+            "protocol; it cannot be told which. Nothing that rests on it was opened. Ask all three what they run "
+            "before another attempt."
         )
 
 

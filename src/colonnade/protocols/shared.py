@@ -55,6 +55,12 @@ class Shared:
         share = None if self.share is None else self.share.picked(taken)
         return replace(self, share=share, shape=(self.shape[0], len(taken)), masks=frozenset())
 
+    def in_rows_of(self, columns: int) -> Shared:
+        """The same entries, row by row, in rows of another length."""
+        shape = (self.shape[0] * self.shape[1] // columns, columns)
+        share = None if self.share is None else self.share.reshape(shape)
+        return replace(self, share=share, shape=shape, masks=frozenset())
+
     def times(self, factor: int) -> Shared:
         """Every entry times a public integer."""
         share = None if self.share is None else self.share.times(factor)

@@ -6,19 +6,27 @@ them take about log K rounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from colonnade.crypto.shares import Scheme
 from colonnade.numbers.field import FieldArray
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.shared import Shared, beside
 from colonnade.protocols.sharing import lower
+from colonnade.protocols.verified_products import reshare_products
 from colonnade.runtime.party import Party
 
-Products = Callable[[FieldArray, FieldArray, int], FieldArray]
 
-
-async def turned(party: Party, waves: Sequence[Shared], *, scheme: Scheme, groups: int, step: str) -> Shared:
-    """Shares of the product of all of them, at degree t.
+async def turned(
+    party: Party,
+    waves: Sequence[Shared],
+    *,
+    scheme: Scheme,
+    groups: int,
+    step: str,
+    verify: Verify = "none",
+) -> Shared:
+    """Shares of the product of all of them, at degree t, with every keeper's products proved if all is verified.
 
     Every group of columns holds real parts, then as many imaginary parts.
     """
@@ -27,10 +35,15 @@ async def turned(party: Party, waves: Sequence[Shared], *, scheme: Scheme, group
         pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
         whole = [pair for pair in pairs if len(pair) == 2]
         left, right = (beside([pair[side] for pair in whole]) for side in (0, 1))
-        product = product_of(left, right, complex_products, groups * len(whole), width=left.shape[1])
-        low = await lower(party, product, scheme=scheme, step=f"{step}.{depth}")
+        label = f"{step}.{depth}"
+        if verify == "all":
+            factors = paired(left, right, groups * len(whole))
+            found = await reshare_products(party, *factors, scheme=scheme, verify=verify, step=label)
+            low = found.in_rows_of(left.shape[1])
+        else:
+            low = await lower(party, _product(left, right, groups * len(whole)), scheme=scheme, step=label)
         level = [
-            *(_taken(low, at * width, (at + 1) * width) for at in range(len(whole))),
+            *(taken(low, at * width, (at + 1) * width) for at in range(len(whole))),
             *(pair[0] for pair in pairs if len(pair) == 1),
         ]
         depth += 1
@@ -55,14 +68,31 @@ def complex_products(left: FieldArray, right: FieldArray, groups: int) -> FieldA
     return parts[0].stack_columns(parts[1:])
 
 
-def product_of(left: Shared, right: Shared, product: Products, groups: int, *, width: int) -> Shared:
+def paired(left: Shared, right: Shared, groups: int) -> tuple[Shared, Shared]:
+    """(a, −b)·(c, d) and (a, b)·(d, c), one a row, for every product (a + ib)(c + id) of `complex_products`."""
+    width = left.shape[1]
+    both, half = beside([left, left.times(-1)]), width // (2 * groups)
+    mine: list[int] = []
+    theirs: list[int] = []
+    for start in range(0, width, 2 * half):
+        for real in range(start, start + half):
+            mine += [real, width + real + half]
+            theirs += [real, real + half]
+        for real in range(start, start + half):
+            mine += [real, real + half]
+            theirs += [real + half, real]
+    return both.columns(mine).in_rows_of(2), right.columns(theirs).in_rows_of(2)
+
+
+def _product(left: Shared, right: Shared, groups: int) -> Shared:
     """A product of shares: its degree is the sum of both, and no mask is left."""
-    degree, share = left.degree + right.degree, None
+    share = None
     if left.share is not None and right.share is not None:
-        share = product(left.share, right.share, groups)
-    return Shared(share, (left.shape[0], width), degree)
+        share = complex_products(left.share, right.share, groups)
+    return Shared(share, left.shape, left.degree + right.degree)
 
 
-def _taken(value: Shared, start: int, stop: int) -> Shared:
+def taken(value: Shared, start: int, stop: int) -> Shared:
+    """Some columns beside each other."""
     share = None if value.share is None else value.share.columns(start, stop)
     return Shared(share, (value.shape[0], stop - start), value.degree)

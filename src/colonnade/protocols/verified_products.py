@@ -22,7 +22,7 @@ from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.challenges import NONCE, Checking, heard
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.shared import Shared, total
-from colonnade.protocols.sharing import share_elements
+from colonnade.protocols.sharing import lower, share_elements
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -40,12 +40,17 @@ async def reshare_products(
         raise LocalProtocolError(f"{party.name} at step {step!r}: factors need one shape and degree t")
     mine = None
     if left.share is not None and right.share is not None:
-        mine = left.share.row_products(right.share).times(scheme.weights[group.keepers.index(party.name)])
-    shapes = dict.fromkeys(group.keepers, (left.shape[0], 1))
+        mine = left.share.row_products(right.share)
+    shape = (left.shape[0], 1)
+    if verify != "all":
+        return await lower(party, Shared(mine, shape, 2 * group.threshold), scheme=scheme, step=step)
+    if mine is not None:
+        mine = mine.times(scheme.weights[group.keepers.index(party.name)])
+    shapes = dict.fromkeys(group.keepers, shape)
     dealt = await share_elements(party, mine, shapes, scheme=scheme, degree=group.threshold, step=step)
-    if verify == "all":
-        await _check(party, left, right, mine, dealt, scheme, step)
-    return total(dealt.values())
+    await _check(party, left, right, mine, dealt, scheme, step)
+    # What keepers dealt each other masks nothing that is opened.
+    return total(dealt.values()).without_masks()
 
 
 async def _check(

@@ -113,8 +113,22 @@ async def share_verified(
     """
     widths = {owner: sum(claim.columns for claim in listed) for owner, listed in claims.items()}
     shapes = {owner: (rows, width) for owner, width in widths.items()}
-    degree = party.group.threshold
-    dealt = await share(party, mine, shapes, scheme=scheme, degree=degree, step=step)
+    dealt = await share(party, mine, shapes, scheme=scheme, degree=party.group.threshold, step=step)
+    await check_rows(party, mine, dealt, claims, scheme=scheme, step=step)
+    return dealt
+
+
+async def check_rows(
+    party: Party,
+    mine: Integers | None,
+    dealt: Mapping[str, Shared],
+    claims: Claims,
+    *,
+    scheme: Scheme,
+    step: str,
+) -> None:
+    """The check of rows that were dealt, or that everybody computes of what was dealt: `mine` are this party's."""
+    rows, degree = next(iter(dealt.values())).shape[0], party.group.threshold
     claims = {owner: listed for owner, listed in claims.items() if listed}
     check = RowCheck(party, rows, claims, step)
     pads = await share(
@@ -131,4 +145,3 @@ async def share_verified(
         if columns is not None and filled is not None:
             held[owner] = (columns, filled)
     await check.run(held)
-    return dealt

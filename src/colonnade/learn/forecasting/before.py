@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from colonnade.errors import ColonnadeError
 from colonnade.learn.federation import Federation
+from colonnade.learn.forecasting.default import schemas_of
 from colonnade.learn.forecasting.forecast import Forecast, forecast
 from colonnade.learn.forecasting.matching import matching_cost
 from colonnade.learn.forecasting.rehearsal import Rehearsals
@@ -27,7 +28,7 @@ def foretold(job: Job, federation: Federation) -> Forecast | None:
         method = protocol_of(job)
         method.needs()
         tables = federation.tables
-        schemas = {owner: tables[owner].public() for owner in federation.group.owners}
+        schemas = schemas_of(federation)
         shown = {
             owner: max(tables[owner].rows, federation.shown_ids.get(owner, 0))
             for owner in federation.group.owners

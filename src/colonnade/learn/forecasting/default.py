@@ -32,9 +32,9 @@ AMPLE = 20.0
 def settle(job: Job, group: Group, schemas: Mapping[str, PublicSchema], *, rows: int) -> Job:
     """A job that names no method, with the one to take for these columns and about so many people, and why.
 
-    One that names a method, or options of the usual one, stays as it is.
+    One that names a method or options of the usual one, or that takes moments whatever the columns are, stays as it is.
     """
-    if not job.because or job.options != METHODS[job.method].options():
+    if not job.because or job.method == "moments" or job.options != METHODS[job.method].options():
         return job
     name, because = default_for(job.asked, group, schemas, rows=rows)
     if name == job.method:
@@ -83,7 +83,7 @@ def default_for(
     try:
         _planned(usual, asked, group, schemas, rows)
     except ColonnadeError as error:
-        return simple.name, f"margin descent cannot be planned: {error}"
+        return simple.name, f"margin descent cannot be planned: {str(error).rstrip('.')}"
     width = sum(schema.encoder("circle").width for schema in schemas.values())
     if width * FEWEST > MOST_NUMBERS:
         return name, f"{because}; {width} features are too many to try both in passing"

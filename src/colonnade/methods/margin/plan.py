@@ -13,6 +13,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from colonnade.crypto.folding import MOST_ROWS
+from colonnade.crypto.row_claims import Claim
 from colonnade.data.quantizer import Rounding
 from colonnade.errors import PlanError
 from colonnade.methods.margin.curve import Curve
@@ -28,6 +30,7 @@ from colonnade.privacy.sensitivity.margin import (
     margin_replace,
     margin_zero_out,
     rounded_slopes,
+    verified_slopes,
 )
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
@@ -35,6 +38,7 @@ from colonnade.privacy.sensitivity.matrix import (
     matrix_change_replace,
     matrix_change_zero_out,
 )
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for
 from colonnade.protocols.layout import Layout
 from colonnade.protocols.shared import block_rows
@@ -92,6 +96,7 @@ class MarginPlan(SharedPlan, Layout):
     variance: Fraction
     """Of the whole noise on an entry of a gradient: what is calibrated."""
     law: Law = "gaussian"
+    verify: Verify = "none"
 
     protocol = "noisy margin descent"
     charged_as = "margin"
@@ -125,13 +130,51 @@ class MarginPlan(SharedPlan, Layout):
 
     @property
     def block(self) -> int:
-        """Rows dealt at a time."""
-        return block_rows(self.size)
+        """Rows dealt at a time; of products that are proved, so many as one proof takes."""
+        if self.verify == "none":
+            return block_rows(self.size)
+        # A proof costs much the same for few rows as for many.
+        turned = self.wave_width * (len(self.others) // 2)
+        return min(4 * block_rows(self.size), MOST_ROWS // max(self.heads, turned))
 
     @cached_property
     def waves(self) -> Waves:
         """The tables that scores become integers by."""
-        return Waves(Curve.of(self.schedule.harmonics), self.wave_grid, self.label_grid)
+        curve = Curve.of(self.schedule.harmonics)
+        if self.verify == "none":
+            return Waves(curve, self.wave_grid, self.label_grid)
+        return Waves.levelled(curve, self.wave_grid, self.label_grid, len(self.others))
+
+    @property
+    def wave_width(self) -> int:
+        """How many integers of a row an owner deals in a step."""
+        return 2 * self.schedule.harmonics * self.heads
+
+    @property
+    def dealt(self) -> dict[str, int]:
+        """How many integers of a row each owner deals at the start: its columns, and ỹ·a₀ where it holds the label."""
+        extra = {self.label_holder: self.heads}
+        return {owner: width + extra.get(owner, 0) for owner, width in self.widths.items()}
+
+    @property
+    def claims(self) -> dict[str, tuple[Claim, ...]]:
+        """What each owner proves about every row: the norm of its columns, and of ỹ·a₀ where it holds the label."""
+        found = {
+            owner: (Claim(width, self.shape_of(owner).norm_squared),) if width else ()
+            for owner, width in self.widths.items()
+        }
+        constants = Claim(self.heads, self.heads * self.waves.constant**2)
+        return found | {self.label_holder: (*found[self.label_holder], constants)}
+
+    @property
+    def wave_claims(self) -> dict[str, tuple[Claim, ...]]:
+        """What each owner proves about what it deals in a step: a norm no longer than in its table, of all heads."""
+        reach = self.waves.reach
+        longest = dict.fromkeys(self.others, reach.plain) | {self.label_holder: reach.labelled}
+        return {
+            owner: (Claim(self.wave_width, self.heads * longest[owner].norm_squared),)
+            for owner in self.group.owners
+        }
 
     @property
     def scale(self) -> int:
@@ -140,7 +183,10 @@ class MarginPlan(SharedPlan, Layout):
 
     @cached_property
     def slopes(self) -> Slopes:
-        """What r̃ never leaves, rounding included."""
+        """What r̃ never leaves, rounding included; where waves are checked, whatever one owner deals."""
+        if self.verify != "none":
+            constant = self.waves.constant * self.wave_grid ** len(self.others)
+            return verified_slopes(self.waves.reach, constant)
         curve = self.waves.curve
         return rounded_slopes(
             curve.bounds,
@@ -297,4 +343,5 @@ class MarginPlan(SharedPlan, Layout):
             "noise": [dealt.to_data() for dealt in self._dealt],
             "primes": list(self.field.primes),
             "block": self.block,
+            "verify": self.verify,
         }

@@ -3,13 +3,15 @@
 Box of the protocol:
 
 1. every owner charges its ledger for everything and tells its peers the ledger's head;
-2. owners deal their integer rows at degree t, once, and the label holder ỹ·a₀; keepers keep these shares, multiply
-   them, and the moments are opened to the server with noise of degree 2t;
+2. owners deal their integer rows at degree t, once, the label holder with ỹ·a₀ beside them; keepers keep these shares,
+   multiply them, and the moments are opened to the server with noise of degree 2t;
 3. at every step the server names the weights, and owners compare what they heard before they deal: each turns its
    score into an angle and deals the integers that its table has for it;
 4. keepers multiply: owners without the label in a tree, at last with the label holder's part, lowering the degree by
    resharing after each product; then the slopes by the rows, degree 2t;
 5. every dealer deals its part of the noise at degree 2t, and the sum is opened to the server, which moves the weights.
+
+With `verify = "all"` two keepers check the norm of every row of 2 and 3, and every product of 4 before it is used.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import RowSource
 from colonnade.protocols.shared import MomentSum, Shared, total
 from colonnade.protocols.sharing import open_to, share
+from colonnade.protocols.turning import taken
+from colonnade.protocols.verified_rows import share_rows, share_verified
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -73,23 +77,20 @@ async def _moments(
     party: Party, rows: OwnRows | None, plan: MarginPlan, release: Release
 ) -> tuple[list[Kept], Integers | None]:
     """The keepers' shares of all rows; at the server also the noisy moments."""
-    t, kept = party.group.threshold, []
+    kept = []
     moments = MomentSum(plan.field, plan.size, keeps_shares=party.keeps_shares)
     for number, block in enumerate(_blocks(plan)):
         count = block.stop - block.start
-        shapes = {owner: (count, width) for owner, width in plan.widths.items()}
-        mine = None if rows is None else rows.features[block].astype(np.int64)
-        columns = await share(party, mine, shapes, scheme=plan.scheme, degree=t, step=f"columns {number}")
+        mine = None if rows is None else rows.dealt(block, plan)
+        columns = await share_rows(party, mine, count, plan, step=f"columns {number}")
+        dealt, own = columns[plan.label_holder], plan.widths[plan.label_holder]
+        columns[plan.label_holder] = taken(dealt, 0, own)
         moments.add([columns[owner] for owner in party.group.owners])
-        label = None
-        if rows is not None and rows.positive is not None:
-            label = np.where(rows.positive[block], plan.waves.constant, -plan.waves.constant)
-        shape = {plan.label_holder: (count, plan.heads)}
-        labels = await share(party, label, shape, scheme=plan.scheme, degree=t, step=f"labels {number}")
         if party.keeps_shares:
             first, *rest = (held(columns[owner]) for owner in party.group.owners)
+            constants = held(taken(dealt, own, own + plan.heads))
             others = plan.wave_grid ** len(plan.others)
-            kept.append(Kept(first.stack_columns(rest), held(labels[plan.label_holder]).times(others)))
+            kept.append(Kept(first.stack_columns(rest), constants.times(others)))
         party.progress("columns", block.stop, plan.rows)
     noise = None
     if party.name in party.group.dealers:
@@ -108,17 +109,13 @@ async def _gradient(
     party: Party, rows: OwnRows | None, kept: list[Kept], weights: Array, plan: MarginPlan, step: int
 ) -> Shared:
     """Shares of Σ r̃x̃ over everybody, degree 2t, with no mask left."""
-    width = 2 * plan.schedule.harmonics * plan.heads
     mine = None if rows is None else weights[part_of(plan, party.name)]
     found: FieldArray | None = None
     for number, block in enumerate(_blocks(plan)):
         label = f"{step}.{number}"
         count = block.stop - block.start
-        shapes = dict.fromkeys(party.group.owners, (count, width))
         dealt = None if rows is None or mine is None else rows.waves(block, mine, plan)
-        waves = await share(
-            party, dealt, shapes, scheme=plan.scheme, degree=party.group.threshold, step=f"waves {label}"
-        )
+        waves = await _waves(party, dealt, count, plan, f"waves {label}")
         slopes = await shared_slopes(party, waves, plan, label)
         if slopes.share is not None:
             slope = slopes.share + kept[number].constants
@@ -129,6 +126,16 @@ async def _gradient(
             found = block_sum if found is None else found + block_sum
     shape = (1, plan.size * plan.heads)
     return Shared(None if found is None else found.reshape(shape), shape, 2 * party.group.threshold)
+
+
+async def _waves(
+    party: Party, dealt: Integers | None, rows: int, plan: MarginPlan, step: str
+) -> dict[str, Shared]:
+    """Every owner's waves for a block, checked where the plan says so."""
+    if plan.verify != "none":
+        return await share_verified(party, dealt, rows, plan.wave_claims, scheme=plan.scheme, step=step)
+    shapes = dict.fromkeys(party.group.owners, (rows, plan.wave_width))
+    return await share(party, dealt, shapes, scheme=plan.scheme, degree=party.group.threshold, step=step)
 
 
 async def published_weights(

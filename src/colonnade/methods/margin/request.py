@@ -8,15 +8,18 @@ from fractions import Fraction
 
 from colonnade.data.quantizer import LEAST_GAMMA, MOST_GAMMA
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import PlanError, TooMuchMemory
+from colonnade.errors import FieldTooSmall, PlanError, TooMuchMemory
 from colonnade.methods.margin.curve import Curve
 from colonnade.methods.margin.plan import MarginPlan, Schedule
 from colonnade.noise.discrete_gaussian import LARGEST_VARIANCE
+from colonnade.numbers.field import FIELD63
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Gaussian
+from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.dealt_noise import DealtNoise, least_noise
 from colonnade.protocols.limits import check_memory, physical_memory
 from colonnade.protocols.plans import Request, check_keepers, check_parties, checked_delta
+from colonnade.protocols.verified_rows import chosen_verify
 from colonnade.runtime.group import Group
 
 # The finest grids of a gradient: past this nothing is gained. The coarsest: below it rounding is most of the bound.
@@ -39,6 +42,7 @@ class MarginRequest(Request[MarginPlan]):
     epsilon: float
     schedule: Schedule = _USUAL
     gamma: int | None = None
+    verify: Verify | None = None
 
     method = "margin"
 
@@ -46,6 +50,11 @@ class MarginRequest(Request[MarginPlan]):
         """The plan with the least noise that keeps ε for the server and for readers over moments and all steps."""
         check_keepers(group)
         check_parties(group, schemas, "classification")
+        if self.verify == "rows":
+            raise PlanError(
+                "verify = 'rows': margin multiplies what was dealt in every step, and rows that are checked show "
+                "nothing where products are not. Write verify = 'all', or 'none'."
+            )
         delta = checked_delta(self.epsilon, self.delta, self.accepted_delta, rows)
         gamma = self.gamma or _grid(group)
         if not LEAST_GAMMA["retry"] <= gamma <= MOST_GAMMA:
@@ -59,6 +68,8 @@ class MarginRequest(Request[MarginPlan]):
             1,
             1,
             variance=Fraction(1),
+            # By default nothing: checks of every step cost more than two and a half times.
+            verify=self.verify or "none",
             group=group,
             rows=rows,
             schemas=schemas,
@@ -66,6 +77,8 @@ class MarginRequest(Request[MarginPlan]):
         )
         _check_size(blank)
         plan = _on_grids(blank, self.gamma)
+        for claims in (plan.claims, plan.wave_claims):
+            chosen_verify(plan.verify, group, claims, rows=min(rows, plan.block))
 
         def drawn(noise: DealtNoise) -> object:
             moments, gradient = plan.noises(noise)
@@ -80,6 +93,12 @@ class MarginRequest(Request[MarginPlan]):
         )
         plan = replace(plan, variance=found.variance, law=found.law)
         _ = plan.field  # refuses here, before any data is touched, what could wrap around
+        if plan.verify != "none" and plan.field != FIELD63:
+            raise FieldTooSmall(
+                f"verify = {plan.verify!r} was asked for; what is dealt is checked in a field of {FIELD63.bits} bits, "
+                f"and gradients between {len(group.owners)} owners need {plan.field.bits}. Write verify = 'none', or "
+                "take the method 'moments'."
+            )
         return plan
 
 
@@ -123,9 +142,10 @@ def _on_grids(plan: MarginPlan, asked: int | None) -> MarginPlan:
     """
     sigma = calibrate(lambda noise: Gaussian(1, noise), epsilon=plan.epsilon, delta=plan.delta, digits=3)
     share = plan.schedule.steps / (1 - float(plan.schedule.moments_share))
-    # A little more than at sensitivity ½, for what rounding adds.
+    # A little more than at sensitivity ½, or what a checked row may reach, for what rounding adds.
+    reach = 0.7 if plan.verify == "none" else 0.9
     largest = math.sqrt(float(LARGEST_VARIANCE)) / (
-        0.7 * float(sigma) * math.sqrt(share * max(1, plan.heads))
+        reach * float(sigma) * math.sqrt(share * max(1, plan.heads))
     )
     bits = min(_FINEST, math.floor(math.log2(largest))) - math.log2(plan.gamma)
     if bits < _COARSEST:
@@ -139,7 +159,9 @@ def _on_grids(plan: MarginPlan, asked: int | None) -> MarginPlan:
             + ("Leave gamma out, or take a smaller one." if asked else "Raise epsilon, or take fewer steps.")
         )
     curve = Curve.of(plan.schedule.harmonics)
-    ratio = (math.sqrt(0.5) * curve.harmonics + 0.5) / (math.sqrt(0.5) * float(sum(curve.amplitudes)))
+    ratio = 1.0  # harmonics that are levelled are as large on either side
+    if plan.verify == "none":
+        ratio = (math.sqrt(0.5) * curve.harmonics + 0.5) / (math.sqrt(0.5) * float(sum(curve.amplitudes)))
     owners = len(plan.group.owners)
     wave = (2.0**bits / ratio) ** (1 / owners)
     wave_grid, label_grid = (min(max(2, int(grid)), _LARGEST_GRID) for grid in (wave, wave * ratio))

@@ -44,6 +44,14 @@ class OwnRows:
             start = stop
         return cls(features, positive)
 
+    def dealt(self, rows: slice, plan: MarginPlan) -> Integers:
+        """What this owner deals for these rows at the start: its columns, and ỹ·a₀ where it holds the label."""
+        features = self.features[rows].astype(np.int64)
+        if self.positive is None:
+            return features
+        constants = np.where(self.positive[rows], plan.waves.constant, -plan.waves.constant)
+        return np.concatenate([features, constants], axis=1)
+
     def waves(self, rows: slice, weights: Array, plan: MarginPlan) -> Integers:
         """What this owner deals for these rows at its part of the weights: 2M integers for every head."""
         scores = self.features[rows] @ weights / plan.gamma

@@ -9,8 +9,8 @@ from colonnade.errors import LocalProtocolError
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.numbers.field import FieldArray
 from colonnade.protocols.shared import Shared
-from colonnade.protocols.sharing import lower
-from colonnade.protocols.turning import product_of, turned
+from colonnade.protocols.turning import turned
+from colonnade.protocols.verified_products import reshare_products
 from colonnade.runtime.party import Party
 
 
@@ -22,26 +22,14 @@ async def shared_slopes(party: Party, waves: dict[str, Shared], plan: MarginPlan
         scheme=plan.scheme,
         groups=plan.heads,
         step=f"turning {label}",
+        verify=plan.verify,
     )
-    product = product_of(waves[plan.label_holder], others, inner_products, plan.heads, width=plan.heads)
-    return await lower(party, product, scheme=plan.scheme, step=f"slopes {label}")
-
-
-def inner_products(left: FieldArray, right: FieldArray, heads: int) -> FieldArray:
-    """The inner product of every row's columns, head by head.
-
-    >>> import numpy as np
-    >>> from colonnade.numbers.field import FIELD63
-    >>> row = FIELD63.encode(np.array([[1, 2, 3, 4]]))
-    >>> inner_products(row, row, 2).decode().tolist()
-    [[5, 25]]
-    """
-    width = left.shape[1] // heads
-    if heads == 1:
-        return left.row_products(right)
-    starts = range(0, left.shape[1], width)
-    first, *rest = (left.columns(at, at + width).row_products(right.columns(at, at + width)) for at in starts)
-    return first.stack_columns(rest)
+    width = plan.wave_width // plan.heads
+    left, right = (each.in_rows_of(width) for each in (waves[plan.label_holder], others))
+    slopes = await reshare_products(
+        party, left, right, scheme=plan.scheme, verify=plan.verify, step=f"slopes {label}"
+    )
+    return slopes.in_rows_of(plan.heads)
 
 
 def held(value: Shared) -> FieldArray:

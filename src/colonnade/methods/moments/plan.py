@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from colonnade.crypto.folding import MOST_ROWS
 from colonnade.crypto.row_claims import Claim
 from colonnade.data.encoding import Mode
 from colonnade.data.label import LabelBlock
@@ -96,7 +97,8 @@ class MomentsPlan(SharedPlan, Layout):
             one_hot=self.label.one_hot,
         )
         whole = features.beside(label)
-        if self.verify == "none":
+        if self.verify == "none" or self.conditional:
+            # By class features and indicators are proved apart, and indicators to be one-hot.
             return whole
         # What is proved is the norm of all that an owner deals, and not that a label in it is one-hot.
         return RowShape(features=whole.features + whole.label_entries, norm_squared=whole.bound)
@@ -117,7 +119,20 @@ class MomentsPlan(SharedPlan, Layout):
 
     @property
     def claims(self) -> dict[str, tuple[Claim, ...]]:
-        """What each owner proves about every row: its squared norm, features and label together."""
+        """What each owner proves about every row: its squared norm, features and label together.
+
+        By class the holder of the label proves the norm of its features in all classes, and that of the indicators: of
+        integers that add up to 1, as indicators do by construction, a squared norm of 1 leaves one, and it is 1.
+        """
+        if self.conditional:
+            classes, holder = self.label.width, self.label_holder
+            found = {
+                owner: (Claim(width, self.bounds[owner]),) if width else ()
+                for owner, width in self.widths.items()
+            }
+            own = self.widths[holder]
+            features = (Claim(classes * own, self.bounds[holder]),) if own else ()
+            return found | {holder: (*features, Claim(classes, 1))}
         return {
             owner: (Claim(width, self.shape_of(owner).bound),) if width else ()
             for owner, width in self.dealt.items()
@@ -148,8 +163,11 @@ class MomentsPlan(SharedPlan, Layout):
 
     @property
     def block(self) -> int:
-        """Rows dealt at a time."""
-        return block_rows(self.size)
+        """Rows dealt at a time; of products that are proved, so many as one proof takes."""
+        if not self.conditional or self.verify == "none":
+            return block_rows(self.size)
+        others = sum(width for owner, width in self.widths.items() if owner != self.label_holder)
+        return max(1, min(block_rows(self.size), MOST_ROWS // max(1, others * (self.label.width - 1))))
 
     @property
     def dealt_noise(self) -> DealtNoise:

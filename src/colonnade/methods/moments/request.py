@@ -60,15 +60,19 @@ class MomentsRequest(Request[MomentsPlan]):
                 schemas=schemas,
                 delta=delta,
             )
-            if conditional:
-                # Nothing proves that a label is one-hot, and what is told apart by class rests on it.
-                if verify not in (None, "none"):
-                    raise PlanError(
-                        f"verify = {verify!r}: of moments by class nothing is checked. Write verify = 'none', or leave "
-                        "conditional out."
-                    )
-                return plan
-            return replace(plan, verify=chosen_verify(verify, group, plan.claims, rows=min(rows, plan.block)))
+            if not conditional:
+                return replace(
+                    plan, verify=chosen_verify(verify, group, plan.claims, rows=min(rows, plan.block))
+                )
+            if verify == "rows":
+                raise PlanError(
+                    "verify = 'rows': moments by class multiply what was dealt, and rows that are checked show nothing "
+                    "where products are not. Write verify = 'all', or 'none'."
+                )
+            # By default nothing: a proof for every product costs more than two and a half times.
+            plan = replace(plan, verify=verify or "none")
+            chosen_verify(plan.verify, group, plan.claims, rows=min(rows, plan.block))
+            return plan
 
         blank = plan_with(Fraction(1), gamma, "gaussian")
         check_memory(blank.size)

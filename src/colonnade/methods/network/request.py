@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import get_args
+from typing import Any, get_args
 
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import PlanError
@@ -25,26 +25,19 @@ LARGEST_TRIALS = 1 << 12
 LARGEST_PAPER_BETA = 0.25
 
 
-@dataclass(frozen=True)
-class EmbeddingsRequest(Request[EmbeddingsPlan]):
-    """What the parties want, before anybody has said how many rows or which columns there are.
+@dataclass(frozen=True, kw_only=True)
+class NetworkChoices:
+    """What users choose of a network and parties compare.
 
-    ε and δ are for what the label holder learns about one party's part of one record. `beta` is given in the paper's
-    regime, which calibrates nothing, and nowhere else. `label_epsilon` is what fellow parties may learn about a label:
-    if it is not given, ε in the private-local regime and no bound in the paper's. `local_share` is the part of ε that
-    embeddings get before local learning gets the rest. `parameters` bounds the size of a local network. `held_out` is
-    the share of records that only early stopping looks at, charged like the others.
-
-    >>> EmbeddingsRequest(task="classification", epsilon=4.0).to_data()["regime"]
-    'frozen'
+    `beta` is given in the paper's regime, which calibrates nothing, and nowhere else. `label_epsilon` is what fellow
+    parties may learn about a label: if it is not given, ε in the private-local regime and no bound in the paper's.
+    `local_share` is the part of ε that embeddings get before local learning gets the rest. `held_out` is the share of
+    records that only early stopping looks at, charged like the others.
     """
 
-    task: Task
-    epsilon: float | None
     regime: Regime = "frozen"
     mechanism: Mechanism = "poisson-binomial"
     embedding: int = 16
-    bound: int = 1
     trials: int = 16
     beta: float | None = None
     label_epsilon: float | None = None
@@ -53,10 +46,31 @@ class EmbeddingsRequest(Request[EmbeddingsPlan]):
     epochs: int = 10
     held_out: float = 0.0
     clip: float = 1.0
-    parameters: int = 1 << 16
     gradient_bits: int = 32
-    order_seed: int = 0
     coalitions: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """All of them by name."""
+        return {item.name: getattr(self, item.name) for item in fields(NetworkChoices)}
+
+
+@dataclass(frozen=True)
+class EmbeddingsRequest(NetworkChoices, Request[EmbeddingsPlan]):
+    """What the parties want, before anybody has said how many rows or which columns there are.
+
+    ε and δ are for what the label holder learns about one party's part of one record. `parameters` bounds the size of a
+    local network.
+
+    >>> EmbeddingsRequest(task="classification", epsilon=4.0).to_data()["regime"]
+    'frozen'
+    """
+
+    task: Task
+    epsilon: float | None
+    bound: int = 1
+    parameters: int = 1 << 16
+    order_seed: int = 0
 
     method = "embeddings"
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from colonnade.errors import InputError
 from colonnade.learn.parameters import at_least
-from colonnade.methods.network.request import EmbeddingsRequest
-from colonnade.methods.network.terms import Mechanism, Regime
+from colonnade.methods.network.request import EmbeddingsRequest, NetworkChoices
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Task
 
@@ -19,60 +18,35 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkSpec:
+class NetworkSpec(NetworkChoices):
     """The parameters of `NeuralClassifier`, by the same names, and the task."""
 
     task: Task
     epsilon: float | None
     delta: float | None
     accepted_delta: float | None
-    regime: Regime
-    mechanism: Mechanism
     networks: Any
     image: tuple[int, int, int] | None
-    embedding: int
-    trials: int
-    beta: float | None
-    label_epsilon: float | None
-    local_share: float
-    epochs: int
-    batch: int
     learning_rate: float
     momentum: float
-    clip: float
-    held_out: float
     patience: int
-    gradient_bits: int
     parameters: int | None
-    coalitions: tuple[tuple[str, ...], ...]
     seed: int
     fusion: Any = None
     checkpoint: str | Path | None = None
 
     def request(self, alignment: Alignment, parameters: int) -> EmbeddingsRequest:
         """What the parties compare before they plan; no party's network has more `parameters`."""
-        paper = self.regime == "paper"
+        coalitions = tuple(tuple(members) for members in self.coalitions)
         return EmbeddingsRequest(
             task=self.task,
-            epsilon=None if paper else self.epsilon,
+            epsilon=None if self.regime == "paper" else self.epsilon,
             delta=self.delta,
             accepted_delta=self.accepted_delta,
-            regime=self.regime,
-            mechanism=self.mechanism,
-            embedding=self.embedding,
-            trials=self.trials,
-            beta=self.beta,
-            label_epsilon=self.label_epsilon,
-            local_share=self.local_share,
-            batch=self.batch,
-            epochs=self.epochs,
-            held_out=self.held_out,
-            clip=self.clip,
             parameters=parameters,
-            gradient_bits=self.gradient_bits,
             order_seed=self.seed,
-            coalitions=tuple(tuple(members) for members in self.coalitions),
             alignment=alignment,
+            **{**self.choices, "coalitions": coalitions},
         )
 
     def settings(self) -> Settings:

@@ -63,6 +63,46 @@ def rounded_slopes(
     return Slopes(least=math.ceil(low - error), most=math.floor(high + error))
 
 
+@dataclass(frozen=True)
+class Longest:
+    """The longest row of a table of waves: its squared norm, and the square of every harmonic at its largest.
+
+    >>> Longest(norm_squared=25, squares=(16, 9)).squares
+    (16, 9)
+    """
+
+    norm_squared: int
+    squares: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The tables of the owners without the label, of its holder, and how many owners are without."""
+
+    plain: Longest
+    labelled: Longest
+    others: int
+
+
+def verified_slopes(reach: Reach, constant: int) -> Slopes:
+    """What r̃ never leaves if one owner may deal any rows that are no longer than those of its table.
+
+    Guarantee: |Σ_j Re(P̃_j ∏ Ẽ_j)| ≤ ‖row‖·√(Σ_j of the product of the others' squares), by Cauchy and Schwarz, for
+    whoever deviates; `constant` bounds what is added. Either sign is possible, whatever the label is.
+
+    >>> one = Longest(25, (16, 9))
+    >>> verified_slopes(Reach(one, one, others=1), constant=5)
+    Slopes(least=-30, most=30)
+    """
+    plain, labelled, others = reach.plain, reach.labelled, reach.others
+    by_holder = sum(square**others for square in plain.squares)
+    by_other = sum(
+        mine * theirs ** (others - 1) for mine, theirs in zip(labelled.squares, plain.squares, strict=True)
+    )
+    most = math.isqrt(max(labelled.norm_squared * by_holder, plain.norm_squared * by_other)) + constant
+    return Slopes(least=-most, most=most)
+
+
 def margin_zero_out(slopes: Slopes, *, norm_squared: int, columns: int, heads: int = 1) -> VectorChange:
     """One record becomes zero: L2 ≤ √(heads·N)·max |r̃|.
 

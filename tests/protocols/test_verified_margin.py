@@ -1,0 +1,327 @@
+"""Margin with checks: honest runs are the ideal, and every cheat that reads a person without them stops the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from gradient_tables import NAMES
+from margin_runs import ledgers_for, margin_plan, run_margin, silenced, tables_of
+
+from colonnade.errors import FieldTooSmall, GroupMismatch, PlanError, RowsNotProved
+from colonnade.methods.margin.ideal import descended, ideal_slopes, summed_slopes
+from colonnade.methods.margin.plan import MarginPlan
+from colonnade.methods.margin.rows import OwnRows
+from colonnade.methods.margin.waves import Waves
+from colonnade.numbers.field import FIELD63, FIELD126
+from colonnade.protocols import row_checks, sharing, verified_products
+from colonnade.protocols.shared import Shared
+from colonnade.protocols.turning import complex_products, paired
+from colonnade.randomness import SeededRandomness
+from colonnade.runtime.group import Group
+
+PAIR = ("bank", "insurer")
+ROWS = 40
+Change = Callable[[str, np.ndarray], np.ndarray]
+
+
+def checked(
+    rows: int = ROWS,
+    owners: tuple[str, ...] = PAIR,
+    classes: tuple[str, ...] = ("no", "yes"),
+    **terms: object,
+) -> tuple:
+    tables = tables_of(owners, rows, classes=classes)
+    return tables, margin_plan(tables, **{"steps": 2, "harmonics": 3, "verify": "all"} | terms)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> dict[str, OwnRows]:
+    found: dict[str, OwnRows] = {}
+    honest = OwnRows.read.__func__
+
+    def watched(cls, owner, *how):
+        found[owner] = honest(cls, owner, *how)
+        return found[owner]
+
+    monkeypatch.setattr(OwnRows, "read", classmethod(watched))
+    return found
+
+
+# --- honest runs
+
+
+@pytest.mark.parametrize(("owners", "classes"), [(2, "ab"), (2, "abc"), (3, "ab"), (4, "ab")])
+def test_a_checked_run_without_noise_is_the_ideal(
+    read, monkeypatch: pytest.MonkeyPatch, owners: int, classes: str
+) -> None:
+    monkeypatch.setattr(MarginPlan, "block", property(lambda self: 25))
+    tables, plan = checked(owners=NAMES[:owners], classes=tuple(classes), steps=1)
+    plan = silenced(plan)
+    seen = run_margin(plan, tables).results["server"]
+    ideal = descended(plan, read, SeededRandomness("none"))
+    assert plan.verify == "all" and seen.moments.tolist() == ideal.moments.tolist()
+    assert [one.tolist() for one in seen.opened] == [one.tolist() for one in ideal.opened]
+
+
+def test_products_that_are_proved_are_those_of_complex_numbers() -> None:
+    left, right = (FIELD63.encode(np.arange(24).reshape(2, 12) - 7 * k) for k in (1, 2))
+    factors = paired(Shared(left, (2, 12), 1), Shared(right, (2, 12), 1), 2)
+    found = factors[0].share.row_products(factors[1].share).reshape((2, 12))
+    assert found.decode().tolist() == complex_products(left, right, 2).decode().tolist()
+
+
+# --- what is charged
+
+
+@pytest.mark.parametrize(
+    ("owners", "harmonics", "most"), [(2, 3, 0.539), (2, 6, 0.614), (3, 3, 0.56), (3, 6, 0.65)]
+)
+def test_no_row_of_a_tables_norm_gives_a_larger_slope(owners: int, harmonics: int, most: float) -> None:
+    """The bound is nearly reached by one owner that deals what it likes, and never passed; honest slopes are below."""
+    _, plan = checked(owners=NAMES[:owners], harmonics=harmonics)
+    waves, others = plan.waves, len(plan.others)
+    assert plan.slopes.most / plan.scale < most and plan.slopes.least == -plan.slopes.most
+    drawn = np.random.default_rng(1)
+    plain, labelled = waves.plain.astype(np.float64), waves.labelled.astype(np.float64)
+
+    def turned(rows: np.ndarray) -> np.ndarray:
+        real, imaginary = np.split(rows, 2, axis=-1)
+        return real + 1j * imaginary
+
+    largest = 0.0
+    for table, who in ((labelled, "holder"), (plain, "another")):
+        norm = np.sqrt((table**2).sum(axis=1).max())
+        rest = turned(plain[drawn.integers(0, len(plain), (500, others))]).prod(axis=1)
+        if who == "another":
+            rest = turned(plain[drawn.integers(0, len(plain), (500, others - 1))]).prod(axis=1)
+            rest = rest * turned(labelled[drawn.integers(0, len(labelled), 500)])
+        # The worst row of a norm lies along what it is multiplied by.
+        largest = max(largest, float((np.abs(rest) ** 2).sum(axis=1).max() ** 0.5 * norm))
+    constant = waves.constant * plan.wave_grid**others
+    assert largest + constant <= plan.slopes.most < 1.01 * (largest + constant)
+
+
+def test_honest_slopes_keep_the_curve_where_harmonics_are_levelled(read) -> None:
+    tables, plan = checked(rows=300, harmonics=6)
+    plan = silenced(plan)
+    run_margin(plan, tables)
+    weights = np.random.default_rng(0).normal(size=(plan.size, 1)) * 3
+    rows = np.concatenate([read[owner].features for owner in plan.group.owners], axis=1)
+    slopes = ideal_slopes(plan, read, weights)[:, 0] / plan.scale
+    signs = np.where(read["bank"].positive[:, 0], 1.0, -1.0)
+    curve = plan.waves.curve
+    margins = signs * (rows @ weights)[:, 0] / plan.gamma * (2 * np.pi / 22)
+    exact = float(curve.constant) + sum(
+        a / 1e6 * np.cos(j * margins) + b / 1e6 * np.sin(j * margins)
+        for j, (a, b) in enumerate(zip(curve.cosines, curve.sines, strict=True), start=1)
+    )
+    assert np.abs(signs * slopes - exact).max() < 2e-3
+
+
+def test_tables_that_are_not_levelled_are_what_they_were() -> None:
+    curve = checked()[1].waves.curve
+    assert np.array_equal(
+        Waves(curve, 512, 300).plain, Waves(curve, 512, 300, (10**6,) * curve.harmonics).plain
+    )
+
+
+def test_statements_follow_what_is_checked() -> None:
+    tables = tables_of(PAIR, 500)
+    unchecked, plan = (
+        margin_plan(tables, steps=20, harmonics=3, verify=verify) for verify in ("none", "all")
+    )
+    before, after = ({one.observer.name: one for one in each.guarantees} for each in (unchecked, plan))
+    assert 0.99 < after["server"].epsilon <= 1.0 and plan.hash != unchecked.hash
+    # The slope of a label holder that lies may have either sign: it is charged as any other party is.
+    assert after["party:bank"].epsilon > 1.3 * before["party:bank"].epsilon
+    assert after["party:bank"].epsilon == pytest.approx(after["party:insurer"].epsilon, rel=0.2)
+    for name in after:
+        assert ("deviate" in after[name].assumption) and "deviate" not in before[name].assumption
+    assert plan.to_data()["verify"] == "all"
+    assert float(plan.variance) / plan.scale**2 < 1.2 * float(unchecked.variance) / unchecked.scale**2
+
+
+def test_what_cannot_be_checked_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = tables_of(PAIR, ROWS)
+    with pytest.raises(PlanError, match="Write verify = 'all', or 'none'"):
+        margin_plan(tables, verify="rows")
+    with pytest.raises(GroupMismatch, match="t = 2"):
+        margin_plan(tables_of(NAMES[:5], ROWS), verify="all")
+    assert margin_plan(tables).verify == "none"
+    monkeypatch.setattr("colonnade.methods.margin.plan.smallest_field", lambda **_: FIELD126)
+    with pytest.raises(FieldTooSmall, match=r"between 2 owners need 126\. Write verify = 'none'"):
+        margin_plan(tables, verify="all")
+
+
+# --- attacks: each works where nobody checks
+
+
+def joined(plan: MarginPlan, rows: dict[str, OwnRows]) -> np.ndarray:
+    return np.concatenate([rows[owner].features for owner in plan.group.owners], axis=1).astype(np.float64)
+
+
+@pytest.fixture
+def dealing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let an owner deal other rows or waves than its own, with pads as for short ones."""
+
+    def arrange(owner: str, *, waves: Change | None = None, dealt: Change | None = None) -> None:
+        honest = OwnRows.waves, OwnRows.dealt
+
+        def lying_waves(self, rows, weights, plan):
+            found = honest[0](self, rows, weights, plan)
+            mine = owner == (plan.label_holder if self.positive is not None else plan.others[0])
+            return waves(owner, found) if waves is not None and mine else found
+
+        def lying_rows(self, rows, plan):
+            found = honest[1](self, rows, plan)
+            mine = owner == (plan.label_holder if self.positive is not None else plan.others[0])
+            return dealt(owner, found) if dealt is not None and mine else found
+
+        monkeypatch.setattr(OwnRows, "waves", lying_waves)
+        monkeypatch.setattr(OwnRows, "dealt", lying_rows)
+        begun = row_checks.RowProof.__init__
+
+        def begin(self, claims, rows, *, seeds):
+            start, short = 0, rows.copy()
+            for claim in claims.claims:
+                part = short[:, start : start + claim.columns]
+                part[(part.astype(object) ** 2).sum(axis=1) > claim.norm_squared] = 0
+                start += claim.columns
+            begun(self, claims, short, seeds=seeds)
+
+        monkeypatch.setattr(row_checks.RowProof, "__init__", begin)
+
+    return arrange
+
+
+def one_person(_: str, waves: np.ndarray) -> np.ndarray:
+    """Waves of 0 but for one person: what opens is that person's columns, times a number that no noise hides."""
+    waves = waves.copy()
+    waves[:, :] = 0
+    waves[17, 0] = 1 << 33
+    return waves
+
+
+def test_a_holder_that_deals_one_long_wave_reads_a_person_where_nobody_checks(dealing, read) -> None:
+    dealing("bank", waves=one_person)
+    tables, plan = checked(verify="none")
+    seen = run_margin(plan, tables).results["server"]
+    # Weights are 0 in the first step, so the insurer's first wave is the grid.
+    slope, own = (1 << 33) * plan.wave_grid, plan.widths["bank"]
+    found = np.rint(seen.opened[0][own:] / slope).astype(int)
+    theirs = read["insurer"].features[17]
+    assert np.abs(theirs).max() > 100 and found.tolist() == theirs.tolist()
+    assert plan.guarantees[0].epsilon <= 1.0, "and the run says that ε is 1"
+
+
+@pytest.mark.parametrize("liar", PAIR)
+def test_a_long_wave_stops_the_run(dealing, liar: str) -> None:
+    dealing(liar, waves=one_person)
+    tables, plan = checked()
+    with pytest.raises(RowsNotProved, match=f"at step 'waves 0.0': what {liar} dealt was not proved"):
+        run_margin(plan, tables)
+
+
+def test_angles_that_do_not_belong_together_are_covered_by_what_is_charged(dealing, read) -> None:
+    """Every harmonic at its own angle: no longer than the table, and no more than what is charged."""
+
+    def apart(_: str, waves: np.ndarray) -> np.ndarray:
+        half = waves.shape[1] // 2
+        turned = np.hypot(waves[:, :half], waves[:, half:])
+        return np.concatenate([np.trunc(turned), np.zeros_like(turned)], axis=1).astype(np.int64)
+
+    tables, plan = checked()
+    plan = silenced(plan)
+    dealing("bank", waves=apart)
+    seen = run_margin(plan, tables).results["server"]
+    slopes = ideal_slopes(plan, read, np.zeros((plan.size, 1)))
+    assert seen.opened[0].tolist() == summed_slopes(joined(plan, read), slopes).tolist()
+    assert 0.53 * plan.scale < np.abs(slopes).max() <= plan.slopes.most
+    assert float(plan.waves.curve.bounds[1]) < 0.5001, "no angles that belong together come to that"
+
+
+def test_a_slope_of_the_other_sign_is_charged(dealing, read) -> None:
+    """A holder that turns every sign keeps its norms: the run goes on, and the slope is within what is charged."""
+    tables, plan = checked()
+    plan = silenced(plan)
+    honest = OwnRows.waves
+    dealing("bank", waves=lambda _, waves: -waves)
+    seen = run_margin(plan, tables).results["server"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OwnRows, "waves", honest)
+        slopes = ideal_slopes(plan, read, np.zeros((plan.size, 1)))
+    constants = np.where(read["bank"].positive, 1, -1) * plan.waves.constant * plan.wave_grid
+    turned = 2 * constants - slopes
+    assert seen.opened[0].tolist() == summed_slopes(joined(plan, read), turned).tolist()
+    assert (np.sign(turned) != np.sign(slopes)).any() and plan.slopes.least == -plan.slopes.most
+
+
+@pytest.mark.parametrize("column", [0, -1])
+def test_long_rows_and_long_constants_stop_the_run_before_the_moments(dealing, column: int) -> None:
+    def long(_: str, rows: np.ndarray) -> np.ndarray:
+        rows = rows.copy()
+        rows[3, column] = 1 << 20
+        return rows
+
+    dealing("bank", dealt=long)
+    tables, plan = checked()
+    with pytest.raises(RowsNotProved, match="at step 'columns 0': what bank dealt was not proved"):
+        run_margin(plan, tables)
+
+
+@pytest.fixture
+def adding(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Group], None]:
+    """A keeper adds 2⁴⁶ to its product for one person before it reshares."""
+
+    def arrange(liar: str, group: Group) -> None:
+        at = group.keepers.index(liar)
+        honest, unchecked = verified_products.share_elements, sharing.reshare
+
+        def more(shape: tuple[int, ...]) -> np.ndarray:
+            added = np.zeros(shape, dtype=np.int64)
+            added[17] = 1 << 46
+            return added
+
+        async def share_elements(party, mine, shapes, **how):
+            if party.name == liar:
+                mine = mine + FIELD63.encode(more(mine.shape))
+            return await honest(party, mine, shapes, **how)
+
+        def reshare(scheme, keeper, share, randomness):
+            if keeper == at:
+                # Its weight is −1 or ½.
+                share = share + FIELD63.encode((-1, 2, 2)[at] * more(share.shape))
+            return unchecked(scheme, keeper, share, randomness)
+
+        monkeypatch.setattr(verified_products, "share_elements", share_elements)
+        monkeypatch.setattr(sharing, "reshare", reshare)
+
+    return arrange
+
+
+def test_a_keeper_that_adds_to_its_product_reads_a_person_where_nobody_checks(adding, read) -> None:
+    tables, plan = checked(verify="none")
+    adding("bank", plan.group)
+    seen = run_margin(plan, tables).results["server"]
+    own = plan.widths["bank"]
+    found = np.rint(seen.opened[0][own:] / (1 << 46)).astype(int)
+    assert found.tolist() == read["insurer"].features[17].tolist()
+
+
+@pytest.mark.parametrize("liar", ["server", *PAIR])
+def test_a_keeper_that_adds_to_its_product_is_stopped(adding, liar: str) -> None:
+    tables, plan = checked()
+    adding(liar, plan.group)
+    ledgers = ledgers_for(plan.group)
+    with pytest.raises(RowsNotProved, match=f"at step 'slopes 0.0': what {liar} dealt was not proved"):
+        run_margin(plan, tables, ledgers=ledgers)
+    assert "charge" in [entry.kind for entry in ledgers["bank"].entries()], "an attempt is paid for"
+
+
+def test_a_keeper_of_three_owners_is_stopped_in_the_tree(adding) -> None:
+    tables, plan = checked(owners=NAMES[:3])
+    adding(NAMES[1], plan.group)
+    with pytest.raises(RowsNotProved, match=r"at step 'turning 0\.0\.0'"):
+        run_margin(plan, tables)
