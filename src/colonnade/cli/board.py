@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,14 +87,15 @@ def board(
             raise InputError(f"--person: {name!r} is no name of a person: use 1 to 100 letters.")
     people = [Person(name, "officer") for name in names[: len(names) - len(auditor)]]
     people += [Person(name, "auditor") for name in auditor]
-    serve(
-        Place(folder, runs=runs),
-        people,
-        listen=listen,
-        port=port,
-        proxy=None if proxy is None else Proxy.load(proxy),
-        tell=say_json if as_json else _say,
-    )
+    with suppress(KeyboardInterrupt):
+        serve(
+            Place(folder, runs=runs),
+            people,
+            listen=listen,
+            port=port,
+            proxy=None if proxy is None else Proxy.load(proxy),
+            tell=say_json if as_json else _say,
+        )
 
 
 board.__doc__ = f"{board.__doc__}\n{EXAMPLE}"
