@@ -1,6 +1,6 @@
 PYTHON ?= python3
 BIN := .venv/bin
-BENCHMARKS := field_kernels moments noise gram functional paillier encrypted intermediate embeddings psi scale masks accounting plan comfort engine operations house
+BENCHMARKS := field_kernels moments noise gram functional paillier encrypted intermediate embeddings psi scale masks accounting plan comfort board engine operations house
 
 .PHONY: demo demo-federation docs test coverage check format bench reproduce wheelhouse sbom clean
 

@@ -20,11 +20,16 @@ LEVELS = (
     ("learn", "attacks"),
     ("report", "audits", "conformance"),
     ("cli",),
+    ("board",),
 )
 LEVEL = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
 MODULES = sorted(ROOT.rglob("*.py"))
-# Where a process of a job begins, as the command line is where others do. Kits name it, so it stays where it is.
-ENTRIES = {"learn/remote.py": "cli"}
+# Where processes begin, which may import from above. Of a job: kits name it, so it stays where it is. Of the command
+# line: its verbs know nothing of the board, which is made of them.
+ENTRIES = {
+    "learn/remote.py": "cli",
+    **dict.fromkeys(("cli/__init__.py", "cli/app.py", "cli/board.py"), "board"),
+}
 # A method is one folder, and a file's name says on which level it is: what is agreed, sent and computed between
 # parties with the protocols, audits with the audits, the rest with the learners.
 BETWEEN_PARTIES = {

@@ -32,6 +32,7 @@ def test_this_installation_is_in_order(capsys: pytest.CaptureFixture[str]) -> No
         "postgres",
         "onnx",
         "plots",
+        "board",
         "processor",
         "clock",
         "disk",

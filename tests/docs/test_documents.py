@@ -65,6 +65,7 @@ NOT_RUN = (
         "CI and people run these",
     ),
     (r"pip install", "sets an environment up, which takes the network"),
+    (r"colonnade board ", "answers until it is ended: tests/board"),
     (r"colonnade evaluate ", "needs people with labels: tests/cli/test_cli_evaluate.py"),
     (r"colonnade attack ", "half a minute of exponentiations: tests/cli/test_cli_attack.py"),
     (

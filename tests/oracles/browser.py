@@ -84,6 +84,12 @@ OVERLAP = r"""
   return found;
 })()
 """
+AXE = Path(__file__).parent / "axe" / "axe.min.js"
+SERIOUS = r"""
+axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations
+  .filter(one => ["serious", "critical"].includes(one.impact))
+  .flatMap(one => one.nodes.map(node => one.id + ": " + node.html.slice(0, 120))))
+"""
 
 
 class BrowserError(Exception):
@@ -101,7 +107,9 @@ class Browser:
         self._session = attached["sessionId"]
         self.call("Page.enable")
         self.call("Log.enable")
+        self.call("Network.enable")
         self.logged: list[str] = []
+        self.requested: list[str] = []
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Ask, and wait for the answer; what the page complains of meanwhile is kept in `logged`."""
@@ -114,6 +122,8 @@ class Browser:
         while (told := self._next()).get("id") != number:
             if told.get("method") == "Log.entryAdded":
                 self.logged.append(told["params"]["entry"]["text"])
+            if told.get("method") == "Network.requestWillBeSent" and hasattr(self, "requested"):
+                self.requested.append(told["params"]["request"]["url"])
         if "error" in told:
             raise BrowserError(f"{method}: {told['error']['message']}")
         result: dict[str, Any] = told["result"]
@@ -129,8 +139,8 @@ class Browser:
         told: dict[str, Any] = json.loads(message)
         return told
 
-    def show(self, page: Path, *, width: int, dark: bool = False, paper: bool = False) -> None:
-        """Open a file at a width, and wait until it is laid out."""
+    def show(self, page: Path | str, *, width: int, dark: bool = False, paper: bool = False) -> None:
+        """Open a file or an address at a width, and wait until it is laid out."""
         self.logged.clear()
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
@@ -140,8 +150,10 @@ class Browser:
             media="print" if paper else "screen",
             features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
         )
-        self.call("Page.navigate", url=page.resolve().as_uri())
-        while self.run("document.readyState") != "complete" or self.run("location.protocol") != "file:":
+        address = page if isinstance(page, str) else page.resolve().as_uri()
+        self.call("Page.navigate", url=address)
+        kind = address.partition(":")[0] + ":"
+        while self.run("document.readyState") != "complete" or self.run("location.protocol") != kind:
             pass
 
     def close(self) -> None:
@@ -157,6 +169,13 @@ class Browser:
         if "exceptionDetails" in found:
             raise BrowserError(str(found["exceptionDetails"]))
         return found["result"].get("value")
+
+    def serious(self) -> list[str]:
+        """What axe-core finds serious or critical for people who cannot see, point or tell colours."""
+        if not self.run("typeof axe === 'object'"):
+            self.run(AXE.read_text(encoding="utf-8"))
+        found: list[str] = self.run(SERIOUS)
+        return found
 
     def unfold(self) -> None:
         """Open everything that can be opened."""

@@ -21,6 +21,7 @@ from colonnade.cli import (
     align,
     attack,
     audit,
+    board,
     compare,
     demo,
     describe,
@@ -92,6 +93,7 @@ app.command("recover")(recover.recover)
 app.command("show")(show.show)
 app.command("report")(report.report)
 app.command("ledger")(ledger.ledger)
+app.command("board")(board.board)
 app.add_typer(privacy.app, name="privacy")
 app.add_typer(federation.app, name="federation")
 app.add_typer(party.app, name="party")

@@ -50,7 +50,7 @@ def export(
     for option, path in (("--onnx", onnx), ("--card", card)):
         if path is not None and (path.exists() or path.is_symlink()):
             raise NameTaken(f"{option}: {path} exists already. Name another file, or remove it first.")
-    whole, facts = _released(model)
+    whole, facts = released(model)
     if onnx is not None:
         from colonnade.learn.onnx_export import save_onnx
 
@@ -80,7 +80,7 @@ def export(
 export.__doc__ = f"{export.__doc__}\n{EXAMPLE}"
 
 
-def _released(path: Path) -> tuple[ModelFile, Mapping[str, Any] | None]:
+def released(path: Path) -> tuple[ModelFile, Mapping[str, Any] | None]:
     """The model, if its weights were released, and the facts of its run, if they lie beside it."""
     from colonnade.learn.exporting import SPLIT, exportable
     from colonnade.learn.model_file import ModelFile

@@ -30,6 +30,7 @@ EXTRAS = {
     "postgres": "data in PostgreSQL",
     "onnx": "models as ONNX",
     "plots": "pictures as PNG and PDF",
+    "board": "the web page of an organisation",
 }
 # Eight standard deviations.
 FAR = 8.0

@@ -40,7 +40,7 @@ def examine_job(path: Path) -> Iterator[Finding]:
         finding, file = _looked(party, partial(PartyFile.load, own), partial(_in_order, own))
         yield finding
         if file is not None:
-            yield from _examine_party(file, ledgers)
+            yield from examine_party(file, ledgers)
 
 
 def _in_order(path: Path, _: object) -> str:
@@ -59,7 +59,8 @@ def _ledgers(folder: Path, parties: Iterable[str]) -> dict[str, Ledger]:
     return found
 
 
-def _examine_party(file: PartyFile, ledgers: Mapping[str, Ledger]) -> Iterator[Finding]:
+def examine_party(file: PartyFile, ledgers: Mapping[str, Ledger]) -> Iterator[Finding]:
+    """A party's rows against its schema, and its ledger against its chain and the receipts that lie here."""
     from colonnade.learn.witnesses import check_ledger
     from colonnade.ledger import Ledger
 

@@ -99,8 +99,8 @@ def ledger(
         from colonnade.cli.ledger_files import begin_anew
 
         begin_anew(party, reason)
-    witnesses = [_opened(path) for path in witness]
-    facts, entries, book = _verified(party, witnesses, signer)
+    witnesses = [opened(path) for path in witness]
+    facts, entries, book = verified(party, witnesses, signer)
     written = write_files(entries, book, facts["party"], table=table, picture=picture, export=export, key=key)
     if as_json:
         say_json({**facts, "written": written})
@@ -114,7 +114,7 @@ def ledger(
 ledger.__doc__ = f"{ledger.__doc__}\n{EXAMPLE}"
 
 
-def _verified(
+def verified(
     given: Path, witnesses: Sequence[Ledger], signer: str | None
 ) -> tuple[dict[str, Any], tuple[Entry, ...], Ledger | None]:
     """What a ledger or an export says, once it was checked against its chain and the witnesses."""
@@ -134,7 +134,7 @@ def _verified(
     else:
         if public is not None:
             raise typer.BadParameter("--signer is for an export; a ledger itself is not signed.")
-        ledger = _opened(given)
+        ledger = opened(given)
         for peer in witnesses:
             if peer.party == ledger.party:
                 raise LedgerError(
@@ -219,7 +219,7 @@ def _public(signer: str | None) -> bytes | None:
     return public
 
 
-def _opened(given: Path) -> Ledger:
+def opened(given: Path) -> Ledger:
     """The ledger that a person means: the file itself, or the one that a party's own file names."""
     from colonnade.learn.party_files import PartyFile
     from colonnade.ledger import Ledger

@@ -70,16 +70,27 @@ def signing_key(path: Path) -> SigningKey:
             file.write(f"{_HEADER}\n{made.secret.hex()}\n")
         return made
     try:
-        header, secret = path.read_text(encoding="ascii").split("\n")[:2]
-        if header != _HEADER:
-            raise ValueError
-        return SigningKey(bytes.fromhex(secret))
+        return parse_key(path.read_text(encoding="ascii"))
     except OSError as error:
         raise InputError(f"--key: {path} cannot be read ({error.strerror}).") from None
     except ValueError:
         raise InputError(
             f"--key: {path} holds no signing key. Name another file; a new one is made."
         ) from None
+
+
+def parse_key(text: str) -> SigningKey:
+    """The key that a file of it holds, on two lines or on one; else a `ValueError`.
+
+    >>> len(parse_key(f"{_HEADER}\\n{'00' * 32}\\n").public)
+    32
+    """
+    from colonnade.crypto.signatures import SigningKey
+
+    words = text.split()
+    if " ".join(words[:-1]) != _HEADER:
+        raise ValueError("no key")
+    return SigningKey(bytes.fromhex(words[-1]))
 
 
 def begin_anew(given: Path, reason: str) -> None:

@@ -147,28 +147,36 @@ def tell_unsealed(run: RunFolder) -> None:
 
 def unfinished_in(folder: Path) -> tuple[RunFolder, ...]:
     """The runs that were to be right below a folder and were stopped after they had kept what was paid for."""
-    found = []
     try:
         drafts = sorted(folder.glob(".*.draft"))
     except OSError:
         return ()
-    for draft in drafts:
-        with left_behind(draft) as free:
-            if free:
-                name = draft.with_name(draft.name.removeprefix(".").removesuffix(".draft"))
-                found.append(RunFolder(name, {**_noted(draft), "state": UNFINISHED}))
-    return tuple(found)
+    return tuple(filter(None, map(unfinished, drafts)))
+
+
+def unfinished(draft: Path) -> RunFolder | None:
+    """The run that was to be made of a draft, if it was stopped after it had kept what was paid for."""
+    with left_behind(draft) as free:
+        if not free:
+            return None
+        name = draft.with_name(draft.name.removeprefix(".").removesuffix(".draft"))
+        return RunFolder(name, {**_noted(draft), "state": UNFINISHED})
 
 
 def not_ended_in(folder: Path) -> tuple[RunFolder, ...]:
     """The jobs of a kit that left no record: their member takes part now, or its process was killed."""
     from colonnade.learn.own_files import LOG
 
-    return tuple(
-        RunFolder(log.parent, {"state": UNFINISHED if holds_paid(log.parent) else GOES_ON})
-        for log in sorted(folder.glob(f"*/{LOG}"))
-        if not is_run(log.parent)
-    )
+    return tuple(filter(None, (not_ended(log.parent) for log in sorted(folder.glob(f"*/{LOG}")))))
+
+
+def not_ended(folder: Path) -> RunFolder | None:
+    """The job of a kit in this folder, if it left a log and no record."""
+    from colonnade.learn.own_files import LOG
+
+    if is_run(folder) or not (folder / LOG).is_file():
+        return None
+    return RunFolder(folder, {"state": UNFINISHED if holds_paid(folder) else GOES_ON})
 
 
 def _noted(draft: Path) -> dict[str, Any]:

@@ -47,8 +47,8 @@ def runs(
         raise InputError(f"{folder} {wrong}.{nearest_file(folder) if not folder.exists() else ''}")
     else:
         places = (folder,) if is_run(folder) else runs_in(folder)
-    ended = (*map(_read, places), *unfinished_in(folder))
-    found = [_line(run) for run in (*ended, *(() if kit is None else not_ended_in(folder)))]
+    ended = (*map(read_or_damaged, places), *unfinished_in(folder))
+    found = [run_line(run) for run in (*ended, *(() if kit is None else not_ended_in(folder)))]
     if as_json:
         say_json({"folder": str(folder), "runs": found})
         return
@@ -66,7 +66,8 @@ def runs(
 runs.__doc__ = f"{runs.__doc__}\n{EXAMPLE}"
 
 
-def _read(place: Path) -> RunFolder:
+def read_or_damaged(place: Path) -> RunFolder:
+    """The run in a folder; one that cannot be read is told as that."""
     try:
         return read_run(place)
     except InputError:
@@ -74,7 +75,8 @@ def _read(place: Path) -> RunFolder:
         return RunFolder(place, {"state": "unreadable"})
 
 
-def _line(run: RunFolder) -> dict[str, Any]:
+def run_line(run: RunFolder) -> dict[str, Any]:
+    """One run as a line of a list: what was asked, how good it is, when it was and how it ended."""
     facts = run.facts
     from colonnade.report.judged import score_text
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.words import about_text, observer_text, observers_text, unit_text
@@ -102,14 +102,17 @@ def judged_section(judged: Facts | None) -> dict[str, Any] | None:
 def render(template: str, facts: Facts, **values: Any) -> str:
     """A page of a template, in the one style; on paper it carries the name of its run, if it has one."""
     style = page_style(str(facts.get("run", "")))
-    return _environment().get_template(template).render(facts=facts, style=style, **values)
+    return environment().get_template(template).render(facts=facts, style=style, **values)
 
 
 @cache
-def _environment() -> Environment:
-    """Where pages are made: whatever is put into them is text, and a name that is missing is an error."""
+def environment(*packages: str) -> Environment:
+    """Where pages are made: whatever is put into them is text, and a name that is missing is an error.
+
+    Templates of `packages` come before those of reports, which they may use.
+    """
     made = Environment(
-        loader=PackageLoader("colonnade.report", "."),
+        loader=ChoiceLoader([PackageLoader(name, ".") for name in (*packages, "colonnade.report")]),
         # Column names, party names and job names are other people's text.
         autoescape=True,
         undefined=StrictUndefined,

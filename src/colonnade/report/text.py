@@ -233,12 +233,12 @@ def none_stands_out(learnt: Facts) -> bool:
 def declared_text(column: Facts) -> str:
     """What a schema declares of a column, in words.
 
-    >>> declared_text({"name": "age", "kind": "numeric", "low": 18, "high": 90, "transform": "none"})
-    'numeric, low 18, high 90'
+    >>> declared_text({"name": "age", "kind": "numeric", "low": 0, "high": 90, "transform": "none", "log": False})
+    'numeric, low 0, high 90'
     """
     told = [str(column["kind"])]
     for key, value in column.items():
-        if key in ("name", "column", "kind") or value in (None, "none", "", [], False):
+        if key in ("name", "column", "kind") or value is False or value in (None, "none", "", []):
             continue
         shown = ", ".join(str(item) for item in value) if isinstance(value, list | tuple) else str(value)
         told.append(f"{key} {shown}")

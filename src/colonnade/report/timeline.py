@@ -9,7 +9,7 @@ from pathlib import Path
 from colonnade.data.spreadsheets import csv_text
 from colonnade.ledger.book import Book
 from colonnade.ledger.chain import Entry
-from colonnade.report.charts import Axes, Line
+from colonnade.report.charts import Axes, Chart, Line
 from colonnade.report.curves import draw
 from colonnade.report.facts import entry_text
 
@@ -121,6 +121,12 @@ def history_csv(entries: Sequence[Entry]) -> str:
 
 
 def draw_timeline(path: Path, entries: Sequence[Entry], *, party: str) -> None:
+    """Draw the timeline into a file; a `ValueError` where no account has a history yet."""
+    chart = timeline(entries, party=party)
+    draw(path, chart.lines, chart.axes, title=chart.title)
+
+
+def timeline(entries: Sequence[Entry], *, party: str) -> Chart:
     """A picture of how much of each budget was spent after each entry; 1 is all of it."""
     lines: dict[str, tuple[list[float], list[float]]] = {}
     for item in history(entries):
@@ -134,4 +140,4 @@ def draw_timeline(path: Path, entries: Sequence[Entry], *, party: str) -> None:
     end = float(entries[-1].seq)
     drawn = [Line(name, (*xs, end), (*ys, ys[-1])) for name, (xs, ys) in lines.items()]
     axes = Axes("entry of the ledger", "share of the budget spent", whole_x=True)
-    draw(path, drawn, axes, title=f"What has left {party}")
+    return Chart(f"What has left {party}", axes, tuple(drawn))

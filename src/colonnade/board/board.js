@@ -1,0 +1,25 @@
+// Live figures: elements with data-live take what the board tells; everything else works without this.
+"use strict";
+(() => {
+  const show = told => {
+    for (const [name, value] of Object.entries(told))
+      for (const place of document.querySelectorAll(`[data-live="${CSS.escape(name)}"]`))
+        if (place.textContent !== value) place.textContent = value;
+  };
+  const run = document.querySelector("[data-events]");
+  if (run) {
+    const source = new EventSource(run.dataset.events);
+    source.onmessage = event => show(JSON.parse(event.data));
+    source.addEventListener("ended", () => { source.close(); location.reload(); });
+  }
+  const changed = document.querySelector("[data-changed]");
+  if (changed) {
+    let first;
+    const source = new EventSource("/events");
+    source.onmessage = event => {
+      first ??= event.data;
+      show(JSON.parse(event.data));
+      if (event.data !== first) changed.hidden = false;
+    };
+  }
+})();

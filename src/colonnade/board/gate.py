@@ -1,0 +1,147 @@
+"""What every request to the board passes first: where it is sent, where it comes from, who sends it.
+
+A page elsewhere can make a browser send requests here, or make a name of its own lead here. So the Host must be the
+board's own, whatever acts must come from the board's own pages with the token of its form, and answers tell the
+browser to run nothing but the board's own script and to load nothing from elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+
+from colonnade.board.access import Access, Session
+from colonnade.board.proxy import Proxy
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+LARGEST_FORM = 1 << 16
+FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    # With no-referrer a browser would not say where a form comes from.
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+PROXIED = (
+    "This came through a proxy, and the board was started without one: whom it lets in would be anybody's guess. Open "
+    "the board itself, or start it with --proxy FILE.\n"
+)
+ELSEWHERE = "The board is not known under this name. Open the address that it said when it was started.\n"
+FOREIGN = "What acts is sent from the board's own pages. Open the board, and try it there.\n"
+
+
+class Refused(Exception):
+    """A request that is not answered as asked: the code of the answer, and why."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Gate:
+    """The board behind its checks; `request.state.session` is who asks, or None."""
+
+    def __init__(self, app: ASGIApp, *, access: Access, port: int, proxy: Proxy | None = None) -> None:
+        self._app, self._access, self._proxy = app, access, proxy
+        self._cookie = cookie_name(port)
+        self._hosts = {proxy.host} if proxy else {f"{host}:{port}" for host in LOOPBACK}
+        self._origins = {proxy.origin} if proxy else {f"http://{host}" for host in self._hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refusal = "" if scope["type"] == "http" else ELSEWHERE
+        # Two hosts in one request: whoever stands in between may have read the other one.
+        if headers.getlist("host") != [headers.get("host", "")] or headers.get("host") not in self._hosts:
+            refusal = ELSEWHERE
+        if self._proxy is None and any(name in headers for name in FORWARDED):
+            refusal = PROXIED
+        if scope.get("method") not in ("GET", "HEAD", "POST"):
+            refusal = FOREIGN
+        if scope.get("method") == "POST" and headers.getlist("origin") not in (
+            [one] for one in self._origins
+        ):
+            refusal = FOREIGN
+        if refusal:
+            await PlainTextResponse(refusal, 403, headers=HEADERS)(scope, receive, send)
+            return
+        scope.setdefault("state", {})["session"] = self._session(headers)
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                told = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    told.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, guarded)
+
+    def _session(self, headers: Headers) -> Session | None:
+        if self._proxy is not None:
+            person = self._proxy.person(lambda name: _only(headers.getlist(name)))
+            return None if person is None else self._access.named(person)
+        cookie = read_cookie(headers.get("cookie", ""), self._cookie)
+        return None if cookie is None else self._access.session(cookie)
+
+
+def cookie_name(port: int) -> str:
+    """What the cookie of a board is called: a browser sends the cookies of a host to all of its ports.
+
+    >>> cookie_name(8765)
+    'colonnade-board-8765'
+    """
+    return f"colonnade-board-{port}"
+
+
+def read_cookie(header: str, name: str) -> str | None:
+    """The value of one cookie.
+
+    >>> read_cookie("a=1; b=2", "b")
+    '2'
+    """
+    try:
+        found = SimpleCookie(header).get(name)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+async def read_form(request: Request) -> Mapping[str, str]:
+    """The fields of a form as browsers send it, the last of each name; a `Refused` for anything else."""
+    if request.headers.get("content-type", "").split(";")[0].strip() != "application/x-www-form-urlencoded":
+        raise Refused(415, "The board reads forms of its own pages only.")
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > LARGEST_FORM:
+            raise Refused(413, "The form is too long.")
+    try:
+        return dict(
+            parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
+        )
+    except ValueError:
+        raise Refused(400, "The form cannot be read.") from None
+
+
+def _only(values: list[str]) -> str | None:
+    return values[0] if len(values) == 1 else None

@@ -1,0 +1,291 @@
+"""The pages of a board that are looked at."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import takewhile
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+
+from colonnade.board import views
+from colonnade.board.access import Access, Session, TooMany
+from colonnade.board.acts import Acts
+from colonnade.board.gate import Refused, cookie_name, read_cookie
+from colonnade.board.place import LedgerView, OwnFile, Place
+from colonnade.board.progress import Progress, told
+from colonnade.board.run_index import RUNNING, WAITS
+from colonnade.cli.report import page_of
+from colonnade.cli.run_folders import readable, with_facts
+from colonnade.errors import FileMissing
+from colonnade.ledger import Ledger
+from colonnade.ledger.export import export
+from colonnade.report.html import environment
+from colonnade.report.timeline import history_csv
+
+PAGES = (
+    ("/", "Overview"),
+    ("/requests", "Requests"),
+    ("/runs", "Runs"),
+    ("/ledger", "Ledger"),
+    ("/data", "Data"),
+)
+MOST_STREAMS = 32
+SHOWN_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
+"""For a page that lies on the disk: whatever was written into it, it runs nothing and loads nothing."""
+COMPARED = ("comparison.html", "description.html", "synthetic.csv", "comparison.csv", "table.csv")
+
+
+class Board:
+    """One board: what it looks at, who may, and where it is noted what they did."""
+
+    def __init__(self, place: Place, access: Access, acts: Acts, *, port: int, proxied: bool = False) -> None:
+        self.place, self.access, self.acts = place, access, acts
+        self.cookie, self.proxied = cookie_name(port), proxied
+        self._streams = threading.Semaphore(MOST_STREAMS)
+
+    def page(
+        self, request: Request, template: str, *, title: str, status: int = 200, **facts: Any
+    ) -> HTMLResponse:
+        """A page in the board's frame."""
+        session: Session | None = request.state.session
+        text = environment("colonnade.board").get_template(template)
+        return HTMLResponse(
+            text.render(
+                title=title,
+                here=request.url.path,
+                board=self.place.name,
+                kit=self.place.kit is not None,
+                person=None if session is None else session.person,
+                form_token="" if session is None else self.access.form_token(session),
+                proxied=self.proxied,
+                places=[one for one in PAGES if self.place.kit is not None or one[0] != "/requests"],
+                **facts,
+            ),
+            status,
+        )
+
+    def enter(self, request: Request) -> Response:
+        """Exchange a link for a cookie, once."""
+        token = request.query_params.get("token", "")
+        try:
+            cookie = None if self.proxied or request.method != "GET" else self.access.enter(token)
+        except TooMany:
+            # Those that led to this are in the log; nobody fills a disk by going on.
+            raise Refused(429, "Too many wrong links were tried. Wait for a minute.") from None
+        session = None if cookie is None else self.access.session(cookie)
+        if session is None or cookie is None:
+            self.acts.note(None, "was not let in", found="a wrong or used link")
+            raise Refused(
+                401,
+                "This link is not good any more: it works once. Start the board again, and open the link that it says.",
+            )
+        self.acts.note(session.person, "signed in")
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(self.cookie, cookie, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def leave(self, request: Request) -> Response:
+        """Sign out."""
+        self.access.leave(read_cookie(request.headers.get("cookie", ""), self.cookie) or "")
+        self.acts.note(request.state.session.person, "signed out")
+        answer = RedirectResponse("/", 303)
+        answer.delete_cookie(self.cookie, path="/", httponly=True, samesite="strict")
+        return answer
+
+    def overview(self, request: Request) -> Response:
+        """The first page."""
+        return self.page(request, "overview.html", title="Overview", **views.overview(self.place))
+
+    def requests(self, request: Request) -> Response:
+        """Jobs that wait for somebody here, and those that did."""
+        found = [views.request(one) for one in self.place.requests(ended=True)]
+        waiting = [one for one in found if one["asking"].state == "waiting"]
+        ended = [one for one in reversed(found) if one["asking"].state != "waiting"]
+        return self.page(
+            request, "requests.html", title="Requests", waiting=waiting, ended=ended[: views.A_PAGE]
+        )
+
+    def request(self, request: Request) -> Response:
+        """One job that waits."""
+        return self.page(request, "request.html", title="Request", **views.request(self.asked(request)))
+
+    def asked(self, request: Request) -> Any:
+        """The request that an address names."""
+        job = request.path_params["job"]
+        found = next((one for one in self.place.requests(ended=True) if one.job == job), None)
+        if found is None:
+            raise FileMissing(f"no job {job!r} has asked here. The page of requests has those that did.")
+        return found
+
+    def runs(self, request: Request) -> Response:
+        """The list of runs."""
+        facts = views.runs(self.place, _number(request), request.query_params.get("name", "")[:200])
+        compared = self._beside() if not facts["wanted"] and facts["page"] == 1 else []
+        return self.page(request, "runs.html", title="Runs", compared=compared, **facts)
+
+    def run(self, request: Request) -> Response:
+        """One run."""
+        name = request.path_params["run"]
+        with readable(self.place.runs.read(name)):
+            facts = views.run(self.place, name)
+            return self.page(request, "board_run.html", title=facts["name"], facts=facts)
+
+    def report(self, request: Request) -> Response:
+        """The report of a run, made from its facts as `colonnade report` makes it."""
+        run = with_facts(self.place.runs.read(request.path_params["run"]))
+        if run.failed or run.facts.get("state"):
+            raise FileMissing(f"{run.path.name} has no report: it is {run.state}.")
+        with readable(run):
+            return _kept_page(page_of(run))
+
+    def own_page(self, request: Request) -> Response:
+        """A party's own page of a run, as it was written."""
+        names = request.path_params
+        path = views.own_page(self.place, names["run"], names["party"])
+        return _kept_page(_text(path))
+
+    def beside(self, request: Request) -> Response:
+        """A page or a table of a comparison, a description or made-up people, as it was written."""
+        folder, file = request.path_params["folder"], request.path_params["file"]
+        if (folder, file) not in [(one["folder"], name) for one in self._beside() for name in one["files"]]:
+            raise FileMissing("there is no such file beside the runs. It may have been removed since.")
+        path = self.place.folder / folder / file
+        return _kept_page(_text(path)) if file.endswith(".html") else _download(path.read_bytes(), file)
+
+    def _beside(self) -> list[dict[str, Any]]:
+        found = []
+        for root in sorted({self.place.folder, self.place.runs.folder}):
+            if root != self.place.folder or self.place.kit is not None:
+                continue
+            for name in COMPARED:
+                for path in sorted(root.glob(f"*/{name}")):
+                    found.append((path.parent.name, name))
+        folders = list(dict.fromkeys(folder for folder, _ in found))
+        return [{"folder": one, "files": [file for other, file in found if other == one]} for one in folders]
+
+    def card(self, request: Request) -> Response:
+        """The model card of a run, as `colonnade export --card` writes it."""
+        from colonnade.cli.export import released
+        from colonnade.report.model_card import model_card
+
+        whole, facts = released(self.place.runs.read(request.path_params["run"]).path)
+        return _download(model_card(whole, facts=facts).encode(), "model-card.md")
+
+    def file(self, request: Request) -> Response:
+        """A file of a run, to keep."""
+        name = request.path_params["file"]
+        path = self.place.runs.read(request.path_params["run"]).path / name
+        if name not in views.DOWNLOADS or path.is_symlink() or not path.is_file():
+            raise FileMissing(f"the run has no file {name!r} to hand out.")
+        return _download(path.read_bytes(), name)
+
+    def ledgers(self, request: Request) -> Response:
+        """Every ledger here; of the one that is named or the first, all of it."""
+        found = self.place.ledgers()
+        key = request.path_params.get("key")
+        shown = next((one for one in found if key in (None, one.key)), None)
+        if shown is None and key is not None:
+            raise FileMissing(f"there is no ledger {key!r} here.")
+        facts = {"ledger": None} if shown is None else {"ledger": views.ledger(shown, _number(request))}
+        return self.page(request, "ledger.html", title="Ledger", keys=[one.key for one in found], **facts)
+
+    def ledger_table(self, request: Request) -> Response:
+        """The history of a ledger as a table."""
+        view = self._named_ledger(request)
+        return _download(history_csv(view.entries).encode(), f"{view.key}.csv")
+
+    def ledger_export(self, request: Request) -> Response:
+        """Every entry of a ledger, to be checked without it."""
+        view = self._named_ledger(request)
+        return _download(export(Ledger.open(view.path), None).encode(), f"{view.key}.json")
+
+    def _named_ledger(self, request: Request) -> LedgerView:
+        key = request.path_params["key"]
+        found = next((one for one in self.place.ledgers() if one.key == key and not one.error), None)
+        if found is None:
+            raise FileMissing(f"there is no ledger {key!r} here that can be read.")
+        return found
+
+    def data(self, request: Request) -> Response:
+        """Schemas beside what the files have."""
+        found = [views.data(one) for one in self.place.own_files()]
+        return self.page(request, "data.html", title="Data", files=found)
+
+    def named_file(self, request: Request) -> OwnFile:
+        """The party file that an address names."""
+        key = request.path_params["key"]
+        found = next((one for one in self.place.own_files() if one.path.stem == key), None)
+        if found is None:
+            raise FileMissing(f"there is no party file {key!r} here.")
+        return found
+
+    def log(self, request: Request) -> Response:
+        """What was done on this board and by whom."""
+        return self.page(request, "acts.html", title="Log", acts=self.acts.last(), path=str(self.acts.path))
+
+    async def run_events(self, request: Request) -> Response:
+        """How far a run is, as it goes on."""
+        name = request.path_params["run"]
+        progress = Progress(self.place.runs.folder / self.place.runs.find(name).name)
+
+        def look() -> dict[str, Any] | None:
+            try:
+                listed = self.place.runs.find(name)
+            except FileMissing:
+                return None
+            if listed.state not in (RUNNING, WAITS):
+                return None
+            return {**progress.take_in().words, "state": listed.state}
+
+        return self._stream(look)
+
+    async def events(self, request: Request) -> Response:
+        """How many requests wait and how many runs go on."""
+        return self._stream(self._counts)
+
+    def _counts(self) -> dict[str, Any]:
+        going = sum(1 for _ in takewhile(lambda one: one.open, self.place.runs.listed()))
+        return {"waiting": str(len(self.place.requests())), "going": str(going)}
+
+    def _stream(self, look: Callable[[], dict[str, Any] | None]) -> Response:
+        if not self._streams.acquire(blocking=False):
+            raise Refused(503, "Too many pages are open. Close some, or reload this one by hand.")
+
+        async def lines() -> Any:
+            try:
+                async for line in told(look):
+                    yield line
+            finally:
+                self._streams.release()
+
+        return StreamingResponse(lines(), media_type="text/event-stream")
+
+
+def _number(request: Request) -> int:
+    text = request.query_params.get("page", "1")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 1
+
+
+def _text(path: Any) -> str:
+    try:
+        if path.is_symlink() or not path.is_file():
+            raise OSError
+        return str(path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        raise FileMissing("there is no such page. It may have been removed since.") from None
+
+
+def _kept_page(text: str) -> HTMLResponse:
+    return HTMLResponse(text, headers={"Content-Security-Policy": SHOWN_POLICY})
+
+
+def _download(content: bytes, name: str) -> Response:
+    return Response(
+        content,
+        media_type="application/octet-stream",
+        headers={"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"},
+    )

@@ -1,0 +1,335 @@
+"""What stands on the pages of a board, as facts: made by the functions of the command line, and in its words."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from colonnade.board.place import LedgerView, OwnFile, Place
+from colonnade.board.progress import read_progress
+from colonnade.board.run_index import RUNNING, WAITS, Listed
+from colonnade.cli.failures import charged_text, where_text
+from colonnade.cli.findings import Finding
+from colonnade.cli.job_files import examine_party
+from colonnade.cli.run_folders import GOES_ON, UNFINISHED, RunFolder, noted_text
+from colonnade.data.drafting import check_schema, draft
+from colonnade.data.schema import Schema
+from colonnade.errors import ColonnadeError
+from colonnade.learn.approval import Request
+from colonnade.learn.model_document import MODEL, PARTIES
+from colonnade.privacy.words import about_text, observer_text, unit_text
+from colonnade.report.accounts import merged
+from colonnade.report.charts import svg
+from colonnade.report.html import judged_section
+from colonnade.report.numbers import duration_text
+from colonnade.report.text import declared_text
+from colonnade.report.timeline import history, timeline
+from colonnade.report.verdict import verdict
+from colonnade.runtime.identity import fingerprint
+from colonnade.runtime.presence import Presence
+
+Facts = dict[str, Any]
+SHOWN_RUNS, A_PAGE, SHOWN_ENTRIES = 8, 50, 100
+DOWNLOADS = ("facts.json", MODEL, "release.npz", "audit.json")
+SOON_DAYS = 30
+
+
+def overview(place: Place) -> Facts:
+    """Whether every budget holds, what waits, what runs, and who has been heard of."""
+    ledgers, listed, waiting = place.ledgers(), place.runs.listed(), place.requests()
+    going = list(takewhile(lambda one: one.open, listed))
+    said = verdict(
+        {
+            "private": True,
+            "ledgers": {one.party: one.facts for one in ledgers if not one.error},
+            "run": "",
+            "guarantees": [],
+        }
+    )
+    broken = [one for one in ledgers if one.error]
+    problems = [*(one.error for one in broken), *(one.error for one in place.own_files() if one.error)]
+    seeded = [
+        one.party for one in ledgers if not one.error and not all(t["private"] for t in one.facts["totals"])
+    ]
+    if ledgers and not said["left"]:
+        said["headline"] = "Nothing has been charged yet"
+    if broken:
+        said |= {"kept": False, "headline": f"The ledger of {broken[0].party} cannot be relied on"}
+    return {
+        "verdict": said,
+        "problems": problems,
+        "seeded": seeded,
+        "waiting": waiting,
+        "ledgers": [ledger_totals(one) for one in ledgers if not one.error],
+        "going": [place.runs.line(one) for one in going[:SHOWN_RUNS]],
+        "going_count": len(going),
+        "runs": [place.runs.line(one) for one in listed[len(going) : len(going) + SHOWN_RUNS]],
+        "count": len(listed) - len(going),
+        "certificate": certificate(place),
+        "peers": peers(ledgers),
+    }
+
+
+def ledger_totals(view: LedgerView) -> Facts:
+    """Where the accounts of one ledger stand, equal ones as one."""
+    totals = merged(view.facts["totals"])
+    datasets = list(dict.fromkeys(total["dataset"] for total in totals))
+    return {
+        "key": view.key,
+        "party": view.party,
+        "datasets": [
+            {"name": name, "totals": [one for one in totals if one["dataset"] == name]} for name in datasets
+        ],
+        "exact": view.facts["exact"],
+        "verified": view.facts["verified"],
+    }
+
+
+def certificate(place: Place) -> Facts | None:
+    """The kit's certificate and how long it is good for; None without a kit."""
+    if place.kit is None:
+        return None
+    issued = place.kit.identity().certificate
+    presence = Presence.load(place.kit.path)
+    seconds = None if presence is None else presence.seconds_since_heard()
+    left = (issued.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).days
+    return {
+        "name": place.name,
+        "days": left,
+        "fingerprint": fingerprint(issued),
+        "fine": left > SOON_DAYS,
+        "server": f"{place.kit.address[0]}:{place.kit.address[1]}",
+        "heard": "never" if seconds is None else f"{duration_text(seconds)} ago",
+        "refused": "" if presence is None else presence.refused,
+    }
+
+
+def peers(ledgers: list[LedgerView]) -> list[tuple[str, str]]:
+    """Peers, and when these ledgers last noted something from each: a receipt, or ids that were compared."""
+    last: dict[str, str] = {}
+    for view in ledgers:
+        for entry in view.entries:
+            body = entry.body
+            names = [body["party"]] if entry.kind == "receipt" else body.get("partners", ())
+            for name in names if entry.kind in ("receipt", "compared") else ():
+                last[str(name)] = max(entry.time, last.get(str(name), ""))
+    return [(name, moment(when)) for name, when in sorted(last.items())]
+
+
+def moment(time: str) -> str:
+    """A time as people read it, to the minute.
+
+    >>> moment("2026-05-03T10:11:12+00:00")
+    '2026-05-03 10:11 UTC'
+    """
+    return f"{time[:16].replace('T', ' ')} UTC" if time else ""
+
+
+def runs(place: Place, page: int, wanted: str) -> Facts:
+    """One page of the list of runs, those that go on first; `wanted` is part of a folder's name."""
+    listed = place.runs.listed()
+    if wanted:
+        listed = tuple(one for one in listed if wanted.casefold() in one.name.casefold())
+    pages = max(1, math.ceil(len(listed) / A_PAGE))
+    page = min(max(1, page), pages)
+    return {
+        "lines": [place.runs.line(one) for one in listed[(page - 1) * A_PAGE : page * A_PAGE]],
+        "count": len(listed),
+        "page": page,
+        "pages": pages,
+        "wanted": wanted,
+        "folder": str(place.runs.folder),
+    }
+
+
+def run(place: Place, name: str) -> Facts:
+    """One run: its verdict, what it shows to whom, its files; or where it stopped; or how far it is."""
+    listed = place.runs.find(name)
+    found = place.runs.read(name)
+    facts: Facts = {"run": name, "state": listed.state, "path": str(found.path), "command": "", "name": name}
+    if listed.open:
+        return facts | _going(place, listed, found)
+    if found.facts.get("state") == "unreadable":
+        return facts | {"kind": "unreadable", "command": f"colonnade show {found.path}"}
+    facts["name"] = str(found.facts.get("job" if found.noted else "name") or name)
+    if found.noted:
+        return facts | {
+            "kind": "noted",
+            "state": str(found.facts["state"]),
+            "text": noted_text(found),
+            "command": _after_failure(found) if found.failed else "",
+        }
+    if found.failed:
+        return facts | {
+            "kind": "failed",
+            "state": "failed",
+            "where": where_text(found.facts),
+            "charged": charged_text(found.facts),
+            "command": _after_failure(found),
+        }
+    owners = [party["name"] for party in found.facts["parties"]]
+    return facts | {
+        "kind": "done",
+        "state": found.state,
+        "verdict": verdict(found.facts),
+        "guarantees": [
+            {**item, "about": about_text(item["observer"], item["unit"], owners)}
+            for item in found.facts["guarantees"]
+        ],
+        "judged": judged_section(found.facts.get("judged")),
+        "notes": found.facts["notes"],
+        "unsealed": found.unsealed,
+        "downloads": [file for file in DOWNLOADS if (found.path / file).is_file()],
+        "own_pages": sorted(path.stem for path in (found.path / PARTIES).glob("*.html")),
+        "card": (found.path / MODEL).is_file(),
+        "task": found.facts["task"],
+        "rows": found.facts["rows"],
+        "method": found.facts.get("method", ""),
+    }
+
+
+def _going(place: Place, listed: Listed, found: RunFolder) -> Facts:
+    command = f"colonnade recover {found.path}" if listed.state == UNFINISHED else ""
+    if listed.state == GOES_ON:
+        command = f"colonnade job status {listed.name} --kit {place.folder}"
+    return {
+        "kind": "going",
+        "live": listed.state in (RUNNING, WAITS),
+        "progress": read_progress(found.path),
+        "command": command,
+        "asked": next((one for one in place.requests(ended=True) if one.job == listed.name), None),
+    }
+
+
+def _after_failure(found: RunFolder) -> str:
+    """The command that goes on with it, where the job was a federation's; else the one that says more."""
+    if found.noted and found.facts.get("id"):
+        return f"colonnade job resume {found.facts['id']} --kit ADMIN-KIT"
+    return f"colonnade show {found.path}"
+
+
+def request(asked: Request) -> Facts:
+    """A job that waits, with what each observer would learn in plain words and what would be left."""
+    return {
+        "asking": asked,
+        "asked": moment(asked.asked),
+        "until": moment(asked.until),
+        "missing": max(0, asked.people - len(asked.approvals)),
+        "costs": [
+            {
+                "who": observer_text(cost.observer),
+                "about": unit_text(cost.unit, owner=asked.party),
+                "cost": cost,
+            }
+            for cost in asked.costs
+        ],
+        "decisions": [(one.by, one.approved, one.because, moment(one.time)) for one in asked.decisions],
+    }
+
+
+def ledger(view: LedgerView, page: int) -> Facts:
+    """A ledger: totals, what would still fit, its history as a picture and as entries, the latest first."""
+    if view.error:
+        return {"party": view.party, "error": view.error, "path": str(view.path)}
+    entries = view.facts["entries"][::-1]
+    pages = max(1, math.ceil(len(entries) / SHOWN_ENTRIES))
+    page = min(max(1, page), pages)
+    drawn = [item for item in history(view.entries) if math.isfinite(item.budget)]
+    return {
+        "error": "",
+        "path": str(view.path),
+        **ledger_totals(view),
+        "fits": view.facts["totals"],
+        "entries": entries[(page - 1) * SHOWN_ENTRIES : page * SHOWN_ENTRIES],
+        "count": len(entries),
+        "page": page,
+        "pages": pages,
+        "head": view.facts["head"],
+        # Names are escaped by the drawing itself.
+        "picture": Markup(svg(timeline(view.entries, party=view.party), narrow=True)) if drawn else "",  # noqa: S704
+    }
+
+
+def data(own: OwnFile) -> Facts:
+    """A party's schema beside what its file has: names and kinds only, and what is wrong between the two."""
+    if own.file is None:
+        return {"path": str(own.path), "error": own.error, "columns": [], "findings": []}
+    file = own.file
+    facts: Facts = {
+        "path": str(own.path),
+        "key": own.path.stem,
+        "party": file.party,
+        "dataset": file.dataset,
+        "source": str(file.data),
+        "schema": str(file.schema),
+        "error": "",
+        "columns": [],
+        "findings": [],
+    }
+    try:
+        looked = check_schema(file.schema, file.data, party=file.party)
+        facts["findings"] = [
+            *(f"{where}: left blank." for where in looked.blank),
+            *looked.absent,
+            *filter(None, [looked.mistake]),
+        ]
+        drafted = draft(file.data, party=file.party)
+        has = {**({drafted.id: "id"} if drafted.id else {}), **drafted.kinds}
+    except (ColonnadeError, OSError) as error:
+        return facts | {"error": str(error)}
+    try:
+        schema = Schema.load(file.schema)
+    except ColonnadeError:
+        return facts | {"columns": [(name, "not declared", kind) for name, kind in has.items()]}
+    described: Facts = dict(schema.public(file.party).to_data())
+    declared = dict.fromkeys(schema.id_columns, "the id")
+    declared |= {column["name"]: declared_text(column) for column in described["columns"]}
+    if described.get("label"):
+        label = described["label"]
+        declared[label["column"]] = f"the label: {declared_text(label)}"
+    names = [*declared, *(name for name in has if name not in declared)]
+    facts["columns"] = [
+        (name, declared.get(name, "not declared"), has.get(name, "not there")) for name in names
+    ]
+    return facts
+
+
+def checked(own: OwnFile, place: Place) -> tuple[list[Finding], list[tuple[str, str, str]]]:
+    """What reading every row finds, and how many values of each column lie outside their bounds."""
+    if own.file is None:
+        return [], []
+    from colonnade.cli.ledger import opened
+
+    ledgers = {}
+    for other in place.own_files():
+        if other.file is not None and other.file.ledger.exists():
+            try:
+                ledgers[other.file.party] = opened(other.file.ledger)
+            except ColonnadeError:
+                continue
+    findings = list(examine_party(own.file, ledgers))
+    clipped: list[tuple[str, str, str]] = []
+    try:
+        table = own.file.table().check()
+        rows = max(1, table.rows)
+        clipped = [
+            (name, str(count), f"{100 * count / rows:.1f} %")
+            for name, count in table.clipping.counts.items()
+            if count
+        ]
+    except ColonnadeError:
+        # What is wrong stands among the findings.
+        pass
+    return findings, clipped
+
+
+def own_page(place: Place, name: str, party: str) -> Path:
+    """Where a run keeps the page that is one party's own."""
+    found = place.runs.read(name).path / PARTIES / f"{party}.html"
+    known = sorted(path.stem for path in (place.runs.read(name).path / PARTIES).glob("*.html"))
+    return found if party in known else Path()

@@ -1,0 +1,110 @@
+"""`colonnade board`: a web page on this machine on which an organisation sees and decides."""
+
+from __future__ import annotations
+
+import getpass
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from colonnade.cli.options import AS_JSON
+from colonnade.cli.screen import note, say, say_json
+from colonnade.errors import InputError, NotInstalled
+
+PORT = 8765
+EXAMPLE = """
+It shows budgets, runs, requests for approval, the ledger and the data, from what lies in the kit or in the folder.
+Looking runs and charges nothing. Only this machine can open it, with a link that works once; each person has one of
+their own, and what they do is noted under their name.
+
+Examples (`colonnade demo` writes such a folder):
+
+  colonnade board demo-run
+
+  colonnade board bank/kit --person "Ada Byron" --person "Ben Gurevich" --auditor "Eve Mont"
+
+  colonnade board bank/kit --proxy board.toml
+"""
+
+
+def board(
+    folder: Path = typer.Argument(
+        ..., metavar="KIT|FOLDER", help="A party's kit, or a folder of jobs and runs without a federation."
+    ),
+    runs: Path | None = typer.Option(
+        None,
+        "--runs",
+        metavar="FOLDER",
+        help="Where runs were written, if not in the kit or in runs within FOLDER.",
+    ),
+    person: list[str] = typer.Option(
+        [],
+        "--person",
+        metavar="NAME",
+        help="Somebody who may decide; repeat. The account on this machine if left out.",
+    ),
+    auditor: list[str] = typer.Option(
+        [], "--auditor", metavar="NAME", help="Somebody who may look and decides nothing; repeat."
+    ),
+    port: int = typer.Option(PORT, "--port", metavar="PORT", help="Where to answer; 0 for any that is free."),
+    listen: str = typer.Option(
+        "127.0.0.1",
+        "--listen",
+        metavar="ADDRESS",
+        help="Another address of this machine; only behind a proxy.",
+    ),
+    proxy: Path | None = typer.Option(
+        None,
+        "--proxy",
+        metavar="FILE",
+        help="A proxy that signs people in (TOML): its address, its headers, who may decide and look.",
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Open a web page on this machine, on which an organisation sees what was learnt, and decides."""
+    try:
+        from colonnade.board.access import Person
+        from colonnade.board.place import Place
+        from colonnade.board.proxy import Proxy
+        from colonnade.board.serving import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "anyio", "h11"):
+            raise
+        raise NotInstalled(
+            f"the board needs {error.name}, which is not installed. pip install 'colonnade[board]'."
+        ) from None
+    if proxy is not None and (person or auditor):
+        raise typer.BadParameter(
+            "with --proxy its file names who may decide and look, not --person or --auditor."
+        )
+    names = [*(person or [getpass.getuser()]), *auditor]
+    if len({name.casefold() for name in names}) < len(names):
+        raise InputError("--person and --auditor: somebody is named twice. Each person has one link.")
+    for name in names:
+        if not name.strip() or len(name) > 100 or not name.isprintable():
+            raise InputError(f"--person: {name!r} is no name of a person: use 1 to 100 letters.")
+    people = [Person(name, "officer") for name in names[: len(names) - len(auditor)]]
+    people += [Person(name, "auditor") for name in auditor]
+    with suppress(KeyboardInterrupt):
+        serve(
+            Place(folder, runs=runs),
+            people,
+            listen=listen,
+            port=port,
+            proxy=None if proxy is None else Proxy.load(proxy),
+            tell=say_json if as_json else _say,
+        )
+
+
+board.__doc__ = f"{board.__doc__}\n{EXAMPLE}"
+
+
+def _say(facts: dict[str, Any]) -> None:
+    if not facts["alone"]:
+        note("another board has this open too. Both show the same, and a decision counts once.")
+    say(f"The board of {facts['board']} answers at {facts['address']}. Ctrl-C ends it.")
+    for one in facts["links"]:
+        role = "" if one["role"] == "officer" else ", who looks only"
+        say(f"\n{one['name']}{role}, once: {one['link']}")

@@ -1,0 +1,305 @@
+"""A board is locked: attacks that a page elsewhere, a neighbour on the machine or a reader could try."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from boards import ADA, BEN, EVE, PORT, Client, Visit, application, ask, bank, noted, visit
+
+from colonnade.board.access import MOST_WRONG, SESSION_SECONDS, WITHIN_SECONDS, Access, Person, TooMany
+from colonnade.board.place import Place
+from colonnade.board.proxy import Proxy
+from colonnade.cli.app import run
+from colonnade.errors import ColonnadeError
+from colonnade.learn.approval import list_requests
+from colonnade.ledger import Ledger
+
+PAGES = (
+    "/",
+    "/requests",
+    "/requests/j1",
+    "/runs",
+    "/ledger",
+    "/data",
+    "/log",
+    "/events",
+    "/ledger/bank/export",
+)
+SECRET = "5f" * 32
+
+
+def decided(folder: Path) -> list[str]:
+    return [one.by for one in Ledger.open(folder / "bank.ledger").decisions()]
+
+
+def test_without_a_link_there_is_nothing_to_see(tmp_path: Path) -> None:
+    kit = bank(tmp_path)
+    ask(kit)
+    nobody = visit(kit.path, None)
+    for page in PAGES:
+        answer = nobody.get(page)
+        assert answer.status == 401 and "risk" not in answer.text, page
+    assert nobody.send("/requests/j1", decision="approve", digest="5" * 64).status == 401
+    assert decided(tmp_path) == []
+
+
+def test_a_link_works_once_and_leaves_no_secret_in_an_address_a_log_or_a_page(tmp_path: Path) -> None:
+    kit = bank(tmp_path)
+    access = Access([ADA])
+    token = access.tokens[ADA]
+    first = visit(kit.path, access=access)
+    cookie = first.client.cookies[f"colonnade-board-{PORT}"]
+    again = visit(kit.path, None, access=access)
+    assert again.get(f"/enter?token={token}").status == 401
+    other = Access([ADA])
+    entered = visit(kit.path, None, access=other).get(f"/enter?token={other.tokens[ADA]}")
+    assert entered.headers["location"] == "/"
+    flags = entered.headers["set-cookie"].lower()
+    assert "httponly" in flags and "samesite=strict" in flags and "domain" not in flags
+    seen = "".join(first.get(page).text for page in PAGES if page != "/events")
+    log = (kit.path / "board.jsonl").read_text()
+    assert (kit.path / "board.jsonl").stat().st_mode & 0o077 == 0
+    for secret in (token, cookie, other.tokens[ADA]):
+        assert secret not in seen and secret not in log
+    assert ("", "was not let in", "a wrong or used link") in noted(kit.path)
+
+
+def test_guessing_links_is_stopped_and_does_not_end_sessions() -> None:
+    clock = [0.0]
+    access = Access([ADA, BEN], clock=lambda: clock[0])
+    cookie = access.enter(access.tokens[ADA]) or ""
+    for number in range(MOST_WRONG):
+        assert access.enter(f"guess {number}") is None
+    with pytest.raises(TooMany):
+        access.enter("one more")
+    with pytest.raises(TooMany):
+        access.enter(access.tokens[BEN])
+    assert access.session(cookie) is not None
+    clock[0] = WITHIN_SECONDS + 1
+    assert access.enter(access.tokens[BEN]) is not None
+    clock[0] = SESSION_SECONDS + 1
+    assert access.session(cookie) is None
+
+
+def test_too_many_wrong_links_are_answered_with_429(tmp_path: Path) -> None:
+    nobody = visit(bank(tmp_path).path, None)
+    codes = [nobody.get(f"/enter?token={number}").status for number in range(MOST_WRONG + 1)]
+    assert codes == [401] * MOST_WRONG + [429]
+    assert len(noted(nobody.board.place.folder)) == MOST_WRONG, "nobody fills a disk by guessing"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        f"evil.example:{PORT}",
+        "127.0.0.1",
+        f"127.0.0.1:{PORT + 1}",
+        f"127.0.0.1.evil.example:{PORT}",
+        "",
+    ],
+)
+def test_a_name_of_somebody_else_that_leads_here_is_refused(tmp_path: Path, host: str) -> None:
+    """What a page does that makes its own name point to this machine."""
+    ada = visit(bank(tmp_path).path)
+    assert ada.get("/", [("host", f"localhost:{PORT}")]).status == 200
+    assert ada.get("/", [("host", host)]).status == 403
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["https://evil.example", "null", f"http://127.0.0.1:{PORT + 1}", f"https://127.0.0.1:{PORT}", None],
+)
+def test_a_form_that_another_page_sends_decides_nothing(tmp_path: Path, origin: str | None) -> None:
+    kit = bank(tmp_path)
+    ask(kit)
+    ada = visit(kit.path)
+    answer = ada.send("/requests/j1", origin=origin, decision="approve", digest="5" * 64)
+    assert answer.status == 403
+    assert decided(tmp_path) == []
+
+
+def test_a_form_without_the_token_of_its_session_decides_nothing(tmp_path: Path) -> None:
+    kit = bank(tmp_path)
+    ask(kit)
+    access = Access([ADA, BEN])
+    ada, ben = visit(kit.path, access=access), visit(kit.path, BEN, access=access)
+    for token in ("", "0" * 64, ben.token(), "ü"):
+        assert ada.send("/requests/j1", token=token, decision="approve", digest="5" * 64).status == 403
+    assert ada.get("/requests/j1?decision=approve&digest=" + "5" * 64).status == 200
+    assert ada.client.ask("PUT", "/requests/j1").status == 403
+    assert decided(tmp_path) == []
+    assert ("Ada", "was refused", "a form of another page") in noted(kit.path)
+
+
+def test_an_auditor_looks_and_decides_nothing(tmp_path: Path) -> None:
+    kit = bank(tmp_path)
+    ask(kit)
+    eve = visit(kit.path, EVE)
+    page = eve.get("/requests/j1").text
+    assert "decides nothing" in page and "<button" not in page.split("<main")[1]
+    answer = eve.send("/requests/j1", decision="approve", digest="5" * 64)
+    assert answer.status == 403 and "auditor" in answer.text
+    assert decided(tmp_path) == [] and len(list_requests(kit)) == 1
+    assert ("Eve", "was refused", "an auditor looks only") in noted(kit.path)
+
+
+def test_whoever_signs_out_is_out(tmp_path: Path) -> None:
+    ada = visit(bank(tmp_path).path)
+    cookie = ada.client.cookies[f"colonnade-board-{PORT}"]
+    assert ada.send("/leave").status == 303
+    answer = ada.get("/", [("cookie", f"colonnade-board-{PORT}={cookie}")])
+    assert answer.status == 401
+
+
+def test_answers_forbid_what_the_board_does_not_need(tmp_path: Path) -> None:
+    kit = bank(tmp_path)
+    ada = visit(kit.path)
+    for page in (*PAGES[:2], "/nowhere", "/static/board.js", "/enter?token=x"):
+        headers = ada.get(page).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy and "script-src 'self'" in policy
+        assert headers["x-content-type-options"] == "nosniff" and "frame-ancestors 'none'" in policy
+    assert ada.get("/").headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "path", ["/static/..%2Faccess.py", "/static/../access.py", "/runs/..%2F..%2Fstartup", "/runs/.%2E/report"]
+)
+def test_no_address_leads_out_of_what_is_shown(tmp_path: Path, path: str) -> None:
+    ada = visit(bank(tmp_path).path)
+    assert ada.get(path).status == 404
+
+
+def test_behind_a_proxy_it_refuses_unless_it_was_told_of_it(tmp_path: Path) -> None:
+    ada = visit(bank(tmp_path).path)
+    for header in ("X-Forwarded-For", "Forwarded", "X-Forwarded-Host", "Via"):
+        answer = ada.get("/", [(header.lower(), "10.0.0.1")])
+        assert answer.status == 403 and "--proxy" in answer.text
+
+
+def write_proxy(folder: Path, more: str = "", *, secret: str = SECRET) -> Path:
+    (folder / "secret").write_text(secret)
+    (folder / "secret").chmod(0o600)
+    path = folder / "board.toml"
+    path.write_text(
+        'address = "https://board.bank.example"\nuser_header = "X-User"\nsecret_header = "X-Secret"\n'
+        f'secret_file = "secret"\nofficers = ["ada@bank.example"]\nauditors = ["eve@bank.example"]\n{more}'
+    )
+    return path
+
+
+def test_a_proxy_that_was_named_signs_people_in_and_nobody_else_can(tmp_path: Path) -> None:
+    kit = bank(tmp_path)
+    ask(kit)
+    proxy = Proxy.load(write_proxy(tmp_path))
+    origin = "https://board.bank.example"
+    board, app = application(Place(kit.path), Access([]), proxy=proxy)
+    client = Visit(board, Client(app, host="board.bank.example"))
+    good = {"x-user": "ada@bank.example", "x-secret": SECRET, "x-forwarded-for": "10.0.0.1"}
+    page = client.get("/requests/j1", good.items())
+    assert page.status == 200 and "ada@bank.example" in page.text and SECRET not in page.text
+    for wrong in (
+        {"x-secret": "0" * 64},
+        {"x-user": "mallory@bank.example"},
+        {"x-secret": ""},
+        {"x-user": ""},
+    ):
+        assert client.get("/", {**good, **wrong}.items()).status == 401
+    assert client.get("/", [("x-user", "eve@bank.example"), *good.items()]).status == 401
+    assert client.get("/", [*good.items(), ("host", f"127.0.0.1:{PORT}")]).status == 403
+    token = page.text.split('name="form_token" value="')[1].split('"')[0]
+    form = {"form_token": token, "decision": "approve", "digest": "5" * 64}
+    eve = {**good, "x-user": "eve@bank.example", "origin": origin}
+    assert client.post("/requests/j1", form, eve.items()).status == 403
+    assert client.post("/requests/j1", form, good.items()).status == 403
+    assert client.post("/requests/j1", form, [*good.items(), ("origin", origin)]).status == 303
+    assert decided(tmp_path) == ["ada@bank.example"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("https://board", "http://board", "with https"),
+        ('"X-User"', '"X User"', "the name of a header"),
+        ('"eve@bank.example"', '"ada@bank.example"', "among officers and auditors"),
+        ('secret_file = "secret"', 'secret_file = "nowhere"', "openssl rand"),
+    ],
+)
+def test_a_proxy_that_is_described_wrongly_is_refused_where_it_stands(
+    tmp_path: Path, old: str, new: str, found: str
+) -> None:
+    path = write_proxy(tmp_path)
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(ColonnadeError, match=found):
+        Proxy.load(path)
+
+
+def test_a_secret_that_is_short_or_readable_by_others_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ColonnadeError, match="too short"):
+        Proxy.load(write_proxy(tmp_path, secret="abc"))
+    path = write_proxy(tmp_path)
+    (tmp_path / "secret").chmod(0o644)
+    with pytest.raises(ColonnadeError, match="read by others"):
+        Proxy.load(path)
+
+
+def test_the_verb_refuses_what_would_open_it_to_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        for words, found in (
+            (("--listen", "0.0.0.0"), "no TLS of its own"),
+            (("--listen", "127.0.0.2"), "leave --listen out"),
+            (("--listen", "example.org"), "no address of this machine"),
+            (("--port", str(taken.getsockname()[1])), "cannot be had"),
+            (("--person", "Ada", "--auditor", "ada"), "named twice"),
+            (("--person", "\x1b[2J"), "no name of a person"),
+            (("--runs", str(tmp_path / "nowhere")), "is no folder"),
+        ):
+            assert run(["board", str(tmp_path), *words, "--json"]) == 3
+            assert found in json.loads(capsys.readouterr().out)["error"]["message"]
+    assert run(["board", str(tmp_path / "nowhere")]) == 3
+    assert run(["board", str(bank(tmp_path).path.parent / "server")]) == 3
+    assert "a board is a party's" in capsys.readouterr().err
+
+
+def test_names_are_bound_to_links_and_not_typed(tmp_path: Path) -> None:
+    kit = bank(tmp_path)
+    ask(kit)
+    ben = visit(kit.path, BEN)
+    assert ben.send("/requests/j1", decision="approve", digest="5" * 64, by="Ada").status == 303
+    assert decided(tmp_path) == ["Ben"]
+    assert Person("Ben", "officer").acts
+
+
+def test_without_its_extra_the_verb_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("colonnade.board.", "starlette"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    assert run(["board", str(tmp_path)]) == 3
+    assert "pip install 'colonnade[board]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_the_process_says_its_links_answers_and_ends_politely(tmp_path: Path, how: signal.Signals) -> None:
+    code = "import sys; from colonnade.cli.app import run; sys.exit(run(sys.argv[1:]))"
+    words = [sys.executable, "-c", code, "board", str(tmp_path), "--port", "0", "--person", "Ada", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        told = json.loads(process.stdout.readline())
+        host = told["address"].removeprefix("http://")
+        connection = http.client.HTTPConnection(host, timeout=20)
+        connection.request("GET", "/enter?" + told["links"][0]["link"].partition("?")[2])
+        assert connection.getresponse().status == 303
+        process.send_signal(how)
+        rest, wrong = process.communicate(timeout=30)
+    assert (process.returncode, rest, wrong) == (0, "", "")

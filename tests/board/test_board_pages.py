@@ -1,0 +1,311 @@
+"""What stands on the pages of a board, and what happens when somebody changes it while they look."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+from boards import ADA, BEN, Client, application, ask, bank, noted, visit, write_runs
+from cli_project import write_project
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+
+from report_runs import HOSTILE, hostile_run, private_run
+
+from colonnade.board import run_index
+from colonnade.board.access import Access
+from colonnade.board.acts import alone
+from colonnade.board.place import Place
+from colonnade.board.progress import Progress, told
+from colonnade.crypto.signatures import SigningKey
+from colonnade.learn.approval import list_requests
+from colonnade.learn.own_files import LOG, STANDING
+from colonnade.ledger import Ledger
+from colonnade.ledger.release import Line, Release
+from colonnade.privacy.events import Gaussian
+from colonnade.randomness import SystemRandomness
+from colonnade.runtime.logged import StepFacts, step_line
+
+ESCAPED = "&lt;script&gt;"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two parties' files, a ledger, and a run that ended."""
+    write_project(tmp_path, rows=40)
+    for party in ("bank", "insurer"):
+        ledger = Ledger.create(tmp_path / f"{party}.ledger", party)
+        ledger.set_budget("customers", "*", "*", epsilon=4.0, delta=1e-5)
+        event = Gaussian(sensitivity=1.0, sigma=4.0)
+        lines = (Line("server", "record", event), Line("reader", "record", event))
+        ledger.charge(Release("r", "8c11", "plan", "a count", "server", lines, False), "customers")
+    write_runs(tmp_path / "runs", {**private_run()[0], "time": "2026-05-06T07:08:09+00:00"}, ["first"])
+    return tmp_path
+
+
+def test_the_overview_begins_with_a_verdict_and_says_what_is_left(folder: Path) -> None:
+    page = visit(folder).get("/").text
+    assert page.index("Within every budget") < page.index("What is left of each budget") < page.index("first")
+    assert "of 4 " in page and "the chain of their hashes is in order" in page
+    assert "/requests" not in page, "nobody asks without a kit"
+
+
+def test_a_run_has_its_verdict_its_report_and_its_files(folder: Path) -> None:
+    ada = visit(folder)
+    page = ada.get("/runs/first").text
+    assert "What each observer can learn at most" in page and "/runs/first/report" in page
+    report = ada.get("/runs/first/report")
+    assert report.status == 200 and "sandbox" in report.headers["content-security-policy"]
+    assert "script-src" not in report.headers["content-security-policy"]
+    facts = ada.get("/runs/first/file/facts.json")
+    assert json.loads(facts.text)["run"] == private_run()[0]["run"]
+    assert facts.headers["content-disposition"].startswith("attachment")
+    for path in ("/runs/first/file/report.html", "/runs/first/own/bank", "/runs/first/card"):
+        assert ada.get(path).status in (404, 409), path
+
+
+def test_looking_charges_nothing_and_writes_nothing_but_the_log(folder: Path) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    ada = visit(folder)
+    for path in (
+        "/",
+        "/runs",
+        "/runs/first",
+        "/ledger",
+        "/ledger/insurer",
+        "/data",
+        "/log",
+        "/ledger/bank/table",
+    ):
+        assert ada.get(path).status == 200, path
+    after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert {path.name for path in after.keys() - before.keys()} == {"board.jsonl"}
+    assert all(after[path] == content for path, content in before.items())
+
+
+def test_the_ledger_has_entries_what_fits_a_picture_and_an_export(folder: Path) -> None:
+    ada = visit(folder)
+    page = ada.get("/ledger/bank").text
+    assert "What would still fit" in page and "<svg" in page and "ε = 4 at δ = 1e-05" in page
+    assert ada.get("/ledger/bank/table").text.startswith("entry,time,kind")
+    assert json.loads(ada.get("/ledger/bank/export").text)["entries"]
+    assert ada.get("/ledger/nobody").status == 404
+
+
+def test_data_shows_the_schema_beside_what_the_file_has(folder: Path) -> None:
+    schema = folder / "bank.schema.toml"
+    schema.write_text(schema.read_text().replace("high = 90", "high = 50"))
+    ada = visit(folder)
+    page = ada.get("/data").text
+    assert "numeric, low 18.0, high 50.0" in page and "the id" in page and "the label: classes" in page
+    rows = ada.send("/data/bank")
+    assert rows.status == 200 and '<th scope="row">age</th>' in rows.text
+    assert ("Ada", "checked rows", "done") in noted(folder)
+    (folder / "bank.csv").write_text("customer,job,risk\nC1,clerk,low\n")
+    broken = ada.get("/data").text
+    assert "column &#39;age&#39; is declared but not in the file" in broken and "not there" in broken
+
+
+def test_names_that_others_chose_are_text_on_every_page(tmp_path: Path) -> None:
+    kit = bank(tmp_path)
+    ask(kit, "j1", name=HOSTILE, what=f"moments of {HOSTILE}")
+    facts = {**hostile_run()[0], "time": "2026-05-06T07:08:09+00:00"}
+    write_runs(kit.runs, facts, ["j9", '"><img src=x onerror=alert(1)>'])
+    ada = visit(kit.path)
+    assert ada.send("/requests/j1", decision="decline", digest="5" * 64, because=HOSTILE).status == 303
+    ask(kit, "j2", name=HOSTILE, what=f"moments of {HOSTILE}")
+    for path in (
+        "/",
+        "/requests",
+        "/requests/j1",
+        "/runs",
+        f"/runs?name={HOSTILE}",
+        "/runs/j9",
+        "/ledger",
+        "/log",
+    ):
+        page = ada.get(path).text
+        assert "<script>alert" not in page and "<img" not in page, path
+    assert ESCAPED in ada.get("/requests/j1").text and ESCAPED in ada.get("/ledger").text
+    assert ada.get("/runs/%22%3E%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E").status == 200
+
+
+def test_a_decision_on_the_page_is_the_one_of_the_command_line(tmp_path: Path) -> None:
+    kit = bank(tmp_path, asks='approval = "two"')
+    ask(kit, people=2)
+    access = Access([ADA, BEN])
+    ada, ben = visit(kit.path, access=access), visit(kit.path, BEN, access=access)
+    assert "2 more must approve it" in ada.get("/requests/j1").text
+    assert ada.send("/requests/j1", decision="approve", digest="5" * 64).status == 303
+    assert "1 more must approve it" in ben.get("/requests/j1").text
+    again = ada.send("/requests/j1", decision="approve", digest="5" * 64)
+    assert again.status == 409 and "has decided about job j1 already" in again.text
+    other = ben.send("/requests/j1", decision="approve", digest="6" * 64)
+    assert other.status == 409 and "something else than when the page was made" in other.text
+    assert ben.send("/requests/j1", decision="decline", digest="5" * 64, because=" ").status == 409
+    assert ben.send("/requests/j1", decision="approve", digest="5" * 64).status == 303
+    (request,) = list_requests(kit)
+    assert request.approvals == ("Ada", "Ben")
+    assert [(by, found) for by, act, found in noted(kit.path) if act == "approve" and found == "done"] == [
+        ("Ada", "done"), ("Ben", "done"),
+    ]  # fmt: skip
+    assert "Ada approved job j1" in ada.get("/ledger").text
+
+
+def test_where_approvers_have_keys_their_own_key_signs_and_is_not_kept(tmp_path: Path) -> None:
+    key = SigningKey.generate(SystemRandomness())
+    kit = bank(tmp_path, asks=f'approval = "ask"\napprovers = {{Ada = "{key.public.hex()}"}}')
+    ask(kit)
+    ada = visit(kit.path)
+    for wrong, found in (("", "another key"), ("nonsense", "no signing key")):
+        refused = ada.send("/requests/j1", decision="approve", digest="5" * 64, key=wrong)
+        assert refused.status == 409 and found in refused.text
+    text = f"colonnade signing key 1 {key.secret.hex()}"
+    assert ada.send("/requests/j1", decision="approve", digest="5" * 64, key=text).status == 303
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert key.secret.hex().encode() not in kept
+
+
+def test_a_ledger_that_is_altered_while_somebody_looks_is_told_at_the_next_look(folder: Path) -> None:
+    ada = visit(folder)
+    assert "Within every budget" in ada.get("/").text
+    path = folder / "bank.ledger"
+    times = path.stat()
+    with sqlite3.connect(path) as connection:
+        triggers = connection.execute("select name from sqlite_master where type = 'trigger'").fetchall()
+        for (name,) in triggers:
+            connection.execute(f"drop trigger {name}")
+        connection.execute("update entries set body = replace(body, '4.0', '9.0')")
+    connection.close()
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    page = ada.get("/")
+    assert page.status == 200 and "The ledger of bank cannot be relied on" in page.text
+    assert "was altered" in page.text or "changed" in page.text
+    assert ada.get("/ledger/bank").status == 200 and ada.get("/ledger/bank/export").status == 404
+
+
+def test_a_run_that_is_removed_or_damaged_under_a_page_is_named(folder: Path) -> None:
+    ada = visit(folder)
+    assert ada.get("/runs/first").status == 200
+    facts = folder / "runs" / "first" / "facts.json"
+    facts.write_text(facts.read_text()[:-40])
+    assert "cannot be read" in ada.get("/runs/first").text and "unreadable" in ada.get("/runs").text
+    shutil.rmtree(folder / "runs" / "first")
+    for path in ("/runs/first", "/runs/first/report", "/runs/first/file/facts.json", "/runs/first/events"):
+        answer = ada.get(path)
+        assert answer.status == 404 and "removed" in answer.text, path
+    assert ada.get("/").status == ada.get("/runs").status == 200
+
+
+def test_two_boards_on_one_kit_show_the_same_and_a_decision_counts_once(tmp_path: Path) -> None:
+    kit = bank(tmp_path)
+    ask(kit)
+    with alone(kit.path) as first, alone(kit.path) as second:
+        assert (first, second) == (True, False)
+    one, other = visit(kit.path), visit(kit.path)
+    assert one.send("/requests/j1", decision="approve", digest="5" * 64).status == 303
+    assert other.send("/requests/j1", decision="approve", digest="5" * 64).status == 409
+    assert len(Ledger.open(tmp_path / "bank.ledger").decisions()) == 1
+    assert "Ada approved" in other.get("/ledger").text
+
+
+def test_ten_thousand_runs_are_listed_and_looked_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {
+        "name": "risk",
+        "task": "classification",
+        "rows": 3,
+        "learnt": {"a": 1},
+        "plan": {"epsilon": 1.0},
+    }
+    write_runs(tmp_path / "runs", facts, [f"run-{number:05}" for number in range(10_000)])
+    os.utime(tmp_path / "runs", (1.0, 1.0))
+    ada = visit(tmp_path)
+    assert "10 000" in ada.get("/").text
+    page = ada.get("/runs?page=200").text
+    assert "page 200 of 200" in page and page.count("/runs/run-") == 50
+    assert ada.get("/runs?name=run-00042").text.count('href="/runs/run-') == 1
+
+    def never(*_: object) -> None:
+        raise AssertionError("what has not changed is not listed again")
+
+    monkeypatch.setattr(run_index, "scandir", never)
+    assert "10 000" in ada.get("/").text
+
+
+def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
+    kit = bank(tmp_path)
+    ada = visit(kit.path)
+    job = kit.run_folder("j5")
+    job.mkdir(parents=True)
+    (job / LOG).write_text(
+        step_line("bank", "j5", StepFacts("columns 0", sent=1500, received=9, seconds=0.5)) + "\n"
+    )
+    page = ada.get("/runs/j5").text
+    assert "running" in page and "columns 0" in page and "1.5 kB" in page and "/runs/j5/events" in page
+    (job / STANDING).write_text('{"waits": ["shop"]}')
+    assert "waits for approval" in ada.get("/runs").text and "shop" in ada.get("/runs/j5").text
+    outcome = {
+        "member": "bank",
+        "job": "risk",
+        "id": "j5",
+        "state": "failed",
+        "step": "columns 0",
+        "reason": "it <b>",
+    }
+    (job / "outcome.json").write_text(json.dumps(outcome))
+    page = ada.get("/runs/j5").text
+    assert "it &lt;b&gt;" in page and "colonnade job resume j5" in page
+    assert "failed" in ada.get("/runs").text
+
+
+def test_progress_is_told_as_it_grows_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("colonnade.board.progress.GLANCE_SECONDS", 0.001)
+    log = tmp_path / LOG
+    progress, looks = Progress(tmp_path), iter(range(4))
+
+    def look() -> dict[str, str] | None:
+        number = next(looks)
+        with log.open("a") as file:
+            file.write(
+                step_line("bank", "j", StepFacts(f"step {number}", sent=1, received=1, seconds=1)) + "\n{cut"
+            )
+            file.write("\n" if number < 1 else "")
+        return progress.take_in().words if number < 3 else None
+
+    async def read() -> list[str]:
+        return [line async for line in told(look)]
+
+    lines = asyncio.run(read())
+    assert (
+        lines[-1].startswith("event: ended")
+        and json.loads(lines[0].removeprefix("data: "))["step"] == "step 0"
+    )
+
+
+def test_a_browser_that_goes_away_frees_its_place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The application is told that nobody listens any more, and may be asked as often as one likes."""
+    ada = visit(folder)
+    for _ in range(40):
+        # The test's client is gone as soon as it has asked.
+        assert ada.get("/events").status == 200
+
+
+def test_what_is_wrong_is_said_without_a_traceback(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ada = visit(folder)
+
+    def fail(_place: Place) -> None:
+        raise RuntimeError("a value of somebody's")
+
+    monkeypatch.setattr("colonnade.board.views.overview", fail)
+    page = ada.get("/")
+    assert page.status == 500 and "a mistake in Colonnade" in page.text and "somebody" not in page.text
+    board, app = application(Place(folder), Access([]))
+    assert Client(app).ask("GET", "/").status == 401 and board.place.name == folder.name
