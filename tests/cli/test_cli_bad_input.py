@@ -301,7 +301,7 @@ def test_delta_past_one_over_n_needs_to_be_said_twice(
     project.edit("job.toml", "delta = 1e-5", "delta = 0.1\naccepted_delta = 0.1")
     for party in ("bank", "insurer"):
         project.edit(f"{party}.toml", "delta = 1e-5", "delta = 0.1")
-    assert train(project) == 0
+    assert train(project, "--verbose") == 0
     assert "δ = 0.1" in capsys.readouterr().out
 
 

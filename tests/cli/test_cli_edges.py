@@ -145,7 +145,7 @@ def test_a_nested_column_is_there_and_cannot_be_used(
 def test_advice_fits_the_mistake(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     project.edit("job.toml", "delta = 1e-5", "delta = 1e-5\n[options]\nfoo = 1")
     assert train(project) == INPUT
-    assert "unknown key 'foo'; known are conditional." in capsys.readouterr().err
+    assert "unknown key 'foo'; known are threshold, class_weight, conditional." in capsys.readouterr().err
     project.edit("job.toml", "[options]\nfoo = 1", "")
     project.edit("job.toml", "epsilon = 1.0", "epsilon = 1e-9")
     assert train(project) == 4

@@ -182,10 +182,11 @@ def test_ctrl_c_while_a_folder_is_claimed_leaves_nothing(
 
 
 def test_a_terminal_that_is_gone_is_ctrl_c_unless_somebody_said_nohup() -> None:
-    with pytest.raises(KeyboardInterrupt), terminated_as_interrupted():
-        signal.raise_signal(signal.SIGHUP)
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
+        with pytest.raises(KeyboardInterrupt), terminated_as_interrupted():
+            signal.raise_signal(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         with terminated_as_interrupted():
             signal.raise_signal(signal.SIGHUP)
     finally:
