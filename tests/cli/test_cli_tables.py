@@ -83,7 +83,8 @@ def test_describe_says_what_a_release_says_in_words_in_json_and_on_a_page(
     assert (
         page.count("<svg") == 8
         and "age and owner" in page
-        and "http" not in page.replace("http://www.w3.org", "")
+        and "http://" not in page.replace("http://www.w3.org", "")
+        and "https://" not in page
     )
     facts = said(capsys, "describe", str(released))
     assert len(facts["columns"]) == 4 and len(facts["pairs"]) == 6 and facts["left_out"] == []
