@@ -133,11 +133,11 @@ def test_padding_that_is_not_random_would_be_counted() -> None:
         bits=chooser.bits,
         randomness=COINS,
     )
+    for number in range(receiver.blocks):
+        sender.take(number, receiver.block(number))
     wrong = sender._records.copy().reshape(100, 9)
     wrong[sender.order >= len(theirs)] = 0
     assert int((wrong == 0).all(axis=1).sum()) == 80
-    for number in range(receiver.blocks):
-        sender.take(number, receiver.block(number))
     records = sender.records(0, 100, 8).reshape(300, 8)
     assert len(np.unique(records, axis=0)) == 300
     assert abs(float(np.unpackbits(records).mean()) - 0.5) < 0.02
