@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import two_houses
 from certificates import Root
 from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, MOMENTS, PARTIES, in_process, job_text
@@ -17,14 +18,15 @@ ROOT = Root.make()
 
 
 @pytest.fixture
-def kits(tmp_path: Path) -> dict[str, Kit]:
-    """Every member's kit, and every party's own files, in one folder."""
+def kits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Kit]:
+    """Every member's kit, and every party's own files, in one folder; enough people to judge on."""
+    monkeypatch.setattr(two_houses, "ROWS", 2000)
     return houses(tmp_path, ROOT)
 
 
 def test_members_cut_alike_and_charge_the_training_part(kits: dict[str, Kit], tmp_path: Path) -> None:
     everybody = in_process(MOMENTS).runs[0].plan.rows
-    text = f"held_out = 0.2\n{job_text(MOMENTS)}"
+    text = f"held_out = 0.2\n{job_text(MOMENTS, epsilon=4.0)}"
     outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, text))
     told = [outcome.get("reason") for outcome in outcomes.values()]
     assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}, told
@@ -39,4 +41,4 @@ def test_members_cut_alike_and_charge_the_training_part(kits: dict[str, Kit], tm
         cut = kept_cut(path, charged[-1]["dataset"])
         assert cut is not None and cut.share == 0.2
         keys.add(cut.key)
-    assert len(keys) == 1 and parts == [["training"]] * 2
+    assert len(keys) == 1 and parts == [["training", "held-out"]] * 2
