@@ -6,6 +6,7 @@ import asyncio
 import gc
 import sys
 import types
+import weakref
 from contextvars import ContextVar
 
 import numpy as np
@@ -40,7 +41,10 @@ def reachable(*starts) -> set[int]:
     todo, found = list(starts), set()
     while todo:
         thing = todo.pop()
-        if id(thing) in found or issubclass(type(thing), types.ModuleType | asyncio.AbstractEventLoop):
+        # What a weak proxy stands for may be gone, and it holds nothing.
+        if id(thing) in found or type(thing) in weakref.ProxyTypes:
+            continue
+        if isinstance(thing, types.ModuleType | asyncio.AbstractEventLoop):
             continue
         found.add(id(thing))
         if isinstance(thing, types.FunctionType) and not ours(thing.__module__):
@@ -99,6 +103,14 @@ def crossings(program) -> list[tuple[str, str]]:
 
 def test_following_every_reference_from_one_party_never_reaches_anothers_rows():
     assert crossings(lambda party, table: None) == []
+
+
+def test_this_walk_passes_by_what_is_gone():
+    class Gone:
+        pass
+
+    proxy = weakref.proxy(Gone())
+    assert id(proxy) not in reachable([proxy])
 
 
 def test_this_walk_would_notice_rows_left_in_a_shared_place():

@@ -58,7 +58,7 @@ class Waves:
         """With κ_j near the K-th root of the amplitude of harmonic j, for K − 1 owners without the label.
 
         >>> Waves.levelled(Curve.of(3), 64, 64, others=1).levels
-        (477169, 319731, 152318)
+        (477165, 319743, 152316)
         """
         levels = tuple(round(MILLION * float(size) ** (1 / (others + 1))) for size in curve.amplitudes)
         return cls(curve, wave_grid, label_grid, levels, others)
