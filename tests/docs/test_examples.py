@@ -43,7 +43,13 @@ def openings(text: str) -> list[str]:
     return sorted(lines)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+# Real processes of FLARE, which another test runs too, take most of a minute.
+LONG = {"federation_on_one_machine"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in EXAMPLES]
+)
 def test_an_example_prints_lines_like_those_that_the_index_shows(name, tmp_path):
     assert openings(printed(name, tmp_path)) == openings(shown(name))
 

@@ -77,7 +77,7 @@ def joint_rows(outcome, plan):
     return np.concatenate([*parts, label], axis=1)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(
     st.integers(2, 5),
     st.integers(20, 200),
