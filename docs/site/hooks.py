@@ -83,7 +83,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, _config: MkDocsConfig, _files: Files) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001  by name
     """The text of a page as the site takes it."""
     uri = page.file.src_uri
     if uri == "index.md":

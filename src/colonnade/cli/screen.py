@@ -30,7 +30,7 @@ STEPS = {
 # Red, green, dim: by the words that say so.
 _COLOURS = {"bad": "31", "good": "32", "faint": "2"}
 _MARKED = re.compile(
-    r"(?P<bad>^error E\d+|[Nn]o privacy\b|[Nn]ot within every budget|\brefused\b|\bDEFECT\b|(?<=  )0(?=  |$))"
+    r"(?P<bad>^error E\d+|(?:no|No) privacy\b|(?:not|Not) within every budget|\brefused\b|\bDEFECT\b|(?<=  )0(?=  |$))"
     r"|(?P<good>\b[Ww]ithin every budget)|(?P<faint>\bwithin noise\b|\bhidden by noise\b)",
     re.MULTILINE,
 )
