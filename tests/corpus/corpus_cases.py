@@ -29,7 +29,7 @@ class Case:
 
     `changes` are done to a copy of the stage, in order; `run` is the command line. `says` must all be in what is
     printed, `never` must not. `code` is the exit code. `leaves` are patterns of files that may be new afterwards.
-    `process` runs it as a process of its own, with the settings of `Surroundings`.
+    `process` runs it as a process of its own, with the settings of `Surroundings`; `slow` ones are much like another.
     """
 
     group: str
@@ -43,6 +43,7 @@ class Case:
     leaves: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
     process: bool = False
+    slow: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -73,6 +74,7 @@ def _cases_in(path: Path) -> Iterator[Case]:
             leaves=tuple(known.pop("leaves", ())),
             env=known.pop("env", {}),
             process=known.pop("process", False),
+            slow=known.pop("slow", False),
             settings=known,
         )
 
