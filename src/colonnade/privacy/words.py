@@ -31,6 +31,8 @@ def unit_text(name: str, *, owner: str = "") -> str:
 
     >>> unit_text("others-part", owner="clinic"), unit_text("columns:bank")
     ("what clinic's columns say of one person", "all of bank's columns")
+    >>> unit_text("own-part:bank"), unit_text("others-part"), observer_text("server")
+    ("what bank's columns say of one person", 'what the others hold about one person', 'the server')
     """
     kind, colon, party = name.partition(":")
     if colon and kind == "columns":

@@ -199,15 +199,6 @@ def _diagonal_share(whole: int, norm_squared: int, support: int) -> int:
     return whole - (-(-(norm_squared**2) // support) if support else 0)
 
 
-def _l1_parts(row: RowShape) -> tuple[int, int]:
-    """‖u‖₁ ≤ √first + √second."""
-    return row.features * row.norm_squared, row.label_support * row.label_norm_squared
-
-
-def _ceil_sqrt(value: int) -> int:
-    return math.isqrt(value - 1) + 1 if value else 0
-
-
 def root_up(value: int) -> Fraction:
     """√value, exact for a square, else rounded up on a grid of 2^-32.
 
