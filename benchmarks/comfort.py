@@ -11,8 +11,8 @@ The tutorial's two tables, schemas and job are made in a folder of their own. Pr
 * ``demo_install_packages``: packages that ``make demo`` installs, this one included;
 * ``demo_cpu_s``: ``colonnade demo``;
 * ``report_pages_printed``: sheets of A4 that the demonstration's report takes, the most of its two runs;
-* ``overflowing_elements``: elements of its pages that are cut, reach past the page or stand letter above letter, by
-  width; everything that can be unfolded is.
+* ``overflowing_elements``: elements of its pages that are cut, reach past the page or stand letter above letter, at
+  all widths together, and ``overflowing_by_width``; everything that can be unfolded is.
 
 Pages are looked at in the machine's Chromium; without one both figures are null.
 
@@ -137,7 +137,8 @@ def main() -> None:
         "demo_install_packages": installed(),
         "demo_cpu_s": round(demo, 2),
         "report_pages_printed": sheets,
-        "overflowing_elements": overflowing,
+        "overflowing_elements": None if overflowing is None else sum(overflowing.values()),
+        "overflowing_by_width": overflowing,
     }
     print(json.dumps(found) if arguments.json else json.dumps(found, indent=1))
 
