@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from boards import ADA, EVE, HOSTILE_JOB, ask, live, write_runs
-from browser import Browser, BrowserError, browser, executable
+from browser import Browser
 from certificates import Root
 from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, charges, job_text, policy_text
@@ -30,19 +30,6 @@ from colonnade.runtime.logged import StepFacts, step_line
 
 WIDTHS = (390, 800, 1280)
 PICTURES = Path(__file__).parents[2] / "docs" / "figures"
-
-
-@pytest.fixture(scope="module")
-def shown() -> Iterator[Browser]:
-    """The machine's browser. Whoever has none is told; where the tests are the gate, that is a failure."""
-    try:
-        executable()
-    except BrowserError as error:
-        if os.environ.get("COLONNADE_BROWSER") == "required":
-            raise
-        pytest.skip(str(error))
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from browser import Browser, BrowserError, browser, executable
+from browser import Browser
 from report_runs import HOSTILE, hostile_run, private_run, seeded_run
 from test_report_beside import ATTACK, comparison
 
@@ -93,19 +91,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, page in made.items():
         (folder / f"{name}.html").write_text(page, encoding="utf-8")
     return {name: folder / f"{name}.html" for name in made}
-
-
-@pytest.fixture(scope="module")
-def shown() -> Iterator[Browser]:
-    """The machine's browser. Whoever has none is told; where the tests are the gate, that is a failure."""
-    try:
-        executable()
-    except BrowserError as error:
-        if os.environ.get("COLONNADE_BROWSER") == "required":
-            raise
-        pytest.skip(str(error))
-    with browser() as found:
-        yield found
 
 
 PAGES = ("full", "seeded", "hostile", "party", "comparison", "description")

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from colonnade.board.access import Person
+from colonnade.cli.folders import only_one
 from colonnade.errors import CannotWrite
 
 LOG, LOCK = "board.jsonl", ".board.lock"
@@ -89,12 +90,5 @@ def alone(folder: Path) -> Iterator[bool]:
             f"{folder} cannot be written ({error.strerror}), and what is done on the board is noted there. Make it "
             "writable for whoever runs the board."
         ) from None
-    try:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(opened)
+    with only_one(opened) as mine:
+        yield mine

@@ -114,16 +114,22 @@ def left_behind(draft: Path) -> Iterator[bool]:
     if not holds_paid(draft):
         yield False
         return
-    lock = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
+    with only_one(os.open(draft, os.O_RDONLY | os.O_DIRECTORY)) as mine:
+        yield mine
+
+
+@contextmanager
+def only_one(opened: int) -> Iterator[bool]:
+    """Whether nobody else holds this file or folder, which stays locked for the block and is closed after it."""
     try:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             yield False
         else:
             yield True
     finally:
-        os.close(lock)
+        os.close(opened)
 
 
 def being_written(draft: Path) -> bool:
