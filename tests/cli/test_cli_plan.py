@@ -9,6 +9,7 @@ from cli_project import ROWS, Project, one_object, train
 
 from colonnade.cli.app import run
 from colonnade.cli.plan import _named as named
+from colonnade.cli.plan_text import plan_text
 from colonnade.learn.forecasting.rehearsal import Rehearsals
 from colonnade.learn.jobs import Job
 from colonnade.methods.table import METHODS, methods_for
@@ -186,7 +187,17 @@ def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says
 def test_all_methods_can_be_asked_for(project: Project) -> None:
     job = Job.load(project.path("job.toml"))
     every = {method.name for method in methods_for("classification")}
-    assert named(job, "all") == every and named(job, None) is None and named(job, "none") == {"moments"}
+    assert named(job, "all") == every and named(job, None) is None and named(job, "none") == frozenset()
+
+
+def test_people_who_are_held_out_are_not_planned_to_be_trained_on(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project.edit("job.toml", "delta = 1e-5", "delta = 1e-5\nheld_out = 0.25")
+    assert plan(project, "--rows", "400", "--methods", "none", "--no-simulation", "--json") == 0
+    facts = one_object(capsys.readouterr().out)
+    assert (facts["rows"], facts["common"], facts["held_out"]) == (300, 400, 0.25)
+    assert "Of 400 people in common 0.25 are held out" in plan_text(facts, None)
 
 
 def test_a_method_that_cannot_do_the_job_is_listed_with_its_reason(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -16,12 +16,9 @@ from colonnade.errors import InputError, JobError
 
 if TYPE_CHECKING:
     from colonnade.data.schema import PublicSchema
-    from colonnade.learn.forecasting.choosing import Candidate, Choice
-    from colonnade.learn.forecasting.cost import Cost
     from colonnade.learn.forecasting.machine import Line, Machine
     from colonnade.learn.jobs import Job
     from colonnade.learn.party_files import PartyFile
-    from colonnade.protocols.plans import Plan
 
 EXAMPLE = """
 It reads schemas, not rows: say with --rows how many people the parties are expected to have in common. --count
@@ -79,11 +76,9 @@ def plan(
     as_json: bool = AS_JSON,
 ) -> None:
     """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take."""
+    from colonnade.cli.plan_facts import plan_facts
     from colonnade.cli.plan_text import plan_text
-    from colonnade.learn.forecasting.default import settle
     from colonnade.learn.jobs import Job
-    from colonnade.learn.planning import group_of, plan_job
-    from colonnade.learn.training import told_of
 
     if (rows is None) != count:
         raise typer.BadParameter("give --rows N, or --count to read the numbers of rows, and not both.")
@@ -97,36 +92,21 @@ def plan(
     counts = _counted(agreed, files) if rows is None else {}
     common = min(counts.values()) if rows is None else rows
     people = _held(agreed, held, common) | ({} if held else counts)
-    with told_of(agreed):
-        agreed = settle(agreed, group_of(agreed, schemas), schemas, rows=common)
-    planned = plan_job(agreed, schemas, rows=common)
-    there = None if machine is None else _loaded(machine)
     with progress(not as_json) as advance:
-        choice, here, matching = _chosen(
+        facts = plan_facts(
             agreed,
-            planned,
             schemas,
             files=files,
+            rows=common,
             held=people,
             named=_named(agreed, methods),
             simulated=simulation,
             effort=effort,
+            line=line,
+            there=None if machine is None else _loaded(machine),
+            measured=as_json,
             advance=advance,
-            measured=as_json or there is not None,
         )
-    matched = None if matching is None else _matching_facts(agreed, planned, matching, people, line)
-    facts = _facts(
-        agreed,
-        schemas,
-        planned,
-        choice,
-        files=files,
-        people=people,
-        matching=matched,
-        line=line,
-        here=here,
-        there=there,
-    )
     if as_json:
         say_json(facts)
         return
@@ -208,158 +188,4 @@ def _named(job: Job, listed: str | None) -> frozenset[str] | None:
     if listed.strip() == "all":
         return frozenset(method.name for method in methods_for(job.task))
     names = [name.strip() for name in listed.split(",") if name.strip() and name.strip() != "none"]
-    return frozenset(method_named(name, job.task, place="--methods").name for name in names) | {job.method}
-
-
-def _chosen(
-    job: Job,
-    planned: Plan,
-    schemas: Mapping[str, PublicSchema],
-    *,
-    files: Mapping[str, PartyFile],
-    held: Mapping[str, int],
-    named: frozenset[str] | None,
-    simulated: bool,
-    effort: float,
-    advance: Any,
-    measured: bool,
-) -> tuple[Choice, Machine | None, Cost | None]:
-    """Rehearse, measure the machine that it was rehearsed on where somebody will want to know, and match people."""
-    from colonnade.learn.forecasting.choosing import candidates, choose, error_without_privacy
-    from colonnade.learn.forecasting.machine import Machine
-    from colonnade.learn.forecasting.matching import matching_cost
-    from colonnade.learn.forecasting.rehearsal import Rehearsals
-
-    here = Machine.measured() if measured else None
-    rehearsals = Rehearsals(schemas, effort=effort)
-    matching = matching_cost(planned.group, schemas, alignment=job.alignment, rows=planned.rows, held=held)
-    found = candidates(
-        job,
-        planned,
-        schemas,
-        files=files,
-        rehearsals=rehearsals,
-        matching=matching,
-        simulated=simulated,
-        named=named,
-        advance=advance,
-    )
-    exact = error_without_privacy(job, planned, rehearsals) if simulated else None
-    return choose(found, without_privacy=exact), here, matching
-
-
-def _matching_facts(job: Job, plan: Plan, cost: Cost, held: Mapping[str, int], line: Line) -> dict[str, Any]:
-    """In which way ids are matched, and what that is of the forecast."""
-    from colonnade.learn.forecasting.matching import matched_by
-
-    way = matched_by(plan.group, alignment=job.alignment, rows=plan.rows, held=held)
-    return {"by": way, "bytes": cost.bytes_sent, "seconds": cost.seconds + line.seconds(cost)}
-
-
-def _facts(
-    job: Job,
-    schemas: Mapping[str, PublicSchema],
-    plan: Plan,
-    choice: Choice,
-    *,
-    files: Mapping[str, PartyFile],
-    people: Mapping[str, int],
-    matching: dict[str, Any] | None,
-    line: Line,
-    here: Machine | None,
-    there: Machine | None,
-) -> dict[str, Any]:
-    from colonnade.crypto.cores import usable_cores
-    from colonnade.learn.forecasting.forecast import ERRORS
-    from colonnade.learn.planning import coding_advice, features_of, refusals_for, warnings_for
-    from colonnade.methods.functional.plan import FunctionalPlan
-    from colonnade.report.facts import guarantee_facts
-
-    features = features_of(job.task, schemas)
-    own = choice.candidates[0]
-    made = own.forecast
-    rehearsed_on = {"cores": usable_cores()} if here is None else here.to_data()
-    return {
-        "name": job.name,
-        "task": job.task,
-        "method": job.method,
-        "because": job.because,
-        "rows": plan.rows,
-        "alignment": job.alignment,
-        "people": dict(people),
-        "matching": matching,
-        "features": features,
-        "epsilon": job.epsilon,
-        "delta": plan.delta,
-        "plan": {"hash": plan.hash, **plan.to_data()},
-        "guarantees": [guarantee_facts(item) for item in plan.guarantees],
-        **(_noise_facts(plan, own) if made is not None and made.noise is not None else {}),
-        **({"block_lines": _block_lines(plan)} if isinstance(plan, FunctionalPlan) else {}),
-        "methods": [_method_facts(item, line=line, here=here, there=there) for item in choice.candidates],
-        "coding": coding_advice(plan),
-        "error": ERRORS[job.task],
-        "without_privacy": choice.without_privacy,
-        "recommended": choice.recommended,
-        "why": choice.why,
-        "line": {
-            "bandwidth": line.bandwidth if math.isfinite(line.bandwidth) else None,
-            "latency": line.latency,
-        },
-        "machine": there.to_data() if there is not None else rehearsed_on,
-        "rehearsed_on": rehearsed_on,
-        "held": 8 * plan.rows * sum(len(schema.columns) for schema in schemas.values()),
-        "budgets": [
-            {"party": answer.party, "admits": answer.admits, "reason": answer.reason}
-            for answer in own.answers
-        ],
-        "warnings": [
-            *refusals_for(job, plan, files),
-            *warnings_for(plan, epsilon=job.epsilon, features=features),
-        ],
-    }
-
-
-def _method_facts(
-    item: Candidate, *, line: Line, here: Machine | None, there: Machine | None
-) -> dict[str, Any]:
-    """One method's promise and forecast, its seconds on the stated machine and line."""
-    from colonnade.report.facts import guarantee_facts
-
-    made = item.forecast
-    facts: dict[str, Any] = {
-        "method": item.method.name,
-        "title": item.method.title,
-        "admitted": item.admitted,
-        "reason": item.reason,
-        "passed": item.passed,
-        "guarantees": [] if item.plan is None else [guarantee_facts(each) for each in item.plan.guarantees],
-        "forecast": None,
-    }
-    if made is None:
-        return facts
-    data = made.to_data()
-    work = made.cost.seconds * (1.0 if here is None or there is None else here.stretch(made.kernel, to=there))
-    sent = line.seconds(made.cost)
-    return facts | {"forecast": {**data, "seconds": work + sent, "computing": work, "sending": sent}}
-
-
-def _noise_facts(plan: Plan, own: Candidate) -> dict[str, Any]:
-    """The noise of the job's own method; of one release, also how many people could move it as far."""
-    from colonnade.methods.functional.plan import FunctionalPlan
-    from colonnade.methods.moments.plan import MomentsPlan
-
-    noise = None if own.forecast is None else own.forecast.noise
-    if noise is None:
-        return {}
-    facts: dict[str, Any] = {"standard_deviation": noise.deviation, "on": noise.on}
-    if isinstance(plan, MomentsPlan | FunctionalPlan):
-        # One person moves a moment of two columns by at most 1/m; in the box of the functional mechanism by 1.
-        boxed = isinstance(plan, FunctionalPlan) and plan.domain != "ball"
-        facts["people"] = noise.deviation * (1 if boxed else plan.attributes)
-    return {"noise": facts}
-
-
-def _block_lines(plan: Any) -> list[str]:
-    from colonnade.methods.functional.method import notes_on
-
-    return list(notes_on(plan))
+    return frozenset(method_named(name, job.task, place="--methods").name for name in names)

@@ -147,7 +147,12 @@ def _notes(facts: dict[str, Any]) -> list[str]:
     found += [f"ε of {item['method']}: {_observers(item)}." for item in methods if item["guarantees"]]
     if any(each["unit"].startswith("columns:") for item in methods for each in item["guarantees"]):
         found.append("ε about all of a party's columns (columns:NAME) is stated: no budget is kept for it.")
-    if facts["alignment"] == "auto" and set(facts["people"].values()) == {facts["rows"]}:
+    if facts["held_out"]:
+        found.append(
+            f"Of {facts['common']:,} people in common {facts['held_out']:g} are held out, and the model is judged on "
+            "them where it can be. That adds to no total but about whole columns."
+        )
+    if facts["alignment"] == "auto" and set(facts["people"].values()) == {facts["common"]}:
         found.append(
             "Everybody is taken to hold the same people in the same order. If not, ids are matched, which sends more "
             "and takes longer: say with --held how many people each party holds."

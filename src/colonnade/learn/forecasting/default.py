@@ -60,7 +60,16 @@ def people_of(federation: Federation) -> int:
     held = min(
         max(table.rows, federation.shown_ids.get(party, 0)) for party, table in federation.tables.items()
     )
-    return held if federation.held_out is None else max(1, round(held * (1 - federation.held_out)))
+    return trained_on(held, federation.held_out)
+
+
+def trained_on(rows: int, held_out: float | None) -> int:
+    """How many of the people in common a job trains on, if it holds a share of them out.
+
+    >>> trained_on(500, None), trained_on(500, 0.2)
+    (500, 400)
+    """
+    return rows if held_out is None else max(1, round(rows * (1 - held_out)))
 
 
 def default_for(
