@@ -188,7 +188,8 @@ def live(folder: Path, *people: Person) -> Iterator[tuple[str, Access]]:
     access = Access(people)
     with bound("127.0.0.1", 0, proxied=False) as opened:
         port = opened.getsockname()[1]
-        running = server(application(Place(folder), access, port=port)[1])
+        board, app = application(Place(folder), access, port=port)
+        running = server(app)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [opened]})
         thread.start()
         try:
@@ -198,3 +199,4 @@ def live(folder: Path, *people: Person) -> Iterator[tuple[str, Access]]:
         finally:
             running.should_exit = True
             thread.join()
+            board.forecasts.close()

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-LARGEST_FORM = 1 << 16
+# A form of the page of plans has a field for every column.
+LARGEST_FORM, MOST_FIELDS = 1 << 17, 2000
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "
@@ -137,7 +138,9 @@ async def read_form(request: Request) -> Mapping[str, str]:
             raise Refused(413, "The form is too long.")
     try:
         return dict(
-            parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
+            parse_qsl(
+                body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS
+            )
         )
     except ValueError:
         raise Refused(400, "The form cannot be read.") from None

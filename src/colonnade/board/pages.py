@@ -14,8 +14,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from colonnade.board import views
 from colonnade.board.access import Access, Session, TooMany
 from colonnade.board.acts import Acts
+from colonnade.board.forecasts import Forecasts
 from colonnade.board.gate import Refused, cookie_name, read_cookie
 from colonnade.board.place import LedgerView, OwnFile, Place
+from colonnade.board.plans import Plans
 from colonnade.board.progress import Progress, told
 from colonnade.board.run_index import RUNNING, WAITS
 from colonnade.cli.report import page_of
@@ -30,6 +32,7 @@ PAGES = (
     ("/", "Overview"),
     ("/requests", "Requests"),
     ("/runs", "Runs"),
+    ("/plan", "Plan"),
     ("/ledger", "Ledger"),
     ("/data", "Data"),
 )
@@ -45,6 +48,7 @@ class Board:
     def __init__(self, place: Place, access: Access, acts: Acts, *, port: int, proxied: bool = False) -> None:
         self.place, self.access, self.acts = place, access, acts
         self.cookie, self.proxied = cookie_name(port), proxied
+        self.forecasts, self.plans = Forecasts(), Plans()
         self._streams = threading.Semaphore(MOST_STREAMS)
 
     def page(
@@ -154,7 +158,7 @@ class Board:
         if (folder, file) not in [(one["folder"], name) for one in self._beside() for name in one["files"]]:
             raise FileMissing("there is no such file beside the runs. It may have been removed since.")
         path = self.place.folder / folder / file
-        return _kept_page(_text(path)) if file.endswith(".html") else _download(path.read_bytes(), file)
+        return _kept_page(_text(path)) if file.endswith(".html") else download(path.read_bytes(), file)
 
     def _beside(self) -> list[dict[str, Any]]:
         found = []
@@ -173,7 +177,7 @@ class Board:
         from colonnade.report.model_card import model_card
 
         whole, facts = released(self.place.runs.read(request.path_params["run"]).path)
-        return _download(model_card(whole, facts=facts).encode(), "model-card.md")
+        return download(model_card(whole, facts=facts).encode(), "model-card.md")
 
     def file(self, request: Request) -> Response:
         """A file of a run, to keep."""
@@ -181,7 +185,7 @@ class Board:
         path = self.place.runs.read(request.path_params["run"]).path / name
         if name not in views.DOWNLOADS or path.is_symlink() or not path.is_file():
             raise FileMissing(f"the run has no file {name!r} to hand out.")
-        return _download(path.read_bytes(), name)
+        return download(path.read_bytes(), name)
 
     def ledgers(self, request: Request) -> Response:
         """Every ledger here; of the one that is named or the first, all of it."""
@@ -196,12 +200,12 @@ class Board:
     def ledger_table(self, request: Request) -> Response:
         """The history of a ledger as a table."""
         view = self._named_ledger(request)
-        return _download(history_csv(view.entries).encode(), f"{view.key}.csv")
+        return download(history_csv(view.entries).encode(), f"{view.key}.csv")
 
     def ledger_export(self, request: Request) -> Response:
         """Every entry of a ledger, to be checked without it."""
         view = self._named_ledger(request)
-        return _download(export(Ledger.open(view.path), None).encode(), f"{view.key}.json")
+        return download(export(Ledger.open(view.path), None).encode(), f"{view.key}.json")
 
     def _named_ledger(self, request: Request) -> LedgerView:
         key = request.path_params["key"]
@@ -241,17 +245,18 @@ class Board:
                 return None
             return {**progress.take_in().words, "state": listed.state}
 
-        return self._stream(look)
+        return self.stream(look)
 
     async def events(self, request: Request) -> Response:
         """How many requests wait and how many runs go on."""
-        return self._stream(self._counts)
+        return self.stream(self._counts)
 
     def _counts(self) -> dict[str, Any]:
         going = sum(1 for _ in takewhile(lambda one: one.open, self.place.runs.listed()))
         return {"waiting": str(len(self.place.requests())), "going": str(going)}
 
-    def _stream(self, look: Callable[[], dict[str, Any] | None]) -> Response:
+    def stream(self, look: Callable[[], dict[str, Any] | None]) -> Response:
+        """What `look` finds, as it changes, to a page that is open."""
         if not self._streams.acquire(blocking=False):
             raise Refused(503, "Too many pages are open. Close some, or reload this one by hand.")
 
@@ -283,7 +288,8 @@ def _kept_page(text: str) -> HTMLResponse:
     return HTMLResponse(text, headers={"Content-Security-Policy": SHOWN_POLICY})
 
 
-def _download(content: bytes, name: str) -> Response:
+def download(content: bytes, name: str) -> Response:
+    """A file to keep under this name."""
     return Response(
         content,
         media_type="application/octet-stream",

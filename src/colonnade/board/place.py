@@ -22,7 +22,7 @@ from colonnade.runtime.kit import Kit
 if TYPE_CHECKING:
     from colonnade.ledger.chain import Entry
 
-RUNS = "runs"
+RUNS, JOBS = "runs", "jobs"
 _GRAIN_NS = 2_000_000_000
 
 
@@ -83,11 +83,16 @@ class Place:
         if self.kit is not None:
             known = self.kit.site().get("party")
             return [] if known is None else [_own(Path(known))]
-        return [_own(path) for path in self._tables("party", "ledger")]
+        return [_own(path) for path in _tables(self.folder, "party", "ledger")]
 
     def job_files(self) -> list[Path]:
-        """The job files in the folder."""
-        return [] if self.kit is not None else self._tables("task", "parties")
+        """The job files that lie here."""
+        return _tables(self.jobs, "task", "parties")
+
+    @property
+    def jobs(self) -> Path:
+        """Where job files that are written on the board go: beside the party files, or into the kit."""
+        return self.folder if self.kit is None else self.folder / JOBS
 
     def ledgers(self) -> list[LedgerView]:
         """Every ledger here that there is, verified, each against the receipts that the others hold."""
@@ -124,16 +129,17 @@ class Place:
                 self._ledgers[path] = (stamp, view)
         return view
 
-    def _tables(self, *keys: str) -> list[Path]:
-        found = []
-        for path in sorted(self.folder.glob("*.toml")):
-            try:
-                data = tomllib.loads(path.read_text(encoding="utf-8"))
-            except (OSError, ValueError, RecursionError):
-                continue
-            if all(key in data for key in keys):
-                found.append(path)
-        return found
+
+def _tables(folder: Path, *keys: str) -> list[Path]:
+    found = []
+    for path in sorted(folder.glob("*.toml")):
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            continue
+        if all(key in data for key in keys):
+            found.append(path)
+    return found
 
 
 def _own(path: Path) -> OwnFile:

@@ -37,7 +37,10 @@ def serve(
             for person, token in access.tokens.items()
         ]
         tell({"board": str(place.folder), "address": address, "links": links, "alone": first})
-        server(app).run(sockets=[opened])
+        try:
+            server(app).run(sockets=[opened])
+        finally:
+            board.forecasts.close()
 
 
 def server(app: Any) -> uvicorn.Server:

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from colonnade.board.deeds import Form, check_rows, decide, leave
 from colonnade.board.gate import Gate, Refused, read_form
 from colonnade.board.pages import Board
+from colonnade.board.plan_pages import PlanPages, act_on_plan, make_plan
 from colonnade.board.proxy import Proxy
 from colonnade.cli.explain import sections
 from colonnade.data.documents import without_passwords
@@ -41,6 +42,7 @@ def site(board: Board, *, port: int, proxy: Proxy | None = None) -> Gate:
     def act(path: str, deed: Deed, *, all_may: bool = False) -> Route:
         return Route(path, _answered(board, _acting(board, deed, all_may)), methods=["POST"])
 
+    planning = PlanPages(board)
     routes = [
         Route("/enter", _answered(board, board.enter), methods=["GET"]),
         Route("/static/{name}", _answered(board, _static), methods=["GET"]),
@@ -60,9 +62,15 @@ def site(board: Board, *, port: int, proxy: Proxy | None = None) -> Gate:
         look("/ledger/{key}", board.ledgers),
         look("/ledger/{key}/table", board.ledger_table),
         look("/ledger/{key}/export", board.ledger_export),
+        look("/plan", planning.form),
+        look("/plan/{plan}", planning.show),
+        look("/plan/{plan}/events", planning.events),
+        look("/plan/{plan}/job.toml", planning.job_file),
         look("/data", board.data),
         look("/log", board.log),
         act("/requests/{job}", decide),
+        act("/plan", make_plan),
+        act("/plan/{plan}", act_on_plan),
         act("/data/{key}", check_rows, all_may=True),
         act("/leave", leave, all_may=True),
     ]

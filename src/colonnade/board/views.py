@@ -11,6 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from colonnade.board.place import LedgerView, OwnFile, Place
+from colonnade.board.plans import cost_lines
 from colonnade.board.progress import read_progress
 from colonnade.board.run_index import RUNNING, WAITS, Listed
 from colonnade.cli.failures import charged_text, where_text
@@ -22,7 +23,7 @@ from colonnade.data.schema import Schema
 from colonnade.errors import ColonnadeError
 from colonnade.learn.approval import Request
 from colonnade.learn.model_document import MODEL, PARTIES
-from colonnade.privacy.words import about_text, observer_text, unit_text
+from colonnade.privacy.words import about_text
 from colonnade.report.accounts import merged
 from colonnade.report.charts import svg
 from colonnade.report.html import judged_section
@@ -220,14 +221,7 @@ def request(asked: Request) -> Facts:
         "asked": moment(asked.asked),
         "until": moment(asked.until),
         "missing": max(0, asked.people - len(asked.approvals)),
-        "costs": [
-            {
-                "who": observer_text(cost.observer),
-                "about": unit_text(cost.unit, owner=asked.party),
-                "cost": cost,
-            }
-            for cost in asked.costs
-        ],
+        "costs": cost_lines(asked.costs, asked.party),
         "decisions": [(one.by, one.approved, one.because, moment(one.time)) for one in asked.decisions],
     }
 

@@ -48,8 +48,12 @@ def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = Fal
         lines += ["", "Blocks of the objective", *wrapped(facts["block_lines"], columns, bullet="- ")]
     if facts["coding"]:
         lines += ["", "Coding", *wrapped([facts["coding"]], columns)]
-    lines += ["", "Methods for this job", *_methods(facts["methods"], facts["recommended"], columns)]
-    lines += ["", *wrapped(_notes(facts), columns)]
+    lines += [
+        "",
+        "Methods for this job",
+        *table_lines(method_rows(facts["methods"], facts["recommended"]), columns),
+    ]
+    lines += ["", *wrapped(notes(facts), columns)]
     lines += ["", "Recommended" if facts["recommended"] else "No recommendation"]
     named = f"{facts['recommended']}. " if facts["recommended"] else ""
     lines += wrapped([f"{named}{facts['why']}"], columns)
@@ -75,8 +79,9 @@ def _noise_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
     return ["", "Noise", *wrapped([sentence], columns)]
 
 
-def _methods(methods: list[dict[str, Any]], recommended: str | None, columns: int | None) -> list[str]:
-    rows = [HEAD]
+def method_rows(methods: list[dict[str, Any]], recommended: str | None) -> list[tuple[str, ...]]:
+    """What each method would cost and bring, under a head; the one that is recommended has a star."""
+    rows: list[tuple[str, ...]] = [HEAD]
     for item in methods:
         made = item["forecast"]
         if made is not None:
@@ -94,7 +99,7 @@ def _methods(methods: list[dict[str, Any]], recommended: str | None, columns: in
                     _SAID[item["admitted"]],
                 )
             )
-    return table_lines(rows, columns)
+    return rows
 
 
 def _error(made: dict[str, Any]) -> str:
@@ -109,7 +114,7 @@ def _number(text: str) -> float:
     return float("inf") if text == "∞" else float(text)
 
 
-def _notes(facts: dict[str, Any]) -> list[str]:
+def notes(facts: dict[str, Any]) -> list[str]:
     """How to read the table, and what is missing from it."""
     methods, line = facts["methods"], facts["line"]
     made = {item["method"]: item["forecast"] for item in methods if item["forecast"] is not None}

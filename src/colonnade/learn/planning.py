@@ -10,8 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from colonnade.data.feature_maps import RandomFourier, RandomRelu
-from colonnade.data.schema import PublicSchema
+from colonnade.data.schema import PublicSchema, Schema
 from colonnade.errors import ColonnadeError, JobError, LedgerError, LedgerReplaced, TooFewPeople
+from colonnade.learn.cuts import part_asked
 from colonnade.learn.jobs import Job
 from colonnade.learn.party_files import PartyFile
 from colonnade.learn.readiness import read_book, release_before
@@ -19,9 +20,10 @@ from colonnade.learn.selection import units
 from colonnade.learn.tables.margins import is_levelled
 from colonnade.learn.training import request_of, told_of, worth_its_charge
 from colonnade.learn.witnesses import check_ledger
-from colonnade.ledger import Ledger
+from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
 from colonnade.ledger.book import Book
+from colonnade.ledger.prospect import Prospect, prospects
 from colonnade.methods.moments.method import noise_of
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.protocols.plans import Plan, Task, default_delta
@@ -80,8 +82,13 @@ def features_of(task: Task, schemas: Mapping[str, PublicSchema]) -> int:
     )
 
 
-def ask_budgets(plan: Plan, files: Mapping[str, PartyFile]) -> tuple[Answer, ...]:
-    """Whether each party's budget admits the plan, with what its ledger holds so far. Binds nobody, writes nothing."""
+def ask_budgets(
+    plan: Plan, files: Mapping[str, PartyFile], *, held_out: float | None = None
+) -> tuple[Answer, ...]:
+    """Whether each party's budget admits the plan, with what its ledger holds so far. Binds nobody, writes nothing.
+
+    With a share `held_out` the plan is for those who are not.
+    """
     answers, books = [], _ledgers(files)
     for owner in plan.group.owners:
         if owner not in files:
@@ -91,7 +98,7 @@ def ask_budgets(plan: Plan, files: Mapping[str, PartyFile]) -> tuple[Answer, ...
             # One that is there and cannot be opened is told below.
             if owner in books or not files[owner].ledger.exists():
                 check_ledger(files[owner], books)
-            admit(_book(files[owner]), release_before(plan, owner), files[owner].dataset)
+            admit(_book(files[owner]), _release(plan, files[owner], held_out), files[owner].dataset)
             answers.append(Answer(owner, True, "its budget admits this release."))
         except LedgerReplaced as error:
             answers.append(Answer(owner, False, str(error)))
@@ -103,6 +110,11 @@ def ask_budgets(plan: Plan, files: Mapping[str, PartyFile]) -> tuple[Answer, ...
         except ColonnadeError as error:
             answers.append(Answer(owner, False, str(error)))
     return tuple(answers)
+
+
+def costs_of(plan: Plan, file: PartyFile, *, held_out: float | None = None) -> tuple[Prospect, ...]:
+    """What a plan would cost each account of a party and what it would leave. Binds nobody, writes nothing."""
+    return prospects(_book(file), _release(plan, file, held_out), file.dataset)
 
 
 def refusals_for(job: Job, plan: Plan, files: Mapping[str, PartyFile]) -> tuple[str, ...]:
@@ -209,11 +221,25 @@ def _ledgers(files: Mapping[str, PartyFile]) -> dict[str, Ledger]:
     return found
 
 
+def _release(plan: Plan, file: PartyFile, held_out: float | None) -> Release:
+    """What the party would charge: about the people who are trained on, if others are held out."""
+    if held_out is None:
+        return release_before(plan, file.party)
+    part = part_asked(
+        held_out, "training", ledger=_ledger(file), dataset=file.dataset, schema=Schema.load(file.schema)
+    )
+    part.check(file.party)
+    return release_before(plan, file.party, part)
+
+
+def _ledger(file: PartyFile) -> Ledger:
+    exists = file.ledger.exists()
+    return Ledger.open(file.ledger, patience=file.patience) if exists else Ledger.in_memory(file.party)
+
+
 def _book(file: PartyFile) -> Book:
     """What the party's ledger holds, under the budgets of its file."""
-    exists = file.ledger.exists()
-    ledger = Ledger.open(file.ledger, patience=file.patience) if exists else Ledger.in_memory(file.party)
-    book = read_book(ledger)
+    book = read_book(_ledger(file))
     # Only what the file says counts: a run refuses a ledger that holds a budget which the file dropped.
     kept = {account: budget for account, budget in book.budgets.items() if account.dataset != file.dataset}
     book.budgets = kept | {budget.account: budget for budget in file.budgets}

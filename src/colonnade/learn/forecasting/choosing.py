@@ -226,7 +226,7 @@ def _candidate(
     try:
         if method.name != job.method:
             plan = planned(method, asked, job, own, schemas)
-        answers = ask_budgets(plan, files)
+        answers = ask_budgets(plan, files, held_out=job.held_out)
     except (PlanError, ColonnadeError) as failure:
         return Candidate(method, reason=str(failure))
     try:
