@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boards import EVE, HOSTILE_JOB, Visit, bank, noted, visit, write_runs
+from boards import EVE, HOSTILE_JOB, Visit, ask, bank, noted, visit, write_runs
 from cli_project import Project, write_project
+from two_houses import PARTIES, job_text
 
 from colonnade.board import forecasts
 from colonnade.board.forecaster import forecast_of, main
 from colonnade.board.forecasts import Forecast, Forecasts, question
 from colonnade.cli.app import run
 from colonnade.data.schema import Schema
+from colonnade.learn.approval import _LATER, list_requests
 from colonnade.learn.jobs import Job
 from colonnade.learn.party_files import PartyFile
 from colonnade.ledger import Ledger
@@ -264,3 +266,40 @@ def test_the_process_of_a_forecast_answers_complains_and_can_be_ended(
     for line in capsys.readouterr().out.splitlines():
         right.hear(line)
     assert right.facts["methods"][0]["forecast"]["bytes"] > 0 and right.done == right.total
+
+
+def test_a_request_shows_the_jobs_text_and_a_forecast_that_its_first_look_begins(tmp_path: Path) -> None:
+    kit = bank(tmp_path)
+    schemas = {
+        party: Schema.load(tmp_path / f"{party}.schema.toml").public(party).to_data() for party in PARTIES
+    }
+    text = f"# {HOSTILE_JOB}\n" + job_text('method = "local"')
+    ask(kit, "j1", text=text, schemas=schemas, rows=60)
+    ask(kit, "j2")
+    ada = planner(kit.path)
+    ada.get("/requests/j1")
+    ada.board.forecasts.close()
+    page = ada.get("/requests/j1").text
+    assert (
+        "method = &#34;local&#34;" in page and "&lt;script&gt;alert" in page and "<script>alert" not in page
+    )
+    assert "By pilot runs on invented people" in page and "Error: share of people classed wrongly" in page
+    earlier = ada.get("/requests/j2").text
+    assert "An earlier version asked" in earlier and "There is no forecast" in earlier
+
+
+def test_requests_of_earlier_versions_are_read_and_a_ledger_is_opened_once_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = bank(tmp_path)
+    opened: list[Any] = []
+    for number in range(20):
+        ask(kit, f"j{number}")
+        path = kit.path / "requests" / f"j{number}.json"
+        kept = {name: value for name, value in json.loads(path.read_text()).items() if name not in _LATER}
+        path.write_text(json.dumps(kept))
+    before = Ledger.open
+    monkeypatch.setattr(Ledger, "open", lambda *given, **how: opened.append(1) or before(*given, **how))
+    found = list_requests(kit)
+    assert len(found) == 20 and len(opened) == 1
+    assert {(one.text, one.rows) for one in found} == {("", 0)}

@@ -51,7 +51,9 @@ def bank(folder: Path, *, asks: str = 'approval = "ask"') -> Kit:
     return kit
 
 
-def ask(kit: Kit, job: str = "j1", *, name: str = "risk", what: str = WHAT, people: int = 1) -> Request:
+def ask(
+    kit: Kit, job: str = "j1", *, name: str = "risk", what: str = WHAT, people: int = 1, **more: Any
+) -> Request:
     """A job that waits for people at the bank, as its process writes it."""
     now = datetime.datetime.now(datetime.UTC)
     cost = Prospect("d", "record", "server", delta=1e-5, epsilon=0.5, budget=4.0, before=4.0, left=3.5)
@@ -68,6 +70,7 @@ def ask(kit: Kit, job: str = "j1", *, name: str = "risk", what: str = WHAT, peop
         until=(now + datetime.timedelta(hours=1)).isoformat(timespec="seconds"),
         state="waiting",
         ledger=str(ledger),
+        **more,
     )
     (kit.path / approval.REQUESTS).mkdir(exist_ok=True)
     approval._write(kit.path / approval.REQUESTS / f"{job}.json", request)

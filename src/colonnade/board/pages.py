@@ -14,15 +14,17 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from colonnade.board import views
 from colonnade.board.access import Access, Session, TooMany
 from colonnade.board.acts import Acts
-from colonnade.board.forecasts import Forecasts
+from colonnade.board.forecasts import Forecast, Forecasts, question
 from colonnade.board.gate import Refused, cookie_name, read_cookie
 from colonnade.board.place import LedgerView, OwnFile, Place
-from colonnade.board.plans import Plans
+from colonnade.board.plans import Plans, forecast_facts
 from colonnade.board.progress import Progress, told
 from colonnade.board.run_index import RUNNING, WAITS
 from colonnade.cli.report import page_of
 from colonnade.cli.run_folders import readable, with_facts
+from colonnade.data.schema import PublicSchema
 from colonnade.errors import FileMissing
+from colonnade.learn.approval import Request as Asked
 from colonnade.ledger import Ledger
 from colonnade.ledger.export import export
 from colonnade.report.html import environment
@@ -114,10 +116,26 @@ class Board:
         )
 
     def request(self, request: Request) -> Response:
-        """One job that waits."""
-        return self.page(request, "request.html", title="Request", **views.request(self.asked(request)))
+        """One job that waits, with a forecast, which is begun by the first look while it waits."""
+        asked = self.asked(request)
+        forecast = forecast_facts(self._forecast(asked))
+        return self.page(request, "request.html", title="Request", forecast=forecast, **views.request(asked))
 
-    def asked(self, request: Request) -> Any:
+    def _forecast(self, asked: Asked) -> Forecast | None:
+        key = f"request {asked.job}"
+        if asked.state != "waiting" or not asked.schemas or not asked.text:
+            return self.forecasts.get(key)
+        schemas = {party: PublicSchema.from_data(data) for party, data in asked.schemas.items()}
+        return self.forecasts.begin(
+            key, question(asked.text, schemas, rows=asked.rows, name=f"job {asked.job}")
+        )
+
+    async def request_events(self, request: Request) -> Response:
+        """How far the forecast of a job that waits is."""
+        forecast = self.forecasts.get(f"request {self.asked(request).job}")
+        return self.stream(lambda: None if forecast is None or forecast.ended else forecast.words)
+
+    def asked(self, request: Request) -> Asked:
         """The request that an address names."""
         job = request.path_params["job"]
         found = next((one for one in self.place.requests(ended=True) if one.job == job), None)

@@ -50,6 +50,7 @@ def site(board: Board, *, port: int, proxy: Proxy | None = None) -> Gate:
         look("/events", board.events),
         look("/requests", board.requests),
         look("/requests/{job}", board.request),
+        look("/requests/{job}/events", board.request_events),
         look("/runs", board.runs),
         look("/runs/{run}", board.run),
         look("/runs/{run}/events", board.run_events),

@@ -16,8 +16,8 @@ import base64
 import datetime
 import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -43,6 +43,7 @@ _PURPOSE = "colonnade approval"
 _GLANCE_SECONDS = 0.5
 _LONGEST_NAME = 100
 _LONGEST_REASON = 1000
+_LATER = ("text", "schemas", "rows")
 
 State = Literal["waiting", "approved", "declined", "ended"]
 
@@ -52,7 +53,9 @@ class Request:
     """A job that waits for people at one party, or waited: what it is, what it would cost, and who said what.
 
     `costs` are the job alone and what it would leave, by observer; `people` is how many must approve. `digest` binds a
-    decision to what was shown here.
+    decision to what was shown here. `text` is the job as it was written, `schemas` are the columns that all parties
+    introduced and `rows` how many people there are at most: what a forecast is made of. Requests of earlier versions
+    have none of the three.
     """
 
     job: str
@@ -66,6 +69,9 @@ class Request:
     until: str
     state: State
     ledger: str
+    text: str = ""
+    schemas: Mapping[str, Any] = field(default_factory=dict)
+    rows: int = 0
     decisions: tuple[Decision, ...] = ()
 
     @property
@@ -81,17 +87,18 @@ class Request:
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Request:
         """The request that `to_data` wrote."""
-        facts = {name: data[name] for name in cls.__dataclass_fields__ if name not in ("decisions", "costs")}
+        apart = ("decisions", "costs", *_LATER)
+        facts = {name: data[name] for name in cls.__dataclass_fields__ if name not in apart}
+        facts |= {name: data[name] for name in _LATER if name in data}
         return cls(**facts, costs=tuple(Prospect(**cost) for cost in data["costs"]))
 
 
 def list_requests(kit: Kit, *, ended: bool = False) -> tuple[Request, ...]:
     """What waits for people at this kit's party, the oldest first; with `ended` also what no longer does."""
-    found = []
-    for path in (kit.path / REQUESTS).glob("*.json"):
-        request = _with_decisions(kit, _read(path))
-        if ended or request.state == "waiting":
-            found.append(request)
+    read = [_read(path) for path in (kit.path / REQUESTS).glob("*.json")]
+    if not read:
+        return ()
+    found = [request for request in map(_Decided(kit).of, read) if ended or request.state == "waiting"]
     return tuple(sorted(found, key=lambda request: request.asked))
 
 
@@ -116,7 +123,7 @@ def _decide(kit: Kit, job: str, by: str, approved: bool, because: str, key: Sign
         raise InputError(
             f"no job {job} has asked {kit.path}. `colonnade party requests` lists those that wait."
         )
-    request = _with_decisions(kit, _read(path))
+    request = _Decided(kit).of(_read(path))
     if request.state != "waiting":
         raise InputError(f"job {job} does not wait for anybody any more: it is {request.state}.")
     if _key(by) in {_key(decision.by) for decision in request.decisions}:
@@ -141,7 +148,7 @@ def _decide(kit: Kit, job: str, by: str, approved: bool, because: str, key: Sign
     )
     ledger = Ledger.open(request.ledger)
     ledger.note_decision(replace(decision, signature=_signature(decision, kit, key)))
-    return _with_decisions(kit, request)
+    return _Decided(kit).of(request)
 
 
 def _signature(decision: Decision, kit: Kit, key: SigningKey | None) -> tuple[tuple[str, str], ...]:
@@ -174,26 +181,37 @@ def vouched(decision: Decision, trust: Trust, people: People) -> bool:
     return True
 
 
-def _with_decisions(kit: Kit, request: Request) -> Request:
-    """A request with the decisions in the ledger that count for it; one whose time is over has ended."""
-    people = Policy.load(kit.site()["policy"]).people or People(1, ())
-    made = Ledger.open(request.ledger) if Path(request.ledger).exists() else None
-    state = request.state
-    if state == "waiting" and datetime.datetime.now(datetime.UTC).isoformat() > request.until:
-        # Its process was killed: while it lives it says itself how it ended.
-        state = "ended"
-    return replace(
-        request, state=state, decisions=() if made is None else _counted(made, request, kit, people)
-    )
+class _Decided:
+    """What was decided at a kit's party: policy, trust and each ledger are read once, for any number of requests."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._people = Policy.load(kit.site()["policy"]).people or People(1, ())
+        self._trust = kit.trust()
+        self._made: dict[str, tuple[Decision, ...]] = {}
+
+    def of(self, request: Request) -> Request:
+        """A request with the decisions in the ledger that count for it; one whose time is over has ended."""
+        if request.ledger not in self._made:
+            exists = Path(request.ledger).exists()
+            self._made[request.ledger] = Ledger.open(request.ledger).decisions() if exists else ()
+        state = request.state
+        if state == "waiting" and datetime.datetime.now(datetime.UTC).isoformat() > request.until:
+            # Its process was killed: while it lives it says itself how it ended.
+            state = "ended"
+        counted = _counted(self._made[request.ledger], request, self._trust, self._people)
+        return replace(request, state=state, decisions=counted)
 
 
-def _counted(ledger: Ledger, request: Request, kit: Kit, people: People) -> tuple[Decision, ...]:
+def _counted(
+    made: Iterable[Decision], request: Request, trust: Trust, people: People
+) -> tuple[Decision, ...]:
     """The decisions about what a request shows that are signed by somebody who may decide."""
-    trust = kit.trust()
     return tuple(
         decision
-        for decision in ledger.decisions(request.job)
-        if decision.request == request.digest and vouched(decision, trust, people)
+        for decision in made
+        if decision.job == request.job
+        and decision.request == request.digest
+        and vouched(decision, trust, people)
     )
 
 
@@ -225,6 +243,7 @@ class Asking:
     party: str
     timeout: float
     part: PartAsked | None = None
+    text: str = ""
     granted: Request | None = None
 
     async def __call__(self, agreed: Mapping[str, Any], plans: Sequence[Any]) -> None:
@@ -250,7 +269,7 @@ class Asking:
         people = cast("People", self.policy.people)
         deadline = time.monotonic() + self.timeout
         while True:
-            counted = _counted(self.ledger, request, self.kit, people)
+            counted = _counted(self.ledger.decisions(request.job), request, self.kit.trust(), people)
             if not all(decision.approved for decision in counted):
                 raise _Declined
             if len({_key(decision.by) for decision in counted}) >= people.number:
@@ -291,6 +310,9 @@ class Asking:
             until=(now + datetime.timedelta(seconds=self.timeout)).isoformat(timespec="seconds"),
             state="waiting",
             ledger=str(self.ledger.path),
+            text=self.text,
+            schemas={schema.party: schema.to_data() for schema in plans[0].schemas},
+            rows=plans[0].rows,
         )
 
     def check(self, release: Release) -> None:

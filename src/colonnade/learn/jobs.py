@@ -17,6 +17,7 @@ out, the strongest that the method offers by itself.
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -94,6 +95,8 @@ class Job:
     held_out: float | None = None
     because: str = ""
     """Why this method, where the job names none."""
+    text: str = dataclasses.field(default="", compare=False, repr=False)
+    """As it was written, for people."""
 
     @classmethod
     def load(cls, path: str | Path) -> Job:
@@ -142,6 +145,7 @@ class Job:
             timeout=form.timeout,
             options=NoOptions(),
             held_out=form.held_out,
+            text=document.text,
         )
         try:
             job.group()

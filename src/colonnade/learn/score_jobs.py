@@ -11,6 +11,7 @@ other parties' part, and are refused for people the model was trained on. With i
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +63,7 @@ class ScoreJob:
     accepted_delta: float | None
     alignment: Alignment
     timeout: float
+    text: str = dataclasses.field(default="", compare=False, repr=False)
 
     @classmethod
     def parse(cls, text: str, *, name: str = "job") -> ScoreJob:
@@ -101,6 +103,7 @@ class ScoreJob:
             accepted_delta=form.accepted_delta,
             alignment=form.alignment,
             timeout=form.timeout,
+            text=document.text,
         )
         try:
             job.group()
