@@ -8,10 +8,11 @@ import os
 import shutil
 import sqlite3
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from boards import ADA, BEN, Client, application, ask, bank, noted, visit, write_runs
+from boards import ADA, BEN, EVE, Client, application, ask, bank, noted, visit, write_runs
 from cli_project import write_project
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
@@ -21,13 +22,18 @@ from report_runs import HOSTILE, hostile_run, private_run
 from colonnade.board import run_index
 from colonnade.board.access import Access
 from colonnade.board.acts import alone
+from colonnade.board.deeds import EXPORT_KEY
 from colonnade.board.place import Place
 from colonnade.board.progress import Progress, told
+from colonnade.cli.app import run
+from colonnade.cli.ledger_files import signing_key
 from colonnade.crypto.signatures import SigningKey
+from colonnade.errors import PeerTimeout
 from colonnade.learn.approval import list_requests
 from colonnade.learn.own_files import LOG, STANDING
 from colonnade.ledger import Ledger
-from colonnade.ledger.release import Line, Release
+from colonnade.ledger.export import export, load_export, read_export
+from colonnade.ledger.release import Line, Receipt, Release
 from colonnade.privacy.events import Gaussian
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.logged import StepFacts, step_line
@@ -96,6 +102,42 @@ def test_the_ledger_has_entries_what_fits_a_picture_and_an_export(folder: Path) 
     assert ada.get("/ledger/bank/table").text.startswith("entry,time,kind")
     assert json.loads(ada.get("/ledger/bank/export").text)["entries"]
     assert ada.get("/ledger/nobody").status == 404
+
+
+def test_an_export_is_signed_by_a_button_as_the_command_line_signs_it(folder: Path) -> None:
+    ada, eve = visit(folder), visit(folder, EVE)
+    assert eve.send("/ledger/bank/export").status == 403 and "Signed export" not in eve.get("/ledger").text
+    made = ada.send("/ledger/bank/export")
+    (folder / "bank.json").write_text(made.text)
+    key = signing_key(folder / EXPORT_KEY)
+    assert (folder / EXPORT_KEY).stat().st_mode & 0o077 == 0 and key.secret.hex() not in made.text
+    found = load_export(folder / "bank.json", signer=key.public)
+    assert found.head == Ledger.open(folder / "bank.ledger").receipt().head
+    assert any(act == "exported a ledger" for _, act, _ in noted(folder))
+    own = SigningKey.generate(SystemRandomness())
+    text = ada.send("/ledger/bank/export", key=f"colonnade signing key 1 {own.secret.hex()}").text
+    assert read_export(text, where="bank.json", signer=own.public).party == "bank"
+    assert ada.send("/ledger/bank/export", key="nonsense").status == 409
+
+
+def test_receipts_are_compared_with_peers_ledgers_and_with_exports_of_them(tmp_path: Path) -> None:
+    kit = bank(tmp_path)
+    own, shop = Ledger.open(tmp_path / "bank.ledger"), Ledger.create(tmp_path / "shop.ledger", "shop")
+    shop.keep_receipt(own.receipt())
+    own.keep_receipt(shop.receipt())
+    ada = visit(kit.path)
+    assert "No peer's ledger lies here" in ada.get("/ledger").text
+    (kit.path / "peers").mkdir()
+    peer = kit.path / "peers" / "shop.json"
+    peer.write_text(export(shop))
+    page = ada.get("/ledger").text
+    assert "it holds 1 receipts of this ledger" in page and "of shop's own 1 are kept here" in page
+    assert run(["ledger", str(tmp_path / "bank.ledger"), "--witness", str(peer)]) == 0
+    shop.keep_receipt(Receipt("bank", entry=9, head="0" * 64))
+    peer.write_text(export(shop))
+    assert "The ledger of bank cannot be relied on" in ada.get("/").text
+    peer.write_text("{}")
+    assert "is no export of a ledger" in ada.get("/ledger").text
 
 
 def test_data_shows_the_schema_beside_what_the_file_has(folder: Path) -> None:
@@ -251,6 +293,16 @@ def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
     )
     page = ada.get("/runs/j5").text
     assert "running" in page and "columns 0" in page and "1.5 kB" in page and "/runs/j5/events" in page
+    now = time.time()
+    standing = {"waits": [], "run": "8c11", "step": "steps", "done": 25, "total": 100, "time": now}
+    (job / STANDING).write_text(json.dumps({**standing, "began": now - 100}))
+    event = Gaussian(sensitivity=1.0, sigma=4.0)
+    release = Release("r", "8c11", "plan", "a count", "server", (Line("server", "record", event),), False)
+    assert "nothing yet" in ada.get("/runs/j5").text
+    Ledger.open(tmp_path / "bank.ledger").charge(release, "d")
+    page = ada.get("/runs/j5").text
+    assert "of steps, 25 of 100" in page and "about 5 min" in page
+    assert "1 charge to bank" in page and "a count of &#39;d&#39; to server, run 8c11" in page
     (job / STANDING).write_text('{"waits": ["shop"]}')
     assert "waits for approval" in ada.get("/runs").text and "shop" in ada.get("/runs/j5").text
     outcome = {
@@ -259,11 +311,15 @@ def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
         "id": "j5",
         "state": "failed",
         "step": "columns 0",
+        "kind": "PeerTimeout",
         "reason": "it <b>",
     }
     (job / "outcome.json").write_text(json.dumps(outcome))
     page = ada.get("/runs/j5").text
-    assert "it &lt;b&gt;" in page and "colonnade job resume j5" in page
+    assert "it &lt;b&gt;" in page and "colonnade job submit" in page and "no record to go on from" in page
+    assert f"{PeerTimeout.number}: " in page, "what the error means and what to do"
+    (job / "journal").write_text("")
+    assert "colonnade job resume j5" in ada.get("/runs/j5").text
     assert "failed" in ada.get("/runs").text
 
 

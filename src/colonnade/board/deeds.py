@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from colonnade.board import views
 from colonnade.board.gate import Refused
-from colonnade.board.pages import Board
-from colonnade.cli.ledger_files import parse_key
+from colonnade.board.pages import Board, Form, download
+from colonnade.cli.ledger_files import parse_key, signing_key
+from colonnade.cli.recover import recovered
 from colonnade.crypto.signatures import SigningKey
 from colonnade.data.documents import without_passwords
 from colonnade.errors import ColonnadeError, InputError
 from colonnade.learn.approval import approve, decline
+from colonnade.ledger import Ledger
+from colonnade.ledger.export import export
 
-Form = Mapping[str, str]
+EXPORT_KEY = "export.key"
+"""The board's own key for exports, in the kit or the folder; only its owner may read it."""
 
 
 def decide(board: Board, request: Request, form: Form) -> Response:
@@ -50,6 +54,31 @@ def check_rows(board: Board, request: Request, _form: Form) -> Response:
     return board.page(
         request, "checked.html", title="Rows", file=views.data(own), findings=findings, clipped=clipped
     )
+
+
+def recover(board: Board, request: Request, _form: Form) -> Response:
+    """Finish a run that was stopped after its release was paid for, as `colonnade recover` does."""
+    name, person = request.path_params["run"], request.state.session.person
+    path = board.place.runs.folder / board.place.runs.find(name).name
+    try:
+        place, _ = recovered(path)
+    except ColonnadeError as error:
+        board.acts.note(person, "recovered a run", of=name, found=without_passwords(str(error)))
+        raise
+    board.acts.note(person, "recovered a run", of=name)
+    return RedirectResponse(f"/runs/{quote(place.name)}", 303)
+
+
+def sign_export(board: Board, request: Request, form: Form) -> Response:
+    """Every entry of a ledger, signed, as `colonnade ledger --export --key` writes it.
+
+    Without a key of the person's own it is the board's, which is made when it is first needed.
+    """
+    view, person = board.named_ledger(request), request.state.session.person
+    key = _key(form.get("key", "")) or signing_key(board.place.folder / EXPORT_KEY)
+    text = export(Ledger.open(view.path), key)
+    board.acts.note(person, "exported a ledger", of=f"{view.key}, signed by {key.public.hex()}")
+    return download(text.encode(), f"{view.key}.json")
 
 
 def leave(board: Board, request: Request, _form: Form) -> Response:

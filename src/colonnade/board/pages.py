@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
-from colonnade.board import views
+from colonnade.board import run_views, views
 from colonnade.board.access import Access, Session, TooMany
 from colonnade.board.acts import Acts
 from colonnade.board.forecasts import Forecast, Forecasts, question
@@ -20,6 +21,7 @@ from colonnade.board.place import LedgerView, OwnFile, Place
 from colonnade.board.plans import Plans, forecast_facts
 from colonnade.board.progress import Progress, told
 from colonnade.board.run_index import RUNNING, WAITS
+from colonnade.cli.export import released
 from colonnade.cli.report import page_of
 from colonnade.cli.run_folders import readable, with_facts
 from colonnade.data.schema import PublicSchema
@@ -30,18 +32,19 @@ from colonnade.ledger.export import export
 from colonnade.report.html import environment
 from colonnade.report.timeline import history_csv
 
+Form = Mapping[str, str]
 PAGES = (
     ("/", "Overview"),
     ("/requests", "Requests"),
     ("/runs", "Runs"),
     ("/plan", "Plan"),
+    ("/compare", "Compare"),
     ("/ledger", "Ledger"),
     ("/data", "Data"),
 )
 MOST_STREAMS = 32
 SHOWN_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
 """For a page that lies on the disk: whatever was written into it, it runs nothing and loads nothing."""
-COMPARED = ("comparison.html", "description.html", "synthetic.csv", "comparison.csv", "table.csv")
 
 
 class Board:
@@ -146,14 +149,13 @@ class Board:
     def runs(self, request: Request) -> Response:
         """The list of runs."""
         facts = views.runs(self.place, _number(request), request.query_params.get("name", "")[:200])
-        compared = self._beside() if not facts["wanted"] and facts["page"] == 1 else []
-        return self.page(request, "runs.html", title="Runs", compared=compared, **facts)
+        return self.page(request, "runs.html", title="Runs", **facts)
 
     def run(self, request: Request) -> Response:
         """One run."""
         name = request.path_params["run"]
         with readable(self.place.runs.read(name)):
-            facts = views.run(self.place, name)
+            facts = run_views.run(self.place, name)
             return self.page(request, "board_run.html", title=facts["name"], facts=facts)
 
     def report(self, request: Request) -> Response:
@@ -162,46 +164,33 @@ class Board:
         if run.failed or run.facts.get("state"):
             raise FileMissing(f"{run.path.name} has no report: it is {run.state}.")
         with readable(run):
-            return _kept_page(page_of(run))
+            return kept_page(page_of(run))
 
     def own_page(self, request: Request) -> Response:
         """A party's own page of a run, as it was written."""
         names = request.path_params
-        path = views.own_page(self.place, names["run"], names["party"])
-        return _kept_page(_text(path))
-
-    def beside(self, request: Request) -> Response:
-        """A page or a table of a comparison, a description or made-up people, as it was written."""
-        folder, file = request.path_params["folder"], request.path_params["file"]
-        if (folder, file) not in [(one["folder"], name) for one in self._beside() for name in one["files"]]:
-            raise FileMissing("there is no such file beside the runs. It may have been removed since.")
-        path = self.place.folder / folder / file
-        return _kept_page(_text(path)) if file.endswith(".html") else download(path.read_bytes(), file)
-
-    def _beside(self) -> list[dict[str, Any]]:
-        found = []
-        for root in sorted({self.place.folder, self.place.runs.folder}):
-            if root != self.place.folder or self.place.kit is not None:
-                continue
-            for name in COMPARED:
-                for path in sorted(root.glob(f"*/{name}")):
-                    found.append((path.parent.name, name))
-        folders = list(dict.fromkeys(folder for folder, _ in found))
-        return [{"folder": one, "files": [file for other, file in found if other == one]} for one in folders]
+        path = run_views.own_page(self.place, names["run"], names["party"])
+        return kept_page(kept_text(path))
 
     def card(self, request: Request) -> Response:
         """The model card of a run, as `colonnade export --card` writes it."""
-        from colonnade.cli.export import released
         from colonnade.report.model_card import model_card
 
         whole, facts = released(self.place.runs.read(request.path_params["run"]).path)
         return download(model_card(whole, facts=facts).encode(), "model-card.md")
 
+    def onnx(self, request: Request) -> Response:
+        """The model of a run as a graph in ONNX, as `colonnade export` writes it."""
+        from colonnade.learn.onnx_export import onnx_model
+
+        whole, _ = released(self.place.runs.read(request.path_params["run"]).path)
+        return download(onnx_model(whole).SerializeToString(), "model.onnx")
+
     def file(self, request: Request) -> Response:
         """A file of a run, to keep."""
         name = request.path_params["file"]
         path = self.place.runs.read(request.path_params["run"]).path / name
-        if name not in views.DOWNLOADS or path.is_symlink() or not path.is_file():
+        if name not in run_views.DOWNLOADS or path.is_symlink() or not path.is_file():
             raise FileMissing(f"the run has no file {name!r} to hand out.")
         return download(path.read_bytes(), name)
 
@@ -217,15 +206,16 @@ class Board:
 
     def ledger_table(self, request: Request) -> Response:
         """The history of a ledger as a table."""
-        view = self._named_ledger(request)
+        view = self.named_ledger(request)
         return download(history_csv(view.entries).encode(), f"{view.key}.csv")
 
     def ledger_export(self, request: Request) -> Response:
         """Every entry of a ledger, to be checked without it."""
-        view = self._named_ledger(request)
+        view = self.named_ledger(request)
         return download(export(Ledger.open(view.path), None).encode(), f"{view.key}.json")
 
-    def _named_ledger(self, request: Request) -> LedgerView:
+    def named_ledger(self, request: Request) -> LedgerView:
+        """The ledger that an address names, if it can be read."""
         key = request.path_params["key"]
         found = next((one for one in self.place.ledgers() if one.key == key and not one.error), None)
         if found is None:
@@ -261,7 +251,9 @@ class Board:
                 return None
             if listed.state not in (RUNNING, WAITS):
                 return None
-            return {**progress.take_in().words, "state": listed.state}
+            words = progress.take_in().words
+            spent = run_views.spent_text(run_views.charged_for(self.place, progress.run))
+            return {**words, "state": listed.state, "spent": spent}
 
         return self.stream(look)
 
@@ -293,16 +285,18 @@ def _number(request: Request) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 1
 
 
-def _text(path: Any) -> str:
+def kept_text(path: Path) -> str:
+    """What a page on the disk holds."""
     try:
         if path.is_symlink() or not path.is_file():
             raise OSError
-        return str(path.read_text(encoding="utf-8", errors="replace"))
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         raise FileMissing("there is no such page. It may have been removed since.") from None
 
 
-def _kept_page(text: str) -> HTMLResponse:
+def kept_page(text: str) -> HTMLResponse:
+    """A page that lies on the disk, which runs nothing and loads nothing."""
     return HTMLResponse(text, headers={"Content-Security-Policy": SHOWN_POLICY})
 
 

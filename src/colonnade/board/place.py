@@ -13,17 +13,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colonnade.board.run_index import RunIndex
-from colonnade.cli.ledger import opened, verified
+from colonnade.cli.ledger import opened, verified, witness_of
 from colonnade.errors import ColonnadeError, FileMissing, InputError, KitError
 from colonnade.learn.approval import REQUESTS, Request, list_requests
 from colonnade.learn.party_files import PartyFile
+from colonnade.ledger.export import Exported, load_export
 from colonnade.runtime.kit import Kit
 
 if TYPE_CHECKING:
     from colonnade.ledger.chain import Entry
 
 RUNS, JOBS = "runs", "jobs"
+PEERS = "peers"
+"""Where exports of peers' ledgers are put, to compare receipts with them."""
 _GRAIN_NS = 2_000_000_000
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A peer's ledger or export that lies here: how many receipts it holds of ours, or why it cannot be asked.
+
+    `held` is how many receipts of the peer are kept here, with all of which its own history agrees.
+    """
+
+    party: str
+    path: Path
+    receipts: int = 0
+    held: int = 0
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -35,6 +52,7 @@ class LedgerView:
     facts: dict[str, Any]
     entries: tuple[Entry, ...] = ()
     error: str = ""
+    witnesses: tuple[Witness, ...] = ()
 
     @property
     def key(self) -> str:
@@ -118,6 +136,7 @@ class Place:
 
     def _ledger(self, path: Path, party: str, all_paths: list[Path]) -> LedgerView:
         peers = [other for other in all_paths if other != path and other.exists()]
+        peers += sorted((self.folder / PEERS).glob("*.json"))
         stamp = tuple(map(_stamp, (path, *peers)))
         with self._lock:
             kept = self._ledgers.get(path)
@@ -150,18 +169,32 @@ def _own(path: Path) -> OwnFile:
 
 
 def _read_ledger(path: Path, party: str, peers: list[Path]) -> LedgerView:
-    witnesses = []
-    for peer in peers:
-        try:
-            witnesses.append(opened(peer))
-        except ColonnadeError:
-            # What is wrong with it is told of it.
-            continue
+    found, witnesses = [], []
     try:
-        facts, entries, _ = verified(path, [one for one in witnesses if one.party != party], None)
+        own = opened(path)
+        kept = own.receipts()
     except (ColonnadeError, OSError) as error:
         return LedgerView(path, party, {}, error=str(error))
-    return LedgerView(path, party, facts, entries)
+    for peer in peers:
+        try:
+            one = witness_of(peer)
+            if one.party == party:
+                continue
+            held = [receipt for receipt in kept if receipt.party == one.party]
+            if isinstance(one, Exported):
+                one = load_export(peer, receipts=held)
+            else:
+                one.verify(held)
+        except (ColonnadeError, OSError) as error:
+            found.append(Witness(peer.stem, peer, error=str(error)))
+            continue
+        witnesses.append(one)
+        found.append(Witness(one.party, peer, len(one.receipts(party)), len(held)))
+    try:
+        facts, entries, _ = verified(path, witnesses, None)
+    except (ColonnadeError, OSError) as error:
+        return LedgerView(path, party, {}, error=str(error))
+    return LedgerView(path, party, facts, entries, witnesses=tuple(found))
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

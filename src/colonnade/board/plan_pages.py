@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -12,11 +11,9 @@ from colonnade.board import plans
 from colonnade.board.drafts import draft_of, fields_of, next_steps, save
 from colonnade.board.forecasts import question
 from colonnade.board.gate import Refused
-from colonnade.board.pages import Board, download
+from colonnade.board.pages import Board, Form, download
 from colonnade.data.documents import without_passwords
 from colonnade.errors import ColonnadeError
-
-Form = Mapping[str, str]
 
 
 class PlanPages:

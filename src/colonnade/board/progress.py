@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from colonnade.learn.own_files import LOG, waits_for
+from colonnade.cli.screen import STEPS
+from colonnade.learn.own_files import LOG, standing_of
 from colonnade.report.numbers import duration_text, size_text
 
 GLANCE_SECONDS = 0.5
@@ -31,7 +33,7 @@ class Progress:
     received: int = 0
     seconds: float = 0.0
     last: list[str] = field(default_factory=list)
-    waits: list[str] = field(default_factory=list)
+    standing: dict[str, Any] = field(default_factory=dict)
     _offset: int = 0
 
     def take_in(self) -> Progress:
@@ -53,10 +55,7 @@ class Progress:
                 self.last = [*self.last, str(step["step"])][-SHOWN_STEPS:]
             except (ValueError, KeyError, TypeError):
                 continue
-        try:
-            self.waits = waits_for(self.folder)
-        except (OSError, ValueError, KeyError, TypeError):
-            self.waits = []
+        self.standing = standing_of(self.folder)
         return self
 
     @property
@@ -68,8 +67,34 @@ class Progress:
             "sent": size_text(self.sent),
             "received": size_text(self.received),
             "time": duration_text(self.seconds),
-            "waits": " and ".join(self.waits) or "nobody",
+            "waits": " and ".join(map(str, self.standing.get("waits", ()))) or "nobody",
+            "left": left_text(self.standing, time.time()),
         }
+
+    @property
+    def run(self) -> str:
+        """What the run is called in ledgers; empty while that is not agreed on."""
+        return str(self.standing.get("run", ""))
+
+
+def left_text(standing: dict[str, Any], now: float) -> str:
+    """How long the step at hand may still take, as what is done of it took, in words.
+
+    >>> left_text({"step": "steps", "done": 25, "total": 100, "began": 100.0, "time": 110.0}, 112.0)
+    'about 28 s of steps, 25 of 100'
+    >>> left_text({}, 0.0)
+    'not known yet'
+    """
+    try:
+        step, done, total = str(standing["step"]), int(standing["done"]), int(standing["total"])
+        spent, since = float(standing["time"]) - float(standing["began"]), now - float(standing["time"])
+    except (KeyError, ValueError, TypeError):
+        return "not known yet"
+    named = f"{STEPS.get(step, step)}, {done:,} of {total:,}"
+    if not 0 < done < total:
+        return f"{named}"
+    left = max(0.0, spent * (total - done) / done - max(0.0, since))
+    return f"about {duration_text(left)} of {named}"
 
 
 def read_progress(folder: Path) -> Progress:

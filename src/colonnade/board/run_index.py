@@ -80,6 +80,13 @@ class RunIndex:
             )
         return found
 
+    def others(self) -> list[str]:
+        """Folders that hold no run: comparisons and tables of invented people among them."""
+        with self._lock:
+            self._look()
+            going = {one.name for one in self._open()}
+            return [name for name in self._going if name not in going]
+
     def read(self, name: str) -> RunFolder:
         """The run as its record has it, or what is known of one that has none."""
         found = self.find(name)

@@ -14,9 +14,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from colonnade.board.deeds import Form, check_rows, decide, leave
+from colonnade.board.beside import Beside, synthesize
+from colonnade.board.deeds import check_rows, decide, leave, recover, sign_export
 from colonnade.board.gate import Gate, Refused, read_form
-from colonnade.board.pages import Board
+from colonnade.board.pages import Board, Form
 from colonnade.board.plan_pages import PlanPages, act_on_plan, make_plan
 from colonnade.board.proxy import Proxy
 from colonnade.cli.explain import sections
@@ -42,7 +43,7 @@ def site(board: Board, *, port: int, proxy: Proxy | None = None) -> Gate:
     def act(path: str, deed: Deed, *, all_may: bool = False) -> Route:
         return Route(path, _answered(board, _acting(board, deed, all_may)), methods=["POST"])
 
-    planning = PlanPages(board)
+    planning, beside = PlanPages(board), Beside(board)
     routes = [
         Route("/enter", _answered(board, board.enter), methods=["GET"]),
         Route("/static/{name}", _answered(board, _static), methods=["GET"]),
@@ -56,9 +57,12 @@ def site(board: Board, *, port: int, proxy: Proxy | None = None) -> Gate:
         look("/runs/{run}/events", board.run_events),
         look("/runs/{run}/report", board.report),
         look("/runs/{run}/card", board.card),
+        look("/runs/{run}/model.onnx", board.onnx),
         look("/runs/{run}/own/{party}", board.own_page),
         look("/runs/{run}/file/{file}", board.file),
-        look("/beside/{folder}/{file}", board.beside),
+        look("/compare", beside.page),
+        look("/compare/table", beside.table),
+        look("/beside/{folder}/{file}", beside.file),
         look("/ledger", board.ledgers),
         look("/ledger/{key}", board.ledgers),
         look("/ledger/{key}/table", board.ledger_table),
@@ -72,6 +76,9 @@ def site(board: Board, *, port: int, proxy: Proxy | None = None) -> Gate:
         act("/requests/{job}", decide),
         act("/plan", make_plan),
         act("/plan/{plan}", act_on_plan),
+        act("/runs/{run}/recover", recover),
+        act("/runs/{run}/synthesize", synthesize),
+        act("/ledger/{key}/export", sign_export),
         act("/data/{key}", check_rows, all_may=True),
         act("/leave", leave, all_may=True),
     ]

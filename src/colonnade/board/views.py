@@ -5,28 +5,20 @@ from __future__ import annotations
 import datetime
 import math
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from colonnade.board.place import LedgerView, OwnFile, Place
 from colonnade.board.plans import cost_lines
-from colonnade.board.progress import read_progress
-from colonnade.board.run_index import RUNNING, WAITS, Listed
-from colonnade.cli.failures import charged_text, where_text
 from colonnade.cli.findings import Finding
 from colonnade.cli.job_files import examine_party
-from colonnade.cli.run_folders import GOES_ON, UNFINISHED, RunFolder, noted_text
 from colonnade.data.drafting import check_schema, draft
 from colonnade.data.schema import Schema
 from colonnade.errors import ColonnadeError
 from colonnade.learn.approval import Request
-from colonnade.learn.model_document import MODEL, PARTIES
-from colonnade.privacy.words import about_text
 from colonnade.report.accounts import merged
 from colonnade.report.charts import svg
-from colonnade.report.html import judged_section
 from colonnade.report.numbers import duration_text
 from colonnade.report.text import declared_text
 from colonnade.report.timeline import history, timeline
@@ -36,7 +28,6 @@ from colonnade.runtime.presence import Presence
 
 Facts = dict[str, Any]
 SHOWN_RUNS, A_PAGE, SHOWN_ENTRIES = 8, 50, 100
-DOWNLOADS = ("facts.json", MODEL, "release.npz", "audit.json")
 SOON_DAYS = 30
 
 
@@ -148,72 +139,6 @@ def runs(place: Place, page: int, wanted: str) -> Facts:
     }
 
 
-def run(place: Place, name: str) -> Facts:
-    """One run: its verdict, what it shows to whom, its files; or where it stopped; or how far it is."""
-    listed = place.runs.find(name)
-    found = place.runs.read(name)
-    facts: Facts = {"run": name, "state": listed.state, "path": str(found.path), "command": "", "name": name}
-    if listed.open:
-        return facts | _going(place, listed, found)
-    if found.facts.get("state") == "unreadable":
-        return facts | {"kind": "unreadable", "command": f"colonnade show {found.path}"}
-    facts["name"] = str(found.facts.get("job" if found.noted else "name") or name)
-    if found.noted:
-        return facts | {
-            "kind": "noted",
-            "state": str(found.facts["state"]),
-            "text": noted_text(found),
-            "command": _after_failure(found) if found.failed else "",
-        }
-    if found.failed:
-        return facts | {
-            "kind": "failed",
-            "state": "failed",
-            "where": where_text(found.facts),
-            "charged": charged_text(found.facts),
-            "command": _after_failure(found),
-        }
-    owners = [party["name"] for party in found.facts["parties"]]
-    return facts | {
-        "kind": "done",
-        "state": found.state,
-        "verdict": verdict(found.facts),
-        "guarantees": [
-            {**item, "about": about_text(item["observer"], item["unit"], owners)}
-            for item in found.facts["guarantees"]
-        ],
-        "judged": judged_section(found.facts.get("judged")),
-        "notes": found.facts["notes"],
-        "unsealed": found.unsealed,
-        "downloads": [file for file in DOWNLOADS if (found.path / file).is_file()],
-        "own_pages": sorted(path.stem for path in (found.path / PARTIES).glob("*.html")),
-        "card": (found.path / MODEL).is_file(),
-        "task": found.facts["task"],
-        "rows": found.facts["rows"],
-        "method": found.facts.get("method", ""),
-    }
-
-
-def _going(place: Place, listed: Listed, found: RunFolder) -> Facts:
-    command = f"colonnade recover {found.path}" if listed.state == UNFINISHED else ""
-    if listed.state == GOES_ON:
-        command = f"colonnade job status {listed.name} --kit {place.folder}"
-    return {
-        "kind": "going",
-        "live": listed.state in (RUNNING, WAITS),
-        "progress": read_progress(found.path),
-        "command": command,
-        "asked": next((one for one in place.requests(ended=True) if one.job == listed.name), None),
-    }
-
-
-def _after_failure(found: RunFolder) -> str:
-    """The command that goes on with it, where the job was a federation's; else the one that says more."""
-    if found.noted and found.facts.get("id"):
-        return f"colonnade job resume {found.facts['id']} --kit ADMIN-KIT"
-    return f"colonnade show {found.path}"
-
-
 def request(asked: Request) -> Facts:
     """A job that waits, with what each observer would learn in plain words and what would be left."""
     return {
@@ -244,9 +169,23 @@ def ledger(view: LedgerView, page: int) -> Facts:
         "page": page,
         "pages": pages,
         "head": view.facts["head"],
+        "witnesses": view.witnesses,
+        "receipts": kept_receipts(view),
         # Names are escaped by the drawing itself.
         "picture": Markup(svg(timeline(view.entries, party=view.party), narrow=True)) if drawn else "",  # noqa: S704
     }
+
+
+def kept_receipts(view: LedgerView) -> list[tuple[str, str, str, str]]:
+    """Whose receipts this ledger keeps: the peer, how many, of which of its entries the last, and since when."""
+    last: dict[str, tuple[int, int, str]] = {}
+    for entry in view.entries:
+        if entry.kind == "receipt":
+            name = str(entry.body["party"])
+            last[name] = (last.get(name, (0,))[0] + 1, int(entry.body["entry"]), entry.time)
+    return [
+        (name, str(count), str(number), moment(when)) for name, (count, number, when) in sorted(last.items())
+    ]
 
 
 def data(own: OwnFile) -> Facts:
@@ -320,10 +259,3 @@ def checked(own: OwnFile, place: Place) -> tuple[list[Finding], list[tuple[str, 
         # What is wrong stands among the findings.
         pass
     return findings, clipped
-
-
-def own_page(place: Place, name: str, party: str) -> Path:
-    """Where a run keeps the page that is one party's own."""
-    found = place.runs.read(name).path / PARTIES / f"{party}.html"
-    known = sorted(path.stem for path in (place.runs.read(name).path / PARTIES).glob("*.html"))
-    return found if party in known else Path()

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
     from colonnade.ledger import Ledger
     from colonnade.ledger.chain import Entry
+    from colonnade.ledger.export import Exported
 
 ON_PURPOSE = "on purpose"
 EXAMPLE = """
 The ledger's hash chain shows any change within its history. That its end was cut off shows only against the
-receipts that peers keep: name their ledgers with --witness.
+receipts that peers keep: name their ledgers, or exports of them, with --witness.
 
 An export has every entry and can be checked by whoever has the file, without the ledger: give it as PARTY.
 
@@ -52,7 +53,7 @@ def ledger(
         "--witness",
         "-w",
         metavar="PEER",
-        help="A peer's own file or ledger, whose receipts show if entries are missing here; repeat.",
+        help="A peer's own file, ledger or export, whose receipts show if entries are missing here; repeat.",
     ),
     table: Path | None = typer.Option(
         None,
@@ -99,7 +100,7 @@ def ledger(
         from colonnade.cli.ledger_files import begin_anew
 
         begin_anew(party, reason)
-    witnesses = [opened(path) for path in witness]
+    witnesses = [witness_of(path) for path in witness]
     facts, entries, book = verified(party, witnesses, signer)
     written = write_files(entries, book, facts["party"], table=table, picture=picture, export=export, key=key)
     if as_json:
@@ -115,7 +116,7 @@ ledger.__doc__ = f"{ledger.__doc__}\n{EXAMPLE}"
 
 
 def verified(
-    given: Path, witnesses: Sequence[Ledger], signer: str | None
+    given: Path, witnesses: Sequence[Ledger | Exported], signer: str | None
 ) -> tuple[dict[str, Any], tuple[Entry, ...], Ledger | None]:
     """What a ledger or an export says, once it was checked against its chain and the witnesses."""
     from colonnade.ledger.budget import Account
@@ -150,7 +151,7 @@ def verified(
     return {**facts, **extra, "verified": {"entries": len(entries), "receipts": compared}}, entries, ledger
 
 
-def _say_verified(facts: dict[str, Any], witnesses: Sequence[Ledger]) -> None:
+def _say_verified(facts: dict[str, Any], witnesses: Sequence[Ledger | Exported]) -> None:
     verified = facts["verified"]
     say(
         f"Ledger of {facts['party']}: {verified['entries']} entries, and the chain of their hashes is in order."
@@ -217,6 +218,13 @@ def _public(signer: str | None) -> bytes | None:
             "--signer: a public key is 64 hexadecimal digits, as the export's signature names it."
         )
     return public
+
+
+def witness_of(given: Path) -> Ledger | Exported:
+    """A peer's ledger, or an export of it, whose own chain was checked."""
+    from colonnade.ledger.export import load_export
+
+    return load_export(given) if given.suffix == ".json" else opened(given)
 
 
 def opened(given: Path) -> Ledger:

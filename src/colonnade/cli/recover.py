@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -31,20 +32,10 @@ def recover(
     as_json: bool = AS_JSON,
 ) -> None:
     """Finish a run that was stopped after its release was paid for."""
-    from colonnade.report.run_folder import REPORT, recover_run
+    from colonnade.report.run_folder import REPORT
 
-    place = _place(run)
-    with left_behind(place) as free, uninterrupted():
-        if not free:
-            raise ModelError(f"{place} is being written by a run now. Wait for it to end.")
-        compared = (place / MODELS).is_dir()
-        facts = {} if compared else recover_run(place)
-        (place / FAILED).unlink(missing_ok=True)
-        if place.name.startswith("."):
-            (place / RESERVE).unlink(missing_ok=True)
-            name = free_name(place.with_name(place.name.removeprefix(".").removesuffix(".draft")))
-            place = place.rename(name)
-    if compared:
+    place, facts = recovered(run)
+    if facts is None:
         kept = sorted(str(path) for path in (place / MODELS).iterdir())
         if as_json:
             say_json({"models": kept})
@@ -61,6 +52,24 @@ def recover(
 
 
 recover.__doc__ = f"{recover.__doc__}\n{EXAMPLE}"
+
+
+def recovered(run: Path) -> tuple[Path, dict[str, Any] | None]:
+    """Make the rest of a run that was stopped; where it lies, and its facts: None for a comparison, which has none."""
+    from colonnade.report.run_folder import recover_run
+
+    place = _place(run)
+    with left_behind(place) as free, uninterrupted():
+        if not free:
+            raise ModelError(f"{place} is being written by a run now. Wait for it to end.")
+        compared = (place / MODELS).is_dir()
+        facts = {} if compared else recover_run(place)
+        (place / FAILED).unlink(missing_ok=True)
+        if place.name.startswith("."):
+            (place / RESERVE).unlink(missing_ok=True)
+            name = free_name(place.with_name(place.name.removeprefix(".").removesuffix(".draft")))
+            place = place.rename(name)
+    return place, None if compared else facts
 
 
 def _place(given: Path) -> Path:

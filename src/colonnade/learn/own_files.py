@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,7 +19,8 @@ from colonnade.randomness import SystemRandomness
 
 OUTCOME, LOG = "outcome.json", "log.jsonl"
 STANDING = "standing.json"
-"""Whose approval a run waits for, while it does."""
+"""Where a run is and whose approval it waits for, while it goes on."""
+NOTED_SECONDS = 1.0
 PAID = "paid.json"
 """What is known of a release that was opened, until the run's folder is whole."""
 
@@ -31,7 +34,9 @@ class Saves(Protocol):
 
 
 class Standing:
-    """What notes in a run's folder whose approval the run waits for; given as a party's `progress`.
+    """What notes in a run's folder how far it is and whose approval it waits for; given as a party's `progress`.
+
+    How far it is goes to the disk once in a while. `run` is what the run is called, once that is known.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -42,30 +47,49 @@ class Standing:
     >>> progress("approval of clinic", 1, 1)
     >>> waits_for(folder)
     []
+    >>> progress("steps", 1, 100)
+    >>> standing_of(folder)["done"]
+    1
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, run: Callable[[], str] = lambda: "") -> None:
+        self._folder, self.run = folder, run
         self._waits: list[str] = []
+        self._step, self._began, self._noted = "", 0.0, 0.0
 
     def __call__(self, step: str, done: int, total: int) -> None:
-        """Note whom the run waits for if the step is an approval; other steps are not noted."""
+        """Note where the run is: an approval at once, other steps now and then."""
         what, _, owner = step.partition(" of ")
-        if what != STEP:
+        now = time.time()
+        if what == STEP:
+            self._waits = [name for name in self._waits if name != owner] + [owner] * (done < total)
+            self._note(now, {})
             return
-        self._waits = [name for name in self._waits if name != owner] + [owner] * (done < total)
-        if self._waits:
-            write_whole(self._folder / STANDING, json.dumps({"waits": self._waits}) + "\n", own=True)
-        else:
-            (self._folder / STANDING).unlink(missing_ok=True)
+        if step != self._step:
+            self._step, self._began, self._noted = step, now, 0.0
+        if now - self._noted >= NOTED_SECONDS or done >= total:
+            self._note(now, {"step": step, "done": done, "total": total, "began": self._began})
+
+    def _note(self, now: float, more: Mapping[str, Any]) -> None:
+        self._noted = now
+        facts = {"waits": self._waits, "run": self.run(), "time": now, **more}
+        # How far a run is, is never a reason to end it.
+        with suppress(OSError):
+            write_whole(self._folder / STANDING, json.dumps(facts) + "\n", own=True)
+
+
+def standing_of(folder: Path) -> dict[str, Any]:
+    """What a run that goes on noted of where it is; nothing if it noted nothing, or it cannot be read."""
+    try:
+        found = json.loads((folder / STANDING).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def waits_for(folder: Path) -> list[str]:
     """The parties whose approval a run that goes on waits for."""
-    try:
-        return list(json.loads((folder / STANDING).read_text(encoding="utf-8"))["waits"])
-    except FileNotFoundError:
-        return []
+    return [str(name) for name in standing_of(folder).get("waits", ())]
 
 
 def own_file(folder: Path, party: str, name: str) -> Path:

@@ -173,6 +173,7 @@ async def _run(
             journal.close()
         channel.stop(reason_for_peers(error))
         raise
+    standing = Standing(folder)
     party = Party(
         name=member,
         group=group,
@@ -183,11 +184,12 @@ async def _run(
         shown_ids=desk.shown_ids,
         asks=desk.asks,
         approves=desk.approves,
-        progress=Standing(folder),
+        progress=standing,
         remembers=desk.remembers(job),
         part=desk.part,
         timeout=job.timeout,
     )
+    standing.run = lambda: party.run
     if recorded is not None and not work.resumable:
         party.aligned = _from_there(party, recorded)
 

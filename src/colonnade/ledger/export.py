@@ -43,6 +43,11 @@ class Exported:
         """The hash that commits to all of it."""
         return self.entries[-1].hash
 
+    def receipts(self, party: str | None = None) -> tuple[Receipt, ...]:
+        """The peers' receipts that the ledger keeps, or those of one peer."""
+        kept = [Receipt.from_data(entry.body) for entry in self.entries if entry.kind == "receipt"]
+        return tuple(dict.fromkeys(receipt for receipt in kept if party in (None, receipt.party)))
+
 
 def export(ledger: Ledger, key: SigningKey | None = None) -> str:
     """The text of an export, signed with `key` if one is given.

@@ -1,0 +1,161 @@
+"""What stands on the page of a run: its verdict and files, how far it is, or where it stopped and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from colonnade import errors
+from colonnade.board.place import Place
+from colonnade.board.progress import read_progress
+from colonnade.board.run_index import RUNNING, WAITS, Listed
+from colonnade.cli.explain import sections
+from colonnade.cli.export import released
+from colonnade.cli.failures import charged_text, where_text
+from colonnade.cli.run_folders import GOES_ON, UNFINISHED, RunFolder, noted_text
+from colonnade.errors import ColonnadeError
+from colonnade.learn.model_document import MODEL, PARTIES
+from colonnade.learn.taking_part import JOURNAL
+from colonnade.privacy.words import about_text
+from colonnade.report.accounts import merged
+from colonnade.report.facts import entry_text
+from colonnade.report.html import judged_section
+from colonnade.report.verdict import verdict
+
+Facts = dict[str, Any]
+DOWNLOADS = ("facts.json", MODEL, "release.npz", "audit.json")
+
+
+def run(place: Place, name: str) -> Facts:
+    """One run: its verdict, what it shows to whom, its files; or where it stopped; or how far it is."""
+    listed = place.runs.find(name)
+    found = place.runs.read(name)
+    facts: Facts = {
+        "run": name,
+        "state": listed.state,
+        "path": str(found.path),
+        "command": "",
+        "name": name,
+        "resume": "",
+        "explained": None,
+    }
+    if listed.open:
+        return facts | _going(place, listed, found)
+    if found.facts.get("state") == "unreadable":
+        return facts | {"kind": "unreadable", "command": f"colonnade show {found.path}"}
+    facts["name"] = str(found.facts.get("job" if found.noted else "name") or name)
+    if found.noted:
+        return facts | {
+            "kind": "noted",
+            "state": str(found.facts["state"]),
+            "text": noted_text(found),
+            **(_failed(found) if found.failed else {}),
+        }
+    if found.failed:
+        return facts | {
+            "kind": "failed",
+            "state": "failed",
+            "where": where_text(found.facts),
+            "charged": charged_text(found.facts),
+            "spent": charged_for(place, str(found.facts.get("run", ""))),
+            **_failed(found),
+        }
+    owners = [party["name"] for party in found.facts["parties"]]
+    return facts | {
+        "kind": "done",
+        "state": found.state,
+        "verdict": verdict(found.facts),
+        "guarantees": [
+            {**item, "about": about_text(item["observer"], item["unit"], owners)}
+            for item in found.facts["guarantees"]
+        ],
+        "judged": judged_section(found.facts.get("judged")),
+        "notes": found.facts["notes"],
+        "unsealed": found.unsealed,
+        "downloads": [file for file in DOWNLOADS if (found.path / file).is_file()],
+        "own_pages": sorted(path.stem for path in (found.path / PARTIES).glob("*.html")),
+        **exports(found),
+        "task": found.facts["task"],
+        "rows": found.facts["rows"],
+        "method": found.facts.get("method", ""),
+    }
+
+
+def exports(found: RunFolder) -> Facts:
+    """Whether the run's model may leave as a graph and with a card: its weights were released, and it is linear."""
+    if not (found.path / MODEL).is_file():
+        return {"released": False}
+    try:
+        released(found.path)
+    except ColonnadeError:
+        return {"released": False}
+    return {"released": True}
+
+
+def _going(place: Place, listed: Listed, found: RunFolder) -> Facts:
+    command = ""
+    if listed.state == GOES_ON:
+        command = f"colonnade job status {listed.name} --kit {place.folder}"
+    progress = read_progress(found.path)
+    return {
+        "kind": "going",
+        "live": listed.state in (RUNNING, WAITS),
+        "unfinished": listed.state == UNFINISHED,
+        "progress": progress,
+        "spent": (spent := charged_for(place, progress.run)),
+        "spent_text": spent_text(spent),
+        "command": command,
+        "asked": next((one for one in place.requests(ended=True) if one.job == listed.name), None),
+    }
+
+
+def charged_for(place: Place, run: str) -> list[Facts]:
+    """What the ledgers here were charged for a run so far, and where the accounts of that data stand."""
+    found = []
+    for view in place.ledgers() if run else ():
+        charges = [one for one in view.entries if one.kind == "charge" and one.body["release"]["run"] == run]
+        datasets = {one.body["dataset"] for one in charges}
+        if charges:
+            totals = [one for one in merged(view.facts["totals"]) if one["dataset"] in datasets]
+            found.append({"party": view.party, "entries": [*map(entry_text, charges)], "totals": totals})
+    return found
+
+
+def spent_text(spent: list[Facts]) -> str:
+    """How often ledgers here were charged for a run, in words.
+
+    >>> spent_text([]), spent_text([{"party": "bank", "entries": ["a count"], "totals": []}])
+    ('nothing yet', '1 charge to bank')
+    """
+    counts = [(len(one["entries"]), one["party"]) for one in spent]
+    return (
+        ", ".join(f"{count} {'charge' if count == 1 else 'charges'} to {party}" for count, party in counts)
+        or "nothing yet"
+    )
+
+
+def _failed(found: RunFolder) -> Facts:
+    """What there is to do about a run that failed: what its error means, and the command that goes on with it."""
+    kind = str(found.facts.get("kind") or found.facts.get("stopped", {}).get("kind", ""))
+    known = getattr(errors, kind, None)
+    number = known.number if isinstance(known, type) and issubclass(known, ColonnadeError) else ""
+    facts = {"explained": sections().get(number), "number": number, "resume": ""}
+    if not (found.noted and found.facts.get("id")):
+        facts["resume"] = "Run the job again when that is put right; a new run is charged anew."
+        return facts | {"command": f"colonnade show {found.path}"}
+    first = found.facts.get("resumes") or found.facts["id"]
+    if (found.path / JOURNAL).exists() or (found.path.parent / str(first) / JOURNAL).exists():
+        facts["resume"] = (
+            "It can be gone on with where it stopped, and nothing is charged twice. Whoever has the administrator's "
+            "kit says:"
+        )
+        return facts | {"command": f"colonnade job resume {found.facts['id']} --kit ADMIN-KIT"}
+    facts["resume"] = "It left no record to go on from. Whoever has the administrator's kit submits it anew:"
+    return facts | {"command": "colonnade job submit JOB --kit ADMIN-KIT"}
+
+
+def own_page(place: Place, name: str, party: str) -> Path:
+    """Where a run keeps the page that is one party's own."""
+    found = place.runs.read(name).path / PARTIES / f"{party}.html"
+    known = sorted(path.stem for path in (place.runs.read(name).path / PARTIES).glob("*.html"))
+    return found if party in known else Path()
