@@ -22,8 +22,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from report_runs import hostile_run
 
 from colonnade.board.access import Access
+from colonnade.board.forecaster import forecast_of
+from colonnade.board.forecasts import Forecast, Forecasts
 from colonnade.learn import approval
 from colonnade.learn.own_files import LOG
+from colonnade.learn.records import json_text
 from colonnade.ledger import Ledger
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.logged import StepFacts, step_line
@@ -44,7 +47,7 @@ def decided(tmp_path_factory: pytest.TempPathFactory, shown: Browser) -> dict[st
     job = threading.Thread(target=lambda: outcomes.update(run_job(kits, texts=texts)))
     seen: dict[str, Any] = {"kits": kits, "folder": folder, "outcomes": outcomes}
     try:
-        with live(kits["bank"].path, ADA) as (address, access):
+        with live(kits["bank"].path, ADA, forecasts=Forecasts(foretell)) as (address, access):
             shown.show(f"{address}/enter?token={access.tokens[ADA]}", width=1280)
             seen["entered"] = shown.run("location.href")
             job.start()
@@ -52,6 +55,7 @@ def decided(tmp_path_factory: pytest.TempPathFactory, shown: Browser) -> dict[st
             until(lambda: shown.run("document.querySelector('[data-live=waiting]').textContent") == "1")
             seen["told"] = shown.run("!document.querySelector('[data-changed]').hidden")
             shown.show(f"{address}/requests/j1", width=1280)
+            until(lambda: "By pilot runs" in shown.run("document.body ? document.body.innerText : ''"))
             seen["asked"], seen["before"] = shown.run("document.body.innerText"), charges(folder, "bank")
             keep_picture(shown, "board-request")
             shown.run("document.querySelector('form[action=\"/requests/j1\"] button').click()")
@@ -117,10 +121,23 @@ def full(decided: dict[str, Any], shown: Browser) -> Iterator[tuple[str, Access,
         ["hostile", "a-folder-with-a-name-that-somebody-generated-and-nobody-typed-" + "x" * 60],
     )
     ask(kit, "j7", name=HOSTILE_JOB, what=f"moments of {HOSTILE_JOB}")
+    ask(kit, "j9", name="forecast", text=HOSTILE_JOB)
     grow(kit, "j8", 1)
-    with live(kit.path, ADA, EVE) as (address, access):
+    with live(kit.path, ADA, EVE, forecasts=Forecasts(foretell)) as (address, access):
         shown.show(f"{address}/enter?token={access.tokens[ADA]}", width=1280)
+        shown.show(f"{address}/plan", width=1280)
+        shown.run("document.getElementById('rows').value = '500'")
+        shown.run("document.querySelector('form[action=\"/plan\"]').requestSubmit()")
+        until(lambda: shown.run("location.pathname") == "/plan/1")
+        until(lambda: "By pilot runs" in shown.run("document.body ? document.body.innerText : ''"))
+        keep_picture(shown, "board-plan")
         yield address, access, kit
+
+
+def foretell(asked: dict[str, Any], made: Forecast) -> None:
+    """What the process of a forecast does, in this one, where everything is loaded."""
+    facts = forecast_of({**asked, "effort": 0.01}, lambda step, done, total: None)
+    made.hear(json_text({"facts": facts}))
 
 
 def grow(kit: Kit, job: str, step: int) -> None:
@@ -144,6 +161,7 @@ PAGES = (
         "/ledger",
     ),
     *("/data", "/log", "/nowhere", "/runs/hostile/report"),
+    *("/plan", "/plan/1", "/compare?run=hostile&run=j1", "/requests/j9"),
 )
 
 
@@ -184,6 +202,10 @@ def test_everything_but_live_figures_works_without_script(
     address = full[0]
     shown.call("Emulation.setScriptExecutionDisabled", value=True)
     try:
+        shown.call("Page.navigate", url=f"{address}/plan?from=1")
+        until(lambda: shown.run("document.readyState") == "complete")
+        shown.run("document.querySelector('form[action=\"/plan\"] button').click()")
+        until(lambda: shown.run("location.pathname") == "/plan/2")
         shown.call("Page.navigate", url=f"{address}/requests/j7")
         until(lambda: shown.run("document.readyState") == "complete")
         assert shown.run("document.forms.length") == 3

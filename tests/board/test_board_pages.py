@@ -303,6 +303,11 @@ def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
     page = ada.get("/runs/j5").text
     assert "of steps, 25 of 100" in page and "about 5 min" in page
     assert "1 charge to bank" in page and "a count of &#39;d&#39; to server, run 8c11" in page
+    (job / "paid.json").write_text("{}")
+    assert "running" in ada.get("/runs/j5").text, "its release is opened, and it is being judged"
+    os.utime(job / LOG, (1.0, 1.0))
+    assert "unfinished" in ada.get("/runs/j5").text, "nothing was heard of it for long"
+    os.utime(job / LOG)
     (job / STANDING).write_text('{"waits": ["shop"]}')
     assert "waits for approval" in ada.get("/runs").text and "shop" in ada.get("/runs/j5").text
     outcome = {

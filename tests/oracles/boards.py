@@ -22,6 +22,7 @@ from two_houses import policy_text
 
 from colonnade.board.access import Access, Person
 from colonnade.board.acts import Acts
+from colonnade.board.forecasts import Forecasts
 from colonnade.board.pages import Board
 from colonnade.board.place import Place
 from colonnade.board.proxy import Proxy
@@ -186,12 +187,13 @@ def noted(folder: Path) -> list[tuple[str, str, str]]:
 
 
 @contextmanager
-def live(folder: Path, *people: Person) -> Iterator[tuple[str, Access]]:
+def live(folder: Path, *people: Person, forecasts: Forecasts | None = None) -> Iterator[tuple[str, Access]]:
     """A board that answers on a port of its own; yields its address and its links."""
     access = Access(people)
     with bound("127.0.0.1", 0, proxied=False) as opened:
         port = opened.getsockname()[1]
         board, app = application(Place(folder), access, port=port)
+        board.forecasts = forecasts or board.forecasts
         running = server(app)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [opened]})
         thread.start()

@@ -10,7 +10,13 @@
   if (run) {
     const source = new EventSource(run.dataset.events);
     source.onmessage = event => show(JSON.parse(event.data));
-    source.addEventListener("ended", () => { source.close(); location.reload(); });
+    // Whoever is typing loads the page again by hand.
+    const typed = () => [...document.querySelectorAll("input:not([type=hidden])")].some(one => one.value !== one.defaultValue);
+    source.addEventListener("ended", () => {
+      source.close();
+      if (!typed()) location.reload();
+      else for (const place of run.querySelectorAll("[data-live]")) place.textContent = "ended: load this page again";
+    });
   }
   const changed = document.querySelector("[data-changed]");
   if (changed) {

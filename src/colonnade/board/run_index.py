@@ -174,8 +174,8 @@ class RunIndex:
     def _standing(self, run: RunFolder) -> str:
         if waits_for(run.path):
             return WAITS
-        lately = time.time() - _touched(run.path) < _STILL_SECONDS
-        return RUNNING if run.state == GOES_ON and lately else run.state
+        # Also one that has opened its release: it may be judged now.
+        return RUNNING if time.time() - _touched(run.path) < _STILL_SECONDS else run.state
 
 
 def _touched(folder: Path) -> float:
