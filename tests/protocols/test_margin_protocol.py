@@ -18,6 +18,7 @@ from colonnade.methods.margin.ideal import descended, ideal_slopes, summed_slope
 from colonnade.methods.margin.optimiser import MarginDescent
 from colonnade.methods.margin.rows import OwnRows
 from colonnade.numbers.field import FIELD63, FieldArray
+from colonnade.protocols import sharing
 from colonnade.protocols.messages import tell
 from colonnade.protocols.shared import Shared
 from colonnade.protocols.sharing import open_to
@@ -194,13 +195,13 @@ def test_the_server_sees_nothing_of_the_labels_in_the_shape_of_frames():
 def test_noise_of_degree_t_cannot_be_added_to_a_gradient(monkeypatch):
     tables = tables_of(("bank", "insurer"), 20)
     plan = margin_plan(tables)
-    share = protocol.share
+    share = sharing.share
 
     async def lazy(party, mine, shapes, *, scheme, degree, step):
         degree = scheme.threshold if step == "noise 0" else degree
         return await share(party, mine, shapes, scheme=scheme, degree=degree, step=step)
 
-    monkeypatch.setattr(protocol, "share", lazy)
+    monkeypatch.setattr(sharing, "share", lazy)
     with pytest.raises(LocalProtocolError, match="cannot add shares of degree"):
         run_margin(plan, tables)
 
@@ -208,7 +209,7 @@ def test_noise_of_degree_t_cannot_be_added_to_a_gradient(monkeypatch):
 def test_noise_of_degree_t_that_is_raised_is_not_opened(monkeypatch):
     tables = tables_of(("bank", "insurer"), 20)
     plan = margin_plan(tables)
-    share = protocol.share
+    share = sharing.share
 
     async def raised(party, mine, shapes, *, scheme, degree, step):
         if step != "noise 0":
@@ -220,7 +221,7 @@ def test_noise_of_degree_t_that_is_raised_is_not_opened(monkeypatch):
             for owner, one in dealt.items()
         }
 
-    monkeypatch.setattr(protocol, "share", raised)
+    monkeypatch.setattr(sharing, "share", raised)
     with pytest.raises(NotMasked, match="degree-2 masks"):
         run_margin(plan, tables)
 

@@ -26,7 +26,7 @@ from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.methods.slr import protocol as gradient
 from colonnade.methods.slr.plan import schedule
 from colonnade.methods.slr.session import GradientRequest, gradient_session
-from colonnade.protocols import verified_rows
+from colonnade.protocols import sharing, verified_rows
 from colonnade.protocols.agreement import agree_on_public, meet
 from colonnade.protocols.messages import tell
 from colonnade.protocols.shared import Shared, total
@@ -35,7 +35,7 @@ from colonnade.runtime.group import Group
 from colonnade.runtime.run import Desk, run_here
 from colonnade.runtime.wire import Message, decode
 
-honest_weights, honest_share = gradient._published_weights, gradient.share
+honest_weights, honest_share = gradient._published_weights, sharing.share
 
 
 async def no_comparison(*_):
@@ -64,7 +64,7 @@ def dealt(monkeypatch):
             found[how["step"], party.name] = mine
         return await honest_share(party, mine, shapes, **how)
 
-    for module in (gradient, verified_rows):
+    for module in (sharing, verified_rows):
         monkeypatch.setattr(module, "share", watched)
     return found
 
