@@ -8,6 +8,7 @@
     │   ├── CannotWrite           E302  a file or folder cannot be written
     │   ├── NotInstalled          E303  an optional package is missing
     │   ├── RowsInFit             E304  rows or labels were given to a model   (a TypeError too)
+    │   ├── UnknownParameter      E305  an estimator has no such parameter     (a ValueError too)
     │   ├── DataError             E310  a table, a column, a value
     │   │   ├── DataMissing       E311  there is no such file
     │   │   ├── DataUnreadable    E312  it is there and cannot be read
@@ -118,6 +119,10 @@ class NotInstalled(InputError, number="E303"):
 
 class RowsInFit(InputError, TypeError, number="E304"):
     """Rows or labels were given to a model, which is fitted on a federation or a release."""
+
+
+class UnknownParameter(InputError, ValueError, number="E305"):
+    """An estimator was given a parameter that it does not have."""
 
 
 class DataError(InputError, number="E310"):
