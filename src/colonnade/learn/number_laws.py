@@ -72,7 +72,7 @@ def judge_numbers_opened(opened: Opened, *, centre: float) -> NumbersJudged:
     for place, law in ((RESIDUAL, residual), (LABEL, truth)):
         _write(plan, place, law, clean)
     again = [
-        _errors(*(law_of(plan, place, clean + fresh) for place in (RESIDUAL, LABEL)), shift)
+        _errors(law_of(plan, RESIDUAL, clean + fresh), law_of(plan, LABEL, clean + fresh), shift)
         for fresh in plan.opened_noise.draw((DRAWS, plan.coefficients), coins)
     ]
     values = _errors(residual, truth, shift)
@@ -98,9 +98,8 @@ def law_of(plan: JudgePlan, place: int, coefficients: Array) -> NumberLaw:
 
 def _law(plan: JudgePlan, head: Head, row: Array, noise: Array) -> NumberLaw:
     """The law whose characteristic function, real parts first, was opened as so many people's."""
-    values = (
-        (row[: plan.harmonics] + 1j * row[plan.harmonics :]) / _sizes(head, plan) / plan.scale / plan.rows
-    )
+    m, sizes = plan.harmonics, _sizes(head, plan) * plan.scale * plan.rows
+    values = np.asarray((row[:m] + 1j * row[m:]) / sizes, dtype=np.complex128)
     omegas = np.array(head.frequencies, dtype=np.float64) * head.omega
     middle, width = _normal(values, noise, omegas)
     grid = np.linspace(-head.bound, head.bound, _COARSE)
