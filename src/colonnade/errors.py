@@ -65,9 +65,8 @@
             ├── PeerTimeout       E722  a peer did not answer in time
             └── RowsNotProved     E723  what a peer dealt did not pass its check
 
-A message says what was asked, what was found and what to do; it names the file, column, party and
-step, and never shows a secret, a share or a row. `colonnade explain E311` says more about a number; numbers are
-never given to another mistake.
+A message says what was asked, what was found and what to do; it names file, column, party and step, and shows no
+secret, share or row. `colonnade explain E311` says more about a number; no number is given to another mistake later.
 """
 
 from __future__ import annotations
@@ -81,8 +80,7 @@ class ColonnadeError(Exception):
     """The root of the tree; `exit_code` is what the command line returns, `number` what `colonnade explain` takes.
 
     `for_peers` says whether the message may be told to other parties. What a party's data, files, budget or ledger
-    are like is its own business: of such errors peers learn only that it stopped, and `family`, the kind of mistake
-    in the coarsest words.
+    are like is its own business: of such errors peers learn that it stopped, and `family`, in the coarsest words.
 
     >>> ColumnMissing("column 'age' is declared but not in the file.").number, ColumnMissing.family
     ('E313', 'DataError')
