@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,14 +23,19 @@ from colonnade.protocols.judging import Opened, judge_session
 from colonnade.protocols.judging_plan import LAW, JudgePlan, JudgeRequest
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 
 PEOPLE = 300
 REACHES = (2.0, 1.0, 0.5)
 
 
+NUMBER = 'kind = "real"\nlow = 10\nhigh = 30'
+
+
 def schema(label: str = 'classes = ["no", "yes"]') -> Schema:
     text = 'id = "n"\ncolumns.value = {kind = "numeric", low = -1, high = 1}\n'
-    return Schema.parse(text + (f'[label]\ncolumn = "buys"\nkind = "classes"\n{label}\n' if label else ""))
+    kind = "" if label.startswith("kind") else 'kind = "classes"\n'
+    return Schema.parse(text + (f'[label]\ncolumn = "buys"\n{kind}{label}\n' if label else ""))
 
 
 def tables(parties: tuple[str, ...] = ("bank", "shop"), rows: int = PEOPLE, **options: str) -> list[Table]:
@@ -38,7 +44,8 @@ def tables(parties: tuple[str, ...] = ("bank", "shop"), rows: int = PEOPLE, **op
     for place, party in enumerate(parties):
         columns = {"n": [f"p{number}" for number in range(rows)], "value": rng.uniform(-1, 1, rows)}
         if place == 0:
-            columns["buys"] = rng.choice(["no", "yes"], rows)
+            numbers = options.get("label") == NUMBER
+            columns["buys"] = rng.uniform(10, 30, rows) if numbers else rng.choice(["no", "yes"], rows)
         found.append(Table.from_arrays(party, columns, schema(**options) if place == 0 else schema("")))
     return found
 
@@ -58,7 +65,7 @@ def run(request: JudgeRequest, **options: object) -> tuple[Federation, Opened]:
     parties = Federation(tables(), budget=(9.0, 1e-5), **options)  # type: ignore[arg-type]
     said = terms()
 
-    async def session(party, table, asked):
+    async def session(party: Party, table: Any, asked: Any) -> Any:
         mine = said.get(party.name)
         return await judge_session(party, table, asked, None if mine is None else lambda aligned: mine)
 
@@ -71,10 +78,10 @@ class Silence(SkellamNoise):
 
     support = 0
 
-    def part(self, parts):
+    def part(self, parts: Any) -> Any:
         return self
 
-    def draw(self, shape, randomness):
+    def draw(self, shape: Any, randomness: Any) -> Any:
         return np.zeros(shape, dtype=np.int64)
 
 
@@ -104,14 +111,14 @@ def test_without_noise_three_owners_and_three_classes_are_the_ideal(monkeypatch:
     given = tables(parties, label=label)
     said = terms(parties, heads=3)
 
-    async def session(party, table, asked):
+    async def session(party: Party, table: Any, asked: Any) -> Any:
         mine = said.get(party.name)
         return await judge_session(party, table, asked, None if mine is None else lambda aligned: mine)
 
     request = replace(REQUEST, reaches=tuple(tuple(scale * r for r in REACHES) for scale in (1.0, 2.0, 0.7)))
     opened = Federation(given, budget=(9.0, 1e-5)).run(session, request).result("bank")
     plan = opened.plan
-    assert plan.heads == 3 and plan.coefficients == 3 * 34 and plan.gamma == 1 << 12
+    assert len(plan.heads) == 3 and plan.coefficients == 3 * 34 and plan.gamma == 1 << 12
     clipped = {
         owner: np.clip(
             term, *(np.array([[-1], [1]]) * [plan.reach_of(owner, head) for head in range(3)])[:, None, :]
@@ -120,6 +127,41 @@ def test_without_noise_three_owners_and_three_classes_are_the_ideal(monkeypatch:
     }
     (block,) = given[0].blocks(PEOPLE)
     assert opened.coefficients.tolist() == ideal_judgement(clipped, np.asarray(block.label), plan).tolist()
+
+
+@pytest.mark.parametrize("parties", [("bank", "shop"), ("bank", "shop", "clinic")])
+def test_without_noise_numbers_are_the_ideal(
+    monkeypatch: pytest.MonkeyPatch, parties: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(JudgePlan, "noise", Silence(Fraction(1)))
+    monkeypatch.setattr(JudgePlan, "views", ())
+    monkeypatch.setattr(JudgePlan, "block", 120)
+    given, said = tables(parties, label=NUMBER), terms(parties)
+
+    async def session(party, table, asked):
+        mine = said.get(party.name)
+        return await judge_session(party, table, asked, None if mine is None else lambda aligned: mine)
+
+    request = replace(REQUEST, reaches=(REACHES[: len(parties)],))
+    opened = Federation(given, budget=(9.0, 1e-5)).run(session, request).result("bank")
+    plan = opened.plan
+    assert plan.numbers and plan.coefficients == 12 + 12 + 26
+    clipped = {
+        owner: np.clip(term, -plan.reach_of(owner), plan.reach_of(owner)) for owner, term in said.items()
+    }
+    (block,) = given[0].blocks(PEOPLE)
+    labels = np.asarray(block.label)
+    assert opened.coefficients.tolist() == ideal_judgement(clipped, labels, plan).tolist()
+    # What that is: the characteristic function of y − s from the middle of its range, and of y.
+    score = sum(term[:, 0] for term in clipped.values())
+    for place, angle in enumerate((labels - 20.0 - score, labels - 20.0)):
+        head = plan.heads[place]
+        wave = np.exp(1j * np.outer(angle * head.omega, head.frequencies)).sum(axis=0)
+        (row,) = plan.of_head(place, opened.coefficients) / plan.scale
+        found = (row[:6] + 1j * row[6:]) * plan.gamma / np.array(head.amplitudes)
+        assert np.abs(found - wave).max() < 1.0
+    low, high = plan.of_head(2, opened.coefficients)
+    assert (high - low)[0] / plan.scale == pytest.approx(((labels - 20.0) / 10.0).sum(), abs=0.1)
 
 
 def test_what_is_opened_is_the_ideal_and_everybodys_noise() -> None:
@@ -137,7 +179,7 @@ def test_what_a_run_would_cost_is_what_it_costs_and_refusals_come_first() -> Non
     poor = Federation(tables(), budget=(0.5, 1e-5))
     sent: list[str] = []
 
-    async def session(party, table, asked):
+    async def session(party: Party, table: Any, asked: Any) -> Any:
         sent.append(party.name)
         return await judge_session(party, table, asked, lambda aligned: np.zeros(PEOPLE))
 
@@ -184,7 +226,7 @@ def test_limits_add_noise_until_nothing_is_above_them() -> None:
         (("bank", "shop"), "", LabelMismatch, "no party declares one"),
     ],
 )
-def test_what_cannot_be_judged_is_refused_by_name(parties, label, error, said) -> None:
+def test_what_cannot_be_judged_is_refused_by_name(parties: Any, label: Any, error: Any, said: Any) -> None:
     group = Group.of(parties, active=parties[0] if label else None)
     schemas = (schema(label).public(parties[0]), *(schema("").public(name) for name in parties[1:]))
     with pytest.raises(error, match=said):
@@ -199,15 +241,11 @@ def test_bounds_that_are_none_are_refused() -> None:
             replace(REQUEST, reaches=reaches).plan(group, schemas, 1000)
 
 
-def audited(plan: JudgePlan, noise: DealtNoise, draws: int = 200_000) -> float:
+def audited(plan: JudgePlan, noise: DealtNoise, label: float, draws: int = 200_000) -> float:
     """A lower bound on ε for a record zeroed out, from the noise that hides it: the other owner's part is known."""
-    from colonnade.protocols.judging import own_phases
-
-    mine = own_phases("bank", np.array([[plan.reach_of("bank")]]), np.array([1]), plan)[0][plan.width :]
-    theirs = own_phases("shop", np.array([[plan.reach_of("shop")]]), None, plan)[0]
-    half = plan.width // 2
-    product = (mine[:half] + 1j * mine[half:]) * (theirs[:half] + 1j * theirs[half:])
-    change = np.concatenate([product.real, product.imag[1:]])
+    said = {owner: np.array([[plan.reach_of(owner)]]) for owner in plan.group.owners}
+    change = ideal_judgement(said, np.array([label]), plan).astype(np.float64)
+    change = change[change != 0]
     # The server knows its own part of the noise; those of the two owners are what hides a record from it.
     coins, part = SeededRandomness("audit of judging"), noise.vector.part(plan.group.whole)
     dealt = sum(part.draw((draws, len(change)), coins).astype(np.float64) for _ in plan.group.owners)
@@ -218,13 +256,14 @@ def audited(plan: JudgePlan, noise: DealtNoise, draws: int = 200_000) -> float:
     ).epsilon
 
 
-def test_an_audit_stays_below_what_is_promised_and_catches_half_of_the_noise() -> None:
+@pytest.mark.parametrize(("declared", "value"), [('classes = ["no", "yes"]', 1), (NUMBER, 30.0)])
+def test_an_audit_stays_below_what_is_promised_and_catches_half_of_the_noise(declared, value) -> None:
     group = Group.of(("bank", "shop"), active="bank")
-    schemas = (schema().public("bank"), schema("").public("shop"))
-    plan = replace(REQUEST, epsilon=1.5).plan(group, schemas, 1000)
+    schemas = (schema(declared).public("bank"), schema("").public("shop"))
+    plan = replace(REQUEST, epsilon=2.5).plan(group, schemas, 1000)
     promised = account(plan.views[0].event, plan.delta).epsilon
-    assert 0.3 < audited(plan, DealtNoise(LAW, plan.variance)) <= promised
-    assert audited(plan, DealtNoise(LAW, plan.variance / 4)) > promised
+    assert 0.3 < audited(plan, DealtNoise(LAW, plan.variance), value, draws=40_000) <= promised
+    assert audited(plan, DealtNoise(LAW, plan.variance / 4), value) > promised
 
 
 def test_noise_is_drawn_from_the_partys_own_coins() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -49,12 +50,16 @@ def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
     >>> figure_rows({"figures": {"AUC": {"value": 0.8913, "noise": 0.003, "sampling": 0.004, "beside": 0.5}}})
     [('AUC', '0.891 ± 0.005', '0.5')]
     """
+    from colonnade.learn.figures import figure_text
     from colonnade.learn.judgement import Figure
 
     named = dict(judged["figures"])
     for one, found in judged.get("each", {}).items():
         named |= {f"{name} of {one}": figure for name, figure in found["figures"].items()}
-    return [(name, str(Figure(**figure)), f"{figure['beside']:.3g}") for name, figure in named.items()]
+    found = [(name, Figure(**figure)) for name, figure in named.items()]
+    return [
+        (name, str(figure), f"{float(figure_text(figure.beside, figure.error)):g}") for name, figure in found
+    ]
 
 
 def beside_text(judged: Facts) -> str:
@@ -63,11 +68,17 @@ def beside_text(judged: Facts) -> str:
 
 
 def confusion_rows(judged: Facts) -> list[tuple[str, str, str]]:
-    """People by what they are and what is said of them; nothing but of two classes."""
+    """People by what they are and what is said of them, as far as noise lets one say; nothing but of two classes."""
     if "confusion" not in judged:
         return []
+    from colonnade.learn.figures import figure_text
+
     first, second = judged["classes"]
-    (kept, alarm), (missed, right) = ([f"{count:.0f}" for count in row] for row in judged["confusion"])
+    # Who is taken wrongly is two of the counts, each of which noise moves by about this.
+    noise = max(1.0, judged["figures"]["accuracy"]["noise"] * judged["people"] / math.sqrt(2.0))
+    (kept, alarm), (missed, right) = (
+        [figure_text(max(count, 0.0), noise) for count in row] for row in judged["confusion"]
+    )
     return [
         (f"above {judged['threshold']:.3g}", f"said {first}", f"said {second}"),
         (f"is {first}", kept, alarm),
@@ -83,7 +94,7 @@ def judged_note(judged: Facts) -> str:
 def judged_pictures(judged: Facts) -> list[Markup]:
     """ROC, precision and recall, calibration and lift, as drawings; of numbers, predicted against true."""
     if "pairs" in judged:
-        return [_numbers_picture(judged)]
+        return [_numbers_picture(judged)] if judged["pairs"] else []
     if "each" in judged:
         return _class_pictures(judged)
     curves, said = judged["curves"], judged["calibration"]
@@ -142,14 +153,15 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#
 
 
 def score_text(facts: Facts) -> str | None:
-    """The score of a run in a word: its AUC where it was judged; None where it was not.
+    """The score of a run in a word: its AUC, or R², or RMSE, where it was judged; None where it was not.
 
     >>> score_text({"task": "pca"}) is None
     True
     """
     judged = facts.get("judged")
-    if isinstance(judged, dict) and "AUC" in judged.get("figures", {}):
-        from colonnade.learn.judgement import Figure
+    figures = judged.get("figures", {}) if isinstance(judged, dict) else {}
+    from colonnade.learn.judgement import Figure
 
-        return f"AUC {Figure(**judged['figures']['AUC'])}"
-    return None
+    return next(
+        (f"{name} {Figure(**figures[name])}" for name in ("AUC", "R²", "RMSE") if name in figures), None
+    )
