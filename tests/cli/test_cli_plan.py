@@ -171,7 +171,9 @@ def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says
     refused = (Answer("bank", False, "its budget has less left."),)
     monkeypatch.setattr(
         asked,
-        lambda plan, files: refused if isinstance(plan, FunctionalPlan) else ask_budgets(plan, files),
+        lambda plan, files, **how: (
+            refused if isinstance(plan, FunctionalPlan) else ask_budgets(plan, files, **how)
+        ),
     )
     rehearsed = []
     monkeypatch.setattr(
