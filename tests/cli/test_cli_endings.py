@@ -12,6 +12,7 @@ import pytest
 from certificates import Root
 from cli_project import Project, one_object, train
 from kits import make_kit
+from typed import untyped
 
 import colonnade.cli.folders
 from colonnade.cli.app import run
@@ -70,7 +71,7 @@ def test_loops_are_compiled_where_there_is_no_place_for_them(
     monkeypatch.setattr(compiling._Kept, "__init__", nowhere)
     monkeypatch.setattr(compiling, "_told", [])
     kernels = [compiling.machine_code(lambda value: value + 1) for _ in range(2)]
-    assert [kernel(1) for kernel in kernels] == [2, 2]
+    assert [untyped(kernel)(1) for kernel in kernels] == [2, 2]
     assert len(caplog.records) == 1 and "NUMBA_CACHE_DIR" in caplog.text
 
 
@@ -81,7 +82,7 @@ def test_a_full_place_for_compiled_loops_ends_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(compiling.caching.FunctionCache, "save_overload", full)
+    monkeypatch.setattr(untyped(compiling).caching.FunctionCache, "save_overload", full)
     monkeypatch.setattr(compiling, "_told", [])
     assert compiling.machine_code(lambda value: value + 2)(1) == 3
     assert "No space left on device" in caplog.text

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from cli_project import ROWS, Project, one_object, train
+from typed import untyped
 
 from colonnade.cli.app import run
 from colonnade.cli.plan import _named as named
@@ -163,12 +164,12 @@ def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says
 ) -> None:
     few = tuple(METHODS[name] for name in ("moments", "local", "encrypted", "network"))
     monkeypatch.setattr("colonnade.learn.forecasting.choosing.methods_for", lambda task: few)
-    rehearsed = []
+    rehearsed: list[str] = []
     monkeypatch.setattr(
         Rehearsals,
         "rehearse",
         lambda self, method, asked, plan: (
-            rehearsed.append(method.name) or REHEARSE(self, method, asked, plan)
+            untyped(rehearsed).append(method.name) or REHEARSE(self, method, asked, plan)
         ),
     )
     assert run(["plan", str(project.path("job.toml")), "--rows", "2000", "--json"]) == 0
@@ -185,8 +186,12 @@ def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says
 
 def test_all_methods_can_be_asked_for(project: Project) -> None:
     job = Job.load(project.path("job.toml"))
-    every = {method.name for method in methods_for("classification")}
-    assert named(job, "all") == every and named(job, None) is None and named(job, "none") == {"moments"}
+    every = frozenset(method.name for method in methods_for("classification"))
+    assert (
+        named(job, "all") == every
+        and named(job, None) is None
+        and named(job, "none") == frozenset({"moments"})
+    )
 
 
 def test_a_method_that_cannot_do_the_job_is_listed_with_its_reason(

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_project import Project, one_object, run, train
+from cli_project import Project, one_object, train
 
+from colonnade.cli.app import run
 from colonnade.learn.model_file import ModelFile
 
 INPUT, PLAN, REFUSED = 3, 4, 5

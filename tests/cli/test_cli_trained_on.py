@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cli_project import Project, one_object, run, train
+from cli_project import Project, one_object, train
 
+from colonnade.cli.app import run
 from colonnade.learn.people import People
 from colonnade.ledger import Ledger
 
@@ -26,7 +28,7 @@ def exact(project: Project) -> int:
     return sum(release.exact for release in releases(project, "insurer"))
 
 
-def releases(project: Project, party: str) -> list:
+def releases(project: Project, party: str) -> list[Any]:
     from colonnade.ledger.release import Release
 
     entries = Ledger.open(project.path(f"{party}.ledger")).entries()

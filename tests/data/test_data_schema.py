@@ -179,7 +179,7 @@ def test_a_peer_s_description_is_checked_like_a_file(data: dict[str, object]) ->
         PublicSchema.from_data(data)
 
 
-def test_a_missing_schema_file_brings_the_nearest_name(tmp_path) -> None:
+def test_a_missing_schema_file_brings_the_nearest_name(tmp_path: Path) -> None:
     (tmp_path / "bank.toml").write_text(GOOD)
     assert Schema.load(tmp_path / "bank.toml") == Schema.parse(GOOD)
     with pytest.raises(SchemaError, match=r"does not exist. Did you mean 'bank.toml'"):

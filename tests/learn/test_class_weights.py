@@ -79,7 +79,7 @@ def test_what_no_classes_have_is_refused_before_anything_is_charged() -> None:
         ({"options": {"threshold": 0.3}}, InputError, "a parameter of LogisticRegression itself"),
     ):
         with pytest.raises(error, match=said):
-            LogisticRegression(epsilon=1.0, **arguments).fit(source)  # type: ignore[arg-type]
+            LogisticRegression(epsilon=1.0, **arguments).fit(source)
     assert not source.runs and not source.ledgers["bank"].totals()
     with pytest.raises(PlanError, match="which this method does not open"):
         weights_of("balanced", ("no", "yes"), None)

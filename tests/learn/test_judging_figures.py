@@ -70,10 +70,12 @@ def test_rules_find_the_threshold_that_they_name() -> None:
         return scores > threshold_of(rule, law)
 
     def f1(said: np.ndarray) -> float:
-        return 2 * (said & (classes == 1)).sum() / (said.sum() + classes.sum())
+        result: float = 2 * (said & (classes == 1)).sum() / (said.sum() + classes.sum())
+        return result
 
     def cost(said: np.ndarray) -> float:
-        return 5 * (~said & (classes == 1)).sum() + (said & (classes == 0)).sum()
+        result: float = 5 * (~said & (classes == 1)).sum() + (said & (classes == 0)).sum()
+        return result
 
     others = [scores > level for level in np.quantile(scores, np.linspace(0.01, 0.99, 99))]
     assert f1(predicted("f1")) >= max(map(f1, others))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from network_federations import REAL, federation_of, rows_of
+from typed import untyped
 
 from colonnade import Federation, LogisticRegression, PoissonRegression
 from colonnade.errors import DataError, InputError, NotInstalled, OnlyForPublicData, PlanError
@@ -23,9 +25,10 @@ from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegress
 from colonnade.methods.network.learnt import LearntNetwork
 from colonnade.methods.network.method import METHOD, NetworkOptions
 from colonnade.methods.table import METHODS, method_named, train_with
+from colonnade.protocols.plans import Task
 
 torch.set_num_threads(1)
-SMALL = {"embedding": 2, "trials": 2, "batch": 50}
+SMALL: dict[str, Any] = {"embedding": 2, "trials": 2, "batch": 50}
 JOB = """name = "n"
 task = "classification"
 method = "network"
@@ -39,7 +42,7 @@ batch = 50
 """
 
 
-def asked(task: str = "classification", **options: object) -> Asked:
+def asked(task: Task = "classification", **options: object) -> Asked:
     return Asked(task, 6.0, 1e-5, options=NetworkOptions(**{**SMALL, **options}))
 
 
@@ -108,13 +111,13 @@ def test_a_method_trains_what_the_estimator_would_and_its_run_is_the_one_that_wa
 def test_numbers_are_predicted_in_their_own_units_within_their_bounds() -> None:
     federation = federation_of(200, label=REAL, public=True)
     found = train_with(federation, "network", asked("regression", regime="paper", mechanism="none", epochs=1))
-    predicted = found.scores(found.frame.features(rows_of(50, seed=2)[0]))
+    predicted = untyped(found).scores(untyped(found).frame.features(rows_of(50, seed=2)[0]))
     assert predicted.shape == (50, 1) and np.abs(predicted).max() <= 1.0
 
 
 def test_jobs_name_the_options_and_what_they_cannot_be() -> None:
     job = Job.parse(JOB)
-    assert request_of(job).epsilon == 6.0 and job.options.embedding == 2
+    assert untyped(request_of(job)).epsilon == 6.0 and untyped(job.options).embedding == 2
     for wrong, told in (
         ("embeding = 3", "Did you mean 'embedding'"),
         ('networks = "dens"', "Did you mean 'dense'"),

@@ -73,6 +73,7 @@ def columns(draw: st.DrawFn, name: str) -> tuple[Any, st.SearchStrategy[Any]]:
     """A declared column, and values that it takes."""
     kind = draw(st.sampled_from(["numeric", "log", "binary", "categorical", "bins", "date"]))
     nothing = st.just(math.nan)
+    missing: Any
     if kind == "numeric":
         low, high = draw(BOUNDS)
         missing = draw(st.one_of(st.none(), st.floats(low, high)))
@@ -98,8 +99,8 @@ def columns(draw: st.DrawFn, name: str) -> tuple[Any, st.SearchStrategy[Any]]:
         missing = draw(st.sampled_from([None, 0.5, "category"]))
         values = st.floats(-9, 9) | st.integers(-9, 9).map(float)
         return BinnedColumn(name, edges, missing), values if missing is None else values | nothing
-    low = EPOCH + timedelta(draw(st.integers(0, 9000)))
-    return DateColumn(name, low, low + timedelta(draw(st.integers(1, 9000)))), st.floats(-100, 30000)
+    first = EPOCH + timedelta(draw(st.integers(0, 9000)))
+    return DateColumn(name, first, first + timedelta(draw(st.integers(1, 9000)))), st.floats(-100, 30000)
 
 
 @st.composite

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,7 +111,9 @@ def test_a_party_is_selected_by_its_name_and_a_shared_name_by_both() -> None:
         ({"columns": ["age"], "parties": ["shop"]}, "no column 'age'. It holds sex"),
     ],
 )
-def test_asking_for_columns_that_a_release_does_not_hold_is_answered(arguments: dict, message: str) -> None:
+def test_asking_for_columns_that_a_release_does_not_hold_is_answered(
+    arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         PEOPLE.release("two").select(**arguments)
 

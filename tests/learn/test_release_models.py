@@ -130,7 +130,7 @@ def test_a_column_that_is_the_same_for_everybody_breaks_nothing(noise: float) ->
     buys = (raw["age"] + rng.normal(0, 20, 900) > 50).astype(np.int64)
     label = LabelBlock(ClassLabel("buys", ("no", "yes")))
     for mode in ("circle", "linear"):
-        release = release_of([("shop", Encoder(columns, mode), raw)], label, buys, noise=noise)  # type: ignore[arg-type]
+        release = release_of([("shop", Encoder(columns, mode), raw)], label, buys, noise=noise)
         model = LogisticRegression().fit(release)
         assert np.isfinite(model.coef_).all()
         assert model.score(raw, np.array(["no", "yes"])[buys]) > 0.7

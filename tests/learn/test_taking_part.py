@@ -412,7 +412,8 @@ def test_a_short_run_goes_on_as_long_as_it_matches_people(
             policy_text(party, more='alignment = ["intersection"]\nalignments = {most = 1, days = 30}')
         )
     texts = dict.fromkeys(MEMBERS, job_text('method = "moments"\nalignment = "intersection"'))
-    first, again = [], []
+    first: list[Any] = []
+    again: list[Any] = []
     stopped = run_job(kits, texts=texts, relay=both(noting(first), breaking(step)))
     assert {outcome["state"] for outcome in stopped.values()} == {"failed"}, stopped
     assert [charges(tmp_path, party) for party in PARTIES] == [0, 0]

@@ -26,7 +26,8 @@ RAW, _ = people(8000)
 def crossed(raw: Any) -> NDArray[np.int64]:
     """A class that no line tells: whether one of two, and not both, are so."""
     old, owns = np.asarray(raw["age"]) >= 45, np.asarray(raw["owner"]) == "yes"
-    return (old != owns).astype(np.int64)
+    result: NDArray[np.int64] = (old != owns).astype(np.int64)
+    return result
 
 
 def conditional(raw: Any, risk: NDArray[np.int64], *, noise: float = 0.5) -> MomentRelease:

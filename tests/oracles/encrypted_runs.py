@@ -41,7 +41,7 @@ def tables_of(
     return tables
 
 
-def request_of(widths: dict[str, int], **changes: Any) -> EncryptedRequest:
+def request_of(widths: Any, **changes: Any) -> EncryptedRequest:
     """A request on public data without a defence, unless it says otherwise."""
     chosen = {
         "epsilon": 0.5,

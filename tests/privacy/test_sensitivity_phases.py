@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -26,14 +25,13 @@ def phases(gamma: int, harmonics: int, *reaches: float) -> Phases:
     return Phases(frequencies, amplitudes, gamma, gamma, tuple(2 * omega * reach for reach in reaches))
 
 
-def rounded(
-    sizes: tuple[int] | list[int], angle: np.float64, frequencies: tuple[int]
-) -> NDArray[np.complex128]:
+def rounded(sizes: Any, angle: Any, frequencies: Any) -> NDArray[np.complex128]:
     turned = np.array(sizes) * np.exp(1j * angle * np.array(frequencies))
-    return np.rint(turned.real) + 1j * np.rint(turned.imag)
+    result: NDArray[np.complex128] = np.rint(turned.real) + 1j * np.rint(turned.imag)
+    return result
 
 
-def row(bounds: Phases, label: int, first: float, *others: float) -> NDArray[np.float64]:
+def row(bounds: Phases, label: int, first: Any, *others: float) -> NDArray[np.float64]:
     """What a record adds, both classes beside each other."""
     product, count = rounded(bounds.amplitudes, first, bounds.frequencies), bounds.count
     for angle in others:
@@ -51,7 +49,7 @@ def angles(turn: float) -> NDArray[np.float64]:
 CASES = [(4, 1, 1.0, 1.0), (8, 2, 1.0, 1.0), (16, 3, 3.0, 1.0), (64, 2, 0.2, 2.0), (9, 4, 1.0, 5.0)]
 
 
-def moved(pairs: Iterator[Any] | product) -> tuple[np.float64, np.float64]:
+def moved(pairs: Iterable[Any]) -> tuple[Any, Any]:
     changes = [after - before for before, after in pairs]
     return max(np.linalg.norm(change) for change in changes), max(np.abs(change).sum() for change in changes)
 

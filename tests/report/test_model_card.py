@@ -157,7 +157,7 @@ def test_every_observer_is_told_about_with_what_it_rests_on() -> None:
     card = model_card(model(), facts=FACTS)
     for item in GUARANTEES:
         assert f"- {item}" in card
-    assert FACTS["collusion"] in card and "4000 people" in card and "- Class 'high' is rare." in card
+    assert str(FACTS["collusion"]) in card and "4000 people" in card and "- Class 'high' is rare." in card
 
 
 def test_figures_are_shown_only_where_they_were_measured_on_public_data() -> None:

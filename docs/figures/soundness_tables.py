@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import cache, partial
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -54,7 +55,7 @@ from colonnade.privacy.sensitivity.messages import (
     encrypted_passive_messages,
     passive_messages,
 )
-from colonnade.privacy.sensitivity.rows import rounded_norm_squared
+from colonnade.privacy.sensitivity.rows import Rounding, rounded_norm_squared
 
 DELTA = 1e-5
 COLUMNS = CLIENTS = 117
@@ -214,13 +215,13 @@ def pbm_epsilon() -> str:
         (10, 4, "0.05", 10),
         (4, 4, "0.05", 600),
     ):
-        contributors, *rest = case
+        contributors, trials, beta, epochs = case
         rows.append(
             (
                 ", ".join(map(str, case)),
                 figure(pbm_paper(*case), 3),
                 figure(pbm_server(*case), 3),
-                figure(pbm_server(contributors - 1, *rest), 3),
+                figure(pbm_server(contributors - 1, trials, beta, epochs), 3),
             )
         )
     return markdown(("M, b, β, epochs", "paper formula, C₀ = 1", "server", "another party"), rows)
@@ -238,7 +239,13 @@ def pbm_sample() -> str:
 
 def paillier() -> str:
     schedule = Schedule(12665, 256, 30)
-    common = {"gradient_bound": 1, "epochs": 30, "steps": schedule.steps, "step_size": 0.01, "batch": 256}
+    common: dict[str, Any] = {
+        "gradient_bound": 1,
+        "epochs": 30,
+        "steps": schedule.steps,
+        "step_size": 0.01,
+        "batch": 256,
+    }
     sides = (
         (
             "active",
@@ -298,7 +305,7 @@ def spca_rows() -> str:
 
 
 @cache
-def spca_mu(server_epsilon: float, rounding: str) -> Fraction:
+def spca_mu(server_epsilon: float, rounding: Rounding) -> Fraction:
     row = RowShape(COLUMNS, rounded_norm_squared(2**12, 1, columns=COLUMNS, rounding=rounding))
     change = triangle_change_zero_out(row)
     return calibrate(lambda mu: Skellam(change.l1, change.l2, mu), epsilon=server_epsilon, delta=DELTA)
