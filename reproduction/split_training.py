@@ -158,7 +158,7 @@ class Trainer:
         self.optimiser.zero_grad()
         self.loss(self.fusion(sums), self.targets[rows]).mean().backward()  # type: ignore[no-untyped-call]
         assert sums.grad is not None
-        embedded.backward(sums.grad.expand_as(embedded))  # type: ignore[no-untyped-call]
+        embedded.backward(sums.grad.expand_as(embedded))
         self.optimiser.step()
 
     def epochs(self, count: int) -> Curve:
