@@ -21,7 +21,7 @@ from kits import make_kit
 from two_houses import write_party
 
 from colonnade.cli.app import run
-from colonnade.cli.party_metrics import LOOPBACK, Tally, served
+from colonnade.cli.federation.party_metrics import LOOPBACK, Tally, served
 from colonnade.learn import health as measured
 from colonnade.learn.health import reconcile
 from colonnade.ledger import Ledger

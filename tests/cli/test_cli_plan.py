@@ -9,7 +9,7 @@ from cli_project import ROWS, Project, one_object, train
 from typed import untyped
 
 from colonnade.cli.app import run
-from colonnade.cli.plan import _named as named
+from colonnade.cli.plan.command import _named as named
 from colonnade.learn.forecasting.rehearsal import Rehearsals
 from colonnade.learn.jobs import Job
 from colonnade.methods.table import METHODS, methods_for

@@ -12,7 +12,7 @@ from cli_project import Project, one_object, train
 
 import colonnade.cli.train
 from colonnade.cli.app import run
-from colonnade.cli.folders import draft_of, terminated_as_interrupted, uninterrupted
+from colonnade.cli.runs.folders import draft_of, terminated_as_interrupted, uninterrupted
 from colonnade.learn.release import MomentRelease
 from colonnade.learn.scoring import Stored
 

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from colonnade.board import views
 from colonnade.board.gate import Refused
 from colonnade.board.pages import Board
-from colonnade.cli.ledger_files import parse_key
+from colonnade.cli.ledger.files import parse_key
 from colonnade.crypto.signatures import SigningKey
 from colonnade.data.documents import without_passwords
 from colonnade.errors import ColonnadeError, InputError

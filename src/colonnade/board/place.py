@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colonnade.board.run_index import RunIndex
-from colonnade.cli.ledger import opened, verified
+from colonnade.cli.ledger.commands import opened, verified
 from colonnade.errors import ColonnadeError, FileMissing, InputError, KitError
 from colonnade.learn.approval import REQUESTS, Request, list_requests
 from colonnade.learn.party_files import PartyFile

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.folders import new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
-from colonnade.cli.run_folders import RunFolder, find_run, is_run, readable, with_facts
+from colonnade.cli.runs.folders import new_folder, uninterrupted
+from colonnade.cli.runs.run_folders import RunFolder, find_run, is_run, readable, with_facts
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import InputError, ModelError, OnlyForPublicData, PrivacyError
 from colonnade.learn.records import json_text
@@ -290,7 +290,7 @@ def _write(folder: Path, facts: dict[str, Any]) -> None:
 
 def _keep(run: RunFolder, facts: dict[str, Any]) -> None:
     """The audit into the run's folder, in place of an earlier one, and into its page."""
-    from colonnade.cli.report import page_of, write_page
+    from colonnade.cli.runs.report import page_of, write_page
     from colonnade.report.audits import audit_drawing
 
     with uninterrupted():

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.completing import complete_methods
-from colonnade.cli.folders import MODELS, Folder, holds_paid, new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
-from colonnade.cli.run_folders import RUNS
+from colonnade.cli.runs.folders import MODELS, Folder, holds_paid, new_folder, uninterrupted
+from colonnade.cli.runs.run_folders import RUNS
 from colonnade.cli.screen import Advance, note, progress, say, say_json, width
 from colonnade.errors import InputError, PrivacyError
 from colonnade.learn.records import json_text

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.run_folders import release_of
+from colonnade.cli.runs.run_folders import release_of
 from colonnade.cli.screen import progress, say, say_json
 
 EXAMPLE = """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.findings import Finding
+from colonnade.cli.doctor.findings import Finding
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import ColonnadeError, InputError
@@ -67,11 +67,11 @@ doctor.__doc__ = f"{doctor.__doc__}\n{EXAMPLE}"
 
 def _findings(target: Path | None) -> Iterator[Finding]:
     if target is None:
-        from colonnade.cli.installation import examine_installation
+        from colonnade.cli.doctor.installation import examine_installation
 
         return examine_installation()
     if target.is_file() or target.suffix == ".toml":
-        from colonnade.cli.job_files import examine_job
+        from colonnade.cli.doctor.job_files import examine_job
 
         return examine_job(target)
     from colonnade.runtime.kit import Kit
@@ -108,7 +108,7 @@ def _versions(what: str, _kit: Kit) -> Finding:
     import nvflare
 
     from colonnade import __version__
-    from colonnade.cli.installation import needs
+    from colonnade.cli.doctor.installation import needs
 
     found = f"colonnade {__version__}, nvflare {nvflare.__version__}"
     remedy = "Install a release that is tested: pip install 'colonnade[flare]'."
@@ -225,7 +225,7 @@ def _server(what: str, kit: Kit) -> Finding:
 
 
 def _files(what: str, kit: Kit) -> Finding:
-    from colonnade.cli.party_site import check_site
+    from colonnade.cli.federation.party_site import check_site
 
     if kit.kind != "party":
         return Finding(what, True, "this kit needs none")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import typer
 
-from colonnade.cli.failures import failure_text
 from colonnade.cli.options import AS_JSON, VERBOSE
-from colonnade.cli.run_folders import find_run, noted_text, readable, tell_unsealed
+from colonnade.cli.runs.failures import failure_text
+from colonnade.cli.runs.run_folders import find_run, noted_text, readable, tell_unsealed
 from colonnade.cli.screen import say, say_json, width
 
 EXAMPLE = """

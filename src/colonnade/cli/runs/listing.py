@@ -8,7 +8,15 @@ from typing import Any
 import typer
 
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.run_folders import RUNS, RunFolder, is_run, not_ended_in, read_run, runs_in, unfinished_in
+from colonnade.cli.runs.run_folders import (
+    RUNS,
+    RunFolder,
+    is_run,
+    not_ended_in,
+    read_run,
+    runs_in,
+    unfinished_in,
+)
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import InputError
 

@@ -15,7 +15,7 @@ from colonnade.report.plain import lines_text, now
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from colonnade.cli.folders import Folder
+    from colonnade.cli.runs.folders import Folder
     from colonnade.learn.federation import Federation
     from colonnade.learn.jobs import Job
 

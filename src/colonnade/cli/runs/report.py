@@ -9,9 +9,9 @@ from typing import Any
 
 import typer
 
-from colonnade.cli.failures import charged_text, where_text
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.run_folders import RunFolder, find_run, readable, tell_unsealed, with_facts
+from colonnade.cli.runs.failures import charged_text, where_text
+from colonnade.cli.runs.run_folders import RunFolder, find_run, readable, tell_unsealed, with_facts
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import CannotWrite, InputError, ModelDamaged, NameTaken
 

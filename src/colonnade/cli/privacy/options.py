@@ -122,7 +122,7 @@ class Asked:
 
     def respond(self, family: Family, noise: Fraction | None, given: Mapping[str, object]) -> None:
         """Answer what was asked of a family: from the noise to ε, or from ε to the noise."""
-        from colonnade.cli.privacy_answer import Question, Wanted, answer
+        from colonnade.cli.privacy.answer import Question, Wanted, answer
 
         whom = None if self.whom is None else self.whom.value
         question = Question(given, noise, self.epsilon, self.delta, self.times, self.rate, whom)

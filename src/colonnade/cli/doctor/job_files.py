@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from colonnade.cli.findings import Finding
+from colonnade.cli.doctor.findings import Finding
 from colonnade.errors import ColonnadeError
 
 if TYPE_CHECKING:

@@ -89,14 +89,14 @@ def ledger(
     as_json: bool = AS_JSON,
 ) -> None:
     """Verify a party's ledger or its export, and show what has left the house and what is left of each budget."""
-    from colonnade.cli.ledger_files import write_files
+    from colonnade.cli.ledger.files import write_files
 
     if key is not None and export is None:
         raise typer.BadParameter("--key signs an export. Add --export FILE.")
     if reason != ON_PURPOSE and not new:
         raise typer.BadParameter("--reason is for a ledger that is begun again. Add --new, or leave it out.")
     if new:
-        from colonnade.cli.ledger_files import begin_anew
+        from colonnade.cli.ledger.files import begin_anew
 
         begin_anew(party, reason)
     witnesses = [opened(path) for path in witness]

@@ -9,10 +9,10 @@ from typing import Any
 
 import typer
 
+from colonnade.cli.federation.party_health import clean, health
+from colonnade.cli.federation.party_requests import approve, approver, decline, requests
+from colonnade.cli.federation.party_site import check_site, site_facts
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.party_health import clean, health
-from colonnade.cli.party_requests import approve, approver, decline, requests
-from colonnade.cli.party_site import check_site, site_facts
 from colonnade.cli.screen import note, say, say_json
 from colonnade.errors import InputError, KitError
 
@@ -77,7 +77,7 @@ def start(
 
       colonnade party start bank/kit --party bank.toml --policy bank/bank.policy.toml
     """
-    from colonnade.cli.party_metrics import Tally, served
+    from colonnade.cli.federation.party_metrics import Tally, served
     from colonnade.learn.health import reconcile
     from colonnade.runtime.kit import Kit
     from colonnade.runtime.operations import answers, wait_for_server
@@ -143,7 +143,7 @@ def check_way(kit: Any) -> None:
 
     A server that does not answer yet is waited for; whatever else is wrong stays wrong, and ends this.
     """
-    from colonnade.cli.doctor import examine
+    from colonnade.cli.doctor.command import examine
     from colonnade.runtime.operations import answers
 
     if not answers(kit.address, timeout=ANSWER_SECONDS):

@@ -9,8 +9,8 @@ from typing import Any
 
 import typer
 
-from colonnade.cli.folders import new_folder
 from colonnade.cli.options import AS_JSON, VERBOSE
+from colonnade.cli.runs.folders import new_folder
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import InputError
 
@@ -44,7 +44,7 @@ def demo(
     if as_json:
         say_json(facts)
         return
-    from colonnade.cli.demo_files import NEW_PEOPLE, VISITS
+    from colonnade.cli.demo.files import NEW_PEOPLE, VISITS
     from colonnade.report.text import run_text
 
     say(run_text(facts, width=width(), verbose=verbose))
@@ -63,7 +63,7 @@ demo.__doc__ = f"{demo.__doc__}\n{EXAMPLE}"
 
 def _facts(folder: Path, epsilon: float, *, quiet: bool) -> dict[str, Any]:
     """Write the files, train as `colonnade train` would, and measure on the people held out."""
-    from colonnade.cli.demo_files import write_demo
+    from colonnade.cli.demo.files import write_demo
     from colonnade.cli.train import train_job
     from colonnade.learn.logistic import LogisticRegression
     from colonnade.learn.release import MomentRelease

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from colonnade.cli.privacy_options import Asked, Side, asking, noise_option, number_option
+from colonnade.cli.privacy.options import Asked, Side, asking, noise_option, number_option
 
 app = typer.Typer(
     help="""From a mechanism and its noise to ε for every observer, and from ε to the least noise.

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from colonnade.cli.findings import Finding
+from colonnade.cli.doctor.findings import Finding
 
 LEAST_DISK = 1 << 30
 EXTRAS = {

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from colonnade.cli.federation_changes import exclude, renew, spaced, take
-from colonnade.cli.federation_demo import demo
+from colonnade.cli.federation.changes import exclude, renew, spaced, take
+from colonnade.cli.federation.demo import demo
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import InputError, KitError, NameTaken

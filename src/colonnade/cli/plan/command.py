@@ -79,7 +79,7 @@ def plan(
     as_json: bool = AS_JSON,
 ) -> None:
     """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take."""
-    from colonnade.cli.plan_text import plan_text
+    from colonnade.cli.plan.text import plan_text
     from colonnade.learn.forecasting.default import settle
     from colonnade.learn.jobs import Job
     from colonnade.learn.planning import group_of, plan_job

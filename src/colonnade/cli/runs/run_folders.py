@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from colonnade.cli.failures import FAILED
-from colonnade.cli.folders import holds_paid, left_behind
+from colonnade.cli.runs.failures import FAILED
+from colonnade.cli.runs.folders import holds_paid, left_behind
 from colonnade.cli.screen import note
 from colonnade.errors import InputError, ModelDamaged, ModelError
 from colonnade.learn.records import check_format, is_sealed

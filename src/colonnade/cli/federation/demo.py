@@ -104,7 +104,7 @@ def write_houses(folder: Path) -> None:
     import numpy as np
     from sklearn.datasets import load_breast_cancer
 
-    from colonnade.cli.demo_files import CLASSES, CLINIC, LABORATORY, party_text, schema_text, write_csv
+    from colonnade.cli.demo.files import CLASSES, CLINIC, LABORATORY, party_text, schema_text, write_csv
 
     data = load_breast_cancer()
     values = {str(name): data.data[:, column] for column, name in enumerate(data.feature_names)}
@@ -134,7 +134,7 @@ def _train(
     folder: Path, name: str, session: Any, kits: dict[str, Kit], tell: Callable[[str], None]
 ) -> dict[str, Any]:
     """Run one job between the processes and once more in this one, and compare what every party came away with."""
-    from colonnade.cli.job import wait_for
+    from colonnade.cli.federation.job import wait_for
     from colonnade.learn.jobs import Job
     from colonnade.learn.own_files import OUTCOME
 
