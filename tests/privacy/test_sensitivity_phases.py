@@ -171,10 +171,10 @@ def shares(gamma: int, harmonics: int, *reaches: float) -> Phases:
     return dataclasses.replace(phases(gamma, harmonics, *reaches), kind="shares")
 
 
-def shared_row(bounds: Phases, share: float, first: float, *others: float):
+def shared_row(bounds: Phases, share: float, first: float, *others: float) -> NDArray[np.float64]:
     """What a record adds that is so near to the second end: both ends beside each other, each rounded by itself."""
     share = round(bounds.count * share) / bounds.count
-    found = []
+    found: list[Any] = []
     for weight in (1 - share, share):
         product = rounded([weight * size for size in bounds.amplitudes], first, bounds.frequencies)
         count = round(weight * bounds.count)
@@ -186,7 +186,7 @@ def shared_row(bounds: Phases, share: float, first: float, *others: float):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_record_between_two_ends_moves_the_sums_further_than_is_said(case) -> None:
+def test_no_record_between_two_ends_moves_the_sums_further_than_is_said(case: Any) -> None:
     bounds = shares(*case)
     mine, theirs = (angles(turn)[:: STEPS // 4] for turn in bounds.turns)
     rows = {
@@ -214,7 +214,7 @@ def test_no_record_moves_sums_of_everybody_further_than_is_said() -> None:
     for turns in ((2.0, 1.5), (math.pi * 1.5, 0.0), (3.0, 1.7)):
         bounds = Phases(frequencies, amplitudes, 0, gamma, turns, kind="whole")
 
-        def added(first: float, second: float, bounds: Phases = bounds):
+        def added(first: float, second: float, bounds: Phases = bounds) -> NDArray[np.float64]:
             both = rounded(amplitudes, first, frequencies) * rounded([gamma] * 4, second, frequencies)
             return np.concatenate([both.real, both.imag])
 
