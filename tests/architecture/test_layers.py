@@ -37,6 +37,8 @@ BETWEEN_PARTIES = {
     *("owner", "ideal", "batches", "blocks", "rows", "optimiser", "sigmoid", "curve", "waves", "turning"),
     "conditional",
 }
+# Folders of one level: a forecast runs methods, and methods say what a pilot of theirs is.
+WITH_LEARN = {"forecast"}
 METHOD_FOLDERS = sorted(path.parent for path in (ROOT / "methods").glob("*/__init__.py"))
 SHARED_BY_METHODS = {"glm"}
 
@@ -47,7 +49,7 @@ def room_of(path: Path) -> str:
         return ENTRIES[within.as_posix()]
     if within.parts[0] == "methods" and len(within.parts) == 3:
         return {"audit": "audits"}.get(path.stem, "protocols" if path.stem in BETWEEN_PARTIES else "learn")
-    return "learn" if within.parts[0] == "methods" else within.parts[0].removesuffix(".py")
+    return "learn" if within.parts[0] in {"methods", *WITH_LEARN} else within.parts[0].removesuffix(".py")
 
 
 def module_file(name: str) -> Path | None:

@@ -10,7 +10,7 @@ from typed import untyped
 
 from colonnade.cli.app import run
 from colonnade.cli.plan.command import _named as named
-from colonnade.learn.forecasting.rehearsal import Rehearsals
+from colonnade.forecast.pilot_run import Rehearsals
 from colonnade.learn.jobs import Job
 from colonnade.methods.table import METHODS, methods_for
 
@@ -163,7 +163,7 @@ def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = tuple(METHODS[name] for name in ("moments", "local", "encrypted", "network"))
-    monkeypatch.setattr("colonnade.learn.forecasting.choosing.methods_for", lambda task: few)
+    monkeypatch.setattr("colonnade.forecast.recommend.methods_for", lambda task: few)
     rehearsed: list[str] = []
     monkeypatch.setattr(
         Rehearsals,

@@ -15,15 +15,15 @@ from typed import untyped
 
 from colonnade.data.schema import Schema
 from colonnade.errors import InputError
-from colonnade.learn.forecasting.choosing import AS_MUCH, Candidate, choose
-from colonnade.learn.forecasting.cost import Cost
-from colonnade.learn.forecasting.forecast import Expected, Forecast, forecast
-from colonnade.learn.forecasting.invented import Invented
-from colonnade.learn.forecasting.machine import Line, Machine
-from colonnade.learn.forecasting.pairs import MOST_TRIALS, ONE_PAIR, best_of, difference, race
-from colonnade.learn.forecasting.rehearsal import Rehearsals
-from colonnade.learn.forecasting.work import Work
-from colonnade.learn.planning import Answer
+from colonnade.forecast.cost import Cost
+from colonnade.forecast.forecast import Expected, Forecast, forecast
+from colonnade.forecast.machine import Line, Machine
+from colonnade.forecast.pairs import MOST_TRIALS, ONE_PAIR, best_of, difference, race
+from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.forecast.plan_job import Answer
+from colonnade.forecast.recommend import AS_MUCH, Candidate, choose
+from colonnade.forecast.synthetic import Invented
+from colonnade.forecast.work import Work
 from colonnade.methods.table import METHODS
 
 NAMES = ("moments", "functional", "slr", "local", "intermediate", "one-shot")

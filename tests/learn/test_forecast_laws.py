@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed import untyped
 
+from colonnade.forecast import before_run as before
+from colonnade.forecast.alignment_cost import matching_cost
+from colonnade.forecast.cost import Cost, weighted
+from colonnade.forecast.pilots import Axis, product
 from colonnade.learn.federation import Federation
-from colonnade.learn.forecasting import before
-from colonnade.learn.forecasting.abridging import Axis, product
-from colonnade.learn.forecasting.cost import Cost, weighted
-from colonnade.learn.forecasting.matching import matching_cost
 from colonnade.learn.jobs import Job
 from colonnade.methods.table import METHODS
 

@@ -15,7 +15,7 @@ from typed import untyped
 from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import BudgetExceeded, ColonnadeError, InputError, LocalProtocolError, PlanError
-from colonnade.learn.forecasting.default import default_for, settle
+from colonnade.forecast.default import default_for, settle
 from colonnade.learn.jobs import Job
 from colonnade.methods.margin.method import MarginOptions, request
 from colonnade.methods.margin.method import twin as margin_twin

@@ -17,7 +17,7 @@ from typed import untyped
 from colonnade import Federation, LogisticRegression, MomentRelease, Schema, Table, rank_columns
 from colonnade.data.own_maps import OwnMap
 from colonnade.errors import FieldTooSmall, PlanError
-from colonnade.learn.planning import coding_advice, coding_warnings, map_warnings
+from colonnade.forecast.plan_job import coding_advice, coding_warnings, map_warnings
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.protocols import limits

@@ -66,9 +66,9 @@ train.__doc__ = f"{train.__doc__}\n{EXAMPLE}"
 
 def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: bool) -> dict[str, Any]:
     """Train as a job file says, write the run's folder, and return its facts."""
-    from colonnade.learn.forecasting.before import foretold
-    from colonnade.learn.forecasting.clock import Clock
-    from colonnade.learn.forecasting.default import people_of, schemas_of, settle
+    from colonnade.forecast.before_run import foretold
+    from colonnade.forecast.clock import Clock
+    from colonnade.forecast.default import people_of, schemas_of, settle
     from colonnade.learn.jobs import Job
     from colonnade.learn.judged_training import judge_trained, worth_training
     from colonnade.learn.party_files import federation_of, party_files

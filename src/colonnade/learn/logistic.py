@@ -13,12 +13,12 @@ from colonnade.data.coding import code
 from colonnade.data.declaring import nearest
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import BadValues, DataError, InputError
+from colonnade.forecast.default import default_of
 from colonnade.learn.class_weights import ClassWeight, check_fits, check_weight, weighed, weights_of
 from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import class_codes, probabilities
 from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import ReleaseSource, begin, fitted, obtain
-from colonnade.learn.forecasting.default import default_of
 from colonnade.learn.frame import Frame
 from colonnade.learn.model_content import Saved
 from colonnade.learn.no_rows import refuse_labels

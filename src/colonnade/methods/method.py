@@ -26,8 +26,8 @@ from colonnade.runtime.run import Program
 
 if TYPE_CHECKING:
     from colonnade.data.table import Table
+    from colonnade.forecast.pilots import Pilot
     from colonnade.learn.federation import Federation, Run
-    from colonnade.learn.forecasting.abridging import Pilot
 
 Array = NDArray[np.float64]
 OptionsT = TypeVar("OptionsT", bound=Form)

@@ -13,9 +13,9 @@ from typing import Any
 from jinja2 import UndefinedError
 
 from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
+from colonnade.forecast.forecast import Forecast
 from colonnade.learn.evaluating import Judged
 from colonnade.learn.federation import Federation, Run, Site
-from colonnade.learn.forecasting.forecast import Forecast
 from colonnade.learn.jobs import Job
 from colonnade.learn.judged_training import decided
 from colonnade.learn.model_document import MODEL

@@ -16,9 +16,9 @@ from colonnade.errors import InputError, JobError
 
 if TYPE_CHECKING:
     from colonnade.data.schema import PublicSchema
-    from colonnade.learn.forecasting.choosing import Candidate, Choice
-    from colonnade.learn.forecasting.cost import Cost
-    from colonnade.learn.forecasting.machine import Line, Machine
+    from colonnade.forecast.cost import Cost
+    from colonnade.forecast.machine import Line, Machine
+    from colonnade.forecast.recommend import Candidate, Choice
     from colonnade.learn.jobs import Job
     from colonnade.learn.party_files import PartyFile
     from colonnade.protocols.plans import Plan
@@ -80,9 +80,9 @@ def plan(
 ) -> None:
     """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take."""
     from colonnade.cli.plan.text import plan_text
-    from colonnade.learn.forecasting.default import settle
+    from colonnade.forecast.default import settle
+    from colonnade.forecast.plan_job import group_of, plan_job
     from colonnade.learn.jobs import Job
-    from colonnade.learn.planning import group_of, plan_job
     from colonnade.learn.training import told_of
 
     if (rows is None) != count:
@@ -137,7 +137,7 @@ plan.__doc__ = f"{plan.__doc__}\n{EXAMPLE}"
 
 
 def _line(bandwidth: float | None, latency: float) -> Line:
-    from colonnade.learn.forecasting.machine import Line
+    from colonnade.forecast.machine import Line
 
     if bandwidth is not None and not (math.isfinite(bandwidth) and bandwidth > 0):
         raise InputError(f"--bandwidth: found {bandwidth:g}; it must be a number of Mbit a second above 0.")
@@ -147,7 +147,7 @@ def _line(bandwidth: float | None, latency: float) -> Line:
 
 
 def _loaded(path: Path) -> Machine:
-    from colonnade.learn.forecasting.machine import Machine
+    from colonnade.forecast.machine import Machine
 
     return Machine.load(path)
 
@@ -225,10 +225,10 @@ def _chosen(
     measured: bool,
 ) -> tuple[Choice, Machine | None, Cost | None]:
     """Rehearse, measure the machine that it was rehearsed on where somebody will want to know, and match people."""
-    from colonnade.learn.forecasting.choosing import candidates, choose, error_without_privacy
-    from colonnade.learn.forecasting.machine import Machine
-    from colonnade.learn.forecasting.matching import matching_cost
-    from colonnade.learn.forecasting.rehearsal import Rehearsals
+    from colonnade.forecast.alignment_cost import matching_cost
+    from colonnade.forecast.machine import Machine
+    from colonnade.forecast.pilot_run import Rehearsals
+    from colonnade.forecast.recommend import candidates, choose, error_without_privacy
 
     here = Machine.measured() if measured else None
     rehearsals = Rehearsals(schemas, effort=effort)
@@ -250,7 +250,7 @@ def _chosen(
 
 def _matching_facts(job: Job, plan: Plan, cost: Cost, held: Mapping[str, int], line: Line) -> dict[str, Any]:
     """In which way ids are matched, and what that is of the forecast."""
-    from colonnade.learn.forecasting.matching import matched_by
+    from colonnade.forecast.alignment_cost import matched_by
 
     way = matched_by(plan.group, alignment=job.alignment, rows=plan.rows, held=held)
     return {"by": way, "bytes": cost.bytes_sent, "seconds": cost.seconds + line.seconds(cost)}
@@ -270,8 +270,8 @@ def _facts(
     there: Machine | None,
 ) -> dict[str, Any]:
     from colonnade.crypto.cores import usable_cores
-    from colonnade.learn.forecasting.forecast import ERRORS
-    from colonnade.learn.planning import coding_advice, features_of, refusals_for, warnings_for
+    from colonnade.forecast.forecast import ERRORS
+    from colonnade.forecast.plan_job import coding_advice, features_of, refusals_for, warnings_for
     from colonnade.methods.functional.plan import FunctionalPlan
     from colonnade.report.facts import guarantee_facts
 

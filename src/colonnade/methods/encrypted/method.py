@@ -15,7 +15,7 @@ from colonnade.data.documents import Form
 from colonnade.data.encoding import Mode
 from colonnade.data.table import Table
 from colonnade.errors import OnlyForPublicData
-from colonnade.learn.forecasting.abridging import Pilot, kept
+from colonnade.forecast.pilots import Pilot, kept
 from colonnade.learn.frame import Frame
 from colonnade.learn.privacy import Privacy
 from colonnade.methods.encrypted.ideal import ideal_descent

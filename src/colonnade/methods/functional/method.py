@@ -15,7 +15,7 @@ from pydantic import Field
 from colonnade.data.documents import Form
 from colonnade.data.label import LabelBlock
 from colonnade.errors import LabelMismatch, OnlyForPublicData, PlanError
-from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
+from colonnade.forecast.pilots import Pilot, in_blocks, kept
 from colonnade.learn.frame import Frame
 from colonnade.learn.privacy import Privacy
 from colonnade.methods.baselines.gathering import encoded_rows, gather

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
+from colonnade.forecast.pilots import Pilot, in_blocks, kept
 from colonnade.learn.frame import Frame
 from colonnade.learn.privacy import Privacy
 from colonnade.learn.release import MomentRelease

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from colonnade.data.table import Table
 from colonnade.errors import PlanError
+from colonnade.forecast.pilots import Axis, Pilot, kept, product
 from colonnade.learn.class_weights import ClassOptions
-from colonnade.learn.forecasting.abridging import Axis, Pilot, kept, product
 from colonnade.learn.frame import Frame
 from colonnade.learn.privacy import Privacy
 from colonnade.methods.margin.curve import HARMONICS

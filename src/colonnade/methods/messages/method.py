@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from colonnade.errors import OnlyForPublicData
-from colonnade.learn.forecasting.abridging import Axis, Pilot, in_rows, kept, product
+from colonnade.forecast.pilots import Axis, Pilot, in_rows, kept, product
 from colonnade.learn.privacy import Privacy
 from colonnade.methods.glm.options import (
     GlmOptions,

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
+from colonnade.forecast.pilots import Pilot, in_blocks, kept
 from colonnade.learn.class_weights import ClassOptions
 from colonnade.learn.federation import released
-from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
 from colonnade.learn.release import MomentRelease
 from colonnade.methods.method import Asked, Method, Noise, plan_views
 from colonnade.methods.moments.plan import MomentsPlan

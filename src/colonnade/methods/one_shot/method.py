@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.table import Table
 from colonnade.data.targets import Label
-from colonnade.learn.forecasting.abridging import Pilot, in_blocks, in_rows, kept, product
+from colonnade.forecast.pilots import Pilot, in_blocks, in_rows, kept, product
 from colonnade.learn.privacy import Privacy
 from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.options import (

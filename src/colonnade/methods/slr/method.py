@@ -14,8 +14,8 @@ from pydantic import Field
 from colonnade.data.documents import Form
 from colonnade.data.quantizer import Rounding
 from colonnade.errors import OnlyForPublicData, PlanError
+from colonnade.forecast.pilots import Axis, Pilot, in_rows, kept, product
 from colonnade.learn.federation import Federation
-from colonnade.learn.forecasting.abridging import Axis, Pilot, in_rows, kept, product
 from colonnade.learn.frame import Frame
 from colonnade.learn.privacy import Privacy
 from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views

@@ -12,12 +12,12 @@ from typing import Any
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError
+from colonnade.forecast.clock import Clock
+from colonnade.forecast.cost import Cost, weighted
+from colonnade.forecast.pilots import MOST_CELLS, Pilot
+from colonnade.forecast.synthetic import Invented
 from colonnade.learn.federation import Federation, Run
 from colonnade.learn.fitting import NoiseWarning
-from colonnade.learn.forecasting.abridging import MOST_CELLS, Pilot
-from colonnade.learn.forecasting.clock import Clock
-from colonnade.learn.forecasting.cost import Cost, weighted
-from colonnade.learn.forecasting.invented import Invented
 from colonnade.learn.held_out import HeldOut
 from colonnade.methods.method import Asked, Found, Learnt, Method
 from colonnade.protocols.alignment import Alignment

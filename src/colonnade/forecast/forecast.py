@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from colonnade.errors import ColonnadeError
-from colonnade.learn.forecasting.cost import Cost, cost_data, weighted
-from colonnade.learn.forecasting.rehearsal import Rehearsals, Rehearsed
+from colonnade.forecast.cost import Cost, cost_data, weighted
+from colonnade.forecast.pilot_run import Rehearsals, Rehearsed
 from colonnade.methods.method import Asked, Found, Kernel, Method, Noise
 from colonnade.protocols.plans import Plan, Task
 from colonnade.randomness import SeededRandomness

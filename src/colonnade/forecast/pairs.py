@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 from scipy.special import stdtrit
 
-from colonnade.learn.forecasting.clock import Clock
-from colonnade.learn.forecasting.forecast import Expected, Forecast
-from colonnade.learn.forecasting.rehearsal import TESTED
+from colonnade.forecast.clock import Clock
+from colonnade.forecast.forecast import Expected, Forecast
+from colonnade.forecast.pilot_run import TESTED
 
 RATE = 0.95
 # Two models that each class a person wrongly with chance one half differ by this much on the people tested on, at RATE.

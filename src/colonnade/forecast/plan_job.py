@@ -1,6 +1,6 @@
 """What a job would promise, from declarations alone: no row is read and no ledger is written.
 
-What it would cost and bring is in `colonnade.learn.forecasting`.
+What it would cost and bring is in `colonnade.forecast`.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ import numpy as np
 from colonnade.crypto.cores import usable_cores
 from colonnade.crypto.modular import Modulus
 from colonnade.errors import FormError, InputError
-from colonnade.learn.forecasting.clock import Clock
-from colonnade.learn.forecasting.cost import Cost
+from colonnade.forecast.clock import Clock
+from colonnade.forecast.cost import Cost
 from colonnade.methods.method import Kernel
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.field import FIELD63

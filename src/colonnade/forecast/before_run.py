@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from colonnade.errors import ColonnadeError
+from colonnade.forecast.alignment_cost import matching_cost
+from colonnade.forecast.default import schemas_of
+from colonnade.forecast.forecast import Forecast, forecast
+from colonnade.forecast.pilot_run import Rehearsals
 from colonnade.learn.federation import Federation
-from colonnade.learn.forecasting.default import schemas_of
-from colonnade.learn.forecasting.forecast import Forecast, forecast
-from colonnade.learn.forecasting.matching import matching_cost
-from colonnade.learn.forecasting.rehearsal import Rehearsals
 from colonnade.learn.jobs import Job
 from colonnade.learn.readiness import check_budgets
 from colonnade.learn.training import protocol_of

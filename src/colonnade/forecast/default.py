@@ -12,10 +12,10 @@ from dataclasses import replace
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import ColonnadeError
+from colonnade.forecast.forecast import Expected, by_twin
+from colonnade.forecast.pairs import difference
+from colonnade.forecast.pilot_run import Rehearsals
 from colonnade.learn.federation import Federation
-from colonnade.learn.forecasting.forecast import Expected, by_twin
-from colonnade.learn.forecasting.pairs import difference
-from colonnade.learn.forecasting.rehearsal import Rehearsals
 from colonnade.learn.jobs import Job
 from colonnade.methods.method import Asked, Method
 from colonnade.methods.table import METHODS, default_method, protocol_named
