@@ -26,11 +26,11 @@ import numpy as np
 from public_data import PublicSet, adult, credit, give_credit
 
 from colonnade import Federation, LogisticRegression
-from colonnade.learn.evaluating import judge_jointly, limits_of
-from colonnade.learn.figures import ScoreLaw, losses, recalibration
-from colonnade.learn.judgement import Judgement, judge_rows
-from colonnade.learn.model_file import model_file
-from colonnade.learn.training import joined_rows
+from colonnade.federation.train import joined_rows
+from colonnade.models.files.linear_file import model_file
+from colonnade.scoring.evaluating import judge_jointly, limits_of
+from colonnade.scoring.figures import ScoreLaw, losses, recalibration
+from colonnade.scoring.judgement import Judgement, judge_rows
 
 DELTA = 1e-5
 FIGURES = {"AUC": "auc", "accuracy": "accuracy", "log-loss": "logloss", "average precision": "precision"}

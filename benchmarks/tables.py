@@ -56,9 +56,9 @@ from colonnade.data.columns import BinnedColumn, Column, DateColumn, NumericColu
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel
 from colonnade.forecast.cost import Cost
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.rules import strength_of
-from colonnade.learn.trees import GradientBoostedTrees
+from colonnade.models.release import MomentRelease
+from colonnade.models.rules import strength_of
+from colonnade.models.trees import GradientBoostedTrees
 
 DELTA = 1e-5
 BUDGET = (100.0, DELTA)

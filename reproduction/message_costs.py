@@ -12,14 +12,14 @@ from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import mean_poisson_deviance
 
 from colonnade.data.table import Table as Columns
-from colonnade.learn.federation import Federation
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.vertical import IdealOptions, exactly, ideal_messages
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.options import GlmOptions
 from colonnade.methods.messages.method import METHOD, IntermediateOptions
 from colonnade.methods.method import Asked, Learnt, LearntLinear
 from colonnade.methods.table import METHODS
+from colonnade.models.release import MomentRelease
 from reproduction.message_data import made_up
 from reproduction.sections import Section, Table, spread_text, timed
 

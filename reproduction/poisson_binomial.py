@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from colonnade.errors import PlanError
-from colonnade.learn.federation import Federation
-from colonnade.learn.logistic import LogisticRegression
+from colonnade.federation.federation import Federation
 from colonnade.methods.network.estimators import NeuralClassifier
+from colonnade.models.logistic import LogisticRegression
 from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.paper.pbm_vfl import feature_epsilon

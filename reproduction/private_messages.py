@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.public_data import adult
+from colonnade.comparison.compare import Comparison, compare
+from colonnade.comparison.entries import PAPER, Contender, Field, paper_choice
 from colonnade.data.table import Table as Columns
-from colonnade.learn.comparing import Comparison, compare
-from colonnade.learn.contenders import PAPER, Contender, Field, paper_choice
 from colonnade.methods.baselines.vertical import IdealOptions
 from colonnade.methods.messages.method import IntermediateOptions
 from colonnade.methods.table import METHODS

@@ -24,7 +24,7 @@ from colonnade.attacks.transcripts import arbiters
 from colonnade.attacks.views import PartyView
 from colonnade.data.table import Table
 from colonnade.errors import RemoteProtocolError
-from colonnade.learn.federation import Run
+from colonnade.federation.federation import Run
 from colonnade.methods.encrypted.ideal import ideal_descent
 from colonnade.methods.encrypted.owner import Diary, Holding
 from colonnade.methods.encrypted.protocol import Descended, encrypted_session

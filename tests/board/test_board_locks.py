@@ -19,7 +19,7 @@ from colonnade.board.place import Place
 from colonnade.board.proxy import Proxy
 from colonnade.cli.app import run
 from colonnade.errors import ColonnadeError
-from colonnade.learn.approval import list_requests
+from colonnade.federation.approval import list_requests
 from colonnade.ledger import Ledger
 
 PAGES = (

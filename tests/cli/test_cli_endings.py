@@ -18,8 +18,8 @@ import colonnade.cli.runs.folders
 from colonnade.cli.app import run
 from colonnade.cli.runs.folders import new_folder, terminated_as_interrupted
 from colonnade.errors import LedgerExists
-from colonnade.learn.party_files import PartyFile
-from colonnade.learn.records import is_sealed
+from colonnade.federation.party_file import PartyFile
+from colonnade.federation.records import is_sealed
 from colonnade.ledger import Ledger
 from colonnade.numbers import compiling
 
@@ -91,7 +91,7 @@ def test_a_full_place_for_compiled_loops_ends_nothing(
 def test_a_comparison_that_is_stopped_keeps_what_was_charged(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from colonnade.learn import comparing
+    from colonnade.comparison import compare as comparing
 
     compare = comparing.compare_charged
 

@@ -12,8 +12,8 @@ import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 
 from colonnade.cli.app import run
-from colonnade.learn.model_file import ModelFile
 from colonnade.ledger import Ledger
+from colonnade.models.files.linear_file import ModelFile
 
 PEOPLE = 2400
 JOB = """name = "who buys"

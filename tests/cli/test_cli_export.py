@@ -12,7 +12,7 @@ from cli_project import Project, one_object, train
 from typed import untyped
 
 from colonnade.cli.app import run
-from colonnade.learn.model_file import ModelFile
+from colonnade.models.files.linear_file import ModelFile
 
 USAGE, INPUT = 2, 3
 

@@ -20,9 +20,9 @@ from colonnade.cli.app import run
 from colonnade.cli.screen import complain
 from colonnade.data.schema import Schema
 from colonnade.errors import ColonnadeError
-from colonnade.learn.jobs import Job
-from colonnade.learn.party_files import PartyFile, federation_of, party_files
-from colonnade.learn.policy import Policy
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile, federation_of, party_files
+from colonnade.federation.policy import Policy
 
 PASSWORD = "hunter2"
 JOB = """name = "Default risk"

@@ -10,8 +10,8 @@ from typed import untyped
 
 from colonnade.cli.app import run
 from colonnade.cli.plan.command import _named as named
+from colonnade.federation.job import Job
 from colonnade.forecast.pilot_run import Rehearsals
-from colonnade.learn.jobs import Job
 from colonnade.methods.table import METHODS, methods_for
 
 USAGE, INPUT, PLAN = 2, 3, 4

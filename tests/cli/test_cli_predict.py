@@ -11,7 +11,7 @@ import pytest
 from cli_project import Project, one_object, train
 
 from colonnade.cli.app import run
-from colonnade.learn.model_file import ModelFile
+from colonnade.models.files.linear_file import ModelFile
 
 INPUT, PLAN, REFUSED = 3, 4, 5
 

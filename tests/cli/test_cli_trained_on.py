@@ -11,8 +11,8 @@ import pytest
 from cli_project import Project, one_object, train
 
 from colonnade.cli.app import run
-from colonnade.learn.people import People
 from colonnade.ledger import Ledger
+from colonnade.models.files.membership import People
 
 DATA, REFUSED = 3, 5
 KEPT = Path(__file__).parents[1] / "learn" / "kept" / "people-format-1.npz"

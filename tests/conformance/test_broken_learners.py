@@ -13,9 +13,9 @@ from typed import untyped
 from colonnade import Federation, LinearRegression, Schema, Table
 from colonnade.conformance import ConformanceError, check_learner, learners
 from colonnade.errors import BudgetExceeded, DataError
-from colonnade.learn.model_file import ModelFile, model_file
-from colonnade.learn.privacy import Privacy
-from colonnade.learn.release import MomentRelease
+from colonnade.models.files.linear_file import ModelFile, model_file
+from colonnade.models.privacy import Privacy
+from colonnade.models.release import MomentRelease
 
 GENERATOR = np.random.default_rng(1)
 PEOPLE = {"age": GENERATOR.uniform(0, 9, 80), "pay": GENERATOR.uniform(0, 9, 80)}

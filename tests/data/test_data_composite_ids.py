@@ -13,7 +13,7 @@ from colonnade.data.schema import Schema
 from colonnade.data.sources import DuckDBSource, PostgreSQLSource, SQLiteSource
 from colonnade.data.table import Table
 from colonnade.errors import BadIds, ColumnMissing, DataError, PlanError, SchemaError
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 
 COLUMNS = "[columns.{0}]\nkind = 'numeric'\nlow = 0\nhigh = 100\n"
 IDS = 'id = ["name", "birth"]\n'

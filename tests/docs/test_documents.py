@@ -20,8 +20,8 @@ import colonnade.errors
 from colonnade import Federation, Schema, Table
 from colonnade.cli.app import app, run
 from colonnade.errors import ColonnadeError
-from colonnade.learn.jobs import Job
-from colonnade.learn.party_files import PartyFile
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile
 
 FRONT = ("README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PAGES = (*(ROOT / name for name in FRONT), *sorted((ROOT / "docs").rglob("*.md")))

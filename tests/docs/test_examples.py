@@ -14,9 +14,9 @@ import pytest
 from typed import there
 
 from colonnade.errors import PrivacyError
-from colonnade.learn.jobs import Job
-from colonnade.learn.party_files import PartyFile
-from colonnade.learn.policy import Policy
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile
+from colonnade.federation.policy import Policy
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.py"))}

@@ -11,9 +11,9 @@ from colonnade.data.columns import CategoricalColumn, NumericColumn
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel, RealLabel
+from colonnade.federation.federation import Federation
 from colonnade.forecast.cost import Cost
 from colonnade.forecast.pilot_run import Rehearsals
-from colonnade.learn.federation import Federation
 from colonnade.methods.method import Asked, Method
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.protocols.plans import Plan, Task

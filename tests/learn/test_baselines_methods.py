@@ -14,11 +14,11 @@ from typed import untyped
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
 from colonnade.data.documents import Form
 from colonnade.errors import DataError, PlanError
-from colonnade.learn.release import MomentRelease
 from colonnade.methods.baselines import central
 from colonnade.methods.baselines.gathering import gather
 from colonnade.methods.baselines.method import BASELINES, DescentOptions, LaplaceOptions, WalkOptions
 from colonnade.methods.method import Asked, Learnt
+from colonnade.models.release import MomentRelease
 from colonnade.privacy.observers import Reader
 from colonnade.protocols.plans import Task
 from colonnade.randomness import SeededRandomness

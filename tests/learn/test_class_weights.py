@@ -8,12 +8,12 @@ from sklearn.linear_model import LogisticRegression as Exact
 
 from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.errors import InputError, LabelMismatch, PlanError
-from colonnade.learn.class_weights import weighed, weights_of
-from colonnade.learn.jobs import Job
+from colonnade.federation.job import Job
 from colonnade.methods.margin.method import MarginOptions
 from colonnade.methods.method import Asked
 from colonnade.methods.moments.method import MomentsOptions
 from colonnade.methods.table import train_with
+from colonnade.models.class_weights import weighed, weights_of
 
 PEOPLE = 2000
 JOB = """name = "who buys"

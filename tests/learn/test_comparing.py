@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from sklearn.metrics import r2_score, roc_auc_score
 
 from colonnade import Federation, Schema, Table
+from colonnade.comparison.compare import Comparison, checked_epsilons, compare, compare_charged, planned_sums
+from colonnade.comparison.entries import PAPER, field_of
+from colonnade.comparison.held_out import HeldOut, split
 from colonnade.errors import InputError, PlanError
-from colonnade.learn.comparing import Comparison, checked_epsilons, compare, compare_charged, planned_sums
-from colonnade.learn.contenders import PAPER, field_of
-from colonnade.learn.held_out import HeldOut, split
 from colonnade.methods.table import METHODS
 from colonnade.report.comparison import (
     comparison_chart,

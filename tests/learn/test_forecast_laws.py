@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typed import untyped
 
+from colonnade.federation.federation import Federation
+from colonnade.federation.job import Job
 from colonnade.forecast import before_run as before
 from colonnade.forecast.alignment_cost import matching_cost
 from colonnade.forecast.cost import Cost, weighted
 from colonnade.forecast.pilots import Axis, product
-from colonnade.learn.federation import Federation
-from colonnade.learn.jobs import Job
 from colonnade.methods.table import METHODS
 
 DIGITS = 0.01

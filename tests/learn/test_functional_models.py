@@ -18,8 +18,6 @@ from colonnade import Federation, LinearRegression, LogisticRegression
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, InputError, PlanError
-from colonnade.learn.frame import Frame
-from colonnade.learn.spectral import floor_of
 from colonnade.methods.functional.method import METHOD, FunctionalOptions, notes_on, paper_figures
 from colonnade.methods.functional.minimise import (
     Minimum,
@@ -33,6 +31,8 @@ from colonnade.methods.functional.protocol import OpenedObjective, functional_se
 from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.methods.method import Asked, NoOptions
 from colonnade.methods.table import METHODS, train_with
+from colonnade.models.input_spec import Frame
+from colonnade.models.spectral import floor_of
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.protocols.plans import Task
 from colonnade.randomness import SeededRandomness, SystemRandomness

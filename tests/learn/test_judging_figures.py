@@ -12,7 +12,10 @@ from sklearn.metrics import average_precision_score, brier_score_loss, log_loss,
 
 from colonnade.data.schema import Schema
 from colonnade.errors import InputError, ModelError
-from colonnade.learn.figures import (
+from colonnade.protocols.judging import Opened
+from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
+from colonnade.runtime.group import Group
+from colonnade.scoring.figures import (
     ScoreLaw,
     calibration_curve,
     commonest,
@@ -20,11 +23,8 @@ from colonnade.learn.figures import (
     recalibration,
     threshold_of,
 )
-from colonnade.learn.judgement import Figure, Judgement, judge_opened, judge_rows
-from colonnade.learn.score_laws import Phi
-from colonnade.protocols.judging import Opened
-from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
-from colonnade.runtime.group import Group
+from colonnade.scoring.judgement import Figure, Judgement, judge_opened, judge_rows
+from colonnade.scoring.score_laws import Phi
 
 PEOPLE = 4000
 

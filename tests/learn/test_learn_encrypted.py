@@ -13,7 +13,7 @@ from typed import there, untyped
 
 from colonnade.data.table import Table
 from colonnade.errors import InputError, PlanError
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.methods.encrypted import method as method_encrypted
 from colonnade.methods.encrypted.method import METHOD, EncryptedOptions
 from colonnade.methods.encrypted.owner import Holding

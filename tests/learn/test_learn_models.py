@@ -21,12 +21,12 @@ from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import DataError, InputError, LabelMismatch
-from colonnade.learn.fitting import NoiseWarning
-from colonnade.learn.linear import LinearRegression
-from colonnade.learn.log_odds import log_odds
-from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.pca import PCA
-from colonnade.learn.release import MomentRelease
+from colonnade.models.fitting import NoiseWarning
+from colonnade.models.linear import LinearRegression
+from colonnade.models.log_odds import log_odds
+from colonnade.models.logistic import LogisticRegression
+from colonnade.models.pca import PCA
+from colonnade.models.release import MomentRelease
 
 PEOPLE = Shoppers(4000)
 

@@ -16,9 +16,9 @@ from numpy.testing import assert_allclose
 from typed import untyped
 
 from colonnade.errors import CannotWrite, DataError
-from colonnade.learn.privacy import Privacy
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.release_file import VERSION
+from colonnade.models.files.release_file import VERSION
+from colonnade.models.privacy import Privacy
+from colonnade.models.release import MomentRelease
 
 # Rounding on the grid moves an entry of a row by at most 1/(2γ), and a sum over n rows by at most n/γ.
 PEOPLE = Shoppers(500)

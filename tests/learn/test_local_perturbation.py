@@ -13,7 +13,7 @@ from typed import untyped
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
 from colonnade.errors import PlanError, RemoteProtocolError
-from colonnade.learn.federation import Run
+from colonnade.federation.federation import Run
 from colonnade.methods.local import protocol as local_perturbation
 from colonnade.methods.local.method import perturbed_release
 from colonnade.methods.local.plan import LocalPlan, LocalRequest

@@ -15,8 +15,8 @@ from typed import untyped
 from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import BudgetExceeded, ColonnadeError, InputError, LocalProtocolError, PlanError
+from colonnade.federation.job import Job
 from colonnade.forecast.default import default_for, settle
-from colonnade.learn.jobs import Job
 from colonnade.methods.margin.method import MarginOptions, request
 from colonnade.methods.margin.method import twin as margin_twin
 from colonnade.methods.margin.optimiser import log_odds_slope

@@ -11,7 +11,7 @@ import pytest
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
 from colonnade.errors import DataError
-from colonnade.learn.model_file import ModelFile, model_file, parts_of
+from colonnade.models.files.linear_file import ModelFile, model_file, parts_of
 
 KEPT = Path(__file__).parent / "kept"
 RNG = np.random.default_rng(3)

@@ -14,12 +14,12 @@ from network_federations import REAL, federation_of, rows_of
 from typed import untyped
 
 from colonnade import Federation, LogisticRegression, PoissonRegression
+from colonnade.comparison.compare import compare
+from colonnade.comparison.entries import field_of
+from colonnade.comparison.held_out import HeldOut
 from colonnade.errors import DataError, InputError, NotInstalled, OnlyForPublicData, PlanError
-from colonnade.learn.comparing import compare
-from colonnade.learn.contenders import field_of
-from colonnade.learn.held_out import HeldOut
-from colonnade.learn.jobs import Job
-from colonnade.learn.training import request_of
+from colonnade.federation.job import Job
+from colonnade.federation.train import request_of
 from colonnade.methods.method import Asked, LearntLinear, NoOptions
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.learnt import LearntNetwork
@@ -57,8 +57,8 @@ def found() -> LearntNetwork:
 def test_the_table_and_a_plan_need_no_pytorch() -> None:
     code = f"""
 import sys
-from colonnade.learn.jobs import Job
-from colonnade.learn.training import request_of
+from colonnade.federation.job import Job
+from colonnade.federation.train import request_of
 request = request_of(Job.parse({JOB!r}))
 print(request.embedding, 'torch' in sys.modules)
 """

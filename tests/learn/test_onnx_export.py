@@ -25,11 +25,11 @@ from colonnade.data.feature_maps import FeatureMap, RandomRelu
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import CannotWrite, DataError, ModelError, NotInstalled
-from colonnade.learn import onnx_export
-from colonnade.learn.frame import Frame
-from colonnade.learn.model_file import ModelFile, parts_of
-from colonnade.learn.onnx_export import onnx_model, save_onnx
-from colonnade.learn.privacy import Privacy
+from colonnade.models.files import onnx as onnx_export
+from colonnade.models.files.linear_file import ModelFile, parts_of
+from colonnade.models.files.onnx import onnx_model, save_onnx
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
 
 PRIVACY = Privacy(GUARANTEES)
 EPOCH = date(1970, 1, 1)

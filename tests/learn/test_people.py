@@ -15,7 +15,7 @@ from colonnade.data.schema import Schema
 from colonnade.data.spelling import Spelling
 from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ModelDamaged, ModelNewer, TrainedOn
-from colonnade.learn.people import IdRules, People, remember, remembered
+from colonnade.models.files.membership import IdRules, People, remember, remembered
 from colonnade.randomness import SystemRandomness
 
 KEPT = Path(__file__).parent / "kept" / "people-format-1.npz"

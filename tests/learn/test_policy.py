@@ -10,8 +10,8 @@ import pytest
 from typed import untyped
 
 from colonnade.errors import FormError, PolicyRefused
-from colonnade.learn.jobs import Job
-from colonnade.learn.policy import PolicedLedger, Policy
+from colonnade.federation.job import Job
+from colonnade.federation.policy import PolicedLedger, Policy
 from colonnade.ledger import CoalitionBound, Comparison, Ledger, Line, Release
 from colonnade.privacy.events import Gaussian
 

@@ -19,10 +19,10 @@ from colonnade.data.feature_maps import Ball, FeatureMap, RandomRelu
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import DataError
-from colonnade.learn.linear import LinearRegression
-from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.pca import PCA
-from colonnade.learn.release import MomentRelease
+from colonnade.models.linear import LinearRegression
+from colonnade.models.logistic import LogisticRegression
+from colonnade.models.pca import PCA
+from colonnade.models.release import MomentRelease
 
 PEOPLE = Shoppers(600)
 COLUMNS = ("age", "income", "sex", "visits", "region")

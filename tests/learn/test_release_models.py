@@ -18,14 +18,14 @@ from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import DataError, InputError
-from colonnade.learn.discriminant import binary_score, one_vs_rest_rule
-from colonnade.learn.fitting import NoiseWarning
-from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.moments import ClassMoments
-from colonnade.learn.offers import available_models
-from colonnade.learn.paths import ridge_path
-from colonnade.learn.pca import PCA
-from colonnade.learn.ranking import CHANCE, rank_columns
+from colonnade.models.available import available_models
+from colonnade.models.discriminant import binary_score, one_vs_rest_rule
+from colonnade.models.fitting import NoiseWarning
+from colonnade.models.logistic import LogisticRegression
+from colonnade.models.moments import ClassMoments
+from colonnade.models.pca import PCA
+from colonnade.models.ranking import CHANCE, rank_columns
+from colonnade.models.ridge_path import ridge_path
 
 FALSE_ALARM = 1e-9
 PEOPLE = Shoppers(3000)

@@ -25,9 +25,9 @@ from colonnade.errors import (
     NameTaken,
     NotConverged,
 )
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.tables import mixture
-from colonnade.learn.tables.drawing import bin_ends, values_of_levels
+from colonnade.models.release import MomentRelease
+from colonnade.models.tables import mixture
+from colonnade.models.tables.drawing import bin_ends, values_of_levels
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM = 1e-9
@@ -225,7 +225,7 @@ def test_a_fit_that_comes_to_nothing_is_refused(release: MomentRelease, monkeypa
 
 
 def test_a_fit_that_is_cut_short_says_so(release: MomentRelease) -> None:
-    from colonnade.learn.tables.synthetic import TableModel
+    from colonnade.models.tables.synthetic import TableModel
 
     margins = release.margins()
     short = TableModel(margins, mixture.fit_mixture(margins, steps=30), {})

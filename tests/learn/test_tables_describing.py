@@ -7,7 +7,7 @@ import pytest
 from tables_people import coded, people, release_with
 from typed import untyped
 
-from colonnade.learn.tables.describing import description
+from colonnade.models.tables.describing import description
 
 RAW, RISK = people(6000)
 QUIET = description(release_with(RAW, RISK).margins())
@@ -24,7 +24,7 @@ def test_without_noise_shares_are_those_of_the_people() -> None:
 def test_without_noise_correlations_are_those_of_the_middles_of_bins() -> None:
     from tables_people import AGE
 
-    from colonnade.learn.tables.drawing import middles
+    from colonnade.models.tables.drawing import middles
 
     codes = coded(RAW)
     exact = np.corrcoef(middles(AGE)[codes["age"]], codes["owner"])[0, 1]

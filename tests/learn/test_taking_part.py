@@ -26,11 +26,11 @@ from two_houses import (
     write_party,
 )
 
-from colonnade.learn.jobs import Job
-from colonnade.learn.own_files import LOG, OUTCOME
-from colonnade.learn.policy import Policy
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.job import Job
+from colonnade.federation.own_files import LOG, OUTCOME
+from colonnade.federation.policy import Policy
 from colonnade.ledger import Ledger
+from colonnade.models.release import MomentRelease
 from colonnade.runtime.kit import COORDINATOR, MEMBER, Kit
 from colonnade.runtime.sealed import SealedChannel
 
@@ -504,7 +504,7 @@ def test_a_policy_that_says_nothing_is_refused_with_its_line(text: str, found: s
 
 def test_a_method_that_does_not_run_between_machines_is_refused() -> None:
     from colonnade.errors import JobError
-    from colonnade.learn.training import protocol_of
+    from colonnade.federation.train import protocol_of
 
     with pytest.raises(JobError, match="no protocol to plan or to run between parties"):
         protocol_of(Job.parse(job_text('method = "central"')))

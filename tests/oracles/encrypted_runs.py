@@ -10,7 +10,7 @@ import numpy as np
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.learn.federation import Federation, Run
+from colonnade.federation.federation import Federation, Run
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.protocol import encrypted_session
 from colonnade.methods.encrypted.request import EncryptedRequest

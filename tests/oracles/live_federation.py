@@ -17,7 +17,7 @@ from typing import Any
 from two_houses import PARTIES, SEED, charges, write_party
 
 from colonnade.errors import RemoteProtocolError
-from colonnade.learn.own_files import OUTCOME
+from colonnade.federation.own_files import OUTCOME
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import Administration, wait_for_server
 from colonnade.runtime.processes import CONSOLE, Begin, connected, household

@@ -13,11 +13,11 @@ from kits import make_kit
 from two_houses import MEMBERS, PARTIES, SEED, job_text, write_party
 from typed import untyped
 
-from colonnade.learn.jobs import Job
-from colonnade.learn.model_file import ModelFile
-from colonnade.learn.score_jobs import parse_job
-from colonnade.learn.taking_part import take_part
-from colonnade.learn.training import protocol_of
+from colonnade.federation.job import Job
+from colonnade.federation.score_jobs import parse_job
+from colonnade.federation.site import take_part
+from colonnade.federation.train import protocol_of
+from colonnade.models.files.linear_file import ModelFile
 from colonnade.report.run_folder import write_run
 from colonnade.runtime.flare import FlareChannel
 from colonnade.runtime.kit import Kit

@@ -13,7 +13,7 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger, Opening
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import Alignment, _digest, align
@@ -173,7 +173,7 @@ def test_a_model_is_learnt_from_the_common_people_only() -> None:
     federation = Federation([bank, shop], budget=(30.0, 1e-5))
     release = federation.moments(task="classification", epsilon=10.0, delta=1e-5)
     assert release.rows == 200
-    from colonnade.learn.logistic import LogisticRegression
+    from colonnade.models.logistic import LogisticRegression
 
     model = LogisticRegression().fit(release)
     common = np.arange(100, 300)

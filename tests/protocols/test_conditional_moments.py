@@ -16,10 +16,10 @@ from colonnade.crypto.shares import make_scheme
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
 from colonnade.errors import LabelMismatch, LocalProtocolError
-from colonnade.learn.federation import Federation
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import Federation
 from colonnade.methods.moments.conditional import conditional_moments
 from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.models.release import MomentRelease
 from colonnade.numbers.field import FIELD63
 from colonnade.privacy.observers import PartyView, Server
 from colonnade.protocols.agreement import meet

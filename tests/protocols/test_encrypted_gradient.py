@@ -17,7 +17,7 @@ from colonnade.crypto.paillier import Ciphertexts, Encryptor
 from colonnade.crypto.paillier_keys import PrivateKey
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, LocalProtocolError, PlansDiffer, RemoteProtocolError
-from colonnade.learn.federation import Federation, Run
+from colonnade.federation.federation import Federation, Run
 from colonnade.ledger import Ledger
 from colonnade.methods.encrypted import exchange as encrypted_exchange
 from colonnade.methods.encrypted import owner as encrypted_holding

@@ -34,7 +34,7 @@ from colonnade.errors import (
     PlansDiffer,
     RemoteProtocolError,
 )
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import functional_mechanism, functional_session, integer_rows
 from colonnade.methods.functional.request import FunctionalRequest

@@ -18,7 +18,7 @@ from typed import there, untyped
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolError
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger
 from colonnade.methods.glm.penalties import Penalty
 from colonnade.methods.messages.plan import GRID_BITS

@@ -15,7 +15,7 @@ from colonnade.audits.bounds import threshold_bound
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, LabelMismatch, PlanError
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.dealt_noise import DealtNoise

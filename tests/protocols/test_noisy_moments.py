@@ -32,7 +32,7 @@ from colonnade.errors import (
     PlansDiffer,
     RemoteProtocolError,
 )
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger, Release
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import noisy_moments

@@ -18,7 +18,7 @@ from intermediate_samples import tables as messages_tables
 from typed import untyped
 
 from colonnade.errors import RemoteProtocolError
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger
 from colonnade.methods.encrypted import exchange as encrypted_exchange
 from colonnade.methods.encrypted.protocol import encrypted_session

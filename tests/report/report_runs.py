@@ -8,7 +8,7 @@ import numpy as np
 from typed import untyped
 
 from colonnade import Federation, LogisticRegression, Schema, Table
-from colonnade.learn.training import learnt_facts
+from colonnade.federation.train import learnt_facts
 from colonnade.report.facts import Facts, run_facts
 
 HOSTILE = "<script>alert(1)</script> & \"quoted\" 'name'"

@@ -18,9 +18,9 @@ from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.errors import ModelError
-from colonnade.learn.frame import Frame
-from colonnade.learn.model_file import ModelFile, parts_of
-from colonnade.learn.privacy import Privacy
+from colonnade.models.files.linear_file import ModelFile, parts_of
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.neighbours import ZERO_OUT
 from colonnade.privacy.observers import Reader, Server

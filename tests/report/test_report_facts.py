@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from report_runs import BUDGET, HOSTILE, hostile_run, private_run, seeded_run
 from typed import there
 
-from colonnade.learn.records import plain
-from colonnade.learn.training import Trained
-from colonnade.learn.uncertainty import Watch
+from colonnade.federation.records import plain
+from colonnade.federation.train import Trained
+from colonnade.models.uncertainty import Watch
 from colonnade.report.facts import NOT_PRIVATE, ledger_facts, run_facts
 from colonnade.report.html import SHOWN_COEFFICIENTS, charts, run_page
 from colonnade.report.numbers import left_text, size_text

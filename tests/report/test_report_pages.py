@@ -16,10 +16,10 @@ from test_report_facts import Tags
 from typed import there, untyped
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
-from colonnade.learn.fitting import obtain
-from colonnade.learn.records import plain
-from colonnade.learn.training import learnt_facts
-from colonnade.learn.uncertainty import noise_uncertainty
+from colonnade.federation.records import plain
+from colonnade.federation.train import learnt_facts
+from colonnade.models.fitting import obtain
+from colonnade.models.uncertainty import noise_uncertainty
 from colonnade.report.facts import Facts, ledger_facts, run_facts
 from colonnade.report.html import flows, run_page
 from colonnade.report.learning import PLACES

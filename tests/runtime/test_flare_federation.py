@@ -40,10 +40,10 @@ from typed import untyped
 
 from colonnade.cli.app import run
 from colonnade.errors import KitError
-from colonnade.learn.jobs import Job
-from colonnade.learn.model_file import ModelFile
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.training import protocol_of
+from colonnade.federation.job import Job
+from colonnade.federation.train import protocol_of
+from colonnade.models.files.linear_file import ModelFile
+from colonnade.models.release import MomentRelease
 from colonnade.runtime.identity import Identity
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import wait_for_server, write_job

@@ -14,7 +14,7 @@ from colonnade.cli.ledger.files import parse_key
 from colonnade.crypto.signatures import SigningKey
 from colonnade.data.documents import without_passwords
 from colonnade.errors import ColonnadeError, InputError
-from colonnade.learn.approval import approve, decline
+from colonnade.federation.approval import approve, decline
 
 Form = Mapping[str, str]
 

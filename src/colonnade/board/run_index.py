@@ -26,7 +26,7 @@ from colonnade.cli.runs.run_folders import (
     unfinished,
 )
 from colonnade.errors import FileMissing
-from colonnade.learn.own_files import LOG, waits_for
+from colonnade.federation.own_files import LOG, waits_for
 
 _RECORDS = (FACTS, FAILED, OUTCOME)
 # A change within this time of the last look may have the same time as the look.

@@ -20,8 +20,8 @@ from colonnade.cli.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, noted
 from colonnade.data.drafting import check_schema, draft
 from colonnade.data.schema import Schema
 from colonnade.errors import ColonnadeError
-from colonnade.learn.approval import Request
-from colonnade.learn.model_document import MODEL, PARTIES
+from colonnade.federation.approval import Request
+from colonnade.models.files.document import MODEL, PARTIES
 from colonnade.privacy.words import about_text, observer_text, unit_text
 from colonnade.report.accounts import merged
 from colonnade.report.charts import svg

@@ -62,7 +62,7 @@ def new(
     data = _parties(party)
     holder, column = _label(label, data, task)
     ids = _ids(identity, data)
-    from colonnade.learn.whole_files import write_whole
+    from colonnade.federation.whole_files import write_whole
 
     with new_folder(folder) as made:
         for name, source in data.items():

@@ -73,7 +73,7 @@ recover.__doc__ = f"{recover.__doc__}\n{EXAMPLE}"
 
 def _place(given: Path) -> Path:
     """Where the run left what it had kept: under its name, or in the draft that a kill left."""
-    from colonnade.learn.own_files import PAID
+    from colonnade.federation.own_files import PAID
 
     if not given.name:
         raise ModelError(f"{str(given)!r} names no run. `colonnade runs` lists those that were stopped.")

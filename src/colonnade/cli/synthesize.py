@@ -35,7 +35,7 @@ def synthesize(
     as_json: bool = AS_JSON,
 ) -> None:
     """Write a table of invented people that agrees with a run's release, at no cost."""
-    from colonnade.learn.tables.synthetic import checked_rows, checked_target
+    from colonnade.models.tables.synthetic import checked_rows, checked_target
 
     checked_rows(rows)
     checked_target(output)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from colonnade.data.schema import PublicSchema
+from colonnade.federation.federation import Federation
 from colonnade.forecast.clock import Clock
 from colonnade.forecast.cost import Cost, weighted
 from colonnade.forecast.synthetic import Invented
-from colonnade.learn.federation import Federation
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.intersection import Way, way_for
 from colonnade.runtime.group import Group

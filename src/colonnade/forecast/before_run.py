@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from colonnade.errors import ColonnadeError
+from colonnade.federation.federation import Federation
+from colonnade.federation.job import Job
+from colonnade.federation.preflight import check_budgets
+from colonnade.federation.train import protocol_of
 from colonnade.forecast.alignment_cost import matching_cost
 from colonnade.forecast.default import schemas_of
 from colonnade.forecast.forecast import Forecast, forecast
 from colonnade.forecast.pilot_run import Rehearsals
-from colonnade.learn.federation import Federation
-from colonnade.learn.jobs import Job
-from colonnade.learn.readiness import check_budgets
-from colonnade.learn.training import protocol_of
 
 EFFORT = 0.5
 

@@ -12,11 +12,11 @@ from dataclasses import replace
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import ColonnadeError
+from colonnade.federation.federation import Federation
+from colonnade.federation.job import Job
 from colonnade.forecast.forecast import Expected, by_twin
 from colonnade.forecast.pairs import difference
 from colonnade.forecast.pilot_run import Rehearsals
-from colonnade.learn.federation import Federation
-from colonnade.learn.jobs import Job
 from colonnade.methods.method import Asked, Method
 from colonnade.methods.table import METHODS, default_method, protocol_named
 from colonnade.protocols.plans import Plan, Task

@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from colonnade.comparison.held_out import HeldOut
 from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError
+from colonnade.federation.federation import Federation, Run
 from colonnade.forecast.clock import Clock
 from colonnade.forecast.cost import Cost, weighted
 from colonnade.forecast.pilots import MOST_CELLS, Pilot
 from colonnade.forecast.synthetic import Invented
-from colonnade.learn.federation import Federation, Run
-from colonnade.learn.fitting import NoiseWarning
-from colonnade.learn.held_out import HeldOut
 from colonnade.methods.method import Asked, Found, Learnt, Method
+from colonnade.models.fitting import NoiseWarning
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Plan, Request
 from colonnade.runtime.group import Group

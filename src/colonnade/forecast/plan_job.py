@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from colonnade.data.feature_maps import RandomFourier, RandomRelu
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import ColonnadeError, JobError, LedgerError, LedgerReplaced, TooFewPeople
-from colonnade.learn.jobs import Job
-from colonnade.learn.party_files import PartyFile
-from colonnade.learn.readiness import read_book, release_before
-from colonnade.learn.selection import units
-from colonnade.learn.tables.margins import is_levelled
-from colonnade.learn.training import request_of, told_of, worth_its_charge
-from colonnade.learn.witnesses import check_ledger
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile
+from colonnade.federation.preflight import read_book, release_before
+from colonnade.federation.train import request_of, told_of, worth_its_charge
+from colonnade.federation.witnesses import check_ledger
 from colonnade.ledger import Ledger
 from colonnade.ledger.admission import admit
 from colonnade.ledger.book import Book
 from colonnade.methods.moments.method import noise_of
 from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.models.selection import units
+from colonnade.models.tables.margins import is_levelled
 from colonnade.protocols.plans import Plan, Task, default_delta
 from colonnade.runtime.group import Group
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import ColonnadeError, PlanError
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile
 from colonnade.forecast.cost import Cost
 from colonnade.forecast.forecast import Expected, Forecast, by_twin, forecast
 from colonnade.forecast.pairs import best_of, difference, race
 from colonnade.forecast.pilot_run import Rehearsals, Stage
 from colonnade.forecast.plan_job import Answer, ask_budgets
 from colonnade.forecast.work import Advance, Work
-from colonnade.learn.jobs import Job
-from colonnade.learn.party_files import PartyFile
 from colonnade.methods.baselines.method import without_privacy
 from colonnade.methods.method import Asked, Method
 from colonnade.methods.moments.plan import DEFAULT_GAMMA

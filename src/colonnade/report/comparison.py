@@ -7,9 +7,8 @@ import statistics
 
 from markupsafe import Markup
 
-from colonnade.learn.comparing import METRIC_NOTES, Comparison, Row
-from colonnade.learn.contenders import PAPER
-from colonnade.learn.figures import figure_text
+from colonnade.comparison.compare import METRIC_NOTES, Comparison, Row
+from colonnade.comparison.entries import PAPER
 from colonnade.report.charts import Axes, Chart, Level, Line, Mark, Style, svg
 from colonnade.report.facts import Facts, guarantee_facts
 from colonnade.report.html import render
@@ -17,6 +16,7 @@ from colonnade.report.numbers import size_text, spent_text
 from colonnade.report.plain import lines_text
 from colonnade.report.recommending import recommendation, shown_epsilon
 from colonnade.report.text import table_lines, wrapped
+from colonnade.scoring.figures import figure_text
 
 # Okabe and Ito's colours, told apart by every eye, each with a mark of its own.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#7f7f7f")

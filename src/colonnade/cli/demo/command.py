@@ -65,8 +65,8 @@ def _facts(folder: Path, epsilon: float, *, quiet: bool) -> dict[str, Any]:
     """Write the files, train as `colonnade train` would, and measure on the people held out."""
     from colonnade.cli.demo.files import write_demo
     from colonnade.cli.train import train_job
-    from colonnade.learn.logistic import LogisticRegression
-    from colonnade.learn.release import MomentRelease
+    from colonnade.models.logistic import LogisticRegression
+    from colonnade.models.release import MomentRelease
     from colonnade.report.run_folder import write_report
     from colonnade.report.verdict import COMMONEST, NON_PRIVATE
 
@@ -87,9 +87,9 @@ def _non_private(release: Any, files: Any) -> float:
     """scikit-learn's logistic regression with everybody's rows in one place: what privacy is compared with."""
     from sklearn.linear_model import LogisticRegression as Central
 
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.party_files import federation_of, party_files
-    from colonnade.learn.training import joined_rows
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import federation_of, party_files
+    from colonnade.federation.train import joined_rows
     from colonnade.methods.method import frame_of
 
     job = Job.load(files.job)

@@ -128,7 +128,7 @@ def _clock(what: str, kit: Kit) -> Finding:
 
 
 def _last_written(kit: Kit) -> datetime.datetime | None:
-    from colonnade.learn.party_files import PartyFile
+    from colonnade.federation.party_file import PartyFile
     from colonnade.ledger import Ledger
 
     try:
@@ -234,7 +234,7 @@ def _files(what: str, kit: Kit) -> Finding:
 
 
 def _policy(what: str, kit: Kit) -> Finding:
-    from colonnade.learn.policy import Policy
+    from colonnade.federation.policy import Policy
 
     if kit.kind != "party" or "policy" not in kit.site():
         return Finding(what, True, "this kit needs none" if kit.kind != "party" else "no policy is known yet")
@@ -246,7 +246,7 @@ def _policy(what: str, kit: Kit) -> Finding:
 
 
 def _ledger(what: str, kit: Kit) -> Finding:
-    from colonnade.learn.party_files import PartyFile
+    from colonnade.federation.party_file import PartyFile
     from colonnade.ledger import Ledger
 
     if kit.kind != "party" or "party" not in kit.site():

@@ -14,7 +14,7 @@ from colonnade.errors import ColonnadeError
 
 if TYPE_CHECKING:
     from colonnade.data.table import Table
-    from colonnade.learn.party_files import PartyFile
+    from colonnade.federation.party_file import PartyFile
     from colonnade.ledger import Ledger
 
 _T = TypeVar("_T")
@@ -22,8 +22,8 @@ _T = TypeVar("_T")
 
 def examine_job(path: Path) -> Iterator[Finding]:
     """The job first; then the files that lie beside it, party by party."""
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.party_files import PartyFile
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import PartyFile
 
     def read(job: Job) -> str:
         return f"{path}: {job.task} by {job.method}"
@@ -49,7 +49,7 @@ def _in_order(path: Path, _: object) -> str:
 
 def _ledgers(folder: Path, parties: Iterable[str]) -> dict[str, Ledger]:
     """The ledgers that lie here, of which each holds receipts of the others; what is wrong with one is told of it."""
-    from colonnade.learn.party_files import PartyFile
+    from colonnade.federation.party_file import PartyFile
     from colonnade.ledger import Ledger
 
     found = {}
@@ -61,7 +61,7 @@ def _ledgers(folder: Path, parties: Iterable[str]) -> dict[str, Ledger]:
 
 def examine_party(file: PartyFile, ledgers: Mapping[str, Ledger]) -> Iterator[Finding]:
     """A party's rows against its schema, and its ledger against its chain and the receipts that lie here."""
-    from colonnade.learn.witnesses import check_ledger
+    from colonnade.federation.witnesses import check_ledger
     from colonnade.ledger import Ledger
 
     finding, table = _looked(

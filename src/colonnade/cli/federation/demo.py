@@ -21,7 +21,7 @@ from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import NameTaken, PeerTimeout, ProtocolError
 
 if TYPE_CHECKING:
-    from colonnade.learn.jobs import Job
+    from colonnade.federation.job import Job
     from colonnade.runtime.kit import Kit
 
 FOLDER = Path("federation-demo")
@@ -135,8 +135,8 @@ def _train(
 ) -> dict[str, Any]:
     """Run one job between the processes and once more in this one, and compare what every party came away with."""
     from colonnade.cli.federation.job import wait_for
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.own_files import OUTCOME
+    from colonnade.federation.job import Job
+    from colonnade.federation.own_files import OUTCOME
 
     job = Job.load(folder / f"{name}.toml")
     job_id = session.submit((folder / f"{name}.toml").read_text("utf-8"), name=job.name, parties=job.parties)
@@ -165,9 +165,9 @@ def _train(
 
 def _alone(folder: Path, job: Job) -> Path:
     """The folder of the same job in one process, with the same seeds and ledgers that end with it."""
-    from colonnade.learn.federation import Federation
-    from colonnade.learn.party_files import PartyFile
-    from colonnade.learn.training import found_for
+    from colonnade.federation.federation import Federation
+    from colonnade.federation.party_file import PartyFile
+    from colonnade.federation.train import found_for
     from colonnade.report.run_folder import write_run
 
     files = [PartyFile.load(folder / f"{party}.toml") for party in PARTIES]
@@ -183,9 +183,9 @@ def _numbers(run: Path, party: str) -> list[float]:
     """Every number of a model, or of a party's part of one; they are compared as they are, not rounded."""
     import numpy as np
 
-    from colonnade.learn.model_document import MODEL
-    from colonnade.learn.model_file import ModelFile
-    from colonnade.learn.own_files import own_file
+    from colonnade.federation.own_files import own_file
+    from colonnade.models.files.document import MODEL
+    from colonnade.models.files.linear_file import ModelFile
 
     own = own_file(run, party, MODEL)
     kept = ModelFile.load(own if own.exists() else run / MODEL)

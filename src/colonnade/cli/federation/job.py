@@ -43,9 +43,9 @@ def submit(
 
       colonnade job submit job.toml --kit ours/admin --wait
     """
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.score_jobs import load_job
-    from colonnade.learn.training import request_of
+    from colonnade.federation.job import Job
+    from colonnade.federation.score_jobs import load_job
+    from colonnade.federation.train import request_of
 
     asked = load_job(job)
     if isinstance(asked, Job):
@@ -70,7 +70,7 @@ def resume(job_id: str = JOB_ID, kit: Path = KIT, wait: bool = WAIT, as_json: bo
 
       colonnade job resume 596ca27d-8325-4ccd-bb80-460765e4591c --kit ours/admin
     """
-    from colonnade.learn.score_jobs import parse_job
+    from colonnade.federation.score_jobs import parse_job
 
     kept = kit / SUBMITTED / f"{job_id}.json"
     if not kept.exists():
@@ -130,7 +130,7 @@ def log(job_id: str = JOB_ID, kit: Path = KIT, as_json: bool = AS_JSON) -> None:
 
       colonnade job log 596ca27d-8325-4ccd-bb80-460765e4591c --kit bank/kit
     """
-    from colonnade.learn.own_files import LOG
+    from colonnade.federation.own_files import LOG
     from colonnade.runtime.kit import Kit
 
     found = Kit.load(kit)
@@ -203,7 +203,7 @@ def _submit(
 
 def wait_for(session: Any, job_id: str) -> dict[str, Any]:
     """How a job ended, once it has, with the server's words where it failed."""
-    from colonnade.learn.own_files import OUTCOME
+    from colonnade.federation.own_files import OUTCOME
 
     state, silences = "", 0
     while not state.startswith("FINISHED"):
@@ -231,7 +231,7 @@ def wait_for(session: Any, job_id: str) -> dict[str, Any]:
 
 
 def _outcome(kit: Any, job_id: str) -> dict[str, Any]:
-    from colonnade.learn.own_files import OUTCOME, waits_for
+    from colonnade.federation.own_files import OUTCOME, waits_for
 
     path = kit.run_folder(job_id) / OUTCOME
     if not path.exists() and (waits := waits_for(path.parent)):

@@ -78,7 +78,7 @@ def start(
       colonnade party start bank/kit --party bank.toml --policy bank/bank.policy.toml
     """
     from colonnade.cli.federation.party_metrics import Tally, served
-    from colonnade.learn.health import reconcile
+    from colonnade.federation.health import reconcile
     from colonnade.runtime.kit import Kit
     from colonnade.runtime.operations import answers, wait_for_server
     from colonnade.runtime.processes import CONSOLE, check_startable, connected, household

@@ -21,7 +21,7 @@ def health(
 
       colonnade party health bank/kit
     """
-    from colonnade.learn.health import health as measured
+    from colonnade.federation.health import health as measured
     from colonnade.runtime.kit import Kit
 
     found = Kit.load(kit)
@@ -63,7 +63,7 @@ def clean(
 
       colonnade party clean bank/kit
     """
-    from colonnade.learn.cleaning import clean as cleaned
+    from colonnade.federation.cleaning import clean as cleaned
     from colonnade.runtime.kit import Kit
 
     found = cleaned(Kit.load(kit), days=days, only_say=only_say)

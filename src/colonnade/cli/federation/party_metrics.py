@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from colonnade.errors import InputError
 
 if TYPE_CHECKING:
-    from colonnade.learn.health import Health
+    from colonnade.federation.health import Health
     from colonnade.runtime.kit import Kit
 
 LOOPBACK = "127.0.0.1"
@@ -50,7 +50,7 @@ class Tally:
 
     def health(self) -> Health:
         """How the member is, looked at every few seconds at most: a probe that asks often costs little."""
-        from colonnade.learn.health import health
+        from colonnade.federation.health import health
 
         at = time.monotonic()
         if self._health is None or at - self._health[0] > _FRESH_SECONDS:
@@ -88,7 +88,7 @@ class Tally:
         return "\n".join(lines) + "\n"
 
     def _take_in(self) -> None:
-        from colonnade.learn.own_files import LOG
+        from colonnade.federation.own_files import LOG
 
         for path in self._runs.glob(f"*/{LOG}"):
             with path.open("rb") as log:

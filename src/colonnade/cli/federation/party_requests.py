@@ -13,7 +13,7 @@ from colonnade.cli.screen import say, say_json
 from colonnade.errors import InputError
 
 if TYPE_CHECKING:
-    from colonnade.learn.approval import Request
+    from colonnade.federation.approval import Request
     from colonnade.runtime.kit import Kit
 
 KIT = typer.Argument(..., metavar="KIT", help="The party's kit.")
@@ -37,7 +37,7 @@ def requests(
 
       colonnade party requests bank/kit
     """
-    from colonnade.learn.approval import list_requests
+    from colonnade.federation.approval import list_requests
 
     found = list_requests(_party(kit), ended=ended)
     if as_json:
@@ -60,7 +60,7 @@ def approve(
 
       colonnade party approve bank/kit 596ca27d-8325-4ccd-bb80-460765e4591c --as "Ada Byron"
     """
-    from colonnade.learn import approval
+    from colonnade.federation import approval
 
     request = approval.approve(_party(kit), job, by=person or getpass.getuser(), key=_key(key))
     if as_json:
@@ -85,7 +85,7 @@ def decline(
 
       colonnade party decline bank/kit 596ca27d-8325-4ccd-bb80-460765e4591c --because "after the audit in May"
     """
-    from colonnade.learn import approval
+    from colonnade.federation import approval
 
     request = approval.decline(
         _party(kit), job, by=person or getpass.getuser(), because=because, key=_key(key)

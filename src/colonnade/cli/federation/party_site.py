@@ -37,8 +37,8 @@ def site_facts(
 
 def check_site(kit: Any, site: Mapping[str, Any]) -> None:
     """Find what is wrong with a party's files before a job does, and before a kit remembers them."""
-    from colonnade.learn.party_files import PartyFile
-    from colonnade.learn.policy import Policy
+    from colonnade.federation.party_file import PartyFile
+    from colonnade.federation.policy import Policy
 
     for name in ("party", "policy"):
         if name not in site:

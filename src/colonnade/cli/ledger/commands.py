@@ -221,7 +221,7 @@ def _public(signer: str | None) -> bytes | None:
 
 def opened(given: Path) -> Ledger:
     """The ledger that a person means: the file itself, or the one that a party's own file names."""
-    from colonnade.learn.party_files import PartyFile
+    from colonnade.federation.party_file import PartyFile
     from colonnade.ledger import Ledger
 
     if given.suffix != ".toml":

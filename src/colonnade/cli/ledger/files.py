@@ -98,7 +98,7 @@ def begin_anew(given: Path, reason: str) -> None:
 
     One that is there and holds charges is never set aside; one that holds none is kept under another name.
     """
-    from colonnade.learn.party_files import PartyFile
+    from colonnade.federation.party_file import PartyFile
     from colonnade.ledger import Ledger
 
     if given.suffix != ".toml":
@@ -120,7 +120,7 @@ def begin_anew(given: Path, reason: str) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    from colonnade.learn.whole_files import write_whole
+    from colonnade.federation.whole_files import write_whole
 
     try:
         write_whole(path, text, own=True)

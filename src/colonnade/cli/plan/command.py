@@ -16,11 +16,11 @@ from colonnade.errors import InputError, JobError
 
 if TYPE_CHECKING:
     from colonnade.data.schema import PublicSchema
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import PartyFile
     from colonnade.forecast.cost import Cost
     from colonnade.forecast.machine import Line, Machine
     from colonnade.forecast.recommend import Candidate, Choice
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.party_files import PartyFile
     from colonnade.protocols.plans import Plan
 
 EXAMPLE = """
@@ -80,10 +80,10 @@ def plan(
 ) -> None:
     """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take."""
     from colonnade.cli.plan.text import plan_text
+    from colonnade.federation.job import Job
+    from colonnade.federation.train import told_of
     from colonnade.forecast.default import settle
     from colonnade.forecast.plan_job import group_of, plan_job
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.training import told_of
 
     if (rows is None) != count:
         raise typer.BadParameter("give --rows N, or --count to read the numbers of rows, and not both.")
@@ -155,7 +155,7 @@ def _loaded(path: Path) -> Machine:
 def _declared(job: Job, given: list[Path]) -> tuple[dict[str, PartyFile], dict[str, PublicSchema]]:
     """The parties' own files, as far as they are here, and every party's schema."""
     from colonnade.data.schema import Schema
-    from colonnade.learn.party_files import party_files
+    from colonnade.federation.party_file import party_files
 
     def alone(party: str) -> Path:
         return job.path.parent / f"{party}.schema.toml"

@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from colonnade.errors import ColonnadeError
-from colonnade.learn.records import sealed_text
+from colonnade.federation.records import sealed_text
 from colonnade.report.plain import lines_text, now
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from colonnade.cli.runs.folders import Folder
-    from colonnade.learn.federation import Federation
-    from colonnade.learn.jobs import Job
+    from colonnade.federation.federation import Federation
+    from colonnade.federation.job import Job
 
 FAILED = "failed.json"
 
@@ -25,7 +25,7 @@ FAILED = "failed.json"
 def failure_facts(job: Job, federation: Federation, error: BaseException, *, run: str) -> dict[str, Any]:
     """Where a run stopped and what each ledger had been charged for it by then."""
     from colonnade import __version__
-    from colonnade.learn.stopping import charges_of
+    from colonnade.federation.stopped import charges_of
     from colonnade.report.facts import entry_text, totals_facts
     from colonnade.runtime.run import reason_for_peers
 
@@ -65,7 +65,7 @@ def _kind(error: BaseException) -> str:
 
 def keep_failure(folder: Folder, facts: dict[str, Any]) -> Path | None:
     """Leave the record, and nothing else, under the folder's name; None where even that has no room."""
-    from colonnade.learn.whole_files import write_whole
+    from colonnade.federation.whole_files import write_whole
 
     text = sealed_text(facts)
     try:

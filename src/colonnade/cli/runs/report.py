@@ -100,7 +100,7 @@ def _failed(run: RunFolder) -> str:
 
 def write_page(target: Path, page: str) -> None:
     """A text under its name, whole or not at all."""
-    from colonnade.learn.whole_files import write_whole
+    from colonnade.federation.whole_files import write_whole
 
     try:
         write_whole(target, page)

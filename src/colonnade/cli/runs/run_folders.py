@@ -13,11 +13,11 @@ from colonnade.cli.runs.failures import FAILED
 from colonnade.cli.runs.folders import holds_paid, left_behind
 from colonnade.cli.screen import note
 from colonnade.errors import InputError, ModelDamaged, ModelError
-from colonnade.learn.records import check_format, is_sealed
+from colonnade.federation.records import check_format, is_sealed
 from colonnade.report.plain import lines_text
 
 if TYPE_CHECKING:
-    from colonnade.learn.release import MomentRelease
+    from colonnade.models.release import MomentRelease
 
 FACTS, OUTCOME = "facts.json", "outcome.json"
 RUNS = Path("runs")
@@ -83,8 +83,8 @@ def find_run(given: Path) -> RunFolder:
 
 def release_of(given: Path) -> MomentRelease:
     """The release of the run that a person means, or of a file; a `ModelError` where a run left none."""
-    from colonnade.learn.release import MomentRelease
-    from colonnade.learn.training import RELEASE
+    from colonnade.federation.train import RELEASE
+    from colonnade.models.release import MomentRelease
 
     if given.is_file() and given.suffix == ".npz":
         return MomentRelease.load(given)
@@ -165,14 +165,14 @@ def unfinished(draft: Path) -> RunFolder | None:
 
 def not_ended_in(folder: Path) -> tuple[RunFolder, ...]:
     """The jobs of a kit that left no record: their member takes part now, or its process was killed."""
-    from colonnade.learn.own_files import LOG
+    from colonnade.federation.own_files import LOG
 
     return tuple(filter(None, (not_ended(log.parent) for log in sorted(folder.glob(f"*/{LOG}")))))
 
 
 def not_ended(folder: Path) -> RunFolder | None:
     """The job of a kit in this folder, if it left a log and no record."""
-    from colonnade.learn.own_files import LOG
+    from colonnade.federation.own_files import LOG
 
     if is_run(folder) or not (folder / LOG).is_file():
         return None
