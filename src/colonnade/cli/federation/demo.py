@@ -104,7 +104,14 @@ def write_houses(folder: Path) -> None:
     import numpy as np
     from sklearn.datasets import load_breast_cancer
 
-    from colonnade.cli.demo.files import CLASSES, CLINIC, LABORATORY, party_text, schema_text, write_csv
+    from colonnade.cli.demo.files import (
+        CLASSES,
+        CLINIC,
+        LABORATORY,
+        party_text,
+        schema_text,
+        write_csv,
+    )
 
     data = load_breast_cancer()
     values = {str(name): data.data[:, column] for column, name in enumerate(data.feature_names)}

@@ -10,7 +10,12 @@ from typing import Any
 import typer
 
 from colonnade.cli.federation.party_health import clean, health
-from colonnade.cli.federation.party_requests import approve, approver, decline, requests
+from colonnade.cli.federation.party_requests import (
+    approve,
+    approver,
+    decline,
+    requests,
+)
 from colonnade.cli.federation.party_site import check_site, site_facts
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import note, say, say_json
@@ -79,6 +84,7 @@ def start(
     """
     from colonnade.cli.federation.party_metrics import Tally, served
     from colonnade.federation.health import reconcile
+    from colonnade.runtime.arrival import refusal
     from colonnade.runtime.kit import Kit
     from colonnade.runtime.operations import answers, wait_for_server
     from colonnade.runtime.processes import CONSOLE, check_startable, connected, household
@@ -111,6 +117,8 @@ def start(
     if found.kind == "party":
         check_way(found)
         wait_for_server(found)
+        if why := refusal(found):
+            raise KitError(f"{found.path}: {why}.")
     code = 0
     told = contextlib.nullcontext() if metrics is None else served(Tally(found), metrics)
     with contextlib.suppress(KeyboardInterrupt), told, household() as begin:
