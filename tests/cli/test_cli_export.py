@@ -43,8 +43,8 @@ def test_a_run_is_exported_with_its_statement(project: Project, capsys: pytest.C
         for name, values in people.items()
     }
     label, probabilities = running.run(["label", "probabilities"], given)
-    assert label.tolist() == model.estimator().predict(people).tolist()
-    assert np.allclose(probabilities, model.estimator().predict_proba(people), atol=1e-12)
+    assert label.tolist() == untyped(model.estimator()).predict(people).tolist()
+    assert np.allclose(probabilities, untyped(model.estimator()).predict_proba(people), atol=1e-12)
 
 
 def test_as_json_it_is_one_object(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

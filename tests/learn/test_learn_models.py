@@ -121,7 +121,7 @@ def test_raw_columns_arrow_tables_and_encoded_rows_are_predicted_alike() -> None
     ):
         assert_allclose(model.predict_proba(rows), expected)
     assert_allclose(model.predict_proba({**PEOPLE.raw, "unrelated": ["?"] * PEOPLE.rows}), expected)
-    assert model.columns_in_ == ("age", "income", "sex", "visits", "region")
+    assert untyped(model).columns_in_ == ("age", "income", "sex", "visits", "region")
 
 
 class FrameLike:
@@ -145,7 +145,7 @@ def test_a_column_that_two_parties_have_is_told_apart_by_its_party() -> None:
     ]
     release = release_of(parties, LabelBlock(ClassLabel("y", ("0", "1"))), (bank > shop).astype(int))
     model = LogisticRegression().fit(release)
-    assert list(model.feature_names_in_) == ["bank.age", "shop.age"]
+    assert list(untyped(model).feature_names_in_) == ["bank.age", "shop.age"]
     assert model.score({"bank.age": bank, "shop.age": shop}, (bank > shop).astype(int)) > 0.95
     with pytest.raises(DataError, match=r"'bank\.age' is missing.*Did you mean"):
         model.predict({"shop.age": shop, "bank_age": bank})

@@ -54,7 +54,7 @@ def test_a_saved_network_predicts_as_the_fitted_one_and_carries_its_statement(
     rows, _ = rows_of(30, seed=4)
     assert np.array_equal(loaded.predict(rows), model.predict(rows))
     if label != REAL:
-        assert np.array_equal(loaded.predict_proba(rows), model.predict_proba(rows))
+        assert np.array_equal(untyped(loaded).predict_proba(rows), untyped(model).predict_proba(rows))
     assert str(loaded.privacy_) == str(model.privacy_) and loaded.statement_ == model.statement_
     said = json.loads(path.read_text())["statement"]
     assert model.statement_ in said and "does not cover showing it" in said
@@ -204,7 +204,7 @@ def test_modules_of_ones_own_are_brought_by_whoever_loads_them(tmp_path: Path) -
     again = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
     loaded = NeuralClassifier.load(path, networks=modules, fusion=again)
     rows, _ = rows_of(20, seed=6)
-    assert np.array_equal(loaded.predict_proba(rows), model.predict_proba(rows))
+    assert np.array_equal(loaded.predict_proba(rows), untyped(model).predict_proba(rows))
 
 
 def test_a_design_is_read_back_as_it_was_written() -> None:

@@ -177,18 +177,18 @@ def test_three_classes_and_a_number_are_learnt_too() -> None:
     assert model.predict_proba(columns).shape == (200, 3) and model.score(columns, y) > 0.6
     assert np.allclose(model.predict_proba(columns).sum(axis=1), 1)
     columns, y = rows_of(200, label=REAL)
-    model = NeuralRegressor(**PLAIN, epochs=12, learning_rate=0.1).fit(
+    number = NeuralRegressor(**PLAIN, epochs=12, learning_rate=0.1).fit(
         federation_of(200, label=REAL, public=True)
     )
-    assert model.score(columns, y) > 0.9
+    assert number.score(columns, y) > 0.9
 
 
 def test_a_solved_fusion_of_three_classes_and_of_a_number_predicts_within_bounds() -> None:
     columns, _ = rows_of(20, label=THREE)
     model = NeuralClassifier(**PRIVATE).fit(federation_of(200, label=THREE))
     assert set(model.predict(columns)) <= {"a", "b", "c"}
-    model = NeuralRegressor(**PRIVATE).fit(federation_of(200, label=REAL))
-    assert np.abs(model.predict(columns)).max() <= 1
+    number = NeuralRegressor(**PRIVATE).fit(federation_of(200, label=REAL))
+    assert np.abs(number.predict(columns)).max() <= 1
 
 
 def test_a_label_holder_without_columns_only_listens() -> None:

@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
 
 from colonnade.federation.no_rows import refuse_labels
 from colonnade.methods.method import Learnt
 from colonnade.models.columns import Rows
+from colonnade.models.estimator import Regressor
 from colonnade.models.files.content import Saved
 from colonnade.models.fitting import ReleaseSource, begin, fitted, obtain
 from colonnade.models.least_squares import least_squares
@@ -22,7 +22,7 @@ from colonnade.scoring.reading import Reading
 Array = NDArray[np.float64]
 
 
-class LinearRegression(Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LinearRegression(Saved, Regressor):
     """Least squares, or with `ridge` ridge regression, for a label that is a number or a count.
 
     `coef_` and `intercept_` are in the label's own units per unit of feature. The intercept is not

@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from colonnade.data.coding import code
 from colonnade.data.declaring import nearest
@@ -20,6 +19,7 @@ from colonnade.methods.method import Learnt
 from colonnade.models.class_weights import ClassWeight, check_fits, check_weight, weighed, weights_of
 from colonnade.models.columns import Rows
 from colonnade.models.discriminant import class_codes, probabilities
+from colonnade.models.estimator import Classifier
 from colonnade.models.files.content import Saved
 from colonnade.models.fitting import ReleaseSource, begin, fitted, obtain
 from colonnade.models.input_spec import Frame
@@ -31,7 +31,7 @@ from colonnade.scoring.reading import Reading
 Array = NDArray[np.float64]
 
 
-class LogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LogisticRegression(Saved, Classifier):
     """A linear classifier with logistic probabilities, for two classes or more.
 
     `coef_` and `intercept_` are log-odds, as in scikit-learn. Two classes: least squares on the indicator

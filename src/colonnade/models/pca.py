@@ -8,13 +8,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST
 from colonnade.errors import InputError
 from colonnade.federation.no_rows import refuse_labels
 from colonnade.methods.method import Learnt
 from colonnade.models.columns import Rows
+from colonnade.models.estimator import Estimator
 from colonnade.models.files.content import Saved
 from colonnade.models.fitting import CountsFeatures, NoiseWarning, ReleaseSource, begin, fitted, obtain
 from colonnade.models.moments import Scatter
@@ -25,7 +25,7 @@ from colonnade.scoring.reading import Reading
 Array = NDArray[np.float64]
 
 
-class PCA(Saved, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class PCA(Saved, Estimator):
     """Principal components, and how many of them can be believed.
 
     `learnable_rank_` is the number of directions that stand out of the noise: eigenvalues of the scatter

@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from colonnade.data.coding import code
 from colonnade.data.frames import columns_by_name
@@ -20,6 +19,7 @@ from colonnade.errors import BadValues, ColumnMissing, DataError, InputError, No
 from colonnade.federation.no_rows import refuse_labels, refuse_rows
 from colonnade.models.columns import Rows
 from colonnade.models.discriminant import class_codes
+from colonnade.models.estimator import Classifier
 from colonnade.models.fitting import begin, fitted
 from colonnade.models.logistic import accuracy
 from colonnade.models.parameters import at_least
@@ -40,7 +40,7 @@ AS_GOOD = 0.002
 _EFFECT_PEOPLE = 4000
 
 
-class GradientBoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class GradientBoostedTrees(Classifier):
     """Boosted trees of two questions each, for two classes, from a class-conditional release.
 
     Nothing is charged: trees are trained on a table drawn from the release. `check_` is what they and the linear rule
