@@ -24,9 +24,9 @@ from report_runs import hostile_run
 from colonnade.board.access import Access
 from colonnade.board.forecaster import forecast_of
 from colonnade.board.forecasts import Forecast, Forecasts
-from colonnade.learn import approval
-from colonnade.learn.own_files import LOG
-from colonnade.learn.records import json_text
+from colonnade.federation import approval
+from colonnade.federation.own_files import LOG
+from colonnade.federation.records import json_text
 from colonnade.ledger import Ledger
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.logged import StepFacts, step_line

@@ -26,11 +26,11 @@ from colonnade.board.deeds import EXPORT_KEY
 from colonnade.board.place import Place
 from colonnade.board.progress import Progress, told
 from colonnade.cli.app import run
-from colonnade.cli.ledger_files import signing_key
+from colonnade.cli.ledger.files import signing_key
 from colonnade.crypto.signatures import SigningKey
 from colonnade.errors import PeerTimeout
-from colonnade.learn.approval import list_requests
-from colonnade.learn.own_files import LOG, STANDING
+from colonnade.federation.approval import list_requests
+from colonnade.federation.own_files import LOG, STANDING
 from colonnade.ledger import Ledger
 from colonnade.ledger.export import export, load_export, read_export
 from colonnade.ledger.release import Line, Receipt, Release

@@ -19,9 +19,9 @@ from colonnade.board.forecaster import forecast_of, main
 from colonnade.board.forecasts import Forecast, Forecasts, question
 from colonnade.cli.app import run
 from colonnade.data.schema import Schema
-from colonnade.learn.approval import _LATER, list_requests
-from colonnade.learn.jobs import Job
-from colonnade.learn.party_files import PartyFile
+from colonnade.federation.approval import _LATER, list_requests
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile
 from colonnade.ledger import Ledger
 
 ASKED = {
@@ -239,7 +239,7 @@ def test_forecasts_are_made_one_after_the_other_and_too_many_are_refused() -> No
     go.set()
     made.close()
     assert len(running) <= forecasts.WAITING and all(one.ended for one in begun if one is not None)
-    assert "no forecast was made" in begun[0].error
+    assert begun[0] is not None and "no forecast was made" in begun[0].error
     assert made.begin("after", {"key": 9}) is None
 
 
@@ -253,19 +253,21 @@ def test_the_process_of_a_forecast_answers_complains_and_can_be_ended(
     text = project.path("job.toml").read_text().replace('"moments"', '"one-shot"')
     made = Forecasts()
     wrong = made.begin("wrong", question(text.replace("1.0", "-1.0"), schemas, rows=40))
+    assert wrong is not None
     while not wrong.ended:
         threading.Event().wait(0.05)
     assert "epsilon: found -1.0" in wrong.error
     ended = made.begin("ended", question(text, schemas, rows=40))
     made.close()
-    assert ended.ended and "no forecast was made" in ended.error
+    assert ended is not None and ended.ended and "no forecast was made" in ended.error
     asked = {**question(text, schemas, rows=40), "effort": 0.01}
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(asked)))
     main()
     right = Forecast()
     for line in capsys.readouterr().out.splitlines():
         right.hear(line)
-    assert right.facts["methods"][0]["forecast"]["bytes"] > 0 and right.done == right.total
+    assert right.facts is not None and right.done == right.total
+    assert right.facts["methods"][0]["forecast"]["bytes"] > 0
 
 
 def test_a_request_shows_the_jobs_text_and_a_forecast_that_its_first_look_begins(tmp_path: Path) -> None:
@@ -299,7 +301,12 @@ def test_requests_of_earlier_versions_are_read_and_a_ledger_is_opened_once_for_a
         kept = {name: value for name, value in json.loads(path.read_text()).items() if name not in _LATER}
         path.write_text(json.dumps(kept))
     before = Ledger.open
-    monkeypatch.setattr(Ledger, "open", lambda *given, **how: opened.append(1) or before(*given, **how))
+
+    def counted(path: Path) -> Ledger:
+        opened.append(path)
+        return before(path)
+
+    monkeypatch.setattr(Ledger, "open", counted)
     found = list_requests(kit)
     assert len(found) == 20 and len(opened) == 1
     assert {(one.text, one.rows) for one in found} == {("", 0)}

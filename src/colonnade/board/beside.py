@@ -13,12 +13,12 @@ from starlette.responses import RedirectResponse, Response
 
 from colonnade.board.pages import Board, Form, download, kept_page, kept_text
 from colonnade.board.place import Place
-from colonnade.cli.run_folders import RunFolder, readable, release_of, with_facts
-from colonnade.cli.runs import run_line
+from colonnade.cli.runs.listing import run_line
+from colonnade.cli.runs.run_folders import RunFolder, readable, release_of, with_facts
 from colonnade.data.documents import without_passwords
 from colonnade.data.spreadsheets import csv_text
 from colonnade.errors import CannotWrite, ColonnadeError, FileMissing, InputError
-from colonnade.learn.whole_files import make_folder
+from colonnade.federation.whole_files import make_folder
 from colonnade.privacy.words import observer_text
 from colonnade.report.beside import section_of
 from colonnade.report.html import charts, judged_section

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.board.place import OwnFile, Place
-from colonnade.cli.run_folders import FACTS, read_run
+from colonnade.cli.runs.run_folders import FACTS, read_run
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.toml_text import toml_text
 from colonnade.errors import CannotWrite, ColonnadeError, InputError, NameTaken
-from colonnade.learn.jobs import Job
-from colonnade.learn.party_files import PartyFile
-from colonnade.learn.whole_files import make_folder, write_whole
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile
+from colonnade.federation.whole_files import make_folder, write_whole
 
 Form = Mapping[str, str]
 _SCHEMA = ".schema.toml"

@@ -12,13 +12,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from colonnade.cli.plan_facts import plan_facts
+from colonnade.cli.plan.facts import plan_facts
 from colonnade.data.documents import without_passwords
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import ColonnadeError
-from colonnade.learn.jobs import Job
-from colonnade.learn.party_files import PartyFile
-from colonnade.learn.records import plain
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile
+from colonnade.federation.records import plain
 
 # Whoever waits for a run on this machine comes first.
 _NICE = 10

@@ -22,11 +22,11 @@ from colonnade.board.plans import Plans, forecast_facts
 from colonnade.board.progress import Progress, told
 from colonnade.board.run_index import RUNNING, WAITS
 from colonnade.cli.export import released
-from colonnade.cli.report import page_of
-from colonnade.cli.run_folders import readable, with_facts
+from colonnade.cli.runs.report import page_of
+from colonnade.cli.runs.run_folders import readable, with_facts
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import FileMissing
-from colonnade.learn.approval import Request as Asked
+from colonnade.federation.approval import Request as Asked
 from colonnade.ledger import Ledger
 from colonnade.ledger.export import export
 from colonnade.report.html import environment
@@ -181,7 +181,7 @@ class Board:
 
     def onnx(self, request: Request) -> Response:
         """The model of a run as a graph in ONNX, as `colonnade export` writes it."""
-        from colonnade.learn.onnx_export import onnx_model
+        from colonnade.models.files.onnx import onnx_model
 
         whole, _ = released(self.place.runs.read(request.path_params["run"]).path)
         return download(onnx_model(whole).SerializeToString(), "model.onnx")

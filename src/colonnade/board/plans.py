@@ -11,10 +11,17 @@ from typing import Any, get_args
 from colonnade.board.drafts import Declared, Draft, declared_here
 from colonnade.board.forecasts import Forecast
 from colonnade.board.place import Place
-from colonnade.cli.plan_text import method_rows, notes
+from colonnade.cli.plan.text import method_rows, notes
 from colonnade.errors import ColonnadeError, FileMissing
-from colonnade.learn.forecasting.default import trained_on
-from colonnade.learn.planning import ask_budgets, costs_of, features_of, plan_job, refusals_for, warnings_for
+from colonnade.forecast.default import trained_on
+from colonnade.forecast.plan_job import (
+    ask_budgets,
+    costs_of,
+    features_of,
+    plan_job,
+    refusals_for,
+    warnings_for,
+)
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
 from colonnade.privacy.words import about_text, observer_text, unit_text

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from colonnade.cli.screen import STEPS
-from colonnade.learn.own_files import LOG, standing_of
+from colonnade.federation.own_files import LOG, standing_of
 from colonnade.report.numbers import duration_text, size_text
 
 GLANCE_SECONDS = 0.5

@@ -11,11 +11,11 @@ from colonnade.board.progress import read_progress
 from colonnade.board.run_index import RUNNING, WAITS, Listed
 from colonnade.cli.explain import sections
 from colonnade.cli.export import released
-from colonnade.cli.failures import charged_text, where_text
-from colonnade.cli.run_folders import GOES_ON, UNFINISHED, RunFolder, noted_text
+from colonnade.cli.runs.failures import charged_text, where_text
+from colonnade.cli.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, noted_text
 from colonnade.errors import ColonnadeError
-from colonnade.learn.model_document import MODEL, PARTIES
-from colonnade.learn.taking_part import JOURNAL
+from colonnade.federation.site import JOURNAL
+from colonnade.models.files.document import MODEL, PARTIES
 from colonnade.privacy.words import about_text
 from colonnade.report.accounts import merged
 from colonnade.report.facts import entry_text

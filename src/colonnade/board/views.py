@@ -11,12 +11,12 @@ from markupsafe import Markup
 
 from colonnade.board.place import LedgerView, OwnFile, Place
 from colonnade.board.plans import cost_lines
-from colonnade.cli.findings import Finding
-from colonnade.cli.job_files import examine_party
+from colonnade.cli.doctor.findings import Finding
+from colonnade.cli.doctor.job_files import examine_party
 from colonnade.data.drafting import check_schema, draft
 from colonnade.data.schema import Schema
 from colonnade.errors import ColonnadeError
-from colonnade.learn.approval import Request
+from colonnade.federation.approval import Request
 from colonnade.report.accounts import merged
 from colonnade.report.charts import svg
 from colonnade.report.numbers import duration_text
@@ -236,7 +236,7 @@ def checked(own: OwnFile, place: Place) -> tuple[list[Finding], list[tuple[str, 
     """What reading every row finds, and how many values of each column lie outside their bounds."""
     if own.file is None:
         return [], []
-    from colonnade.cli.ledger import opened
+    from colonnade.cli.ledger.commands import opened
 
     ledgers = {}
     for other in place.own_files():

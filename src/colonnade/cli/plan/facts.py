@@ -1,0 +1,230 @@
+"""A plan as facts: what a job would promise, cost and bring, by every method, rehearsed on invented people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from colonnade.crypto.cores import usable_cores
+from colonnade.data.schema import PublicSchema
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile
+from colonnade.federation.train import told_of
+from colonnade.forecast.alignment_cost import matched_by, matching_cost
+from colonnade.forecast.cost import Cost
+from colonnade.forecast.default import settle, trained_on
+from colonnade.forecast.forecast import ERRORS
+from colonnade.forecast.machine import Line, Machine
+from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.forecast.plan_job import (
+    coding_advice,
+    features_of,
+    group_of,
+    plan_job,
+    refusals_for,
+    warnings_for,
+)
+from colonnade.forecast.recommend import Candidate, Choice, candidates, choose, error_without_privacy
+from colonnade.forecast.work import Advance
+from colonnade.methods.functional.method import notes_on
+from colonnade.methods.functional.plan import FunctionalPlan
+from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.protocols.plans import Plan
+from colonnade.report.facts import guarantee_facts
+
+HERE = Line(math.inf, 0.0)
+
+
+def plan_facts(
+    job: Job,
+    schemas: Mapping[str, PublicSchema],
+    *,
+    files: Mapping[str, PartyFile],
+    rows: int,
+    held: Mapping[str, int],
+    named: frozenset[str] | None,
+    advance: Advance,
+    simulated: bool = True,
+    effort: float = 2.0,
+    line: Line = HERE,
+    there: Machine | None = None,
+    measured: bool = False,
+) -> dict[str, Any]:
+    """The plan of a job for so many common people, and what it and the `named` methods would cost and bring.
+
+    Those whom the job holds out are not trained on. Without `named` it is every method that may be recommended.
+    `there` is another machine than this one, whose speed is then measured, as it is with `measured`. No row is read,
+    and no ledger is written.
+    """
+    trained = trained_on(rows, job.held_out)
+    with told_of(job):
+        job = settle(job, group_of(job, schemas), schemas, rows=trained)
+    planned = plan_job(job, schemas, rows=trained)
+    choice, here, matching = _chosen(
+        job,
+        planned,
+        schemas,
+        files=files,
+        common=rows,
+        held=held,
+        named=None if named is None else named | {job.method},
+        simulated=simulated,
+        effort=effort,
+        advance=advance,
+        measured=measured or there is not None,
+    )
+    matched = None if matching is None else _matching_facts(job, planned, matching, rows, held, line)
+    return _facts(
+        job,
+        schemas,
+        planned,
+        choice,
+        files=files,
+        common=rows,
+        people=held,
+        matching=matched,
+        line=line,
+        here=here,
+        there=there,
+    )
+
+
+def _chosen(
+    job: Job,
+    planned: Plan,
+    schemas: Mapping[str, PublicSchema],
+    *,
+    files: Mapping[str, PartyFile],
+    common: int,
+    held: Mapping[str, int],
+    named: frozenset[str] | None,
+    simulated: bool,
+    effort: float,
+    advance: Any,
+    measured: bool,
+) -> tuple[Choice, Machine | None, Cost | None]:
+    """Rehearse, measure the machine that it was rehearsed on where somebody will want to know, and match people."""
+    here = Machine.measured() if measured else None
+    rehearsals = Rehearsals(schemas, effort=effort)
+    matching = matching_cost(planned.group, schemas, alignment=job.alignment, rows=common, held=held)
+    found = candidates(
+        job,
+        planned,
+        schemas,
+        files=files,
+        rehearsals=rehearsals,
+        matching=matching,
+        simulated=simulated,
+        named=named,
+        advance=advance,
+    )
+    exact = error_without_privacy(job, planned, rehearsals) if simulated else None
+    return choose(found, without_privacy=exact), here, matching
+
+
+def _matching_facts(
+    job: Job, plan: Plan, cost: Cost, common: int, held: Mapping[str, int], line: Line
+) -> dict[str, Any]:
+    """In which way ids are matched, and what that is of the forecast."""
+    way = matched_by(plan.group, alignment=job.alignment, rows=common, held=held)
+    return {"by": way, "bytes": cost.bytes_sent, "seconds": cost.seconds + line.seconds(cost)}
+
+
+def _facts(
+    job: Job,
+    schemas: Mapping[str, PublicSchema],
+    plan: Plan,
+    choice: Choice,
+    *,
+    files: Mapping[str, PartyFile],
+    common: int,
+    people: Mapping[str, int],
+    matching: dict[str, Any] | None,
+    line: Line,
+    here: Machine | None,
+    there: Machine | None,
+) -> dict[str, Any]:
+    features = features_of(job.task, schemas)
+    own = choice.candidates[0]
+    made = own.forecast
+    rehearsed_on = {"cores": usable_cores()} if here is None else here.to_data()
+    return {
+        "name": job.name,
+        "task": job.task,
+        "method": job.method,
+        "because": job.because,
+        "rows": plan.rows,
+        "common": common,
+        "held_out": job.held_out,
+        "alignment": job.alignment,
+        "people": dict(people),
+        "matching": matching,
+        "features": features,
+        "epsilon": job.epsilon,
+        "delta": plan.delta,
+        "plan": {"hash": plan.hash, **plan.to_data()},
+        "guarantees": [guarantee_facts(item) for item in plan.guarantees],
+        **(_noise_facts(plan, own) if made is not None and made.noise is not None else {}),
+        **({"block_lines": _block_lines(plan)} if isinstance(plan, FunctionalPlan) else {}),
+        "methods": [_method_facts(item, line=line, here=here, there=there) for item in choice.candidates],
+        "coding": coding_advice(plan),
+        "error": ERRORS[job.task],
+        "without_privacy": choice.without_privacy,
+        "recommended": choice.recommended,
+        "why": choice.why,
+        "line": {
+            "bandwidth": line.bandwidth if math.isfinite(line.bandwidth) else None,
+            "latency": line.latency,
+        },
+        "machine": there.to_data() if there is not None else rehearsed_on,
+        "rehearsed_on": rehearsed_on,
+        "held": 8 * plan.rows * sum(len(schema.columns) for schema in schemas.values()),
+        "budgets": [
+            {"party": answer.party, "admits": answer.admits, "reason": answer.reason}
+            for answer in own.answers
+        ],
+        "warnings": [
+            *refusals_for(job, plan, files),
+            *warnings_for(plan, epsilon=job.epsilon, features=features),
+        ],
+    }
+
+
+def _method_facts(
+    item: Candidate, *, line: Line, here: Machine | None, there: Machine | None
+) -> dict[str, Any]:
+    """One method's promise and forecast, its seconds on the stated machine and line."""
+    made = item.forecast
+    facts: dict[str, Any] = {
+        "method": item.method.name,
+        "title": item.method.title,
+        "admitted": item.admitted,
+        "reason": item.reason,
+        "passed": item.passed,
+        "guarantees": [] if item.plan is None else [guarantee_facts(each) for each in item.plan.guarantees],
+        "forecast": None,
+    }
+    if made is None:
+        return facts
+    data = made.to_data()
+    work = made.cost.seconds * (1.0 if here is None or there is None else here.stretch(made.kernel, to=there))
+    sent = line.seconds(made.cost)
+    return facts | {"forecast": {**data, "seconds": work + sent, "computing": work, "sending": sent}}
+
+
+def _noise_facts(plan: Plan, own: Candidate) -> dict[str, Any]:
+    """The noise of the job's own method; of one release, also how many people could move it as far."""
+    noise = None if own.forecast is None else own.forecast.noise
+    if noise is None:
+        return {}
+    facts: dict[str, Any] = {"standard_deviation": noise.deviation, "on": noise.on}
+    if isinstance(plan, MomentsPlan | FunctionalPlan):
+        # One person moves a moment of two columns by at most 1/m; in the box of the functional mechanism by 1.
+        boxed = isinstance(plan, FunctionalPlan) and plan.domain != "ball"
+        facts["people"] = noise.deviation * (1 if boxed else plan.attributes)
+    return {"noise": facts}
+
+
+def _block_lines(plan: Any) -> list[str]:
+    return list(notes_on(plan))

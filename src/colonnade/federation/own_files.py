@@ -1,0 +1,122 @@
+"""What each party keeps for itself of a run: its part of a model, and whom the model was trained on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.errors import ColonnadeError
+from colonnade.federation.whole_files import make_folder, write_whole
+from colonnade.models.files.document import MODEL, PARTIES, PEOPLE
+from colonnade.models.files.membership import People
+from colonnade.protocols.approval import STEP
+from colonnade.randomness import SystemRandomness
+
+OUTCOME, LOG = "outcome.json", "log.jsonl"
+STANDING = "standing.json"
+"""Where a run is and whose approval it waits for, while it goes on."""
+NOTED_SECONDS = 1.0
+PAID = "paid.json"
+"""What is known of a release that was opened, until the run's folder is whole."""
+
+
+class Saves(Protocol):
+    """A model that can be written to a file."""
+
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all."""
+        ...
+
+
+class Standing:
+    """What notes in a run's folder how far it is and whose approval it waits for; given as a party's `progress`.
+
+    How far it is goes to the disk once in a while. `run` is what the run is called, once that is known.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> progress = Standing(folder)
+    >>> progress("approval of clinic", 0, 1)
+    >>> waits_for(folder)
+    ['clinic']
+    >>> progress("approval of clinic", 1, 1)
+    >>> waits_for(folder)
+    []
+    >>> progress("steps", 1, 100)
+    >>> standing_of(folder)["done"]
+    1
+    """
+
+    def __init__(self, folder: Path, *, run: Callable[[], str] = lambda: "") -> None:
+        self._folder, self.run = folder, run
+        self._waits: list[str] = []
+        self._step, self._began, self._noted = "", 0.0, 0.0
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """Note where the run is: an approval at once, other steps now and then."""
+        what, _, owner = step.partition(" of ")
+        now = time.time()
+        if what == STEP:
+            self._waits = [name for name in self._waits if name != owner] + [owner] * (done < total)
+            self._note(now, {})
+            return
+        if step != self._step:
+            self._step, self._began, self._noted = step, now, 0.0
+        if now - self._noted >= NOTED_SECONDS or done >= total:
+            self._note(now, {"step": step, "done": done, "total": total, "began": self._began})
+
+    def _note(self, now: float, more: Mapping[str, Any]) -> None:
+        self._noted = now
+        facts = {"waits": self._waits, "run": self.run(), "time": now, **more}
+        # How far a run is, is never a reason to end it.
+        with suppress(OSError):
+            write_whole(self._folder / STANDING, json.dumps(facts) + "\n", own=True)
+
+
+def standing_of(folder: Path) -> dict[str, Any]:
+    """What a run that goes on noted of where it is; nothing if it noted nothing, or it cannot be read."""
+    try:
+        found = json.loads((folder / STANDING).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def waits_for(folder: Path) -> list[str]:
+    """The parties whose approval a run that goes on waits for."""
+    return [str(name) for name in standing_of(folder).get("waits", ())]
+
+
+def own_file(folder: Path, party: str, name: str) -> Path:
+    """Where a run's folder has a file that is one party's own.
+
+    >>> own_file(Path("runs/first"), "bank", "model.json")
+    PosixPath('runs/first/parties/bank.model.json')
+    """
+    return folder / PARTIES / f"{party}.{name}"
+
+
+def keep_parts(folder: Path, parts: Mapping[str, Saves]) -> None:
+    """Every party's part of a model that is here, in a file of its own."""
+    for party, part in parts.items():
+        make_folder(folder / PARTIES)
+        part.save(own_file(folder, party, MODEL))
+
+
+def keep_people(folder: Path, aligned: Mapping[str, AlignedTable], *, run: str) -> None:
+    """For every party that is here, the list of the people that were trained on."""
+    for party, table in aligned.items():
+        make_folder(folder / PARTIES)
+        people = People.of_table(table.table, SystemRandomness(), run=run)
+        people.save(own_file(folder, party, PEOPLE))
+
+
+def learnt_note(facts: Mapping[str, Any], failure: ColonnadeError | None) -> dict[str, Any]:
+    """What a member notes of what was learnt, which everybody may know; or why no model was."""
+    learnt = {"learnt": facts["learnt"]}
+    return learnt if failure is None else {**learnt, "failure": str(failure)}
