@@ -119,12 +119,19 @@ class OnePlace:
     ) -> MomentRelease:
         """One noisy release of second moments."""
         plan: MomentsPlan = self.plan(method, task, epsilon=epsilon, options=options)
-        grid = (plan.gamma, plan.rounding, plan.task)
-        if grid not in self._sums:
-            self._sums[grid] = self._summed(plan)
         noise = np.zeros((plan.size, plan.size), dtype=np.int64)
         for _ in plan.group.dealers:
             noise += plan.noise.part(plan.group.whole).draw_symmetric(plan.size, self.coins)
+        return self._as_release(plan, noise)
+
+    def exact_moments(self, plan: MomentsPlan) -> MomentRelease:
+        """What the release of this plan would be without its noise."""
+        return self._as_release(plan, np.zeros((plan.size, plan.size), dtype=np.int64))
+
+    def _as_release(self, plan: MomentsPlan, noise: Integers) -> MomentRelease:
+        grid = (plan.gamma, plan.rounding, plan.task)
+        if grid not in self._sums:
+            self._sums[grid] = self._summed(plan)
         matrix = arranged(self._sums[grid] + noise, plan)
         if plan.label.one_hot:
             # Nobody has two classes: these products are known to be 0 and get no noise.

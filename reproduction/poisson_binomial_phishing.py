@@ -41,8 +41,9 @@ def phishing_section(
     runs = f"{len(seeds)} runs" if len(seeds) > 1 else "one run"
     text = f"""
 The {sum(len(codes) for codes in (sets[first].train_codes, sets[first].test_codes)):,} sites of the phishing set, 80 %
-to train, three dense layers of width 32 a party, P = {EMBEDDING}, batches of 100, plain steps of {RATE}, {epochs}
-epochs and {runs}, as published; P is the paper's, and nothing was chosen on the test split. The paper's text has
+to train, three dense layers of width 32 a party, P = {EMBEDDING}, batches of 100 and plain steps of {RATE}, as
+published; {epochs} epochs and {runs}, where the paper has 100 and three, because of the machine; P is the paper's, and
+nothing was chosen on the test split. The paper's text has
 b ∈ {{8, 16, 32, 64}}, its tables on Activity {{8, 16, 64, 128}}; the second is taken. *LDP, paper's σ* has the variance
 2M/(bβ²) that the paper calls equally private; *matched* has the variance that is: M(1 − 4β²)/(4bβ²), 8/(1 − 4β²) times
 less. The paper's figures show curves without numbers, and its Table 3 is a picture in the copy that was read; nothing

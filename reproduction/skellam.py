@@ -83,7 +83,7 @@ def _incomes(data: Path, quick: bool) -> Section:
         incomes(data, TUNED_ON),
         epsilons=tuple(PAPER_EPOCHS),
         exponents=(12, 14, 16),
-        splits=2,
+        splits=1,
         paper=(1.0, 4.0),
     )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import astuple
-from itertools import groupby
 from pathlib import Path
 
 import numba
@@ -49,13 +48,16 @@ def _popcount(word: np.uint64) -> int:
 
 @numba.njit
 def _summed(
-    shares: NDArray[np.int32], trials: int, state: NDArray[np.uint64], found: NDArray[np.int32]
+    shares: NDArray[np.int32],
+    trials: NDArray[np.int64],
+    state: NDArray[np.uint64],
+    found: NDArray[np.int32],
 ) -> None:
     models, parties, cells = shares.shape
     for model in range(models):
         for party in range(parties):
             for cell in range(cells):
-                share, count, left = shares[model, party, cell], 0, trials
+                share, count, left = shares[model, party, cell], 0, trials[model]
                 while left > 0:
                     if left >= 64:
                         # 64 coins at once: a lane shows 1 where its random bits, read from the top, fall below p's.
@@ -76,8 +78,10 @@ def _summed(
                 found[model, cell] += count
 
 
-def summed_counts(shares: NDArray[np.int32], trials: int, state: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """Σ over parties of Bin(trials, share/2¹⁶), for (models, parties, …) of shares."""
+def summed_counts(
+    shares: NDArray[np.int32], trials: NDArray[np.int64], state: NDArray[np.uint64]
+) -> NDArray[np.int32]:
+    """Σ over parties of Bin(trials, share/2¹⁶), for (models, parties, …) of shares and trials of each model."""
     found = np.zeros((shares.shape[0], *shares.shape[2:]), dtype=np.int32)
     flat = np.ascontiguousarray(shares).reshape(*shares.shape[:2], -1)
     _summed(flat, trials, state, found.reshape(len(found), -1))
@@ -85,15 +89,12 @@ def summed_counts(shares: NDArray[np.int32], trials: int, state: NDArray[np.uint
 
 
 class Runs:
-    """Dense networks of two classes, for every setting and every seed; the settings send in one kind of way.
-
-    Poisson binomial settings have the same number of trials.
-    """
+    """Dense networks of two classes, for every setting and every seed; the settings send in one kind of way."""
 
     def __init__(self, data: Data, settings: Sequence[Setting], seeds: Sequence[int]) -> None:
         if data.classes != 2 or data.image is not None:
             raise ValueError("runs side by side are for dense networks and two classes")
-        if len({(each.kind, each.trials if each.kind == "pbm" else 0) for each in settings}) != 1:
+        if len({each.kind for each in settings}) != 1:
             raise ValueError("runs side by side send in one kind of way")
         self.data, self.settings, self.seeds = data, tuple(settings), tuple(seeds)
         self.parties, _, numbers = data.train.shape
@@ -134,9 +135,11 @@ class Runs:
                 [s.deviation(self.parties) for s in self.settings]
             )
             return (embedded + drawn).sum(dim=1)
-        trials, betas = self.settings[0].trials, self._each([setting.beta for setting in self.settings])
+        betas = self._each([setting.beta for setting in self.settings])
+        trials = self._each([setting.trials for setting in self.settings])[:, 0]
         shares = ((0.5 + betas * embedded) * (1 << BITS)).round().int().numpy()
-        counts = torch.from_numpy(summed_counts(shares, trials, self._state)).float()
+        each = trials.flatten().long().numpy()
+        counts = torch.from_numpy(summed_counts(shares, each, self._state)).float()
         return (counts - self.parties * trials / 2) / (betas[:, 0] * trials)
 
     def _each(self, values: Sequence[float]) -> torch.Tensor:
@@ -206,23 +209,23 @@ class Runs:
 def grid_of_runs(
     data: Data, settings: Sequence[Setting], *, seeds: Sequence[int], epochs: int, kept: Path | None = None
 ) -> dict[Setting, list[Curve]]:
-    """Curves of all settings, those that can be trained side by side together; what is in the folder `kept` is not
-    trained again."""
+    """A curve of every setting for every seed; settings of one kind are trained side by side.
 
-    def kind(setting: Setting) -> tuple[str, int]:
-        return setting.kind, setting.trials if setting.kind == "pbm" else 0
-
-    found: dict[Setting, list[Curve]] = {}
-    for (name, trials), group in groupby(sorted(settings, key=kind), key=kind):
-        together = list(group)
-        path = kept and kept / f"{data.train.shape[0]}-{name}-{trials}-{len(seeds)}x{epochs}.json"
-        if path and path.exists():
-            read = [[Curve(*map(tuple, each)) for each in curves] for curves in json.loads(path.read_text())]
-            found |= dict(zip(together, read, strict=True))
-            continue
-        trained = Runs(data, together, seeds).epochs(epochs)
-        if path:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps([[astuple(each) for each in trained[one]] for one in together]))
-        found |= trained
-    return {setting: found[setting] for setting in settings}
+    What lies in the folder `kept` is not trained again.
+    """
+    found: dict[Setting, list[Curve]] = {setting: [] for setting in settings}
+    for seed in seeds:
+        for kind in dict.fromkeys(setting.kind for setting in settings):
+            together = [setting for setting in settings if setting.kind == kind]
+            path = kept and kept / f"{data.train.shape[0]}-{kind}-{epochs}-{seed}.json"
+            if path and path.exists():
+                curves = [Curve(*map(tuple, each)) for each in json.loads(path.read_text())]
+            else:
+                trained = Runs(data, together, (seed,)).epochs(epochs)
+                curves = [trained[setting][0] for setting in together]
+                if path:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text(json.dumps([astuple(curve) for curve in curves]))
+            for setting, curve in zip(together, curves, strict=True):
+                found[setting].append(curve)
+    return found

@@ -270,6 +270,7 @@ def _facts(
     there: Machine | None,
 ) -> dict[str, Any]:
     from colonnade.crypto.cores import usable_cores
+    from colonnade.learn.forecasting.expected import expected_loss
     from colonnade.learn.forecasting.forecast import ERRORS
     from colonnade.learn.planning import coding_advice, features_of, refusals_for, warnings_for
     from colonnade.methods.functional.plan import FunctionalPlan
@@ -295,6 +296,7 @@ def _facts(
         "guarantees": [guarantee_facts(item) for item in plan.guarantees],
         **(_noise_facts(plan, own) if made is not None and made.noise is not None else {}),
         **({"block_lines": _block_lines(plan)} if isinstance(plan, FunctionalPlan) else {}),
+        "expected": expected_loss(plan),
         "methods": [_method_facts(item, line=line, here=here, there=there) for item in choice.candidates],
         "coding": coding_advice(plan),
         "error": ERRORS[job.task],

@@ -44,6 +44,7 @@ def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = Fal
     lines += guarantee_lines(facts["guarantees"], owners, columns, verbose=verbose)
     lines += ["", "Checked", *wrapped([_CHECKED[facts["plan"].get("verify", "none")]], columns)]
     lines += _noise_lines(facts, columns)
+    lines += _expected_lines(facts, columns)
     if "block_lines" in facts:
         lines += ["", "Blocks of the objective", *wrapped(facts["block_lines"], columns, bullet="- ")]
     if facts["coding"]:
@@ -73,6 +74,25 @@ def _noise_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
         share = f"{people / rows:.2g} of the {rows} who take part"
         sentence += f" {people:,.0f} people could move it as far at most, {share}."
     return ["", "Noise", *wrapped([sentence], columns)]
+
+
+def _expected_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
+    """What noise will cost in accuracy, as far as public tables say."""
+    from colonnade.learn.forecasting.expected import HALF_A_POINT, PAST_THE_LAW
+
+    found = facts["expected"]
+    if found is None:
+        return []
+    lost, low, high = (f"{100 * found[name]:.1f}" for name in ("lost", "low", "high"))
+    if found["lost"] > PAST_THE_LAW:
+        said = f"More than {100 * PAST_THE_LAW:.0f} points of accuracy are lost to noise: such a model says little."
+    elif found["lost"] < HALF_A_POINT:
+        said = f"Less than half a point of accuracy is lost to noise, {high} at most on four tables in five."
+    else:
+        said = f"About {lost} points of accuracy are lost to noise, {low} to {high} on four tables in five."
+    people = f"{float(format(found['people_for_a_point'], '.2g')):,.0f}"
+    said += f" With {people} people most tables lose less than a point (docs/what-to-expect.md)."
+    return ["", "What to expect", *wrapped([said], columns)]
 
 
 def _methods(methods: list[dict[str, Any]], recommended: str | None, columns: int | None) -> list[str]:
