@@ -51,8 +51,9 @@ def law_section(title: str, points: Points) -> Section:
         held, (more, tried) = _held_table(points, laws)
         tables.append(held)
     said = "\n".join(
-        f"- `{method}`: points lost = {100 * law.constant:.3g} · σ^{law.noise_power:g} · d^{law.column_power:g}. In four "
-        f"settings of five, half a point added to both, what was measured is within a factor of {law.factor:.2g} of it."
+        f"- `{method}`: points lost = {100 * law.constant:.3g} · σ^{law.noise_power:g} · d^{law.column_power:g}. In "
+        "four settings of five, half a point added to both, what was measured is within a factor of "
+        f"{law.factor:.2g} of it."
         for method, law in laws.items()
     )
     sets = ", ".join(dict.fromkeys(point["people"] for point in points))

@@ -119,21 +119,29 @@ class OnePlace:
     ) -> MomentRelease:
         """One noisy release of second moments."""
         plan: MomentsPlan = self.plan(method, task, epsilon=epsilon, options=options)
-        noise = np.zeros((plan.size, plan.size), dtype=np.int64)
+        part, noise = plan.noise.part(plan.group.whole), np.zeros((plan.size, plan.size), dtype=np.int64)
         for _ in plan.group.dealers:
-            noise += plan.noise.part(plan.group.whole).draw_symmetric(plan.size, self.coins)
+            for kind in self._matrices(plan):
+                noise[kind, kind] += part.draw_symmetric(kind.stop - kind.start, self.coins)
         return self._as_release(plan, noise)
+
+    @staticmethod
+    def _matrices(plan: MomentsPlan) -> list[slice]:
+        """Where the matrices lie that carry noise: one for each class, or one in all."""
+        if plan.conditional:
+            return [plan.class_span(kind) for kind in range(plan.label.width)]
+        return [slice(0, plan.size)]
 
     def exact_moments(self, plan: MomentsPlan) -> MomentRelease:
         """What the release of this plan would be without its noise."""
         return self._as_release(plan, np.zeros((plan.size, plan.size), dtype=np.int64))
 
     def _as_release(self, plan: MomentsPlan, noise: Integers) -> MomentRelease:
-        grid = (plan.gamma, plan.rounding, plan.task)
+        grid = (plan.gamma, plan.rounding, plan.task, plan.conditional)
         if grid not in self._sums:
             self._sums[grid] = self._summed(plan)
         matrix = arranged(self._sums[grid] + noise, plan)
-        if plan.label.one_hot:
+        if plan.label.one_hot and not plan.conditional:
             # Nobody has two classes: these products are known to be 0 and get no noise.
             kinds = slice(plan.size - plan.label.width, plan.size)
             matrix[kinds, kinds] = np.diag(np.diag(matrix[kinds, kinds]))
@@ -179,9 +187,17 @@ class OnePlace:
             parts: list[Integers] = []
             for table, block in zip(self.tables, blocks, strict=True):
                 parts.append(plan.quantizers[table.party].quantize(block, self.coins))
-                if table.party == plan.label_holder:
-                    values = block.label if plan.task != "pca" else None
-                    parts.append(plan.label.quantize(values, plan.gamma, rows=block.rows))
+                if table.party != plan.label_holder:
+                    continue
+                values = block.label if plan.task != "pca" else None
+                label = plan.label.quantize(values, plan.gamma, rows=block.rows)
+                if not plan.conditional:
+                    parts.append(label)
+            if plan.conditional:
+                # The rows of each class beside those of the others: what is 0 for all of a class stays 0.
+                one = plan.label.constant(plan.gamma)
+                alone = np.concatenate([*parts, np.full((len(label), 1), one, dtype=np.int64)], axis=1)
+                parts = [alone * (label[:, [kind]] // one) for kind in range(plan.label.width)]
             rows = np.concatenate(parts, axis=1).astype(np.float64)
             total += (rows.T @ rows).astype(np.int64)
         return total

@@ -47,7 +47,9 @@ def study(data: Path, quick: bool) -> list[Part]:
     phishing_title, tool_title = "Phishing, five and ten parties", "Which tool to take"
     if quick:
         return [
-            Part(phishing_title, lambda: phishing_section({5: made_up()}, epochs=2, seeds=(0,), kept=None)),
+            Part(
+                phishing_title, lambda: phishing_section({5: made_up()}, epochs={5: 2}, seeds=(0,), kept=None)
+            ),
             Part(tool_title, lambda: _which_tool(made_up_tables(), epsilons=(8.0,))),
         ]
     return [
@@ -56,7 +58,7 @@ def study(data: Path, quick: bool) -> list[Part]:
             phishing_title,
             lambda: phishing_section(
                 {parties: phishing(data, parties) for parties in (5, 10)},
-                epochs=100,
+                epochs={5: 40, 10: 20},
                 seeds=(0,),
                 kept=Path("build/phishing"),
             ),

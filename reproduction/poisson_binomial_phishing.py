@@ -21,7 +21,7 @@ Found = Mapping[Setting, Sequence[Curve]]
 
 
 def phishing_section(
-    sets: Mapping[int, Data], *, epochs: int, seeds: Sequence[int], kept: Path | None
+    sets: Mapping[int, Data], *, epochs: Mapping[int, int], seeds: Sequence[int], kept: Path | None
 ) -> Section:
     """The grid of trials and β, beside no privacy and local noise, for each number of parties."""
     settings = [
@@ -31,33 +31,33 @@ def phishing_section(
     ]
     with timed() as watch:
         found = {
-            parties: grid_of_runs(data, settings, seeds=seeds, epochs=epochs, kept=kept)
+            parties: grid_of_runs(data, settings, seeds=seeds, epochs=epochs[parties], kept=kept)
             for parties, data in sets.items()
         }
-        tables = [_ends(parties, curves, epochs) for parties, curves in found.items()]
+        tables = [_ends(parties, curves, epochs[parties]) for parties, curves in found.items()]
         first = min(sets)
-        tables.append(_to_target(first, sets[first], found[first], epochs))
-        pictures = (_curves(found, epochs),) if kept else ()
+        tables.append(_to_target(first, sets[first], found[first], epochs[first]))
+        pictures = (_curves(found),) if kept else ()
     runs = f"{len(seeds)} runs" if len(seeds) > 1 else "one run"
+    trained = " and ".join(f"{count} epochs with {parties} parties" for parties, count in epochs.items())
     text = f"""
 The {sum(len(codes) for codes in (sets[first].train_codes, sets[first].test_codes)):,} sites of the phishing set, 80 %
 to train, three dense layers of width 32 a party, P = {EMBEDDING}, batches of 100 and plain steps of {RATE}, as
-published; {epochs} epochs and {runs}, where the paper has 100 and three, because of the machine; P is the paper's, and
-nothing was chosen on the test split. The paper's text has
-b ∈ {{8, 16, 32, 64}}, its tables on Activity {{8, 16, 64, 128}}; the second is taken. *LDP, paper's σ* has the variance
-2M/(bβ²) that the paper calls equally private; *matched* has the variance that is: M(1 − 4β²)/(4bβ²), 8/(1 − 4β²) times
-less. The paper's figures show curves without numbers, and its Table 3 is a picture in the copy that was read; nothing
-is read off them here. Table 3 counts epochs until an AUPRC of {TARGET} on training rows ({SEEN:,} of them are looked
-at); megabytes are the formula T·B·M·P(log₂(bM) + 32) for what was run. Coins have probabilities of 16 bits, as nothing
-is released.
+published; {trained} and {runs}, where the paper has 100 and three, because of the machine. P is the paper's, and
+nothing was chosen on the test split. The paper's text has b ∈ {{8, 16, 32, 64}}, its table on Activity
+{{8, 16, 64, 128}}; the second is taken. *LDP, paper's σ* has the variance 2M/(bβ²) that the paper calls equally
+private; *matched* has the variance that is: M(1 − 4β²)/(4bβ²), 8/(1 − 4β²) times less. The paper's figures show curves
+without numbers, and its Table 3 is a picture in the copy that was read; nothing is read off them here. Table 3 counts
+epochs until an AUPRC of {TARGET} on training rows ({SEEN:,} of them are looked at); megabytes are the formula
+T·B·M·P(log₂(bM) + 32) for what was run. Coins have probabilities of 16 bits, as nothing is released.
 
 {_claims(found)}
 """
     return Section("Phishing, five and ten parties", text, tuple(tables), pictures, watch.seconds)
 
 
-def _mean(curves: Sequence[Curve]) -> float:
-    return fmean(curve.precision[-1] for curve in curves)
+def _mean(curves: Sequence[Curve], epochs: int = 0) -> float:
+    return fmean(curve.precision[epochs - 1] for curve in curves)
 
 
 def _claims(found: Mapping[int, Found]) -> str:
@@ -90,12 +90,15 @@ def _claims(found: Mapping[int, Found]) -> str:
         )
     if len(found) > 1:
         few, many = (found[parties] for parties in sorted(found))
+        shortest = min(len(curves[0].precision) for each in (few, many) for curves in each.values())
         worse = [
-            setting for setting in few if setting.kind == "pbm" and _mean(many[setting]) < _mean(few[setting])
+            setting
+            for setting in few
+            if setting.kind == "pbm" and _mean(many[setting], shortest) < _mean(few[setting], shortest)
         ]
         lines.append(
-            f"- The paper finds that more parties lose accuracy at the same b and β: so here in {len(worse)} of "
-            f"{len(TRIALS) * len(BETAS)} settings."
+            f"- The paper finds that more parties lose accuracy at the same b and β: after as many epochs so here in "
+            f"{len(worse)} of {len(TRIALS) * len(BETAS)} settings."
         )
     return "What the paper says of these figures, held against the table:\n\n" + "\n".join(lines)
 
@@ -154,7 +157,7 @@ def _to_target(parties: int, data: Data, found: Found, epochs: int) -> Table:
     return Table(caption, head, tuple(rows))
 
 
-def _curves(found: Mapping[int, Found], epochs: int) -> Picture:
+def _curves(found: Mapping[int, Found]) -> Picture:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, len(found), figsize=(9.5, 3.8), sharey=True, squeeze=False)
@@ -166,14 +169,13 @@ def _curves(found: Mapping[int, Found], epochs: int) -> Picture:
             label = f"{_name(setting)} {setting.trials or ''} {setting.beta or ''}".strip()
             steps = list(zip(*(curve.precision for curve in each), strict=True))
             middle = [fmean(values) for values in steps]
-            (line,) = axis.plot(range(1, epochs + 1), middle, style, label=label, linewidth=1.1)
+            epochs = range(1, len(middle) + 1)
+            (line,) = axis.plot(epochs, middle, style, label=label, linewidth=1.1)
             if len(each) > 1:
                 spread = [stdev(values) for values in steps]
                 low = [a - b for a, b in zip(middle, spread, strict=True)]
                 high = [a + b for a, b in zip(middle, spread, strict=True)]
-                axis.fill_between(
-                    range(1, epochs + 1), low, high, alpha=0.12, color=line.get_color(), linewidth=0
-                )
+                axis.fill_between(epochs, low, high, alpha=0.12, color=line.get_color(), linewidth=0)
         axis.set_title(f"{parties} parties")
         axis.set_xlabel("epoch")
     axes[0][0].set_ylabel("AUPRC on test rows, mean ± deviation")

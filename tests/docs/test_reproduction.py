@@ -18,6 +18,8 @@ NAMES = (
     "vertical_logistic",
     "poisson_binomial",
     "all_methods",
+    "what_to_expect",
+    "scale",
 )
 
 
@@ -116,6 +118,54 @@ def test_a_reproduction_that_stopped_goes_on_and_loses_no_part(
     assert [section.title for section in load("made", folder=tmp_path) or []] == ["first", "second"]
     assert "goes on: 1 of 2 parts are done" in capsys.readouterr().out
     assert not (tmp_path / "progress.json").exists(), "the next one begins again"
+
+
+@pytest.mark.parametrize("conditional", [False, True])
+def test_moments_in_one_place_are_those_that_the_protocol_would_open(conditional: bool) -> None:
+    from ideals import ideal_moments
+
+    from reproduction.one_place import OnePlace
+    from reproduction.skellam_sets import made_up_incomes
+
+    place = OnePlace(made_up_incomes(60).split(2, 0).tables)
+    options = {"conditional": conditional}
+    plan = place.plan("moments", "classification", epsilon=1.0, options=options)
+    assert plan.conditional == conditional
+    tables = {table.party: table for table in place.tables}
+    assert (place.exact_moments(plan).matrix == ideal_moments(tables, plan)).all()
+    noisy = place.moments("classification", epsilon=1.0, options=options)
+    off = (noisy.matrix - place.exact_moments(plan).matrix)[noisy.opened].astype(float)
+    assert 0.5 < off.var() / float(noisy.mu) < 2.0, "the noise is that of the plan"
+
+
+def test_gradients_in_one_place_are_those_that_the_protocol_would_open() -> None:
+    import numpy as np
+    from ideals import ideal_gradient
+
+    from reproduction.one_place import fused_sum
+
+    coins, gamma = np.random.default_rng(0), 1 << 12
+    features = coins.integers(-gamma, gamma + 1, (50, 7))
+    yes, weights = coins.integers(0, 2, 50), coins.integers(-8 * gamma, 8 * gamma, 7)
+    rows = np.column_stack([features, gamma * yes]).astype(object)
+    ideal = ideal_gradient(rows, weights.astype(object), gamma)
+    assert fused_sum(features, gamma * (2 * yes - 1), weights, gamma).tolist() == ideal.tolist()
+
+
+def test_the_law_that_plans_go_by_is_the_one_that_the_study_found() -> None:
+    from dataclasses import astuple
+
+    from colonnade.learn.forecasting.expected import LAWS
+    from reproduction.expected_law import fitted
+    from reproduction.sections import load
+
+    sections = load("what_to_expect") or []
+    (found,) = [section.facts["laws"] for section in sections if "laws" in section.facts]
+    assert {method: list(astuple(law)) for method, law in LAWS.items()} == found
+    points = [point for section in sections for point in section.facts.get("points", [])]
+    for method, law in LAWS.items():
+        again = fitted([point for point in points if point["method"] == method])
+        assert astuple(again) == pytest.approx(astuple(law), rel=0.02)
 
 
 def test_every_picture_of_the_page_is_there() -> None:
