@@ -84,7 +84,7 @@ def test_log_odds_are_those_of_the_weights_on_the_training_rows(fitted: Any) -> 
     assert as_log_odds(weights, plan)[0].shape == model.coef_[0].shape
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+@pytest.mark.parametrize("optimiser", [pytest.param("sgd", marks=pytest.mark.slow), "adam"])
 def test_any_optimiser_may_move_the_weights(optimiser: Any) -> None:
     source = federation(rows=2000)
     rate = 0.5 if optimiser == "adam" else 8.0
