@@ -1,4 +1,4 @@
-"""Every method for two classes on four public sets at five ε, by accuracy and by AUC."""
+"""Every method for two classes on public sets at five ε, by accuracy and by AUC."""
 
 from __future__ import annotations
 
@@ -193,7 +193,8 @@ def _together() -> Section:
     text = f"""
 {len(found)} public sets ({names}) between two parties, one split each, at five ε. Margin descent, moments, tables and
 trees have the plans, integers and noise of their protocols in one place, which changes no number; the others are by
-their protocols. The table has points behind a model without privacy, on average over the sets; the sections below have every figure.
+their protocols. The table has points behind a model without privacy, on average over the sets; the sections below have
+every figure.
 *Moments of ordered bins* have every number in 16 ordered bins, *regression on a table* is scikit-learn on {DRAWN:,}
 invented people of the same release, *trees* are boosted from a second release, by class. The best of each:
 

@@ -30,13 +30,6 @@ How much accuracy does privacy cost a table like yours? It depends on how many p
 many columns your tables have once encoded, and a little on how many parties there are. Every number here comes from
 `python -m reproduction --only what_to_expect`; `colonnade plan` takes its estimate from the same law.
 """,
-    "scale.md": """# Scale
-
-What a run costs against people, columns and parties: `python -m reproduction --only scale` runs whole protocols, one
-process for each setting, and fits a straight line through the logarithms of what it finds. `colonnade plan` foretells
-the same for your job and your machine. A job of a million people from Parquet files, with ids to match, and one of ten
-million are measured by `benchmarks/scale.py`.
-""",
 }
 
 

@@ -19,7 +19,6 @@ NAMES = (
     "poisson_binomial",
     "all_methods",
     "what_to_expect",
-    "scale",
 )
 
 
