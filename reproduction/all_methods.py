@@ -15,12 +15,12 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.public_data import PublicSet, Split, acs_income_texas, adult, binned, credit, phishing
 from colonnade.errors import ColonnadeError
-from colonnade.learn.federation import Federation
-from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.trees import GradientBoostedTrees
+from colonnade.federation.federation import Federation
 from colonnade.methods.method import Asked
 from colonnade.methods.table import METHODS, checked_options, train_with
+from colonnade.models.logistic import LogisticRegression
+from colonnade.models.release import MomentRelease
+from colonnade.models.trees import GradientBoostedTrees
 from colonnade.report.charts import Axes, Chart, Level, Line, Style, svg
 from reproduction.one_place import DELTA, OnePlace
 from reproduction.sections import FIGURES, Part, Picture, Section, Table, load, timed

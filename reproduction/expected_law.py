@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from colonnade.learn.forecasting.expected import HALF_A_POINT, Law
+from colonnade.forecast.expected import HALF_A_POINT, Law
 from colonnade.report.charts import Axes, Chart, Level, Line, Style, svg
 from reproduction.sections import FIGURES, Picture, Section, Table, timed
 

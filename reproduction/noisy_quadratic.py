@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.public_data import PublicSet
-from colonnade.learn.release import MomentRelease
 from colonnade.methods.moments.method import noise_of
+from colonnade.models.release import MomentRelease
 from colonnade.randomness import public_permutation
 from reproduction.one_place import OnePlace
 from reproduction.sections import Section, Table, timed

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.table import Table
-from colonnade.learn.federation import Federation, released
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import Federation, released
 from colonnade.methods.margin.ideal import descended
 from colonnade.methods.margin.method import learnt as margin_learnt
 from colonnade.methods.margin.plan import MarginPlan
@@ -31,6 +30,7 @@ from colonnade.methods.slr.plan import GradientPlan
 from colonnade.methods.slr.protocol import batch_rows, integer_rows
 from colonnade.methods.slr.session import TrainedWeights
 from colonnade.methods.table import METHODS, checked_options
+from colonnade.models.release import MomentRelease
 from colonnade.randomness import Randomness, SystemRandomness
 
 Integers = NDArray[np.int64]

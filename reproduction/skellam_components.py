@@ -16,13 +16,13 @@ from scipy.sparse.linalg import eigsh
 
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST
 from colonnade.data.table import Table as DataTable
-from colonnade.learn.federation import Federation
-from colonnade.learn.moments import Scatter
-from colonnade.learn.pca import PCA
-from colonnade.learn.principal import principal_directions
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import Federation
 from colonnade.methods.method import Asked
 from colonnade.methods.table import METHODS, checked_options, train_with
+from colonnade.models.moments import Scatter
+from colonnade.models.pca import PCA
+from colonnade.models.principal import principal_directions
+from colonnade.models.release import MomentRelease
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.randomness import SystemRandomness

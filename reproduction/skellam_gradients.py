@@ -9,11 +9,11 @@ from typing import Any
 
 from benchmarks.public_data import PublicSet, Split
 from colonnade.errors import PlanError
-from colonnade.learn.federation import Federation
-from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import Federation
 from colonnade.methods.method import Asked, Learnt
 from colonnade.methods.table import METHODS, checked_options, train_with
+from colonnade.models.logistic import LogisticRegression
+from colonnade.models.release import MomentRelease
 from colonnade.privacy.paper.figure import LABEL
 from reproduction.one_place import OnePlace
 from reproduction.sections import Section, Table, spread_text, timed

@@ -14,12 +14,12 @@ import numpy as np
 from benchmarks.public_data import PublicSet, acs_income_texas, adult, credit, phishing
 from colonnade.data.targets import RealLabel
 from colonnade.errors import PlanError
-from colonnade.learn.federation import Federation
-from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import Federation
 from colonnade.methods.method import Asked, Learnt
 from colonnade.methods.moments.method import noise_of
 from colonnade.methods.table import train_with
+from colonnade.models.logistic import LogisticRegression
+from colonnade.models.release import MomentRelease
 from colonnade.randomness import public_permutation
 from reproduction.expected_law import law_section
 from reproduction.noisy_quadratic import squares_section

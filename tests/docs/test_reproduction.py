@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +107,14 @@ def test_a_reproduction_that_stopped_goes_on_and_loses_no_part(
     monkeypatch.setattr(
         Study,
         "parts",
-        lambda *_, **__: [Part(title, lambda title=title: run(title)) for title in ("first", "second")],
+        lambda *_, **__: [Part(title, partial(run, title)) for title in ("first", "second")],
     )
-    wanted = {"quick": False, "part": "", "anew": False, "progress": tmp_path / "progress.json"}
+    wanted: dict[str, Any] = {
+        "quick": False,
+        "part": "",
+        "anew": False,
+        "progress": tmp_path / "progress.json",
+    }
     with pytest.raises(KeyboardInterrupt):
         program.run_parts([Study("made", "Made up")], tmp_path, **wanted)
     broken = False
@@ -154,7 +160,7 @@ def test_gradients_in_one_place_are_those_that_the_protocol_would_open() -> None
 def test_the_law_that_plans_go_by_is_the_one_that_the_study_found() -> None:
     from dataclasses import astuple
 
-    from colonnade.learn.forecasting.expected import LAWS
+    from colonnade.forecast.expected import LAWS
     from reproduction.expected_law import fitted
     from reproduction.sections import load
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from colonnade.cli.plan_text import _expected_lines
+from colonnade.cli.plan.text import _expected_lines
 from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import Schema
 from colonnade.data.targets import ClassLabel, RealLabel
-from colonnade.learn.forecasting.expected import A_POINT, HALF_A_POINT, LAWS, expected_loss
+from colonnade.forecast.expected import A_POINT, HALF_A_POINT, LAWS, expected_loss
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.runtime.group import Group
 
