@@ -17,8 +17,9 @@ docs: .venv/ready
 	$(BIN)/python docs/site/check.py build/site
 	$(BIN)/codespell .
 
+# Each process takes its tests in order, so that what a file prepares is prepared once, and then the other's last.
 test: .venv/ready
-	$(BIN)/pytest -n 2 -m "not slow"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
 
 # Every branch of the two rooms that guarantees rest on, by their tests and examples. Rooms are named by path, so
 # that coverage need not import them to find them.

@@ -23,16 +23,20 @@ from __future__ import annotations
 
 import argparse
 import ast
+import io
+import itertools
 import json
+import keyword
 import os
 import re
 import resource
 import subprocess
 import sys
 import tempfile
+import tokenize
 import tomllib
 import venv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +47,9 @@ NOT_OURS = ("pip", "setuptools", "_distutils_hack", "distutils-precedence.pth", 
 STARTS = 5
 # What a module is called when a method is made in it.
 METHOD_MODULE = re.compile(r"(?:.*\.)?(?:method_(?!.*baselines)\w+|methods\.(\w+)\.method)")
+
+# A field, or an entry of a literal.
+NAMES_ONE_THING = re.compile(r"· : [^=]*(?:= ·)?|· : [^=]*,")
 
 
 def modules() -> dict[str, Path]:
@@ -200,6 +207,58 @@ def _named(node: ast.AST | None, names: set[str]) -> Iterator[str]:
                 yield from _named(one, names)
         case _:
             return
+
+
+def runs_of_lines(path: Path) -> Iterator[tuple[str, list[tuple[int, str]]]]:
+    """The code of every function and class by itself: numbers of lines, and what shape each has.
+
+    Names, strings and numbers of a line are one as good as another, except where a line only names a thing, as a field
+    or as an entry of a literal. Docstrings, comments, imports, decorators, what stands before a body, and lone brackets
+    are no lines of code.
+    """
+    text = path.read_text(encoding="utf-8")
+    written = text.splitlines()
+    shapes: dict[int, list[str]] = {}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.NAME, tokenize.STRING, tokenize.NUMBER):
+            kept = keyword.iskeyword(token.string)
+            shapes.setdefault(token.start[0], []).append(token.string if kept else "·")
+        elif token.type == tokenize.OP:
+            shapes.setdefault(token.start[0], []).append(token.string)
+    for scope in ast.walk(ast.parse(text)):
+        if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        lines: list[int] = []
+        for node in scope.body:
+            if isinstance(
+                node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+            ):
+                continue
+            if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+                lines += range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        shaped = [(line, " ".join(shapes.get(line, ()))) for line in lines]
+        shaped = [
+            (line, written[line - 1].strip() if NAMES_ONE_THING.fullmatch(shape) else shape)
+            for line, shape in shaped
+        ]
+        yield scope.name, [(line, shape) for line, shape in shaped if re.search(r"[\w·]", shape)]
+
+
+def repeats(paths: Iterable[Path], least: int = 6) -> list[tuple[str, str]]:
+    """Pairs of places at which so many lines of the same shape begin."""
+    places: dict[tuple[str, ...], list[tuple[int, str]]] = {}
+    scopes = [(path, name, lines) for path in sorted(paths) for name, lines in runs_of_lines(path)]
+    for number, (path, name, lines) in enumerate(scopes):
+        for start in range(len(lines) - least + 1):
+            window = tuple(shape for _, shape in lines[start : start + least])
+            place = f"{path.parent.name}/{path.name}:{lines[start][0]} {name}"
+            places.setdefault(window, []).append((number, place))
+    return [
+        (first[1], second[1])
+        for found in places.values()
+        for first, second in itertools.combinations(found, 2)
+        if first[0] != second[0]
+    ]
 
 
 def pages(names: set[str]) -> list[str]:

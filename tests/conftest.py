@@ -1,14 +1,17 @@
-"""Settings for every test: no test passes or fails by the clock, nor by the luck of its examples.
+"""Settings and fixtures for every test: no test passes or fails by the clock, nor by the luck of its examples.
 
 `make test` draws the same examples on every machine; the studies (`make reproduce`) draw new ones at every run.
 """
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from browser import Browser, BrowserError, browser, executable
+from cli_project import Project, write_project
 from hypothesis import settings
+from postgresql_server import serve
 
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("new", deadline=None)
@@ -26,3 +29,17 @@ def shown() -> Iterator[Browser]:
         pytest.skip(str(error))
     with browser() as found:
         yield found
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """The files under which the command line is tried."""
+    monkeypatch.chdir(tmp_path)
+    return write_project(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """One PostgreSQL server for all tests that read from one."""
+    with serve() as address:
+        yield address

@@ -51,6 +51,46 @@ def test_a_table_names_three_methods(source: str, found: int) -> None:
     assert len(list(house.tables(ast.parse(source), NAMES))) == found
 
 
+REPEATED = """
+async def {name}(party: Party, table: Table, plan: {plan}) -> None:
+    release = plan.release(party.name, run=party.run)
+    await charge_first(party, release)
+    for number, (rows, mine) in enumerate({blocks}):
+        columns = await share_rows(party, mine, rows, plan, step=f"{step} {{number}}")
+        party.progress("columns", number)
+    return columns
+"""
+
+
+def test_six_lines_of_one_shape_are_found_whatever_they_name(tmp_path: Path) -> None:
+    first, second, third = (tmp_path / f"{name}.py" for name in ("first", "second", "third"))
+    first.write_text(REPEATED.format(name="a", plan="A", blocks="a_blocks", step="columns"))
+    second.write_text(REPEATED.format(name="b", plan="B", blocks="b_blocks", step="phases"))
+    third.write_text(
+        "class C:\n    a: int\n    b: int\n    c: int\n    d: int\n    e: int\n    f: int\n    g: int\n"
+    )
+    assert [place.split()[-1] for pair in house.repeats([first, second, third]) for place in pair] == [
+        "a",
+        "b",
+    ]
+    assert house.repeats([first, second, third], least=7) == []
+
+
+def test_no_two_plans_requests_sessions_or_commands_of_privacy_share_six_lines() -> None:
+    """One shape, whatever is named: then it is one thing, and stands in one place."""
+    patterns = ("methods/*/plan.py", "methods/*/request.py", "methods/*/session.py", "methods/*/protocol.py")
+    others = (
+        "methods/moments/conditional.py",
+        "protocols/*plan*.py",
+        "protocols/judging.py",
+        "protocols/session.py",
+    )
+    paths = [path for pattern in (*patterns, *others) for path in (house.SOURCE / "colonnade").glob(pattern)]
+    commands = [path for path in (house.SOURCE / "colonnade/cli").rglob("*.py") if "privacy" in str(path)]
+    assert len(paths) > 30 and len(commands) > 2
+    assert house.repeats([*paths, *commands]) == []
+
+
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
     return house.counted()

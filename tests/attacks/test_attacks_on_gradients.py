@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from encrypted_runs import WIDER, aligned_of, request_of, run_of, tables_of
+from numpy.typing import NDArray
 
 from colonnade.attacks.active import PackedQuestion, WideQuestion
 from colonnade.attacks.averaging import average_signs, predicted_success
@@ -17,37 +21,44 @@ from colonnade.attacks.labels import (
 from colonnade.attacks.success import Success, label_success, value_success
 from colonnade.attacks.transcripts import arbiters
 from colonnade.attacks.views import PartyView
+from colonnade.data.table import Table
 from colonnade.errors import RemoteProtocolError
+from colonnade.learn.federation import Run
 from colonnade.methods.encrypted.ideal import ideal_descent
-from colonnade.methods.encrypted.owner import Holding
-from colonnade.methods.encrypted.protocol import encrypted_session
+from colonnade.methods.encrypted.owner import Diary, Holding
+from colonnade.methods.encrypted.protocol import Descended, encrypted_session
+from colonnade.methods.encrypted.request import EncryptedRequest
+from colonnade.protocols.paillier import PaillierKeysForTests
 from colonnade.randomness import SeededRandomness, SystemRandomness
+from colonnade.runtime.party import Party
 
 APPROXIMATIONS = ("taylor", "minimax", "piecewise")
 
 
-def holdings_of(run):
+def holdings_of(run: Run[Any]) -> dict[str, Holding]:
     aligned = aligned_of(run)
     return {owner: Holding(owner, aligned[owner], run.plan, SystemRandomness()) for owner in aligned}
 
 
-def view_of(run, owner, diary=None):
+def view_of(run: Run[Any], owner: str, diary: Diary | None = None) -> PartyView:
     holding = holdings_of(run)[owner]
     kept = diary or run.result(owner).diary
     return PartyView(run.plan, owner, kept, holding.features, holding.labels)
 
 
-def labels_of(run):
+def labels_of(run: Run[Any]) -> NDArray[np.float64]:
     return holdings_of(run)[run.plan.active].labels
 
 
-def signed_like(found, truth):
+def signed_like(found: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[np.float64]:
     return found * np.sign(np.nansum(found * truth))
 
 
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 @pytest.mark.parametrize("widths", [{"a": 3, "b": 8}, {"a": 2, "b": 8, "c": 3}])
-def test_labels_are_read_from_the_transcript_with_as_many_columns_as_records(approximation, widths):
+def test_labels_are_read_from_the_transcript_with_as_many_columns_as_records(
+    approximation: str, widths: dict[str, int]
+) -> None:
     run = run_of(widths, 64, approximation=approximation)
     attack = recover_labels(view_of(run, "b"), labels_of(run))
     assert attack.determined == 1.0
@@ -57,14 +68,16 @@ def test_labels_are_read_from_the_transcript_with_as_many_columns_as_records(app
 
 
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
-def test_the_same_attack_reads_a_transcript_in_which_an_arbiter_tells_every_party_its_gradient(approximation):
+def test_the_same_attack_reads_a_transcript_in_which_an_arbiter_tells_every_party_its_gradient(
+    approximation: str,
+) -> None:
     run = run_of({"a": 3, "b": 8}, 64, approximation=approximation)
     ideal = ideal_descent(run.plan, aligned_of(run), {owner: SystemRandomness() for owner in "ab"})
     assert recover_labels(view_of(run, "b", ideal.diaries["b"]), labels_of(run)).first.rate == 1.0
 
 
 @pytest.mark.parametrize("initialisation", ["xavier", "kaiming"])
-def test_small_random_starting_weights_do_not_save_the_labels(initialisation):
+def test_small_random_starting_weights_do_not_save_the_labels(initialisation: str) -> None:
     tables = {table.party: table for table in tables_of({"a": 40, "b": 8}, 64)}
     transcript, _ = arbiters(tables, request_of(tables, initialisation=initialisation))
     score = transcript.largest_starting_score
@@ -73,12 +86,12 @@ def test_small_random_starting_weights_do_not_save_the_labels(initialisation):
     assert 0 < attack.safe_steps.value < 29, "fewer steps than from zero"
 
 
-def test_starting_weights_that_are_large_leave_no_safe_step():
+def test_starting_weights_that_are_large_leave_no_safe_step() -> None:
     run = run_of({"a": 3, "b": 8}, 16)
     assert recover_labels(view_of(run, "b"), labels_of(run), largest_score=2.5).safe_steps is None
 
 
-def test_the_criterion_holds_for_as_many_steps_as_it_says():
+def test_the_criterion_holds_for_as_many_steps_as_it_says() -> None:
     run = run_of({"a": 1, "b": 8}, 64, learning_rate=0.5, epochs=1)
     attack = recover_labels(view_of(run, "b"), labels_of(run))
     safe = int(attack.safe_steps.value)
@@ -86,32 +99,32 @@ def test_the_criterion_holds_for_as_many_steps_as_it_says():
     assert safe == 6 and label_success(attack.guesses[first], labels_of(run)[first]).rate == 1.0
 
 
-def test_large_batches_leave_the_coefficients_undetermined():
+def test_large_batches_leave_the_coefficients_undetermined() -> None:
     run = run_of({"a": 3, "b": 4}, 96, batch=48)
     view = view_of(run, "b")
     assert view.determined == 0.0
     assert recover_labels(view, labels_of(run)).by_epoch[0].rate < 0.95
 
 
-def test_labels_alone_at_their_owner_are_read_from_a_single_sum():
+def test_labels_alone_at_their_owner_are_read_from_a_single_sum() -> None:
     run = run_of({"a": 0, "b": 3}, 60, batch=12, epochs=1)
     guesses = labels_without_other_columns(view_of(run, "b"), holdings_of(run)["b"].integers)
     assert label_success(guesses, labels_of(run)).rate == 1.0
 
 
-def test_labels_alone_at_their_owner_are_read_at_once_with_enough_columns():
+def test_labels_alone_at_their_owner_are_read_at_once_with_enough_columns() -> None:
     run = run_of({"a": 0, "b": 6}, 24, batch=6, epochs=1)
     guesses = labels_without_other_columns(view_of(run, "b"), holdings_of(run)["b"].integers)
     assert label_success(guesses, labels_of(run)).rate == 1.0
 
 
-def test_signs_are_given_only_where_all_solutions_agree():
+def test_signs_are_given_only_where_all_solutions_agree() -> None:
     assert signs_that_sum_to(np.array([[1], [1], [4]]), np.array([4])).tolist() == [0.0, 0.0, 1.0]
     assert signs_that_sum_to(np.array([[1], [2]]), np.array([9])).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
-def test_the_only_column_of_another_owner_is_read_up_to_a_sign(approximation):
+def test_the_only_column_of_another_owner_is_read_up_to_a_sign(approximation: str) -> None:
     run = run_of({"a": 8, "b": 1}, 48, approximation=approximation, epochs=6)
     scores = foreign_scores(view_of(run, "a"), labels_of(run))
     truth = holdings_of(run)["b"].features[:, 0]
@@ -121,7 +134,7 @@ def test_the_only_column_of_another_owner_is_read_up_to_a_sign(approximation):
     assert np.max(np.abs(found - truth)) < 1e-6
 
 
-def test_the_owner_without_the_label_reads_the_other_column_once_it_has_the_labels():
+def test_the_owner_without_the_label_reads_the_other_column_once_it_has_the_labels() -> None:
     run = run_of({"a": 1, "b": 8}, 48, epochs=6)
     view = view_of(run, "b")
     labels = recover_labels(view, labels_of(run)).guesses
@@ -130,14 +143,14 @@ def test_the_owner_without_the_label_reads_the_other_column_once_it_has_the_labe
     assert value_success(found, truth).rate == 1.0
 
 
-def test_a_single_look_gives_no_column():
+def test_a_single_look_gives_no_column() -> None:
     run = run_of({"a": 8, "b": 1}, 16, epochs=1)
     scores = foreign_scores(view_of(run, "a"), labels_of(run))
     assert np.isnan(recover_column(scores, rows=16, step=run.plan.step_size)).all()
 
 
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
-def test_inner_products_of_several_columns_are_read_although_the_columns_are_not(approximation):
+def test_inner_products_of_several_columns_are_read_although_the_columns_are_not(approximation: str) -> None:
     run = run_of({"a": 6, "b": 2}, 12, approximation=approximation, batch=6, epochs=12)
     scores = foreign_scores(view_of(run, "a"), labels_of(run))
     found = recover_inner_products(scores, rows=12, step=run.plan.step_size, starts_at_zero=True)
@@ -147,11 +160,13 @@ def test_inner_products_of_several_columns_are_read_although_the_columns_are_not
     assert value_success(found, truth).rate == 1.0
 
 
-def run_asking(question, **changes):
+def run_asking(
+    question: type[PackedQuestion] | Callable[..., Any], **changes: str | PaillierKeysForTests
+) -> tuple[Run[Any], PackedQuestion]:
     """A run in which b asks something else than was agreed; and what it asked with."""
     asked = []
 
-    async def session(party, table, request):
+    async def session(party: Party, table: Table | None, request: EncryptedRequest) -> Descended:
         if party.name != "b":
             return await encrypted_session(party, table, request)
         plan = request.plan(party.group, (tables["a"], tables["b"]), 60)
@@ -162,7 +177,7 @@ def run_asking(question, **changes):
     return run_of({"a": 3, "b": 4}, 60, session=session, batch=20, epochs=1, **changes), asked[-1]
 
 
-def test_packed_questions_read_every_message_of_batches_five_times_the_columns():
+def test_packed_questions_read_every_message_of_batches_five_times_the_columns() -> None:
     run, question = run_asking(PackedQuestion)
     assert question.reads >= 20 > run.plan.width("b")
     guesses = np.zeros(60)
@@ -174,18 +189,18 @@ def test_packed_questions_read_every_message_of_batches_five_times_the_columns()
     assert np.allclose(run.result("a").weights, honest.result("a").weights, atol=1e-9)
 
 
-def test_packed_questions_are_refused_where_masks_are_bounded():
+def test_packed_questions_are_refused_where_masks_are_bounded() -> None:
     with pytest.raises(RemoteProtocolError, match="holds more than was agreed, and no answer is given"):
         run_asking(PackedQuestion, defence="sound")
 
 
 @pytest.mark.parametrize("defence", ["none", "sound"])
-def test_claiming_more_columns_than_were_declared_is_refused(defence):
+def test_claiming_more_columns_than_were_declared_is_refused(defence: str) -> None:
     with pytest.raises(RemoteProtocolError, match=r"'batch 0 asked', from b: expected an array"):
         run_asking(lambda plan, owner: WideQuestion(), defence=defence, keys=WIDER)
 
 
-def test_labels_are_not_read_with_the_sound_defence():
+def test_labels_are_not_read_with_the_sound_defence() -> None:
     """At (0.5, 1e-5) the share of signs read right is Φ(2·√looks/σ), within 0.03 of a half; here 1,600 records."""
     run = run_of({"a": 3, "b": 8}, 1600, defence="sound", epochs=1, learning_rate=0.01)
     attack = recover_labels(view_of(run, "b"), labels_of(run))
@@ -196,7 +211,7 @@ def test_labels_are_not_read_with_the_sound_defence():
     assert abs(attack.first.rate - attack.first.chance) < 0.08 + 0.03
 
 
-def ideal_messages(run, owner):
+def ideal_messages(run: Run[Any], owner: str) -> Any:
     """An owner's messages by epoch, in the order of the records: what whoever breaks the encryption reads."""
     coins = {name: SeededRandomness(name) for name in run.plan.group.owners}
     ideal = ideal_descent(run.plan, aligned_of(run), coins)
@@ -210,7 +225,7 @@ def ideal_messages(run, owner):
     return found
 
 
-def test_averaging_reads_signs_as_often_as_the_normal_law_says():
+def test_averaging_reads_signs_as_often_as_the_normal_law_says() -> None:
     """Noise of the paper's formula at a generous ε, over 12 epochs of 1,500 records."""
     terms = {"epsilon": 8.0, "epochs": 12, "batch": 1500, "learning_rate": 0.01}
     run = run_of({"a": 2, "b": 2}, 1500, defence="paper", **terms)
@@ -222,7 +237,7 @@ def test_averaging_reads_signs_as_often_as_the_normal_law_says():
     assert averaged.predicted[-1] > averaged.predicted[0] + 0.1
 
 
-def test_averaging_over_a_schedule_that_was_paid_for_stays_near_chance():
+def test_averaging_over_a_schedule_that_was_paid_for_stays_near_chance() -> None:
     run = run_of({"a": 2, "b": 2}, 1500, defence="sound", epochs=10, batch=1500, learning_rate=0.01)
     sigma = float(run.plan.noise_of("a").sigma_squared) ** 0.5 / (1 << run.plan.fraction_bits)
     assert all(
@@ -232,7 +247,7 @@ def test_averaging_over_a_schedule_that_was_paid_for_stays_near_chance():
     assert abs(averaged.by_looks[-1].rate - 0.5) < 6 * 0.5 / 1500**0.5 + 0.03
 
 
-def test_a_share_of_hits_comes_with_an_interval_that_holds_it():
+def test_a_share_of_hits_comes_with_an_interval_that_holds_it() -> None:
     for hits in range(0, 41, 5):
         success = Success(hits, 40, 0.5)
         low, high = success.interval
@@ -242,7 +257,7 @@ def test_a_share_of_hits_comes_with_an_interval_that_holds_it():
     assert Success(1, 2, 0.5).to_data()["rate"] == 0.5
 
 
-def test_guesses_that_have_nothing_to_do_with_labels_are_right_by_chance():
+def test_guesses_that_have_nothing_to_do_with_labels_are_right_by_chance() -> None:
     rng = np.random.default_rng(1)
     labels = np.where(rng.random(20_000) < 0.2, 1.0, -1.0)
     guesses = np.where(rng.random(20_000) < 0.3, 1.0, -1.0)

@@ -264,7 +264,7 @@ def test_facts_hold_no_row_and_the_record_of_a_failure_no_reason_about_data(
     async def unreadable(party: Party, *_: object, **__: object) -> None:
         raise BadValues(f"party {party.name!r}, column 'age': 17 values are missing.")
 
-    monkeypatch.setattr("colonnade.methods.moments.protocol.share", unreadable)
+    monkeypatch.setattr("colonnade.protocols.sharing.share", unreadable)
     assert train(project, "--output", "half") == INPUT
     assert "17 values" in capsys.readouterr().err, "at the keyboard of its own operator"
     text = project.path("half/failed.json").read_text()

@@ -35,12 +35,12 @@ FROM_NOISE = ("learnt", "spectrum", "notes", "digest")
 METHODS = {
     "moments": "",
     "functional": "",
-    "slr": "[options]\nepochs = 1\n",
+    "slr": "[options]\nepochs = 1\nrate = 0.5\n",
     "margin": "[options]\nsteps = 2\n",
     "local": "",
     "intermediate": "[options]\nepochs = 1\n",
     "one-shot": "",
-    "network": "",
+    "network": "[options]\nepochs = 1\n",
     "encrypted": "[options]\nepochs = 1\n",
 }
 Change = Callable[[Project], None]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from colonnade.data.schema import Schema
@@ -13,13 +15,13 @@ THREE = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["a", "b", "c"]\n'
 REAL = '[label]\ncolumn = "y"\nkind = "real"\nlow = -1\nhigh = 1\n'
 
 
-def declared(names):
+def declared(names: Any) -> Any:
     return 'id = "n"\n' + "".join(
         f'columns.{name} = {{kind = "numeric", low = -1, high = 1}}\n' for name in names
     )
 
 
-def rows_of(rows, *, parties=3, label=CLASSES, seed=0):
+def rows_of(rows: Any, *, parties: int = 3, label: Any = CLASSES, seed: int = 0) -> Any:
     """Two columns at each party and a label that leans on all of them, by name, and the label."""
     generator = np.random.default_rng(seed)
     columns = {f"x{number}": generator.uniform(-1, 1, rows) for number in range(2 * parties)}
@@ -32,16 +34,16 @@ def rows_of(rows, *, parties=3, label=CLASSES, seed=0):
 
 
 def federation_of(
-    rows=300,
+    rows: int = 300,
     *,
-    parties=3,
-    label=CLASSES,
-    seed=0,
-    holder_has_columns=True,
-    budget=(1e6, 1e-5),
-    first=0,
-    **more,
-):
+    parties: int = 3,
+    label: Any = CLASSES,
+    seed: int = 0,
+    holder_has_columns: bool = True,
+    budget: Any = (1e6, 1e-5),
+    first: int = 0,
+    **more: Any,
+) -> Any:
     columns, y = rows_of(rows, parties=parties, label=label, seed=seed)
     ids = np.arange(first, first + rows)
     tables = []

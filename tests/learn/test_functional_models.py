@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from functional_parties import NAMES, tables_of
+from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression as Squares
 from sklearn.linear_model import LogisticRegression as Logistic
 
@@ -18,13 +20,19 @@ from colonnade.errors import DataError, InputError, PlanError
 from colonnade.learn.frame import Frame
 from colonnade.learn.spectral import floor_of
 from colonnade.methods.functional.method import METHOD, FunctionalOptions, notes_on, paper_figures
-from colonnade.methods.functional.minimise import Objective, minimise, opened_objective, paper_objective
+from colonnade.methods.functional.minimise import (
+    Minimum,
+    Objective,
+    minimise,
+    opened_objective,
+    paper_objective,
+)
 from colonnade.methods.functional.noise import BlockNoise
-from colonnade.methods.functional.protocol import FunctionalRequest, functional_session
+from colonnade.methods.functional.protocol import FunctionalRequest, OpenedObjective, functional_session
 from colonnade.methods.method import Asked, NoOptions
 from colonnade.methods.table import METHODS, train_with
 from colonnade.privacy.paper.figure import LABEL
-from colonnade.randomness import SeededRandomness
+from colonnade.randomness import SeededRandomness, SystemRandomness
 
 
 class Silent:
@@ -32,11 +40,11 @@ class Silent:
 
     support = 0
 
-    def draw(self, shape, randomness):
+    def draw(self, shape: int, randomness: SystemRandomness) -> NDArray[np.int64]:
         return np.zeros(shape, dtype=np.int64)
 
 
-def opened_without_noise(tables, task, **more):
+def opened_without_noise(tables: list[Table], task: str, **more: str | bool) -> OpenedObjective:
     federation = Federation(tables, budget=(100.0, 1e-5))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BlockNoise, "part", lambda self, group: Silent())
@@ -46,7 +54,7 @@ def opened_without_noise(tables, task, **more):
     return run.result()
 
 
-def rows_of(tables, opened):
+def rows_of(tables: list[Table], opened: OpenedObjective) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """Features as `frame.features` has them, and the label, in the clear."""
     raw = {}
     for table in tables:
@@ -59,14 +67,16 @@ def rows_of(tables, opened):
     return Frame(tuple(opened.plan.encoders.items()), opened.plan.label).features(raw), labels
 
 
-def exact_minimum(opened, **more):
+def exact_minimum(opened: OpenedObjective, **more: float) -> Minimum:
     objective = replace(opened_objective(opened), noise=0.0, border_noise=0.0)
     return minimise(objective, **more)
 
 
 @pytest.mark.parametrize("domain", ["ball", "box"])
 @pytest.mark.parametrize("parties", [2, 4])
-def test_without_noise_the_linear_objective_has_its_minimum_at_least_squares(domain, parties):
+def test_without_noise_the_linear_objective_has_its_minimum_at_least_squares(
+    domain: str, parties: int
+) -> None:
     tables = tables_of(NAMES[:parties], 400, task="regression", active=NAMES[1])
     opened = opened_without_noise(tables, "regression", domain=domain)
     features, labels = rows_of(tables, opened)
@@ -78,7 +88,7 @@ def test_without_noise_the_linear_objective_has_its_minimum_at_least_squares(dom
 
 
 @pytest.mark.parametrize("domain", ["ball", "box"])
-def test_without_an_intercept_too(domain):
+def test_without_an_intercept_too(domain: str) -> None:
     tables = tables_of(NAMES[:3], 400, task="regression")
     opened = opened_without_noise(tables, "regression", domain=domain, intercept=False)
     features, labels = rows_of(tables, opened)
@@ -90,7 +100,7 @@ def test_without_an_intercept_too(domain):
 
 
 @pytest.mark.parametrize("domain", ["ball", "box"])
-def test_without_noise_the_logistic_objective_has_its_minimum_where_its_second_order_has(domain):
+def test_without_noise_the_logistic_objective_has_its_minimum_where_its_second_order_has(domain: str) -> None:
     tables = tables_of(NAMES[:2], 500)
     opened = opened_without_noise(tables, "classification", domain=domain)
     features, labels = rows_of(tables, opened)
@@ -106,7 +116,7 @@ def test_without_noise_the_logistic_objective_has_its_minimum_where_its_second_o
     assert agree > 0.97
 
 
-def test_for_a_weak_signal_the_log_odds_are_scikit_learns():
+def test_for_a_weak_signal_the_log_odds_are_scikit_learns() -> None:
     draw = np.random.default_rng(5)
     rows = 20_000
     x, z = draw.uniform(-1, 1, (2, rows))
@@ -125,7 +135,7 @@ def test_for_a_weak_signal_the_log_odds_are_scikit_learns():
 
 
 @pytest.mark.parametrize("options", [{}, {"domain": "box"}, {"noise": "laplace"}, {"ridge": 2.0}])
-def test_the_learners_train_by_this_method(options):
+def test_the_learners_train_by_this_method(options: dict[str, str]) -> None:
     tables = tables_of(NAMES[:3], 3000, task="regression")
     federation = Federation(tables, budget=(100.0, 1e-5), noise_seed=1)
     model = LinearRegression(epsilon=20.0, delta=1e-5, method="functional", options=options).fit(federation)
@@ -138,7 +148,7 @@ def test_the_learners_train_by_this_method(options):
     assert 19.0 < server.epsilon <= 20.0
 
 
-def test_a_classifier_too_and_its_bill_names_every_block():
+def test_a_classifier_too_and_its_bill_names_every_block() -> None:
     tables = tables_of(NAMES[:2], 4000)
     federation = Federation(tables, budget=(100.0, 1e-5), public=True, noise_seed=2)
     model = LogisticRegression(epsilon=10.0, delta=1e-5, method="functional").fit(federation)
@@ -154,7 +164,7 @@ def test_a_classifier_too_and_its_bill_names_every_block():
     assert notes[3].startswith("bank's part of any one record") and "to the server" in notes[3]
 
 
-def test_bottom_up_blocks_have_their_own_noise_and_the_sum_is_said():
+def test_bottom_up_blocks_have_their_own_noise_and_the_sum_is_said() -> None:
     federation = Federation(tables_of(NAMES[:2], 500), budget=(100.0, 1e-5), noise_seed=3)
     options = FunctionalOptions(
         budget="bottom-up", epsilons={"bank": 4.0, "insurer": 1.0, "insurer+bank": 3.0}
@@ -174,14 +184,16 @@ def test_bottom_up_blocks_have_their_own_noise_and_the_sum_is_said():
         ({"budget": "bottom-up", "epsilons": {"bank": 0.1}}, "has none for insurer"),
     ],
 )
-def test_budgets_that_make_no_sense_are_refused_before_anything_is_charged(options, message):
+def test_budgets_that_make_no_sense_are_refused_before_anything_is_charged(
+    options: dict[str, str | dict[str, float]], message: str
+) -> None:
     federation = Federation(tables_of(NAMES[:2], 50), budget=(100.0, 1e-5))
     with pytest.raises(PlanError, match=message):
         METHOD.train(federation, Asked("classification", 1.0, 1e-5, options=FunctionalOptions(**options)))
     assert not federation.ledgers["bank"].totals() and not federation.runs
 
 
-def test_options_that_do_not_exist_are_told_apart():
+def test_options_that_do_not_exist_are_told_apart() -> None:
     federation = Federation(tables_of(NAMES[:2], 50), budget=(100.0, 1e-5))
     for options in ({"domain": "cube"}, {"ridge": -1.0}, {"epsilons": {"bank": 0.0}}, {"trim": 1}):
         with pytest.raises(InputError, match="functional"):
@@ -191,7 +203,7 @@ def test_options_that_do_not_exist_are_told_apart():
     assert METHODS["functional"] is METHOD
 
 
-def test_a_single_class_is_told_from_its_noisy_count():
+def test_a_single_class_is_told_from_its_noisy_count() -> None:
     draw = np.random.default_rng(3)
     text = "id='n'\n[columns.{0}]\nkind='numeric'\nlow=-1\nhigh=1\n"
     tail = "[label]\ncolumn='y'\nkind='classes'\nclasses=['no','yes']\n"
@@ -211,7 +223,7 @@ def test_a_single_class_is_told_from_its_noisy_count():
     assert found and all("class 'yes' has a noisy count of" in message for message in found)
 
 
-def test_paper_mode_is_for_public_data_and_promises_nothing():
+def test_paper_mode_is_for_public_data_and_promises_nothing() -> None:
     tables = tables_of(NAMES[:2], 2000)
     options = FunctionalOptions(calibration="paper")
     asked = Asked("classification", 100.0, 1e-5, options=options)
@@ -232,7 +244,7 @@ def test_paper_mode_is_for_public_data_and_promises_nothing():
     assert ((scores > 0) == (block.label > 0)).mean() > 0.7
 
 
-def test_paper_mode_of_regression_and_of_corollary_1():
+def test_paper_mode_of_regression_and_of_corollary_1() -> None:
     tables = tables_of(NAMES[:2], 2000, task="regression")
     federation = Federation(tables, budget=(1.0, 1e-5), public=True, noise_seed=4)
     shares = {"bank": 1.0, "insurer": 2.0, "insurer+bank": 3.0}
@@ -247,7 +259,7 @@ def test_paper_mode_of_regression_and_of_corollary_1():
         )
 
 
-def test_paper_mode_tells_two_classes_apart():
+def test_paper_mode_tells_two_classes_apart() -> None:
     text = "id='n'\n[columns.{0}]\nkind='numeric'\nlow=-1\nhigh=1\n"
     tail = "[label]\ncolumn='y'\nkind='classes'\nclasses=['a','b','c']\n"
     tables = [
@@ -262,7 +274,7 @@ def test_paper_mode_tells_two_classes_apart():
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
-def test_the_papers_noise_has_the_papers_scale(task):
+def test_the_papers_noise_has_the_papers_scale(task: str) -> None:
     x = np.zeros((1, 30))
     objective = paper_objective(x, np.zeros(1), task=task, epsilon=2.0, randomness=SeededRandomness(1))
     delta = 30**2 / 4 + 30 if task == "classification" else 2 * 31**2
@@ -275,7 +287,7 @@ def test_the_papers_noise_has_the_papers_scale(task):
     assert np.array_equal(objective.quadratic, objective.quadratic.T)
 
 
-def test_an_indefinite_objective_is_trimmed_or_raised_and_never_drawn_again():
+def test_an_indefinite_objective_is_trimmed_or_raised_and_never_drawn_again() -> None:
     matrix = np.diag([50.0, -3.0, 0.1])
     objective = Objective(matrix, np.array([-100.0, -6.0, -0.2]), noise=1.0)
     trimmed = minimise(objective, ridge=0.0)
@@ -289,7 +301,7 @@ def test_an_indefinite_objective_is_trimmed_or_raised_and_never_drawn_again():
     assert lengths == sorted(lengths, reverse=True)
 
 
-def test_the_intercept_is_not_shifted_by_the_noise_it_shares_with_the_weights():
+def test_the_intercept_is_not_shifted_by_the_noise_it_shares_with_the_weights() -> None:
     """Thousands of noisy objectives: left in, the shift would be many of the mean's standard errors."""
     draw = np.random.default_rng(7)
     rows, d, s = 2000, 6, 25.0

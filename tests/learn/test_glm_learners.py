@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.linear_model import PoissonRegressor
 
@@ -16,6 +17,7 @@ from colonnade import (
     SupportVectorClassifier,
     Table,
 )
+from colonnade.data.block import Block
 from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import Schema
 from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
@@ -26,7 +28,7 @@ from colonnade.methods.glm.options import GlmOptions, chosen_loss
 from colonnade.methods.glm.rows import CONSTANT, GAMMA, ClippedRows
 from colonnade.methods.messages.method import METHOD as MESSAGES
 from colonnade.methods.messages.method import PAPER, SPLIT
-from colonnade.methods.method import Asked, NoOptions
+from colonnade.methods.method import Asked, Baseline, LearntLinear, Method, NoOptions
 from colonnade.methods.one_shot.method import METHOD as ONE_SHOT
 from colonnade.methods.one_shot.method import calibrated
 
@@ -48,7 +50,13 @@ LABELS = {
 }
 
 
-def federation(kind, *, owners=(("a", "b"), ("c", "d")), public=False, **changes):
+def federation(
+    kind: str,
+    *,
+    owners: tuple[tuple[str, ...], ...] = (("a", "b"), ("c", "d")),
+    public: bool = False,
+    **changes: tuple[float, float],
+) -> Federation:
     label, given = LABELS[kind]
     made = []
     for number, names in enumerate(owners):
@@ -64,15 +72,15 @@ def federation(kind, *, owners=(("a", "b"), ("c", "d")), public=False, **changes
     return Federation(made, **{"budget": (60.0, 1e-4), "noise_seed": 2, "public": public, **changes})
 
 
-def asked(method, task, epsilon=1.0, **options):
+def asked(method: Baseline | Method, task: str, epsilon: float = 1.0, **options: str | float) -> Asked:
     return Asked(task, epsilon, options=method.options(**options))
 
 
-def scores(learnt):
+def scores(learnt: LearntLinear) -> NDArray[np.float64]:
     return (learnt.frame.features(RAW) @ learnt.coefficients.T + learnt.intercepts)[:, 0]
 
 
-def test_at_a_generous_epsilon_every_model_learns():
+def test_at_a_generous_epsilon_every_model_learns() -> None:
     yes = LABELS["classes"][1]
     for model in (
         LogisticRegression(method="intermediate", epsilon=20.0, delta=1e-6),
@@ -91,14 +99,14 @@ def test_at_a_generous_epsilon_every_model_learns():
     assert costs.deviance(RAW, LABELS["cost"][1]) > 0
 
 
-def test_three_owners_learn_together():
+def test_three_owners_learn_together() -> None:
     model = LogisticRegression(method="intermediate", epsilon=20.0, delta=1e-6)
     model.fit(federation("classes", owners=(("a",), ("b",), ("c", "d"))))
     assert model.score(RAW, LABELS["classes"][1]) > 0.7
     assert len(model.privacy_) == 6
 
 
-def test_training_without_noise_is_what_scikit_learn_finds():
+def test_training_without_noise_is_what_scikit_learn_finds() -> None:
     label, counts = LABELS["count"]
     public = federation("count", public=True)
     peer = PoissonRegressor(alpha=0, tol=1e-9, max_iter=2000).fit(np.column_stack(list(RAW.values())), counts)
@@ -113,7 +121,7 @@ def test_training_without_noise_is_what_scikit_learn_finds():
     assert label.high == 9
 
 
-def test_one_party_alone_learns_from_its_own_columns_and_says_nothing():
+def test_one_party_alone_learns_from_its_own_columns_and_says_nothing() -> None:
     parties = federation("classes")
     learnt = SINGLE.train(parties, asked(SINGLE, "classification"))
     assert learnt.coefficients[0, 2:].tolist() == [0.0, 0.0]
@@ -122,7 +130,7 @@ def test_one_party_alone_learns_from_its_own_columns_and_says_nothing():
     assert all(not ledger.totals() for ledger in parties.ledgers.values())
 
 
-def test_baselines_without_privacy_run_on_public_data_only():
+def test_baselines_without_privacy_run_on_public_data_only() -> None:
     for train in (
         lambda parties: IDEAL.train(parties, asked(IDEAL, "classification")),
         lambda parties: exactly(
@@ -134,7 +142,7 @@ def test_baselines_without_privacy_run_on_public_data_only():
             train(federation("classes"))
 
 
-def test_a_plan_can_be_made_from_a_request_without_a_run():
+def test_a_plan_can_be_made_from_a_request_without_a_run() -> None:
     parties = federation("classes")
     schemas = tuple(table.public() for table in parties.tables.values())
     for method in (MESSAGES, ONE_SHOT):
@@ -144,7 +152,7 @@ def test_a_plan_can_be_made_from_a_request_without_a_run():
         MESSAGES.request(asked(MESSAGES, "classification", calibration="paper"), "auto")
 
 
-def test_paper_mode_says_what_it_is():
+def test_paper_mode_says_what_it_is() -> None:
     learnt = MESSAGES.train(
         federation("classes", public=True), asked(MESSAGES, "classification", calibration="paper", radius=1.0)
     )
@@ -154,7 +162,7 @@ def test_paper_mode_says_what_it_is():
     assert "not a guarantee" in str(learnt.figures[0])
 
 
-def test_weights_stay_with_their_parties_and_the_model_says_so():
+def test_weights_stay_with_their_parties_and_the_model_says_so() -> None:
     model = LogisticRegression(method="intermediate", epsilon=1.0, delta=1e-6).fit(federation("classes"))
     assert model.run_.plan.epsilon == 1.0
     parts = [model.run_.result(owner) for owner in ("party0", "party1")]
@@ -165,12 +173,12 @@ def test_weights_stay_with_their_parties_and_the_model_says_so():
 
 
 @pytest.mark.parametrize("method", [MESSAGES, ONE_SHOT], ids=lambda method: method.name)
-def test_every_owner_codes_each_of_its_rows_once(method, monkeypatch):
+def test_every_owner_codes_each_of_its_rows_once(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     """What clipping takes off is no part of a model, so nobody reads the rows again for it."""
     coded = dict.fromkeys(("party0", "party1"), 0)
     integers = ClippedRows.integers
 
-    def counted(self, owner, block):
+    def counted(self, owner: str, block: Block) -> NDArray[np.int64]:
         coded[owner] += block.rows
         return integers(self, owner, block)
 
@@ -179,7 +187,7 @@ def test_every_owner_codes_each_of_its_rows_once(method, monkeypatch):
     assert coded == dict.fromkeys(coded, ROWS)
 
 
-def test_rows_that_clipping_leaves_as_they_are_have_the_scores_of_training():
+def test_rows_that_clipping_leaves_as_they_are_have_the_scores_of_training() -> None:
     """And longer rows have longer scores: coefficients follow from the weights and the public plan alone."""
     learnt = MESSAGES.train(federation("classes"), asked(MESSAGES, "classification", epsilon=20.0))
     plan = learnt.run.plan
@@ -195,7 +203,7 @@ def test_rows_that_clipping_leaves_as_they_are_have_the_scores_of_training():
     assert np.abs(scores(learnt) - trained)[~short].max() > 0.1
 
 
-def test_the_same_seed_gives_the_same_model_and_scikit_learn_can_clone_it():
+def test_the_same_seed_gives_the_same_model_and_scikit_learn_can_clone_it() -> None:
     model = SupportVectorClassifier(epsilon=2.0, options={"epochs": 3})
     first, second = (clone(model).fit(federation("classes")) for _ in range(2))
     assert np.array_equal(first.coef_, second.coef_)
@@ -203,7 +211,7 @@ def test_the_same_seed_gives_the_same_model_and_scikit_learn_can_clone_it():
 
 
 @pytest.mark.parametrize("penalty", ["none", "l1", "l2", "elastic_net"])
-def test_stronger_penalties_give_shorter_weights(penalty):
+def test_stronger_penalties_give_shorter_weights(penalty: str) -> None:
     lengths = [
         np.abs(
             IDEAL.train(
@@ -216,7 +224,7 @@ def test_stronger_penalties_give_shorter_weights(penalty):
     assert lengths[0] == lengths[1] if penalty == "none" else lengths[0] > 1.2 * lengths[1]
 
 
-def test_mistakes_are_told_before_anything_is_charged():
+def test_mistakes_are_told_before_anything_is_charged() -> None:
     parties = federation("classes")
     for options, error, message in (
         ({"learning_rate": 1e9}, PlanError, "largest allowed"),
@@ -259,7 +267,7 @@ def test_mistakes_are_told_before_anything_is_charged():
         SupportVectorClassifier(epsilon=1.0).fit(federation("classes")).score(RAW, ["maybe"] * ROWS)
 
 
-def test_one_shot_guesses_are_nearer_to_the_truth_than_what_arrived():
+def test_one_shot_guesses_are_nearer_to_the_truth_than_what_arrived() -> None:
     rows = np.random.default_rng(1)
     own = rows.normal(size=(5000, 2))
     truth = own @ [[1.0], [0.5]] + rows.normal(size=(5000, 1)) / 2

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from sklearn.linear_model import GammaRegressor, Lasso, PoissonRegressor
 from sklearn.linear_model import LogisticRegression as SklearnLogistic
 from sklearn.svm import LinearSVC
@@ -26,7 +29,7 @@ LABELS = {
 small = st.floats(-1, 1)
 
 
-def values(name, generator, rows):
+def values(name: str, generator: Any, rows: int) -> NDArray[np.int64]:
     if name in ("logistic", "svm"):
         return generator.integers(0, 2, rows)
     # Far outside the declared range: targets are clipped to it.
@@ -34,7 +37,7 @@ def values(name, generator, rows):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_the_residual_is_the_derivative_of_the_value(name):
+def test_the_residual_is_the_derivative_of_the_value(name: str) -> None:
     loss, generator = LOSSES[name], np.random.default_rng(1)
     targets = loss.targets(LABELS[name], values(name, generator, 200))
     scores, step = generator.uniform(-2, 2, 200), 1e-6
@@ -44,7 +47,9 @@ def test_the_residual_is_the_derivative_of_the_value(name):
 
 @pytest.mark.parametrize("name", LOSSES)
 @given(st.floats(0.1, 2), st.floats(0, 1), st.floats(0.1, 2), st.integers(0, 2**32 - 1))
-def test_residuals_of_any_data_keep_the_bounds_that_noise_is_computed_from(name, radius, own, passive, seed):
+def test_residuals_of_any_data_keep_the_bounds_that_noise_is_computed_from(
+    name: str, radius: float, own: float, passive: float, seed: int
+) -> None:
     loss, generator = LOSSES[name], np.random.default_rng(seed)
     bounds = loss.bounds(LABELS[name], radius=radius, active_cap=own, passive_cap=passive)
     targets = loss.targets(LABELS[name], values(name, generator, 64))
@@ -61,12 +66,12 @@ def test_residuals_of_any_data_keep_the_bounds_that_noise_is_computed_from(name,
     assert (moved <= bounds.slope * 1e-4 * 1.001).all()
 
 
-def test_a_logistic_residual_does_not_overflow():
+def test_a_logistic_residual_does_not_overflow() -> None:
     residuals = LOSSES["logistic"].residual(np.array([-1e4, 1e4, 0.0]), np.array([1.0, 1.0, -1.0]))
     assert residuals.tolist() == [-1.0, -0.0, 0.5]
 
 
-def test_means_are_in_the_labels_own_units():
+def test_means_are_in_the_labels_own_units() -> None:
     assert LOSSES["least_squares"].mean(np.array([-1.0, 1.0]), LABELS["least_squares"]).tolist() == [
         -5.0,
         3.0,
@@ -85,7 +90,9 @@ def test_means_are_in_the_labels_own_units():
     st.floats(0.01, 5),
     st.integers(0, 1),
 )
-def test_no_penalty_moves_two_weights_apart(first, second, l1, l2, step, free):
+def test_no_penalty_moves_two_weights_apart(
+    first: list[float], second: list[float], l1: float, l2: float, step: float, free: int
+) -> None:
     penalty = Penalty(l1=l1, l2=l2)
     a, b = np.array(first), np.array(second)
     moved = penalty.step(a, step, free=free) - penalty.step(b, step, free=free)
@@ -93,7 +100,9 @@ def test_no_penalty_moves_two_weights_apart(first, second, l1, l2, step, free):
 
 
 @given(st.floats(-3, 3), st.floats(0, 2), st.floats(0, 2), st.floats(0.01, 5))
-def test_the_proximal_step_minimises_distance_plus_penalty(weight, l1, l2, step):
+def test_the_proximal_step_minimises_distance_plus_penalty(
+    weight: float, l1: float, l2: float, step: float
+) -> None:
     penalty = Penalty(l1=l1, l2=l2)
     (found,) = penalty.step(np.array([weight]), step)
     grid = np.linspace(-3, 3, 601)
@@ -102,7 +111,7 @@ def test_the_proximal_step_minimises_distance_plus_penalty(weight, l1, l2, step)
     assert best <= objective.min() + 1e-12
 
 
-def test_penalties_have_the_papers_names():
+def test_penalties_have_the_papers_names() -> None:
     assert Penalty.named("none", 3.0) == Penalty()
     assert Penalty.named("l2", 3.0) == Penalty(l2=3.0)
     assert Penalty.named("l1", 3.0) == Penalty(l1=3.0)
@@ -111,13 +120,15 @@ def test_penalties_have_the_papers_names():
 
 
 @pytest.fixture(scope="module")
-def rows():
+def rows() -> tuple[Any, NDArray[np.float64], NDArray[np.float64]]:
     generator = np.random.default_rng(3)
     features = generator.normal(size=(400, 3)) / 2
     return generator, features, np.column_stack([features, np.ones(400)])
 
 
-def test_the_solver_agrees_with_scikit_learn(rows):
+def test_the_solver_agrees_with_scikit_learn(
+    rows: tuple[Any, NDArray[np.float64], NDArray[np.float64]],
+) -> None:
     generator, features, bordered = rows
     scores = features @ [1.0, -2.0, 0.5] + 0.3
     classes = generator.random(400) < 1 / (1 + np.exp(-scores))

@@ -20,7 +20,7 @@ from colonnade.learn.figures import (
     recalibration,
     threshold_of,
 )
-from colonnade.learn.judgement import Figure, judge_opened, judge_rows
+from colonnade.learn.judgement import Figure, Judgement, judge_opened, judge_rows
 from colonnade.learn.score_laws import Phi
 from colonnade.protocols.judging import Opened
 from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
@@ -35,7 +35,7 @@ def people(seed: int = 1, share: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=PEOPLE) + 1.6 * classes - 1.5, classes
 
 
-def exact(scores: np.ndarray, classes: np.ndarray, threshold: float = 0.0):
+def exact(scores: np.ndarray, classes: np.ndarray, threshold: float = 0.0) -> Judgement:
     return judge_rows(scores, classes, names=("no", "yes"), threshold=threshold, chances=True)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pytest
 from encrypted_runs import SMALL, WIDER, tables_of
+from numpy.typing import NDArray
 
+from colonnade.data.table import Table
 from colonnade.errors import InputError, PlanError
 from colonnade.learn.federation import Federation
 from colonnade.methods.encrypted import method as method_encrypted
@@ -20,21 +24,21 @@ from colonnade.randomness import SystemRandomness
 WIDTHS = {"a": 2, "b": 3}
 
 
-def asked(epsilon=1.0, **options):
+def asked(epsilon: float = 1.0, **options: str | float) -> Asked:
     return Asked("classification", epsilon, 1e-5, options=EncryptedOptions(epochs=2, batch=20, **options))
 
 
 @pytest.fixture(autouse=True)
-def short_keys(monkeypatch):
+def short_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = {"none": SMALL}
     monkeypatch.setattr(method_encrypted, "PaillierKeys", lambda bits: keys.get(bits, WIDER))
 
 
-def federation(*, public=True, rows=60):
+def federation(*, public: bool = True, rows: int = 60) -> Federation:
     return Federation(tables_of(WIDTHS, rows), budget=(20.0, 1e-5), public=public)
 
 
-def raw_rows(tables):
+def raw_rows(tables: Iterable[Table]) -> dict[str, NDArray[np.float64]]:
     return {
         name: np.concatenate([block.columns[name] for block in table.blocks()])
         for table in tables
@@ -42,11 +46,11 @@ def raw_rows(tables):
     }
 
 
-def test_the_method_is_in_the_table():
+def test_the_method_is_in_the_table() -> None:
     assert METHODS["encrypted"] is METHOD and METHOD.tasks == ("classification",)
 
 
-def test_scores_of_the_model_are_those_of_the_parties_together():
+def test_scores_of_the_model_are_those_of_the_parties_together() -> None:
     parties = federation()
     learnt = METHOD.train(parties, asked(defence="none"))
     run = learnt.run
@@ -60,7 +64,7 @@ def test_scores_of_the_model_are_those_of_the_parties_together():
     assert learnt.split and learnt.intercepts.tolist() == [0.0]
 
 
-def test_without_a_defence_it_learns_as_well_as_least_squares():
+def test_without_a_defence_it_learns_as_well_as_least_squares() -> None:
     parties = federation(rows=200)
     options = EncryptedOptions(epochs=60, batch=200, learning_rate=7.0, defence="none")
     learnt = METHOD.train(parties, Asked("classification", 1.0, 1e-5, options=options))
@@ -72,7 +76,7 @@ def test_without_a_defence_it_learns_as_well_as_least_squares():
     assert np.allclose(learnt.coefficients[0], fitted, rtol=0.05, atol=0.05)
 
 
-def test_each_defence_says_what_it_is():
+def test_each_defence_says_what_it_is() -> None:
     sound = METHOD.train(federation(public=False), asked(defence="sound"))
     assert [item.epsilon <= 1.0 for item in sound.privacy] == [True, True] and sound.figures == ()
     none = METHOD.train(federation(), asked(defence="none"))
@@ -83,20 +87,20 @@ def test_each_defence_says_what_it_is():
 
 
 @pytest.mark.parametrize("defence", ["none", "paper"])
-def test_private_data_is_refused_without_a_sound_defence(defence):
+def test_private_data_is_refused_without_a_sound_defence(defence: str) -> None:
     parties = federation(public=False)
     with pytest.raises(PlanError, match="runs on public data in one process"):
         METHOD.train(parties, asked(defence=defence, learning_rate=0.5))
     assert all(not list(parties.ledgers[owner].totals()) for owner in WIDTHS)
 
 
-def test_a_plan_without_a_run_is_of_the_sound_defence_only():
+def test_a_plan_without_a_run_is_of_the_sound_defence_only() -> None:
     assert METHOD.request(asked(), "equal").declared_public == ()
     with pytest.raises(PlanError, match="in one process"):
         METHOD.request(asked(defence="none"), "equal")
 
 
-def test_options_that_are_none_are_told_by_name():
+def test_options_that_are_none_are_told_by_name() -> None:
     with pytest.raises(InputError, match="approximation"):
         checked_options(METHOD, {"approximation": "tailor"})
     with pytest.raises(InputError, match="epochs"):
@@ -105,7 +109,7 @@ def test_options_that_are_none_are_told_by_name():
         METHOD.train(federation(), Asked("classification", 1.0, options=NoOptions()))
 
 
-def test_between_machines_every_owner_keeps_its_own_weights():
+def test_between_machines_every_owner_keeps_its_own_weights() -> None:
     parties = federation(public=False)
     run = METHOD.train(parties, asked()).run
     own = METHOD.model(asked(), {"b": run.result("b")})

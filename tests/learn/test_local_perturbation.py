@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
 from colonnade.errors import PlanError, RemoteProtocolError
+from colonnade.learn.federation import Run
 from colonnade.methods.local import protocol as local_perturbation
 from colonnade.methods.local.method import perturbed_release
 from colonnade.methods.local.plan import LocalPlan
 from colonnade.methods.local.protocol import LocalRequest, local_session
 from colonnade.privacy.guarantee import account
 from colonnade.protocols import session
+from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
+from colonnade.runtime.wire import Message
 
 LABELS = {
     "classification": "[label]\ncolumn='y'\nkind='classes'\nclasses=['no','yes']\n",
@@ -26,7 +32,9 @@ LABELS = {
 }
 
 
-def tables_of(rows, task, seed=0):
+def tables_of(
+    rows: int, task: str, seed: int = 0
+) -> tuple[list[Table], dict[str, NDArray[np.float64]], NDArray[Any] | None]:
     rng = np.random.default_rng(seed)
     values = rng.uniform(-1, 1, (rows, 4))
     values[:, 1] = 0.9 * values[:, 0] + 0.1 * values[:, 1]
@@ -47,18 +55,20 @@ def tables_of(rows, task, seed=0):
     return tables, {f"c{i}": values[:, i] for i in range(4)}, labels.get(task)
 
 
-def federation(tables):
+def federation(tables: list[Table]) -> Federation:
     return Federation(tables, budget=(5000.0, 1e-5), noise_seed=4)
 
 
 class Silence:
     support = 0
 
-    def draw(self, shape, randomness):
+    def draw(self, shape: tuple[int, int], randomness: SeededRandomness) -> NDArray[np.int64]:
         return np.zeros(shape, dtype=np.int64)
 
 
-def run_without_noise(monkeypatch, task, rows=200):
+def run_without_noise(
+    monkeypatch: pytest.MonkeyPatch, task: str, rows: int = 200
+) -> tuple[Run[Any], dict[str, NDArray[np.float64]], NDArray[Any] | None]:
     tables, people, labels = tables_of(rows, task)
     kind = "classification" if task == "three" else task
     monkeypatch.setattr(LocalPlan, "noise", Silence())
@@ -66,7 +76,7 @@ def run_without_noise(monkeypatch, task, rows=200):
     return run, people, labels
 
 
-def test_without_noise_the_sums_are_those_of_the_rows(monkeypatch):
+def test_without_noise_the_sums_are_those_of_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     run, _, _ = run_without_noise(monkeypatch, "classification")
     found, plan = run.result(), run.result().plan
     columns = []
@@ -82,7 +92,7 @@ def test_without_noise_the_sums_are_those_of_the_rows(monkeypatch):
     assert run.result("bank").matrix.tolist() == found.matrix.tolist()
 
 
-def test_for_components_the_constant_is_known_and_not_sent(monkeypatch):
+def test_for_components_the_constant_is_known_and_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     run, people, _ = run_without_noise(monkeypatch, "pca")
     plan = run.plan
     assert plan.size == 4 and plan.bound_of_all_but(None) == plan.columns.shape_of_all_but(None).norm_squared
@@ -93,7 +103,7 @@ def test_for_components_the_constant_is_known_and_not_sent(monkeypatch):
 
 
 @pytest.mark.parametrize("task", ["pca", "classification"])
-def test_the_guarantee_is_its_own_and_rests_on_nobody_else(task):
+def test_the_guarantee_is_its_own_and_rests_on_nobody_else(task: str) -> None:
     tables, _, _ = tables_of(100, task)
     source = federation(tables)
     run = source.run(local_session, LocalRequest(task, 1.0, delta=1e-5))
@@ -109,7 +119,7 @@ def test_the_guarantee_is_its_own_and_rests_on_nobody_else(task):
     assert account(less.event(plan.bound_of_all_but(None)), 1e-5).epsilon > 1.0
 
 
-def test_a_large_enough_epsilon_lets_something_through():
+def test_a_large_enough_epsilon_lets_something_through() -> None:
     tables, people, labels = tables_of(20_000, "classification")
     model = LogisticRegression(epsilon=16.0, method="local").fit(federation(tables))
     assert model.score(people, labels) > 0.85
@@ -120,7 +130,7 @@ def test_a_large_enough_epsilon_lets_something_through():
     assert LogisticRegression(epsilon=16.0, method="local").fit(federation(three)).score(rows, names) > 0.6
 
 
-def test_at_epsilon_one_a_release_captures_what_perturbed_rows_do_not():
+def test_at_epsilon_one_a_release_captures_what_perturbed_rows_do_not() -> None:
     tables, people, _ = tables_of(3000, "pca")
     shared = PCA(1, epsilon=1.0, method="spca").fit(federation(tables)).captured_variance(people)
     with pytest.warns(UserWarning, match="directions stand out of the noise"):
@@ -128,18 +138,18 @@ def test_at_epsilon_one_a_release_captures_what_perturbed_rows_do_not():
     assert shared > 0.45 > alone + 0.05
 
 
-def test_noise_alone_shows_no_direction_even_with_few_rows():
+def test_noise_alone_shows_no_direction_even_with_few_rows() -> None:
     """Thirty rows of four columns at ε = 1: the spectrum of noise is wide, and none of it is believed."""
     tables, _, _ = tables_of(30, "pca")
     with pytest.warns(UserWarning, match="0 of 4 directions"):
         assert PCA(epsilon=1.0, method="local").fit(federation(tables)).learnable_rank_ == 0
 
 
-def test_rows_past_what_noise_can_reach_are_refused(monkeypatch):
+def test_rows_past_what_noise_can_reach_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     tables, _, _ = tables_of(50, "pca")
     original = local_perturbation.tell
 
-    async def swollen(party, to, step, message):
+    async def swollen(party: Party, to: str, step: str, message: Message) -> None:
         if step.startswith("rows") and party.name == "bank":
             message = type(message)(arrays={"rows": message.arrays["rows"] + (1 << 50)})
         await original(party, to, step, message)
@@ -149,11 +159,11 @@ def test_rows_past_what_noise_can_reach_are_refused(monkeypatch):
         federation(tables).run(local_session, LocalRequest("pca", 1.0, delta=1e-5))
 
 
-def test_a_matrix_that_is_not_symmetric_is_not_believed(monkeypatch):
+def test_a_matrix_that_is_not_symmetric_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     tables, _, _ = tables_of(50, "pca")
     original = session.tell
 
-    async def bent(party, to, step, message):
+    async def bent(party: Party, to: str, step: str, message: Message) -> None:
         if step == "release":
             changed = message.arrays["moments"].copy()
             changed[0, 1] += 1
@@ -165,7 +175,7 @@ def test_a_matrix_that_is_not_symmetric_is_not_believed(monkeypatch):
         federation(tables).run(local_session, LocalRequest("pca", 1.0, delta=1e-5))
 
 
-def test_a_missing_label_is_refused_before_anything_is_charged():
+def test_a_missing_label_is_refused_before_anything_is_charged() -> None:
     tables, _, _ = tables_of(50, "pca")
     source = federation(tables)
     with pytest.raises(PlanError, match="needs a label"):
@@ -173,7 +183,7 @@ def test_a_missing_label_is_refused_before_anything_is_charged():
     assert source.runs == []
 
 
-def test_so_little_privacy_needs_no_keepers():
+def test_so_little_privacy_needs_no_keepers() -> None:
     tables, _, _ = tables_of(50, "pca")
     group = Group.of(("bank", "shop"), keepers=("server", "bank", "shop"))
     plan = LocalRequest(task="pca", epsilon=1.0, delta=1e-5).plan(

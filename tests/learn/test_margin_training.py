@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from gradient_tables import ledgers_for, tables_of
+from numpy.typing import NDArray
 
 from colonnade import Federation, LogisticRegression, Schema, Table
+from colonnade.data.schema import PublicSchema
 from colonnade.errors import BudgetExceeded, ColonnadeError, InputError, LocalProtocolError, PlanError
 from colonnade.learn.forecasting.default import default_for, settle
 from colonnade.learn.jobs import Job
@@ -31,12 +35,12 @@ ROWS = 4000
 PAIR = ("bank", "shop")
 
 
-def federation(parties=PAIR, rows=ROWS, **more):
+def federation(parties: tuple[str, ...] = PAIR, rows: int = ROWS, **more: Any) -> Federation:
     tables = tables_of(parties, rows, **({"slope": more.pop("slope")} if "slope" in more else {}))
     return Federation(tables, **{"budget": (200.0, 1e-5), "public": True, "noise_seed": 5, **more})
 
 
-def people(source):
+def people(source: Federation) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
     """Everybody's raw columns and labels in one place, as only a test may have them."""
     rows, labels = {}, None
     for table in source.tables.values():
@@ -48,19 +52,19 @@ def people(source):
 
 
 @pytest.fixture(scope="module")
-def fitted():
+def fitted() -> tuple[Federation, LogisticRegression]:
     source = federation()
     return source, LogisticRegression(epsilon=2.0, method="margin").fit(source)
 
 
-def test_it_learns_as_well_as_one_place_without_noise(fitted):
+def test_it_learns_as_well_as_one_place_without_noise(fitted: tuple[Federation, LogisticRegression]) -> None:
     source, model = fitted
     rows, labels = people(source)
     exact = LogisticRegression(method="non-private").fit(federation())
     assert model.score(rows, labels) > exact.score(rows, labels) - 0.02 > 0.8
 
 
-def test_its_privacy_and_run_are_there_to_read(fitted):
+def test_its_privacy_and_run_are_there_to_read(fitted: tuple[Federation, LogisticRegression]) -> None:
     source, model = fitted
     by_name = {one.observer.name: one for one in model.privacy_}
     assert by_name["server"].epsilon <= 2.0 < by_name["party:shop"].epsilon < 5.0
@@ -74,20 +78,22 @@ def test_its_privacy_and_run_are_there_to_read(fitted):
         assert run.result(owner).descent is None, "what was opened stays with the server"
 
 
-def test_probabilities_are_near_the_best_that_a_slope_could_make_them(fitted):
+def test_probabilities_are_near_the_best_that_a_slope_could_make_them(
+    fitted: tuple[Federation, LogisticRegression],
+) -> None:
     source, model = fitted
     rows, labels = people(source)
     signs = np.where(labels == "yes", 1.0, -1.0)
     scores = model.decision_function(rows)
 
-    def loss(slope):
+    def loss(slope: np.float64) -> float:
         return float(np.logaddexp(0, -signs * slope * scores).mean())
 
     best = min(loss(slope) for slope in np.linspace(0.3, 3, 200))
     assert loss(1.0) < 1.03 * best
 
 
-def test_skewed_classes_get_probabilities_that_are_better_than_their_share():
+def test_skewed_classes_get_probabilities_that_are_better_than_their_share() -> None:
     drawn = np.random.default_rng(3)
     rows, labels = people(federation())
     keep = (labels == "no") | (drawn.random(ROWS) < 0.08)
@@ -104,7 +110,7 @@ def test_skewed_classes_get_probabilities_that_are_better_than_their_share():
     assert found.mean() == pytest.approx(share, abs=0.04)
 
 
-def _some(table, keep):
+def _some(table: Table, keep: NDArray[np.bool_]) -> Table:
     (block,) = table.blocks(ROWS)
     names = np.array(list("abc"))
     columns = {
@@ -116,20 +122,20 @@ def _some(table, keep):
     return type(table).from_arrays(table.party, columns, table.schema)
 
 
-def test_the_slope_is_that_of_the_link_at_scores_of_that_size():
+def test_the_slope_is_that_of_the_link_at_scores_of_that_size() -> None:
     sizes = np.array([0.5, 2.0, 6.0])
     chances = (1 + np.exp(sizes)) / (3 + np.exp(sizes))
     np.testing.assert_allclose(log_odds_slope(sizes) * sizes, np.log(chances / (1 - chances)), rtol=1e-9)
 
 
-def test_five_parties_train_with_two_colluders_allowed_for():
+def test_five_parties_train_with_two_colluders_allowed_for() -> None:
     source = federation(("bank", "insurer", "shop", "clinic", "school"), rows=1000)
     model = LogisticRegression(epsilon=4.0, method="margin", options={"steps": 4}).fit(source)
     assert source.runs[-1].plan.group.threshold == 2
     assert model.coef_.shape == (1, 5 * 6)
 
 
-def test_the_twin_learns_what_the_protocol_learns(fitted):
+def test_the_twin_learns_what_the_protocol_learns(fitted: tuple[Federation, LogisticRegression]) -> None:
     source, model = fitted
     plan = source.runs[-1].plan
     learnt = margin_twin(plan, source.tables, SeededRandomness("twin"))
@@ -139,7 +145,7 @@ def test_the_twin_learns_what_the_protocol_learns(fitted):
     )
 
 
-def test_notes_say_how_it_was_trained():
+def test_notes_say_how_it_was_trained() -> None:
     learnt = train_with(
         federation(rows=300), "margin", Asked("classification", 2.0, 1e-5, options=MarginOptions(steps=2))
     )
@@ -149,7 +155,7 @@ def test_notes_say_how_it_was_trained():
 # --- the default
 
 
-def test_a_classifier_without_a_method_takes_margin_and_moments_where_a_release_is_asked_about():
+def test_a_classifier_without_a_method_takes_margin_and_moments_where_a_release_is_asked_about() -> None:
     source = federation(rows=200)
     model = LogisticRegression(epsilon=4.0).fit(source)
     assert model.method_ == "margin" and model.releases_ == () and "4 trials" in model.because_
@@ -166,12 +172,12 @@ def test_a_classifier_without_a_method_takes_margin_and_moments_where_a_release_
         ("task = 'classification'\nmethod = 'moments'", "moments", ""),
     ],
 )
-def test_a_job_without_a_method_says_which_it_takes_and_why(lines, method, why):
+def test_a_job_without_a_method_says_which_it_takes_and_why(lines: str, method: str, why: str) -> None:
     job = Job.parse(f"name = 'n'\n{lines}\nparties = ['bank', 'shop']\nepsilon = 1.0")
     assert job.method == method and why in job.because and bool(job.because) == bool(why)
 
 
-def declared(party, columns, classes=()):
+def declared(party: str, columns: int, classes: str | tuple[()] = ()) -> PublicSchema:
     lines = [
         f'columns.{party}{number} = {{kind = "numeric", low = 0, high = 1}}' for number in range(columns)
     ]
@@ -183,7 +189,7 @@ def declared(party, columns, classes=()):
 
 
 @pytest.mark.parametrize(("classes", "method"), [("ab", "margin"), ("abcd", "moments")])
-def test_the_default_asks_trials_in_pairs_and_has_one_answer(classes, method):
+def test_the_default_asks_trials_in_pairs_and_has_one_answer(classes: str, method: str) -> None:
     group = Group.of(PAIR, active="bank")
     schemas = {"bank": declared("bank", 4, classes), "shop": declared("shop", 4)}
     asked = Asked("classification", 4.0, 1e-6)
@@ -198,7 +204,7 @@ def test_the_default_asks_trials_in_pairs_and_has_one_answer(classes, method):
     assert settled.options == METHODS[method].options()
 
 
-def test_a_job_that_names_a_method_or_its_options_is_left_as_it_is():
+def test_a_job_that_names_a_method_or_its_options_is_left_as_it_is() -> None:
     text = "name = 'n'\ntask = 'classification'\nparties = ['bank', 'shop']\nepsilon = 1.0\n"
     schemas = {"bank": declared("bank", 10, "abc"), "shop": declared("shop", 10)}
     for more in ("method = 'margin'", "verify = 'rows'", "[options]\nsteps = 3"):
@@ -206,7 +212,7 @@ def test_a_job_that_names_a_method_or_its_options_is_left_as_it_is():
         assert settle(job, Group.of(PAIR, active="bank"), schemas, rows=3000) is job
 
 
-def test_the_default_is_moments_where_shares_of_all_rows_would_fill_the_memory():
+def test_the_default_is_moments_where_shares_of_all_rows_would_fill_the_memory() -> None:
     schemas = {"bank": declared("bank", 100, "ab"), "shop": declared("shop", 100)}
     found = default_for(
         Asked("classification", 1.0, 1e-12), Group.of(PAIR, active="bank"), schemas, rows=10**10
@@ -214,7 +220,7 @@ def test_the_default_is_moments_where_shares_of_all_rows_would_fill_the_memory()
     assert found[0] == "moments" and "GiB" in found[1]
 
 
-def test_so_many_owners_that_margin_cannot_be_planned_take_moments():
+def test_so_many_owners_that_margin_cannot_be_planned_take_moments() -> None:
     names = [f"party{number}" for number in range(15)]
     job = Job.parse(f"name = 'n'\ntask = 'classification'\nparties = {names}\nepsilon = 1.0")
     assert job.method == "moments" and "15 owners" in job.because
@@ -223,7 +229,7 @@ def test_so_many_owners_that_margin_cannot_be_planned_take_moments():
 # --- bad input
 
 
-def test_a_budget_that_does_not_cover_everything_stops_it_before_it_starts():
+def test_a_budget_that_does_not_cover_everything_stops_it_before_it_starts() -> None:
     source = federation(rows=300, budget=(1.0, 1e-5))
     with pytest.raises(BudgetExceeded, match="costs ε"):
         LogisticRegression(epsilon=2.0, method="margin").fit(source)
@@ -241,17 +247,17 @@ def test_a_budget_that_does_not_cover_everything_stops_it_before_it_starts():
         ({"epochs": 3}, "epochs"),
     ],
 )
-def test_options_out_of_range_are_named(options, part):
+def test_options_out_of_range_are_named(options: Any, part: Any) -> None:
     with pytest.raises(InputError, match=part):
         LogisticRegression(epsilon=2.0, method="margin", options=options).fit(federation(rows=60))
 
 
-def test_the_grid_of_a_moment_release_is_not_margins():
+def test_the_grid_of_a_moment_release_is_not_margins() -> None:
     with pytest.raises(PlanError, match="margin has its own"):
         request(Asked("classification", 1.0, gamma=8192, options=MarginOptions()), "auto")
 
 
-def test_a_label_with_one_class_in_it_gives_a_model_all_the_same():
+def test_a_label_with_one_class_in_it_gives_a_model_all_the_same() -> None:
     """Nobody may look whether a class is there; the model then says the other, which is right."""
     rows, labels = people(federation())
     keep = labels == "no"
@@ -272,19 +278,19 @@ class Crash(Exception):
 class Mortal:
     """A channel whose member ends when it comes to a step."""
 
-    def __init__(self, inner, step, seen):
+    def __init__(self, inner: Any, step: str, seen: Any) -> None:
         self.inner, self.step, self.seen = inner, step, seen
 
-    async def send(self, to, step, frame):
+    async def send(self, to: str, step: str, frame: Any) -> None:
         if step == self.step:
             raise Crash
         self.seen.append((to, step, bytes(frame)))
         await self.inner.send(to, step, frame)
 
-    async def receive(self, peer, step, timeout):
+    async def receive(self, peer: str, step: str, timeout: float) -> Any:
         return await self.inner.receive(peer, step, timeout)
 
-    def stop(self, reason):
+    def stop(self, reason: Any) -> None:
         self.inner.stop(reason)
 
 
@@ -292,12 +298,12 @@ GROUP = Group.of(PAIR, active="bank")
 ASKED = MarginRequest(epsilon=4.0, schedule=Schedule(steps=3), delta=1e-5, alignment="equal")
 
 
-def attempt(folder, books, *, resumed, falls=None, seen=None):
+def attempt(folder: Any, books: Any, *, resumed: Any, falls: Any = None, seen: Any = None) -> Any:
     """All members of one attempt, each with its record; what they came away with, or what stopped them."""
     tables = {table.party: table for table in tables_of(PAIR, 60)}
     heard = [] if seen is None else seen
 
-    async def member(name, inner):
+    async def member(name: str, inner: Any) -> Any:
         journal = (Journal.resume if resumed else Journal.begin)(folder / name)
         wire = Mortal(inner, falls if name == "shop" else None, heard)
         channel = JournalChannel(name, wire, journal)
@@ -313,7 +319,7 @@ def attempt(folder, books, *, resumed, falls=None, seen=None):
         finally:
             journal.close()
 
-    async def main():
+    async def main() -> Any:
         network = memory_network(GROUP.members)
         return await asyncio.gather(
             *(member(name, network[name]) for name in GROUP.members), return_exceptions=True
@@ -327,7 +333,9 @@ def attempt(folder, books, *, resumed, falls=None, seen=None):
 
 
 @pytest.mark.parametrize("falls", ["slopes 1.0", "noise 1", "gradient 1", "comparison weights 2"])
-def test_a_run_that_fell_in_a_step_goes_on_with_the_same_frames_and_no_new_charge(tmp_path, falls):
+def test_a_run_that_fell_in_a_step_goes_on_with_the_same_frames_and_no_new_charge(
+    tmp_path: Path, falls: Any
+) -> None:
     books, seen = ledgers_for(GROUP), []
     first = attempt(tmp_path, books, resumed=False, falls=falls, seen=seen)
     assert isinstance(first["shop"], Crash)
@@ -342,11 +350,11 @@ def test_a_run_that_fell_in_a_step_goes_on_with_the_same_frames_and_no_new_charg
     assert [entry.kind for entry in books["bank"].entries()].count("charge") == 1
 
 
-def _sender(frame, step):
+def _sender(frame: Any, step: str) -> Any:
     return decode(frame)[0].sender
 
 
-def test_noise_that_would_be_dealt_again_with_fresh_sharings_stops_the_member(tmp_path):
+def test_noise_that_would_be_dealt_again_with_fresh_sharings_stops_the_member(tmp_path: Path) -> None:
     """Fresh coins for a run that has a record: the first frame that differs is not sent."""
     books = ledgers_for(GROUP)
     attempt(tmp_path, books, resumed=False, falls="gradient 1")
@@ -359,7 +367,7 @@ def test_noise_that_would_be_dealt_again_with_fresh_sharings_stops_the_member(tm
 # --- more than two classes
 
 
-def test_more_classes_share_the_moments_and_have_a_head_each():
+def test_more_classes_share_the_moments_and_have_a_head_each() -> None:
     tables = tables_of(PAIR, ROWS)
     blocks = [next(iter(table.blocks(ROWS))) for table in tables]
     score = blocks[0].columns["bank0"] + blocks[1].columns["shop0"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,9 @@ def federation(label: str) -> Federation:
         (PCA(n_components=1, epsilon=8.0), "real"),
     ],
 )
-def test_a_saved_model_predicts_as_the_fitted_one_and_carries_its_statement(model, label, tmp_path) -> None:
+def test_a_saved_model_predicts_as_the_fitted_one_and_carries_its_statement(
+    model: Any, label: Any, tmp_path: Path
+) -> None:
     model.fit(federation(label))
     path = tmp_path / "model.json"
     model_file(model, method="moments", run="5f0c").save(path)
@@ -84,7 +87,7 @@ def test_parts_hold_their_partys_weights_alone_and_add_up_to_the_whole() -> None
         (lambda text: "[]", "is not a model"),
     ],
 )
-def test_a_file_that_is_not_a_whole_model_is_refused_by_name(change, why, tmp_path) -> None:
+def test_a_file_that_is_not_a_whole_model_is_refused_by_name(change: Any, why: Any, tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     model_file(LogisticRegression(epsilon=8.0).fit(federation("classes")), method="moments", run="r").save(
         path

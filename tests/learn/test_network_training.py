@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +28,7 @@ torch.set_num_threads(1)
 PRIVATE = {"epsilon": 6.0, "delta": 1e-5, "embedding": 2, "trials": 2, "batch": 50}
 
 
-def test_without_noise_the_parts_learn_what_one_network_would():
+def test_without_noise_the_parts_learn_what_one_network_would() -> None:
     federation = federation_of(80, public=True)
     modules = {f"p{party}": from_seed(party, lambda: DenseNet(2, 4, width=6)) for party in range(3)}
     fusion = from_seed(9, lambda: nn.Linear(4, 1))
@@ -60,7 +62,7 @@ def test_without_noise_the_parts_learn_what_one_network_would():
     assert model.history_[1].loss < model.history_[0].loss
 
 
-def test_a_fit_leaves_the_modules_it_was_given_as_they_were():
+def test_a_fit_leaves_the_modules_it_was_given_as_they_were() -> None:
     modules = {f"p{party}": from_seed(party, lambda: DenseNet(2, 4, width=6)) for party in range(3)}
     before = [value.clone() for value in modules["p0"].parameters()]
     NeuralClassifier(**PLAIN, networks=modules, epochs=1, learning_rate=0.5).fit(
@@ -69,7 +71,7 @@ def test_a_fit_leaves_the_modules_it_was_given_as_they_were():
     assert all(torch.equal(*pair) for pair in zip(before, modules["p0"].parameters(), strict=True))
 
 
-def test_a_frozen_classifier_states_what_it_protects_and_scores_jointly():
+def test_a_frozen_classifier_states_what_it_protects_and_scores_jointly() -> None:
     federation = federation_of(400)
     model = NeuralClassifier(**PRIVATE).fit(federation)
     assert "end to end" in model.statement_ and len(model.history_) == 1
@@ -86,7 +88,7 @@ def test_a_frozen_classifier_states_what_it_protects_and_scores_jointly():
         model.joint_scores(federation)
 
 
-def test_a_private_local_classifier_is_trained_end_to_end_and_only_paid_for_once(tmp_path):
+def test_a_private_local_classifier_is_trained_end_to_end_and_only_paid_for_once(tmp_path: Path) -> None:
     federation = federation_of(200)
     model = NeuralClassifier(
         **PRIVATE, regime="private-local", epochs=2, held_out=0.25, checkpoint=tmp_path
@@ -102,12 +104,14 @@ def test_a_private_local_classifier_is_trained_end_to_end_and_only_paid_for_once
     assert list(tmp_path.iterdir()) == []  # a run that ended leaves no key and no record
 
 
-def test_a_fit_that_stopped_goes_on_from_its_folder_and_is_charged_once(tmp_path, monkeypatch):
+def test_a_fit_that_stopped_goes_on_from_its_folder_and_is_charged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = {**PLAIN, "mechanism": "poisson-binomial", "beta": 0.2, "epochs": 3, "checkpoint": tmp_path}
     federation = federation_of(80, public=True)
     embed, calls = LocalNetwork.embed, []
 
-    def failing(self, rows):
+    def failing(self, rows: Any) -> Any:
         calls.append(self.party)
         if len(calls) == 22:  # in the second of three epochs of four batches at three parties
             raise OSError("out of memory")
@@ -124,13 +128,15 @@ def test_a_fit_that_stopped_goes_on_from_its_folder_and_is_charged_once(tmp_path
     assert [point.epoch for point in model.history_] == [1, 2, 3]
 
 
-def test_a_fit_that_goes_on_needs_no_budget_for_a_second_run(tmp_path, monkeypatch):
+def test_a_fit_that_goes_on_needs_no_budget_for_a_second_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = NeuralClassifier(**PRIVATE).fit(federation_of(60)).plan_
     whole = max(guarantee.epsilon for guarantee in plan.guarantees if guarantee.unit.name == "others-part")
     federation = federation_of(60, budget=(1.2 * whole, 1e-5))
     embed, calls = LocalNetwork.embed, []
 
-    def failing(self, rows):
+    def failing(self, rows: Any) -> Any:
         calls.append(self.party)
         if len(calls) == 5:
             raise OSError("out of memory")
@@ -144,7 +150,7 @@ def test_a_fit_that_goes_on_needs_no_budget_for_a_second_run(tmp_path, monkeypat
     assert NeuralClassifier(**PRIVATE, checkpoint=tmp_path).fit(federation).n_epochs_ == 1
 
 
-def test_early_stopping_ends_all_parties_and_keeps_the_curve():
+def test_early_stopping_ends_all_parties_and_keeps_the_curve() -> None:
     federation = federation_of(80, public=True)
     model = NeuralClassifier(
         **{**PLAIN, "learning_rate": 2.0, "momentum": 0.9}, epochs=40, held_out=0.5, patience=1
@@ -154,7 +160,7 @@ def test_early_stopping_ends_all_parties_and_keeps_the_curve():
     assert np.argmin(held_out) == len(held_out) - 2
 
 
-def test_three_classes_and_a_number_are_learnt_too():
+def test_three_classes_and_a_number_are_learnt_too() -> None:
     columns, y = rows_of(200, label=THREE)
     model = NeuralClassifier(**PLAIN, epochs=12, learning_rate=0.3).fit(
         federation_of(200, label=THREE, public=True)
@@ -168,7 +174,7 @@ def test_three_classes_and_a_number_are_learnt_too():
     assert model.score(columns, y) > 0.9
 
 
-def test_a_solved_fusion_of_three_classes_and_of_a_number_predicts_within_bounds():
+def test_a_solved_fusion_of_three_classes_and_of_a_number_predicts_within_bounds() -> None:
     columns, _ = rows_of(20, label=THREE)
     model = NeuralClassifier(**PRIVATE).fit(federation_of(200, label=THREE))
     assert set(model.predict(columns)) <= {"a", "b", "c"}
@@ -176,12 +182,12 @@ def test_a_solved_fusion_of_three_classes_and_of_a_number_predicts_within_bounds
     assert np.abs(model.predict(columns)).max() <= 1
 
 
-def test_a_label_holder_without_columns_only_listens():
+def test_a_label_holder_without_columns_only_listens() -> None:
     model = NeuralClassifier(**PLAIN, epochs=1).fit(federation_of(60, holder_has_columns=False, public=True))
     assert model.plan_.contributors == ("p0", "p1", "p2") and model.plan_.receiver == "h"
 
 
-def test_another_fusion_model_learns_from_frozen_sums_at_home():
+def test_another_fusion_model_learns_from_frozen_sums_at_home() -> None:
     fusion = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 1))
     model = NeuralClassifier(**PRIVATE, fusion=fusion, epochs=3).fit(federation_of(400))
     assert len(model.history_) == 3
@@ -201,7 +207,9 @@ def test_another_fusion_model_learns_from_frozen_sums_at_home():
         ({"patience": 0}, InputError, "patience"),
     ],
 )
-def test_what_cannot_be_trained_is_refused_before_anything_is_charged(change, error, says):
+def test_what_cannot_be_trained_is_refused_before_anything_is_charged(
+    change: Any, error: Any, says: Any
+) -> None:
     federation = federation_of(60)
     with pytest.raises(error) as refused:
         NeuralClassifier(**{**PRIVATE, **change}).fit(federation)
@@ -209,18 +217,18 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_charged(change, er
     assert all(entry.kind != "charge" for entry in federation.ledgers["p1"].entries())
 
 
-def test_a_budget_that_is_too_small_is_named_before_the_run():
+def test_a_budget_that_is_too_small_is_named_before_the_run() -> None:
     with pytest.raises(BudgetExceeded, match="embedding coordinates"):
         NeuralClassifier(**PRIVATE).fit(federation_of(60, budget=(1.0, 1e-5)))
 
 
-def test_without_pytorch_the_error_names_the_extra(monkeypatch):
+def test_without_pytorch_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(InputError, match=r"colonnade\[networks\]"):
         NeuralClassifier().fit(federation_of(20))
 
 
-def test_the_core_does_not_import_pytorch():
+def test_the_core_does_not_import_pytorch() -> None:
     code = (
         "import sys, colonnade; colonnade.Federation, colonnade.LogisticRegression\n"
         f"import {estimators.__name__}\n"
@@ -229,7 +237,7 @@ def test_the_core_does_not_import_pytorch():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_estimators_are_scikit_learn_shaped():
+def test_the_estimators_are_scikit_learn_shaped() -> None:
     model = NeuralClassifier(epsilon=2.0, embedding=8)
     assert clone(model).get_params() == model.get_params()
     with pytest.raises(NotFittedError):

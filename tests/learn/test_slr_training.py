@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from gradient_tables import tables_of
@@ -16,13 +18,13 @@ ROWS = 4000
 SHORT = {"epochs": 4.0, "rate": 0.25, "weight_cap": 4.0}
 
 
-def federation(parties=("bank", "shop"), rows=ROWS, **more):
+def federation(parties: Any = ("bank", "shop"), rows: Any = ROWS, **more: Any) -> Any:
     return Federation(
         tables_of(parties, rows), **{"budget": (200.0, 1e-5), "public": True, "noise_seed": 5, **more}
     )
 
 
-def people(source):
+def people(source: Any) -> Any:
     """Everybody's raw columns and labels in one place, as only a test may have them."""
     rows, labels = {}, None
     for table in source.tables.values():
@@ -34,19 +36,19 @@ def people(source):
 
 
 @pytest.fixture(scope="module")
-def fitted():
+def fitted() -> Any:
     source = federation()
     return source, LogisticRegression(epsilon=2.0, method="slr", options=SHORT).fit(source)
 
 
-def test_it_learns_what_the_moments_learn(fitted):
+def test_it_learns_what_the_moments_learn(fitted: Any) -> None:
     source, model = fitted
     rows, labels = people(source)
     exact = LogisticRegression(method="non-private").fit(federation())
     assert model.score(rows, labels) > exact.score(rows, labels) - 0.03 > 0.7
 
 
-def test_its_privacy_and_run_are_there_to_read(fitted):
+def test_its_privacy_and_run_are_there_to_read(fitted: Any) -> None:
     source, model = fitted
     by_name = {one.observer.name: one for one in model.privacy_}
     assert by_name["server"].epsilon <= 2.0 < by_name["party:shop"].epsilon
@@ -56,14 +58,14 @@ def test_its_privacy_and_run_are_there_to_read(fitted):
     assert {"batch", "weights", "gradient", "noise"} <= set(run.outcome.bytes_by_step)
 
 
-def test_every_owner_reads_the_same_weights_as_the_server(fitted):
+def test_every_owner_reads_the_same_weights_as_the_server(fitted: Any) -> None:
     source, _ = fitted
     run = source.runs[-1]
     for owner in run.plan.group.owners:
         assert run.result(owner).weights.tolist() == run.result().weights.tolist()
 
 
-def test_log_odds_are_those_of_the_weights_on_the_training_rows(fitted):
+def test_log_odds_are_those_of_the_weights_on_the_training_rows(fitted: Any) -> None:
     source, model = fitted
     run = source.runs[-1]
     weights, plan = run.result().weights, run.plan
@@ -82,8 +84,8 @@ def test_log_odds_are_those_of_the_weights_on_the_training_rows(fitted):
     assert as_log_odds(weights, plan)[0].shape == model.coef_[0].shape
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
-def test_any_optimiser_may_move_the_weights(optimiser):
+@pytest.mark.parametrize("optimiser", [pytest.param("sgd", marks=pytest.mark.slow), "adam"])
+def test_any_optimiser_may_move_the_weights(optimiser: Any) -> None:
     source = federation(rows=2000)
     rate = 0.5 if optimiser == "adam" else 8.0
     options = SHORT | {"optimiser": optimiser, "learning_rate": rate}
@@ -92,20 +94,20 @@ def test_any_optimiser_may_move_the_weights(optimiser):
     assert model.score(rows, labels) > 0.7
 
 
-def test_five_parties_train_with_two_colluders_allowed_for():
+def test_five_parties_train_with_two_colluders_allowed_for() -> None:
     source = federation(("bank", "insurer", "shop", "clinic", "school"), rows=1000)
     model = LogisticRegression(epsilon=4.0, method="slr", options=SHORT).fit(source)
     assert source.runs[-1].plan.group.threshold == 2
     assert model.coef_.shape == (1, 5 * 6)
 
 
-def test_notes_say_how_often_a_person_can_be_used():
+def test_notes_say_how_often_a_person_can_be_used() -> None:
     source = federation(rows=500)
     learnt = train_with(source, "slr", Asked("classification", 2.0, 1e-5, options=SlrOptions(**SHORT)))
     assert f"more than {learnt.run.plan.uses} of them" in " ".join(learnt.notes)
 
 
-def test_a_budget_that_does_not_cover_the_whole_schedule_stops_it_before_it_starts():
+def test_a_budget_that_does_not_cover_the_whole_schedule_stops_it_before_it_starts() -> None:
     source = federation(rows=500, budget=(1.0, 1e-5))
     with pytest.raises(Exception, match="costs ε"):
         LogisticRegression(epsilon=2.0, method="slr", options=SHORT).fit(source)
@@ -123,12 +125,12 @@ def test_a_budget_that_does_not_cover_the_whole_schedule_stops_it_before_it_star
         ({"learning_rate": float("inf")}, "learning_rate"),
     ],
 )
-def test_options_that_are_none_are_named(options, part):
+def test_options_that_are_none_are_named(options: Any, part: Any) -> None:
     with pytest.raises(InputError, match=part):
         LogisticRegression(method="slr", options=options).fit(federation(rows=100))
 
 
-def test_the_grid_of_a_job_is_not_the_grid_of_gradients():
+def test_the_grid_of_a_job_is_not_the_grid_of_gradients() -> None:
     asked = Asked("classification", 1.0, gamma=8192, options=SlrOptions())
     with pytest.raises(PlanError, match=r"under \[options\]"):
         request(asked, "auto")
@@ -137,7 +139,7 @@ def test_the_grid_of_a_job_is_not_the_grid_of_gradients():
 # --- the paper's own algorithm
 
 
-def test_three_releases_learn_too_and_promise_nothing():
+def test_three_releases_learn_too_and_promise_nothing() -> None:
     source = federation(rows=2000)
     options = SlrOptions(calibration="paper", gamma=64, **SHORT)
     learnt = train_with(source, "slr", Asked("classification", 4.0, 1e-5, options=options))
@@ -147,18 +149,18 @@ def test_three_releases_learn_too_and_promise_nothing():
     assert LogisticRegression().fit(learnt).score(rows, labels) > 0.7
 
 
-def test_three_releases_are_refused_on_private_data():
+def test_three_releases_are_refused_on_private_data() -> None:
     options = SHORT | {"calibration": "paper"}
     with pytest.raises(PlanError, match="public"):
         LogisticRegression(method="slr", options=options).fit(federation(rows=100, public=False))
 
 
-def test_three_releases_have_no_plan():
+def test_three_releases_have_no_plan() -> None:
     with pytest.raises(PlanError, match="there is no plan of it"):
         request(Asked("classification", 1.0, options=SlrOptions(calibration="paper")), "auto")
 
 
-def test_a_grid_too_fine_for_the_papers_noise_is_refused():
+def test_a_grid_too_fine_for_the_papers_noise_is_refused() -> None:
     options = SHORT | {"calibration": "paper", "gamma": 1 << 16, "epochs": 1.0, "rate": 1.0}
     with pytest.raises(PlanError, match="Take a smaller gamma"):
         LogisticRegression(epsilon=1.0, method="slr", options=options).fit(federation(rows=100))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ FALSE_ALARM_SIGMAS = 6.2
 ROWS = 4000
 
 
-def rows_of(rows=ROWS, seed=0):
+def rows_of(rows: Any = ROWS, seed: int = 0) -> Any:
     """Six columns with one strong and one weaker direction."""
     rng = np.random.default_rng(seed)
     strong, weak = rng.uniform(-1, 1, (2, rows))
@@ -29,7 +30,7 @@ def rows_of(rows=ROWS, seed=0):
     return np.clip(mixed + 0.05 * rng.normal(size=mixed.shape), -1, 1)
 
 
-def tables_of(rows, parties=("bank", "shop", "clinic")):
+def tables_of(rows: Any, parties: Any = ("bank", "shop", "clinic")) -> Any:
     tables = []
     for party, columns in zip(parties, np.array_split(np.arange(rows.shape[1]), len(parties)), strict=True):
         text = "id='n'\n" + "".join(f"[columns.c{i}]\nkind='numeric'\nlow=-1\nhigh=1\n" for i in columns)
@@ -37,17 +38,17 @@ def tables_of(rows, parties=("bank", "shop", "clinic")):
     return tables
 
 
-def named(rows):
+def named(rows: Any) -> Any:
     return {f"c{i}": rows[:, i] for i in range(rows.shape[1])}
 
 
-def federation(rows=None, **more):
+def federation(rows: Any = None, **more: Any) -> Any:
     rows = rows_of() if rows is None else rows
     return Federation(tables_of(rows), budget=(50.0, 1e-5), public=True, noise_seed=7, **more)
 
 
 @pytest.mark.parametrize("gamma", [4, 16, 64, 4096])
-def test_a_coarse_grid_finds_the_same_directions(gamma):
+def test_a_coarse_grid_finds_the_same_directions(gamma: int) -> None:
     rows = rows_of()
     model = PCA(2, epsilon=1.0, method="spca", options={"gamma": gamma}).fit(federation(rows))
     best = Exact(2).fit(rows)
@@ -55,14 +56,14 @@ def test_a_coarse_grid_finds_the_same_directions(gamma):
     assert captured == pytest.approx(best.explained_variance_ratio_.sum(), rel=0.02 if gamma > 4 else 0.1)
 
 
-def test_what_rounding_adds_is_not_taken_for_directions():
+def test_what_rounding_adds_is_not_taken_for_directions() -> None:
     """At γ = 4 rounding lifts every eigenvalue by up to n/4γ², far past the noise: two directions are there."""
     model = PCA(epsilon=8.0, method="spca", options={"gamma": 4}).fit(federation())
     assert model.learnable_rank_ <= 3
     assert np.linalg.eigvalsh(model.releases_[0].gram).min() > 2 * model.releases_[0].noise
 
 
-def test_retry_keeps_the_bound_of_the_paper_in_the_plan():
+def test_retry_keeps_the_bound_of_the_paper_in_the_plan() -> None:
     source = federation()
     plan = request(Asked("pca", 1.0, 1e-5, options=SpcaOptions(gamma=16)), "auto").plan(
         source.group, tuple(table.public() for table in source.tables.values()), ROWS
@@ -71,13 +72,13 @@ def test_retry_keeps_the_bound_of_the_paper_in_the_plan():
     assert plan.shape_of_all_but(None).norm_squared <= 16**2 + 6
 
 
-def test_rounding_is_part_of_what_parties_compare():
+def test_rounding_is_part_of_what_parties_compare() -> None:
     plain = MomentsRequest("pca", 1.0, delta=1e-5)
     retried = MomentsRequest("pca", 1.0, delta=1e-5, rounding="retry")
     assert plain.to_data() != retried.to_data()
 
 
-def test_a_grid_too_coarse_for_nearest_points_to_retry():
+def test_a_grid_too_coarse_for_nearest_points_to_retry() -> None:
     with pytest.raises(PlanError, match="'retry' takes coarser grids"):
         PCA(method="spca", options={"gamma": 64, "rounding": "nearest"}).fit(federation())
 
@@ -85,19 +86,19 @@ def test_a_grid_too_coarse_for_nearest_points_to_retry():
 @pytest.mark.parametrize(
     ("options", "part"), [({"gamma": 2}, "gamma"), ({"rounding": "up"}, "rounding"), ({"gama": 16}, "gama")]
 )
-def test_options_that_are_none_are_refused(options, part):
+def test_options_that_are_none_are_refused(options: Any, part: Any) -> None:
     with pytest.raises(InputError, match=part):
         PCA(method="spca", options=options).fit(federation())
 
 
-def test_components_have_no_label_to_learn():
+def test_components_have_no_label_to_learn() -> None:
     from colonnade import LogisticRegression
 
     with pytest.raises(JobError, match="cannot do classification"):
         LogisticRegression(method="spca").fit(federation())
 
 
-def test_the_server_sees_a_record_zeroed_out_and_a_client_sees_one_replaced():
+def test_the_server_sees_a_record_zeroed_out_and_a_client_sees_one_replaced() -> None:
     model = PCA(2, epsilon=1.0, method="spca").fit(federation())
     by_name = {one.observer.name: one for one in tuple(model.privacy_)}
     assert by_name["server"].unit.name == "record" and by_name["server"].epsilon <= 1.0
@@ -107,7 +108,7 @@ def test_the_server_sees_a_record_zeroed_out_and_a_client_sees_one_replaced():
         assert 1.0 < by_name[f"party:{party}"].epsilon < 2.0
 
 
-def test_more_colluders_leave_a_party_no_cheaper():
+def test_more_colluders_leave_a_party_no_cheaper() -> None:
     wide = np.column_stack([rows_of(), rows_of(seed=1)])
     names = ("a", "b", "c", "d", "e")
     epsilons = []
@@ -126,7 +127,7 @@ def test_more_colluders_leave_a_party_no_cheaper():
     assert epsilons[0] <= epsilons[1]
 
 
-def test_clients_may_hand_their_shares_to_keepers_that_own_nothing():
+def test_clients_may_hand_their_shares_to_keepers_that_own_nothing() -> None:
     """Federated analytics: the clients deal and leave, three others multiply, the server reads."""
     source = federation(keepers=("north", "south", "west"))
     run = source.run(
@@ -145,7 +146,7 @@ def test_clients_may_hand_their_shares_to_keepers_that_own_nothing():
 # --- captured variance
 
 
-def test_captured_variance_is_that_of_scikit_learn_where_there_is_no_noise():
+def test_captured_variance_is_that_of_scikit_learn_where_there_is_no_noise() -> None:
     rows = rows_of()
     model = PCA(2, method="non-private").fit(federation(rows))
     exact = Exact(2).fit(rows)
@@ -154,7 +155,7 @@ def test_captured_variance_is_that_of_scikit_learn_where_there_is_no_noise():
     )
 
 
-def test_all_directions_capture_everything_and_nobody_captures_nothing():
+def test_all_directions_capture_everything_and_nobody_captures_nothing() -> None:
     rows = rows_of(300)
     model = PCA(6, method="non-private").fit(federation(rows))
     assert model.captured_variance(named(rows)) == pytest.approx(1.0)
@@ -164,7 +165,7 @@ def test_all_directions_capture_everything_and_nobody_captures_nothing():
 # --- the paper's own algorithm
 
 
-def test_paper_mode_promises_nothing():
+def test_paper_mode_promises_nothing() -> None:
     model = PCA(2, epsilon=1.0, method="spca", options={"gamma": 16, "calibration": "paper"}).fit(
         federation()
     )
@@ -172,19 +173,19 @@ def test_paper_mode_promises_nothing():
     assert model.captured_variance(named(rows_of())) > 0.9
 
 
-def test_paper_mode_is_refused_on_private_data():
+def test_paper_mode_is_refused_on_private_data() -> None:
     private = Federation(tables_of(rows_of(100)), budget=(50.0, 1e-5))
     with pytest.raises(PlanError, match="public"):
         PCA(method="spca", options={"calibration": "paper"}).fit(private)
     assert private.runs == []
 
 
-def test_paper_mode_has_no_plan():
+def test_paper_mode_has_no_plan() -> None:
     with pytest.raises(PlanError, match="there is no plan of it"):
         request(Asked("pca", 1.0, options=SpcaOptions(calibration="paper")), "auto")
 
 
-def test_the_papers_gram_is_right_on_average():
+def test_the_papers_gram_is_right_on_average() -> None:
     rows = rows_of(2000)
     gathered = gather(federation(rows), Asked("pca", 1.0, 1e-5))
     exact = 64.0**2 * gathered.features.T @ gathered.features
@@ -196,7 +197,7 @@ def test_the_papers_gram_is_right_on_average():
     assert np.all(np.diag(found) - np.diag(exact) < 2000 / 4 + limit)
 
 
-def test_own_pairs_carry_one_noise_of_their_owner_and_cross_pairs_a_part_of_everybody():
+def test_own_pairs_carry_one_noise_of_their_owner_and_cross_pairs_a_part_of_everybody() -> None:
     """Both have variance 2μ: that is the paper's point. 6 standard deviations of a sample variance of 600 entries."""
     mu = Fraction(5000)
     noise = np.concatenate([paper_noise([2, 2, 2], mu, SeededRandomness(seed))[None] for seed in range(100)])

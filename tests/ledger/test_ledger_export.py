@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -68,7 +70,7 @@ def test_a_newer_export_is_refused_by_its_format() -> None:
         read_export('{"format": "colonnade ledger 7"}', where="bank.json")
 
 
-def _with(change) -> str:
+def _with(change: Any) -> str:
     data = json.loads(export(book(), KEY))
     change(data)
     return json.dumps(data)
@@ -85,8 +87,8 @@ CHANGES = (
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("signed", [True, False])
-def test_a_changed_export_is_noticed_with_and_without_a_signature(change, signed: bool) -> None:
-    def changed(data) -> None:
+def test_a_changed_export_is_noticed_with_and_without_a_signature(change: Any, signed: bool) -> None:
+    def changed(data: Any) -> None:
         change(data)
         if not signed:
             data.pop("signature")
@@ -102,7 +104,7 @@ def test_a_changed_export_is_noticed_with_and_without_a_signature(change, signed
         lambda data: data["signature"].pop("value"),
     ],
 )
-def test_a_changed_signature_is_noticed(change) -> None:
+def test_a_changed_signature_is_noticed(change: Any) -> None:
     with pytest.raises(LedgerAltered, match="signature"):
         read_export(_with(change), where="bank.json")
 
@@ -115,7 +117,7 @@ def test_an_export_cut_short_is_noticed_by_a_peers_receipt() -> None:
         read_export(export(short), where="bank.json", receipts=[Receipt("bank", late.entry, late.head)])
 
 
-def test_a_file_that_is_no_export_is_told_as_that(tmp_path) -> None:
+def test_a_file_that_is_no_export_is_told_as_that(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="cannot be read"):
         load_export(tmp_path / "none.json")
     path = tmp_path / "odd.json"

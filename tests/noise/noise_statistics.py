@@ -1,12 +1,16 @@
 """χ² of integer draws against exact probabilities, at a false-alarm rate that no run of tests will meet."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special, stats
 
 FALSE_ALARM = 1e-9
 
 
-def chi_square(draws, probability, reach):
+def chi_square(draws: NDArray[np.int64], probability: Callable[..., Any], reach: int) -> float:
     """p-value of the draws against probability(k) on [-reach, reach], everything beyond in one bin.
 
     Bins with fewer than 20 expected draws are pooled.
@@ -18,7 +22,7 @@ def chi_square(draws, probability, reach):
     return pooled(observed, expected, len(draws))
 
 
-def pooled(observed, expected, count):
+def pooled(observed: NDArray[np.float64], expected: NDArray[np.float64], count: int) -> float:
     large = expected >= 20
     have = np.append(observed[large], count - observed[large].sum())
     want = np.append(expected[large], count - expected[large].sum())
@@ -30,31 +34,31 @@ def pooled(observed, expected, count):
     return float(stats.chi2.sf(((have - want) ** 2 / want).sum(), len(want) - 1))
 
 
-def chi_square_of_quantiles(draws, quantile, bins=256):
+def chi_square_of_quantiles(draws: NDArray[np.int64], quantile: Callable[..., Any], bins: int = 256) -> float:
     """The same for a law so wide that a continuous distribution function stands for it."""
     edges = quantile(np.arange(1, bins) / bins)
     observed = np.bincount(np.searchsorted(edges, draws.astype(float)), minlength=bins).astype(float)
     return pooled(observed, np.full(bins, len(draws) / bins), len(draws))
 
 
-def skellam(mu):
+def skellam(mu: float) -> Callable[..., Any]:
     return lambda k: special.ive(np.abs(k), 2 * mu)
 
 
-def discrete_gaussian(sigma_squared):
+def discrete_gaussian(sigma_squared: float) -> Callable[..., Any]:
     support = np.arange(-10_000, 10_001)
     total = np.exp(-(support**2) / (2 * sigma_squared)).sum()
     return lambda k: np.exp(-(k.astype(float) ** 2) / (2 * sigma_squared)) / total
 
 
-def discrete_laplace(scale):
+def discrete_laplace(scale: float) -> Callable[..., Any]:
     q = np.exp(-1 / scale)
     return lambda k: (1 - q) / (1 + q) * q ** np.abs(k).astype(float)
 
 
-def polya(shape, scale):
+def polya(shape: float, scale: float) -> Callable[..., Any]:
     return lambda k: np.where(k >= 0, stats.nbinom.pmf(k, shape, 1 - np.exp(-1 / scale)), 0)
 
 
-def binomial(trials, p):
+def binomial(trials: int, p: float) -> Callable[..., Any]:
     return lambda k: np.where((k >= 0) & (k <= trials), stats.binom.pmf(k, trials, p), 0)

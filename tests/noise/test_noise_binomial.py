@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from kernel_twin import run_binomial
 from noise_statistics import FALSE_ALARM, chi_square
 from noise_statistics import binomial as binomial_law
+from numba.core.registry import CPUDispatcher
+from numpy.typing import NDArray
 
 from colonnade.errors import DataError, PlanError, PrivacyError
 from colonnade.noise import PoissonBinomialNoise, binomial
@@ -22,16 +24,18 @@ class Recorded:
 
     reproducible = True
 
-    def __init__(self, seed):
+    def __init__(self, seed: str) -> None:
         self._source, self.words_given = SeededRandomness(seed), []
 
-    def words(self, count):
+    def words(self, count: int) -> NDArray[np.uint64]:
         words = self._source.words(count)
         self.words_given.append(words)
         return words
 
 
-def by_kernel(kernel, trials, numerators, words, pieces=1):
+def by_kernel(
+    kernel: CPUDispatcher, trials: int, numerators: list[int], words: NDArray[np.uint64], pieces: int = 1
+) -> list[int]:
     """Feeds the words in pieces: the kernel must go on inside an element."""
     out = np.full(len(numerators), -1, dtype=np.int64)
     state = np.array([0, 52, trials, 0], dtype=np.int64)
@@ -48,7 +52,7 @@ NUMERATORS = [0, 1, ONE // 4, ONE // 2 - 1, ONE // 2, ONE // 2 + 1, 10**15, ONE 
 
 @pytest.mark.parametrize("trials", [1, 16, 63])
 @pytest.mark.parametrize("compiled", [True, False])
-def test_the_binomial_kernel_is_its_twin_on_the_same_words(trials, compiled):
+def test_the_binomial_kernel_is_its_twin_on_the_same_words(trials: int, compiled: bool) -> None:
     """With fewer than 64 trials a word never spans two pieces, so every cut of the words gives the same counts."""
     words = SeededRandomness(trials).words(60 + 15 * trials)
     kernel = count_below if compiled else count_below.py_func
@@ -59,13 +63,13 @@ def test_the_binomial_kernel_is_its_twin_on_the_same_words(trials, compiled):
 
 @pytest.mark.parametrize("trials", [64, 100, 257])
 @pytest.mark.parametrize("compiled", [True, False])
-def test_the_binomial_kernel_is_its_twin_across_several_words(trials, compiled):
+def test_the_binomial_kernel_is_its_twin_across_several_words(trials: int, compiled: bool) -> None:
     words = SeededRandomness(trials).words(3 * trials)
     kernel = count_below if compiled else count_below.py_func
     assert by_kernel(kernel, trials, NUMERATORS, words) == run_binomial(trials, NUMERATORS, words.tolist())
 
 
-def test_many_chunks_give_the_same_counts_as_one_long_stream():
+def test_many_chunks_give_the_same_counts_as_one_long_stream() -> None:
     source = Recorded("chunks")
     numerators = np.random.default_rng(3).integers(0, ONE, 60_000, endpoint=True)
     drawn = binomial(50, numerators, source)
@@ -77,25 +81,25 @@ def test_many_chunks_give_the_same_counts_as_one_long_stream():
 
 @given(st.integers(min_value=0, max_value=2**64 - 1))
 @settings(deadline=None)
-def test_popcount_counts_ones(word):
+def test_popcount_counts_ones(word: int) -> None:
     with np.errstate(over="ignore"):
         assert popcount(np.uint64(word)) == popcount.py_func(np.uint64(word)) == word.bit_count()
 
 
 @pytest.mark.parametrize("trials", [1, 16, 64, 200])
 @pytest.mark.parametrize("p", [0.07, 0.25, 0.5, 0.9])
-def test_binomial_draws_follow_their_law(trials, p):
+def test_binomial_draws_follow_their_law(trials: int, p: float) -> None:
     numerator = round(p * ONE)
     draws = binomial(trials, np.full(200_000, numerator), SystemRandomness())
     assert chi_square(draws, binomial_law(trials, numerator / ONE), trials) > FALSE_ALARM
 
 
-def test_this_chi_square_would_notice_a_shift_of_one_percent_in_p():
+def test_this_chi_square_would_notice_a_shift_of_one_percent_in_p() -> None:
     draws = binomial(16, np.full(200_000, ONE // 2), SystemRandomness())
     assert chi_square(draws, binomial_law(16, 0.51), 16) < FALSE_ALARM
 
 
-def test_each_element_has_its_own_p():
+def test_each_element_has_its_own_p() -> None:
     p = np.tile([0, ONE // 8, ONE], (50_000, 1))
     draws = binomial(16, p, SystemRandomness())
     assert draws.shape == p.shape
@@ -105,7 +109,7 @@ def test_each_element_has_its_own_p():
 
 
 @pytest.mark.parametrize("numerator", [0, ONE // 2, 10**15, ONE - 1, ONE])
-def test_the_number_of_words_does_not_tell_p(numerator):
+def test_the_number_of_words_does_not_tell_p(numerator: int) -> None:
     """The bits used have the same law for every p: here their mean, against that of p = 1/3."""
     words = {}
     for k in (ONE // 3, numerator):
@@ -125,14 +129,14 @@ def test_the_number_of_words_does_not_tell_p(numerator):
 
 
 @pytest.mark.parametrize("trials", [0, -1, (1 << 20) + 1])
-def test_an_impossible_number_of_trials_is_refused(trials):
+def test_an_impossible_number_of_trials_is_refused(trials: int) -> None:
     with pytest.raises(PlanError, match="trials"):
         binomial(trials, [0], SystemRandomness())
     with pytest.raises(PlanError, match="trials"):
         PoissonBinomialNoise(trials, Fraction(1, 4), Fraction(1))
 
 
-def test_numerators_must_be_integers_in_range():
+def test_numerators_must_be_integers_in_range() -> None:
     with pytest.raises(TypeError, match="integers"):
         binomial(4, [0.5], SystemRandomness())
     with pytest.raises(ValueError, match="outside"):
@@ -148,13 +152,15 @@ def test_numerators_must_be_integers_in_range():
     st.lists(st.floats(allow_nan=False), min_size=1, max_size=20),
 )
 @settings(deadline=None)
-def test_no_value_leaves_the_interval_that_privacy_needs(beta, bound, values):
+def test_no_value_leaves_the_interval_that_privacy_needs(
+    beta: Fraction, bound: float, values: list[float]
+) -> None:
     noise = PoissonBinomialNoise(4, beta, Fraction(bound))
     for numerator in noise.numerators([*values, bound, -bound]).tolist():
         assert abs(Fraction(numerator, ONE) - Fraction(1, 2)) <= beta
 
 
-def test_the_quantiser_is_odd_about_one_half_and_clips():
+def test_the_quantiser_is_odd_about_one_half_and_clips() -> None:
     noise = PoissonBinomialNoise(4, Fraction(1, 10), Fraction(3))
     low, middle, high = noise.numerators([-1.7, 0.0, 1.7]).tolist()
     assert middle == ONE // 2
@@ -162,7 +168,7 @@ def test_the_quantiser_is_odd_about_one_half_and_clips():
     assert noise.numerators([3.0, 99.0, np.inf]).tolist() == [noise.numerators([3.0])[0]] * 3
 
 
-def test_the_estimate_is_the_sum_of_the_values():
+def test_the_estimate_is_the_sum_of_the_values() -> None:
     noise = PoissonBinomialNoise(64, Fraction(1, 4), Fraction(2))
     values = np.array([1.5, -0.5, 0.25])
     counts = sum(noise.draw(np.full(200_000, value), SystemRandomness()) for value in values)
@@ -171,18 +177,18 @@ def test_the_estimate_is_the_sum_of_the_values():
     assert abs(estimates.mean() - values.sum()) < 0.012
 
 
-def test_a_missing_value_is_refused():
+def test_a_missing_value_is_refused() -> None:
     with pytest.raises(DataError, match="not a number"):
         PoissonBinomialNoise(4, Fraction(1, 4), Fraction(1)).draw([1.0, float("nan")], SystemRandomness())
 
 
 @pytest.mark.parametrize("beta", [Fraction(1, 2), Fraction(3, 4), Fraction(1, 1 << 41)])
-def test_a_beta_that_shows_or_hides_everything_is_refused(beta):
+def test_a_beta_that_shows_or_hides_everything_is_refused(beta: Fraction) -> None:
     with pytest.raises(PlanError, match="β"):
         PoissonBinomialNoise(4, beta, Fraction(1))
 
 
-def test_events_count_the_contributors_the_observer_does_not_know():
+def test_events_count_the_contributors_the_observer_does_not_know() -> None:
     noise = PoissonBinomialNoise(4, Fraction(1, 10), Fraction(1))
     server = noise.event(parties=5)
     assert server == PoissonBinomial(contributors=5, trials=4, beta=Fraction(1, 10))

@@ -6,11 +6,14 @@ from 1, whatever the noise's law is (the attack of Mironov's "On significance of
 bits for differential privacy").
 """
 
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from epsilon_lower_bound import lower_bound
+from numpy.typing import NDArray
 
 from colonnade.noise import DiscreteGaussianNoise, DiscreteLaplaceNoise, SkellamNoise
 from colonnade.randomness import SystemRandomness
@@ -19,20 +22,20 @@ DRAWS = 400_000
 GRID = 1 << 20  # units of our integers in one unit of the value
 
 
-def textbook_laplace(value, source):
+def textbook_laplace(value: float, source: Any) -> NDArray[np.float64]:
     uniform = source.random(DRAWS) - 0.5
     return value - np.sign(uniform) * np.log1p(-2 * np.abs(uniform))
 
 
-def textbook_gaussian(value, source):
+def textbook_gaussian(value: float, source: Any) -> NDArray[np.float64]:
     radius = np.sqrt(-2 * np.log(1 - source.random(DRAWS)))
     return value + radius * np.cos(2 * np.pi * source.random(DRAWS))
 
 
-def attack(from_zero, from_one):
+def attack(from_zero: NDArray[np.float64], from_one: NDArray[np.float64]) -> float:
     """A lower bound on ε at δ = 0 from the low bits of outputs near 0."""
 
-    def seen(outputs):
+    def seen(outputs: NDArray[np.float64]) -> int:
         near = outputs[np.abs(outputs) < 0.25]
         return int(np.count_nonzero(near * 2.0**53 % 1 != 0))
 
@@ -40,7 +43,7 @@ def attack(from_zero, from_one):
 
 
 @pytest.mark.parametrize("textbook", [textbook_laplace, textbook_gaussian])
-def test_low_bits_break_textbook_noise(textbook):
+def test_low_bits_break_textbook_noise(textbook: Callable[..., Any]) -> None:
     """Laplace of scale 1 claims ε = 1 for a change of 1; the outputs show more than 7."""
     source = np.random.default_rng(2012)
     assert attack(textbook(0.0, source), textbook(1.0, source)) > 7
@@ -55,7 +58,7 @@ def test_low_bits_break_textbook_noise(textbook):
     ],
     ids=lambda noise: type(noise).__name__,
 )
-def test_low_bits_of_ours_say_nothing(noise):
+def test_low_bits_of_ours_say_nothing(noise: DiscreteLaplaceNoise | DiscreteGaussianNoise) -> None:
     zero, one = ((value * GRID + noise.draw(DRAWS, SystemRandomness())) / GRID for value in (0, 1))
     assert attack(zero, one) == 0.0
     # Nor does any other grid of low bits: each neighbour reaches every residue of the integers alike.
@@ -68,5 +71,5 @@ def test_low_bits_of_ours_say_nothing(noise):
         assert all(np.all(table > 0) for table in tables)
 
 
-def test_draws_are_integers_and_stay_so():
+def test_draws_are_integers_and_stay_so() -> None:
     assert SkellamNoise(Fraction(10**18)).draw(10, SystemRandomness()).dtype == np.int64

@@ -1,7 +1,9 @@
 """Draws of every law against its exact probabilities, and the parts against the whole."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +33,7 @@ from colonnade.noise.discrete_laplace import DiscreteLaplaceLaw
 from colonnade.noise.polya import PolyaLaw
 from colonnade.noise.sampler import draw_from, sample
 from colonnade.noise.skellam import SkellamLaw
-from colonnade.noise.table import cut, table_of
+from colonnade.noise.table import Table, cut, table_of
 from colonnade.randomness import SystemRandomness
 
 DRAWS = 1_000_000
@@ -40,19 +42,19 @@ DRAWS = 1_000_000
 @pytest.mark.parametrize(
     "mu", [Fraction(1, 1000), Fraction(1), Fraction(100), Fraction(10**4), Fraction(10**6)]
 )
-def test_skellam_draws_follow_their_law(mu):
+def test_skellam_draws_follow_their_law(mu: Fraction) -> None:
     draws = SkellamNoise(mu).draw(DRAWS, SystemRandomness())
     assert chi_square(draws, skellam(float(mu)), 8 + int(9 * float(mu) ** 0.5)) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("sigma_squared", [Fraction(1, 4), Fraction(9), Fraction(10**4)])
-def test_discrete_gaussian_draws_follow_their_law(sigma_squared):
+def test_discrete_gaussian_draws_follow_their_law(sigma_squared: Fraction) -> None:
     draws = DiscreteGaussianNoise(sigma_squared).draw(DRAWS, SystemRandomness())
     assert chi_square(draws, discrete_gaussian(float(sigma_squared)), 1000) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(1), Fraction(20), Fraction(1500)])
-def test_discrete_laplace_draws_follow_their_law(scale):
+def test_discrete_laplace_draws_follow_their_law(scale: Fraction) -> None:
     draws = DiscreteLaplaceNoise(scale).draw(DRAWS, SystemRandomness())
     assert chi_square(draws, discrete_laplace(float(scale)), 40 + int(20 * scale)) > FALSE_ALARM
 
@@ -61,7 +63,7 @@ def test_discrete_laplace_draws_follow_their_law(scale):
     ("shape", "scale"),
     [(Fraction(1, 10), Fraction(10)), (Fraction(1, 3), Fraction(200)), (Fraction(1), Fraction(3))],
 )
-def test_polya_draws_follow_their_law(shape, scale):
+def test_polya_draws_follow_their_law(shape: Fraction, scale: Fraction) -> None:
     draws = sample(PolyaLaw(shape, 1 / scale), DRAWS, SystemRandomness())
     assert chi_square(draws, polya(float(shape), float(scale)), int(40 * scale)) > FALSE_ALARM
 
@@ -76,24 +78,24 @@ def test_polya_draws_follow_their_law(shape, scale):
     ],
     ids=str,
 )
-def test_wide_laws_look_normal_and_have_uniform_low_bytes(law, width):
+def test_wide_laws_look_normal_and_have_uniform_low_bytes(law: SkellamLaw, width: float) -> None:
     draws = sample(law, DRAWS, SystemRandomness())
     assert chi_square_of_quantiles(draws, lambda p: width * stats.norm.ppf(p)) > FALSE_ALARM
     low = np.bincount(draws & 255, minlength=256)
     assert stats.chisquare(low).pvalue > FALSE_ALARM
 
 
-def test_a_wide_discrete_laplace_looks_laplace():
+def test_a_wide_discrete_laplace_looks_laplace() -> None:
     draws = DiscreteLaplaceNoise(Fraction(1 << 30)).draw(DRAWS, SystemRandomness())
     assert chi_square_of_quantiles(draws, lambda p: 2.0**30 * stats.laplace.ppf(p)) > FALSE_ALARM
 
 
-def test_parts_of_parts_are_parts():
+def test_parts_of_parts_are_parts() -> None:
     assert SkellamNoise(Fraction(6)).part(2).part(3) == SkellamNoise(Fraction(1))
     assert PolyaNoise(Fraction(5), Fraction(1, 2)).part(3) == PolyaNoise(Fraction(5), Fraction(1, 6))
 
 
-def test_matrix_noise_is_symmetric_with_half_the_variance_off_the_diagonal():
+def test_matrix_noise_is_symmetric_with_half_the_variance_off_the_diagonal() -> None:
     mechanism = MatrixSkellamNoise(Fraction(100))
     noise = [mechanism.draw((120, 120), SystemRandomness()) for _ in range(60)]
     assert all(np.array_equal(matrix, matrix.T) for matrix in noise)
@@ -126,17 +128,19 @@ def test_matrix_noise_is_symmetric_with_half_the_variance_off_the_diagonal():
         ),
     ],
 )
-def test_this_chi_square_would_notice_a_five_percent_error_in_variance(draws, wrong, reach):
+def test_this_chi_square_would_notice_a_five_percent_error_in_variance(
+    draws: Callable[..., Any], wrong: Callable[..., Any], reach: int
+) -> None:
     assert chi_square(draws(), wrong, reach) < FALSE_ALARM
 
 
-def test_the_chi_square_of_quantiles_would_notice_it_too():
+def test_the_chi_square_of_quantiles_would_notice_it_too() -> None:
     draws = DiscreteGaussianNoise(Fraction(1 << 40)).draw(DRAWS, SystemRandomness())
     assert chi_square_of_quantiles(draws, lambda p: 1.025 * 2.0**20 * stats.norm.ppf(p)) < FALSE_ALARM
 
 
 @pytest.fixture
-def coarse(monkeypatch):
+def coarse(monkeypatch: pytest.MonkeyPatch) -> Table:
     """A table of 16 cells: its envelope wastes much, so that every decision shows in the law."""
     law = DiscreteGaussianLaw(Fraction(10**4))
     monkeypatch.setattr(table_module, "cut", lambda law, limit: cut(law, 8))
@@ -145,31 +149,33 @@ def coarse(monkeypatch):
     return made
 
 
-def in_doubt(table):
+def in_doubt(table: Table) -> Table:
     rows = table.rows.copy()
     rows[:, 6] = 1 << 25
     return replace(table, rows=rows)
 
 
-def test_a_table_of_few_cells_passes_the_audit_and_follows_the_law(coarse):
+def test_a_table_of_few_cells_passes_the_audit_and_follows_the_law(coarse: Table) -> None:
     assert findings(coarse, points=64) == ()
     assert (
         chi_square(draw_from(coarse, 100_000, SystemRandomness()), discrete_gaussian(1e4), 600) > FALSE_ALARM
     )
 
 
-def test_the_slow_path_alone_follows_the_law(coarse):
+def test_the_slow_path_alone_follows_the_law(coarse: Table) -> None:
     draws = draw_from(in_doubt(coarse), 20_000, SystemRandomness())
     assert chi_square(draws, discrete_gaussian(1e4), 600) > FALSE_ALARM
 
 
-def test_a_slow_path_that_takes_every_doubt_would_be_noticed(coarse, monkeypatch):
+def test_a_slow_path_that_takes_every_doubt_would_be_noticed(
+    coarse: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sampler_module, "accepts", lambda *_, **__: True)
     draws = draw_from(in_doubt(coarse), 20_000, SystemRandomness())
     assert chi_square(draws, discrete_gaussian(1e4), 600) < FALSE_ALARM
 
 
-def test_reversed_slopes_would_be_noticed(coarse):
+def test_reversed_slopes_would_be_noticed(coarse: Table) -> None:
     rows = coarse.rows.copy()
     rows[:, 4] += rows[:, 5]
     rows[:, 5] *= -1
@@ -182,11 +188,11 @@ class ShortLaplace(DiscreteLaplaceLaw):
     """A discrete Laplace whose table ends early, so that its tails, rare otherwise, are drawn all the time."""
 
     @property
-    def exponent(self):
+    def exponent(self) -> int:
         return 1
 
 
-def test_past_the_edge_of_its_table_a_discrete_laplace_begins_again():
+def test_past_the_edge_of_its_table_a_discrete_laplace_begins_again() -> None:
     law = ShortLaplace(Fraction(1, 3))
     draws = draw_from(table_of(law), 20_000, SystemRandomness())
     assert np.mean(np.abs(draws) > 2) > 0.3

@@ -1,12 +1,17 @@
 """Mechanisms: parts, what observers are left with, and parameters that are refused."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from colonnade.conformance import check_mechanism
 from colonnade.conformance.mechanisms import two_sample
@@ -51,13 +56,13 @@ class Counts:
 
     noise: PoissonBinomialNoise
 
-    def part(self, parts):
+    def part(self, parts: int) -> Counts:
         share(Fraction(1), parts)
         if self.noise.trials % parts:
             raise PlanError(f"{self.noise.trials} trials in {parts} parts")
         return Counts(replace(self.noise, trials=self.noise.trials // parts))
 
-    def draw(self, shape, randomness):
+    def draw(self, shape: int | tuple[int, ...], randomness: Any) -> NDArray[np.int64]:
         return self.noise.draw(np.full(shape, 0.5), randomness)
 
 
@@ -75,12 +80,14 @@ class Counts:
         (Counts(PoissonBinomialNoise(16, Fraction(1, 4), Fraction(1))), None, {"impossible": ()}),
     ],
 )
-def test_every_law_of_mechanisms_holds(noise, change, more):
+def test_every_law_of_mechanisms_holds(
+    noise: SkellamNoise | Counts, change: VectorChange | None, more: dict[str, tuple[int, ...]]
+) -> None:
     check_mechanism(noise, change, **more)
 
 
 @given(st.integers(1, 9), st.integers(0, 8), st.integers(1, 9))
-def test_a_skellam_observer_is_left_with_the_parts_it_does_not_know(parts, known, of):
+def test_a_skellam_observer_is_left_with_the_parts_it_does_not_know(parts: int, known: int, of: int) -> None:
     noise, matrix = SkellamNoise(Fraction(100)), MatrixSkellamNoise(Fraction(100))
     if known >= parts:
         for ask in (lambda: noise.event(VectorChange(1, 1), known=known, parts=parts, of=of),):
@@ -96,18 +103,18 @@ def test_a_skellam_observer_is_left_with_the_parts_it_does_not_know(parts, known
     )
 
 
-def test_events_that_name_no_number_of_entries_count_the_largest_draw():
+def test_events_that_name_no_number_of_entries_count_the_largest_draw() -> None:
     assert SkellamNoise(Fraction(5)).event(VectorChange(1, 1)).draws == LARGEST_DRAW
     assert MatrixSkellamNoise(Fraction(5)).event(CHANGE).draws == LARGEST_DRAW
     assert DiscreteGaussianNoise(Fraction(5)).event(1).draws == LARGEST_DRAW
 
 
-def test_a_single_entry_may_use_the_exact_law():
+def test_a_single_entry_may_use_the_exact_law() -> None:
     assert SkellamNoise(Fraction(5)).event(VectorChange(1, 1), entries=1).event.coordinates == 1
     assert DiscreteGaussianNoise(Fraction(5)).event(1, entries=1).event.coordinates == 1
 
 
-def test_discrete_gaussians_too_small_for_a_sum_come_whole():
+def test_discrete_gaussians_too_small_for_a_sum_come_whole() -> None:
     noise = DiscreteGaussianNoise(Fraction(5))
     assert noise.part(1) == noise
     with pytest.raises(PlanError, match="do not sum to a discrete Gaussian"):
@@ -122,7 +129,9 @@ def test_discrete_gaussians_too_small_for_a_sum_come_whole():
 
 
 @given(st.integers(1, 9), st.integers(0, 8), st.integers(1, 9), st.sampled_from([COARSE_BITS, FINE_BITS]))
-def test_a_gaussian_observer_is_left_with_the_parts_it_does_not_know(parts, known, of, bits):
+def test_a_gaussian_observer_is_left_with_the_parts_it_does_not_know(
+    parts: int, known: int, of: int, bits: int
+) -> None:
     noise, matrix = DiscreteGaussianNoise(Fraction(1000), bits), MatrixGaussianNoise(Fraction(2000), bits)
     if known >= parts:
         with pytest.raises((PlanError, PrivacyError)):
@@ -138,7 +147,7 @@ def test_a_gaussian_observer_is_left_with_the_parts_it_does_not_know(parts, know
     )
 
 
-def test_parts_of_discrete_gaussians_keep_their_fineness_and_their_least_variance():
+def test_parts_of_discrete_gaussians_keep_their_fineness_and_their_least_variance() -> None:
     assert DiscreteGaussianNoise(Fraction(24)).part(3) == DiscreteGaussianNoise(Fraction(8))
     fine = DiscreteGaussianNoise(Fraction(216), FINE_BITS)
     assert fine.part(3) == DiscreteGaussianNoise(Fraction(72), FINE_BITS)
@@ -150,13 +159,13 @@ def test_parts_of_discrete_gaussians_keep_their_fineness_and_their_least_varianc
         MatrixGaussianNoise(Fraction(432)).part(4)
 
 
-def test_a_matrix_of_one_entry_is_not_given_the_exact_law_of_one_integer():
+def test_a_matrix_of_one_entry_is_not_given_the_exact_law_of_one_integer() -> None:
     assert MatrixGaussianNoise(Fraction(500)).event(CHANGE, size=1).event.coordinates == 2
     # Calibration looks below every variance that can be drawn.
     assert matrix_gaussian_event(CHANGE, Fraction(1, 10**11), size=1, parts=1).event.sigma_squared > 0
 
 
-def test_fine_draws_reach_further_and_follow_the_same_law():
+def test_fine_draws_reach_further_and_follow_the_same_law() -> None:
     coarse, fine = (DiscreteGaussianNoise(Fraction(400), bits) for bits in (COARSE_BITS, FINE_BITS))
     assert fine.support > coarse.support
     drawn = [noise.draw(200_000, SystemRandomness()) for noise in (coarse, fine)]
@@ -167,7 +176,7 @@ def test_fine_draws_reach_further_and_follow_the_same_law():
             DiscreteGaussianNoise(Fraction(400), bits)
 
 
-def test_discrete_laplace_is_pure_when_dealt_whole_and_truncated_when_dealt_in_parts():
+def test_discrete_laplace_is_pure_when_dealt_whole_and_truncated_when_dealt_in_parts() -> None:
     noise = DiscreteLaplaceNoise(Fraction(10))
     assert noise.part(1) is noise
     assert noise.event(3, known=1, parts=2) == DiscreteLaplace(3, Fraction(10))
@@ -177,13 +186,13 @@ def test_discrete_laplace_is_pure_when_dealt_whole_and_truncated_when_dealt_in_p
     assert isinstance(DiscreteLaplaceNoise(Fraction(1, 20)).event(1), Approximated)
 
 
-def test_a_fraction_of_a_discrete_laplace_is_not_claimed():
+def test_a_fraction_of_a_discrete_laplace_is_not_claimed() -> None:
     """With shares 1/K a client who knows its own faces a peak at 0, and ε far above Δ/scale."""
     with pytest.raises(PrivacyError, match="Deal parts of 1/2"):
         DiscreteLaplaceNoise(Fraction(10)).event(1, known=1, parts=3, of=3)
 
 
-def test_what_a_fraction_leaves_would_cost_many_times_the_claim():
+def test_what_a_fraction_leaves_would_cost_many_times_the_claim() -> None:
     """Two parties with shares 1/2 at scale 100: one unit costs 35 times 1/scale near 0, by convolution."""
     from scipy import stats
 
@@ -195,7 +204,7 @@ def test_what_a_fraction_leaves_would_cost_many_times_the_claim():
 
 
 @pytest.mark.parametrize("kind", WHOLE)
-def test_parameters_are_exact_and_positive(kind):
+def test_parameters_are_exact_and_positive(kind: type[Any]) -> None:
     assert kind(3) == kind(Fraction(3))
     with pytest.raises(TypeError, match="exact number"):
         kind(0.5)
@@ -226,7 +235,7 @@ def test_parameters_are_exact_and_positive(kind):
         lambda: PolyaNoise(Fraction(10), Fraction(3, 2)),
     ],
 )
-def test_parameters_past_what_is_proved_or_fits_an_int64_are_refused(beyond):
+def test_parameters_past_what_is_proved_or_fits_an_int64_are_refused(beyond: Callable[..., Any]) -> None:
     with pytest.raises(PlanError):
         beyond()
 
@@ -244,7 +253,7 @@ def test_parameters_past_what_is_proved_or_fits_an_int64_are_refused(beyond):
         PolyaNoise(Fraction(1, 100), Fraction(1, 1000)),
     ],
 )
-def test_the_ends_of_the_ranges_can_be_drawn(noise):
+def test_the_ends_of_the_ranges_can_be_drawn(noise: SkellamNoise) -> None:
     drawn = noise.draw((40, 50), SystemRandomness())
     assert drawn.shape == (40, 50)
     assert drawn.dtype == "int64"
@@ -252,6 +261,6 @@ def test_the_ends_of_the_ranges_can_be_drawn(noise):
         assert abs(drawn).max() <= noise.support
 
 
-def test_supports_bound_every_draw_of_a_matrix():
+def test_supports_bound_every_draw_of_a_matrix() -> None:
     for noise in (MatrixSkellamNoise(Fraction(10)), MatrixGaussianNoise(Fraction(144))):
         assert abs(noise.draw_symmetric(60, SystemRandomness())).max() <= noise.support

@@ -31,7 +31,7 @@ def hankel_mass(mu: Fraction, k: int, period: int) -> mpmath.mpf:
 @pytest.mark.parametrize(
     "mu", [Fraction(1, 10**9), Fraction(1, 7), Fraction(1), Fraction(123, 10), Fraction(10**4)]
 )
-def test_the_masses_are_bessel_functions_to_within_two_units(mu):
+def test_the_masses_are_bessel_functions_to_within_two_units(mu: Fraction) -> None:
     law = SkellamLaw(mu)
     reach = 1 << law.exponent
     for k in {*range(min(reach, 40)), *range(0, reach + 1, max(1, reach // 20)), reach}:
@@ -41,7 +41,7 @@ def test_the_masses_are_bessel_functions_to_within_two_units(mu):
 @pytest.mark.parametrize(
     "mu", [Fraction(10**6), Fraction(10**10, 3), Fraction(10**15), Fraction(10**18), Fraction(10**24)]
 )
-def test_the_masses_follow_hankels_series_to_within_two_units_at_large_mu(mu):
+def test_the_masses_follow_hankels_series_to_within_two_units_at_large_mu(mu: Fraction) -> None:
     law = SkellamLaw(mu)
     reach = 1 << law.exponent
     for k in {0, 1, 2, 3, *range(0, reach + 1, reach // 40), reach - 1, reach}:
@@ -49,7 +49,7 @@ def test_the_masses_follow_hankels_series_to_within_two_units_at_large_mu(mu):
 
 
 @pytest.mark.parametrize("decade", range(-9, 19))
-def test_fewer_than_four_hundred_terms_matter_for_every_mu(decade):
+def test_fewer_than_four_hundred_terms_matter_for_every_mu(decade: int) -> None:
     """The error bound of the recurrence is proved for that many."""
     law = SkellamLaw(Fraction(10) ** decade)
     assert len(law.terms) < 400

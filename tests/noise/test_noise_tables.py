@@ -1,7 +1,9 @@
 """The machine: every table audited, damaged tables caught, the compiled kernel held to its twin."""
 
 import dataclasses
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -9,6 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_twin import Candidate, run, verdict
+from mpmath.ctx_mp_python import mpf
+from numba.core.registry import CPUDispatcher
+from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
 from colonnade.noise.audit import findings
@@ -22,6 +27,7 @@ from colonnade.noise.table import (
     CAPACITY,
     COLUMNS,
     UNIFORM_BITS,
+    Table,
     alias_columns,
     table_of,
 )
@@ -58,7 +64,7 @@ LAWS = [
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_every_integer_fact_of_the_proof_holds(law):
+def test_every_integer_fact_of_the_proof_holds(law: SkellamLaw | DiscreteGaussianLaw) -> None:
     assert findings(table_of(law), points=2) == ()
 
 
@@ -67,12 +73,12 @@ def test_every_integer_fact_of_the_proof_holds(law):
     st.fractions(min_value=Fraction(1, 10**9), max_value=10**4, max_denominator=10**9),
     st.integers(min_value=0, max_value=14),
 )
-def test_tables_of_arbitrary_fractions_pass_the_audit(base, decades):
+def test_tables_of_arbitrary_fractions_pass_the_audit(base: Fraction, decades: int) -> None:
     assert findings(table_of(SkellamLaw(base * 10**decades)), points=2) == ()
     assert findings(table_of(DiscreteGaussianLaw(base * 10**decades)), points=2) == ()
 
 
-def with_row(table, row, field, change):
+def with_row(table: Table, row: int, field: int, change: Callable[..., Any] | type[int]) -> Table:
     rows = table.rows.copy()
     rows[row, field] = change(int(rows[row, field]))
     return dataclasses.replace(table, rows=rows)
@@ -81,26 +87,26 @@ def with_row(table, row, field, change):
 class Inflated:
     """A law whose masses came out a tenth of a percent too large after its table was made."""
 
-    def __init__(self, law):
+    def __init__(self, law: Any) -> None:
         self.exponent, self.two_sided, self.tails = law.exponent, law.two_sided, law.tails
         self._law, self.precision = law, law.precision
 
-    def mass(self, k):
+    def mass(self, k: Any) -> Any:
         return self._law.mass(k) * 1001 // 1000
 
 
-def widest(table):
+def widest(table: Table) -> int:
     return max(range(len(table.cells)), key=lambda j: int(table.rows[j, 6]))
 
 
-def moved_weight(table):
+def moved_weight(table: Any) -> Any:
     weights = list(table.weights)
     weights[3] += 1
     weights[4] -= 1
     return dataclasses.replace(table, weights=tuple(weights))
 
 
-def narrowed(table):
+def narrowed(table: Table) -> Table:
     rows = table.rows.copy()
     rows[:, 6] = rows[:, 6] * 6 // 10
     return dataclasses.replace(table, rows=rows)
@@ -126,7 +132,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_the_audit_catches_every_kind_of_damage(damage):
+def test_the_audit_catches_every_kind_of_damage(damage: str) -> None:
     table = table_of(DiscreteGaussianLaw(Fraction(10**6)))
     assert any(found.startswith(damage[:2]) for found in findings(DAMAGE[damage](table)))
 
@@ -134,12 +140,12 @@ def test_the_audit_catches_every_kind_of_damage(damage):
 @pytest.mark.parametrize(
     "damage", ["B: bands at sixty percent", "B: a slope reversed", "A: a weight moved by one"]
 )
-def test_the_audit_catches_damage_to_a_skellam_table(damage):
+def test_the_audit_catches_damage_to_a_skellam_table(damage: str) -> None:
     table = table_of(SkellamLaw(Fraction(10**6)))
     assert any(found.startswith(damage[:2]) for found in findings(DAMAGE[damage](table), points=2))
 
 
-def test_the_audit_catches_a_tail_that_the_kernel_could_decide():
+def test_the_audit_catches_a_tail_that_the_kernel_could_decide() -> None:
     table = table_of(DiscreteLaplaceLaw(Fraction(1)))
     tail = len(table.cells) - 1
     assert any("tail" in found for found in findings(with_row(table, tail, 6, lambda v: 3)))
@@ -149,7 +155,7 @@ def test_the_audit_catches_a_tail_that_the_kernel_could_decide():
     )
 
 
-def test_the_audit_catches_zero_inside_a_cell():
+def test_the_audit_catches_zero_inside_a_cell() -> None:
     table = table_of(SkellamLaw(Fraction(1)))
     cells = [dataclasses.replace(cell, base=cell.base) for cell in table.cells if cell.base not in (-1, 0)]
     bridge = dataclasses.replace(table.cells[0], base=-1, log_length=1)
@@ -160,7 +166,7 @@ def test_the_audit_catches_zero_inside_a_cell():
     assert "C: 0 lies inside a cell, where masses turn" in findings(joined)
 
 
-def test_fast_decisions_agree_with_the_exact_one_at_either_end_of_the_missing_bits():
+def test_fast_decisions_agree_with_the_exact_one_at_either_end_of_the_missing_bits() -> None:
     """What the kernel decides from 24 bits, all 2^128 continuations of them would decide alike."""
     for law in (SkellamLaw(Fraction(10**6)), PolyaLaw(Fraction(1, 100), Fraction(1, 1 << 20))):
         table = table_of(law)
@@ -180,7 +186,9 @@ def test_fast_decisions_agree_with_the_exact_one_at_either_end_of_the_missing_bi
                 assert accepts(table, cell, offset, uniform=((uniform + 1) << 128) - 1) is decision
 
 
-def by_kernel(kernel, table, words):
+def by_kernel(
+    kernel: CPUDispatcher | Callable[..., Any], table: Table, words: NDArray[np.uint64]
+) -> list[int | Candidate]:
     out = np.zeros(len(words), dtype=np.int64)
     doubts = np.zeros((len(words), 4), dtype=np.int64)
     slot, used, noted = kernel(table.rows, words, out, 0, doubts)
@@ -192,7 +200,7 @@ def by_kernel(kernel, table, words):
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_the_compiled_kernel_is_its_twin_on_the_same_words(law):
+def test_the_compiled_kernel_is_its_twin_on_the_same_words(law: SkellamLaw | DiscreteGaussianLaw) -> None:
     table = table_of(law)
     words = SeededRandomness(f"twin {law}").words(2 * 3000)
     # Extreme words, and uniforms near the chords' bands, beside random ones.
@@ -203,7 +211,7 @@ def test_the_compiled_kernel_is_its_twin_on_the_same_words(law):
 
 
 @pytest.mark.parametrize("law", [LAWS[4], LAWS[6], LAWS[16]], ids=str)
-def test_the_kernel_before_compilation_is_its_twin(law):
+def test_the_kernel_before_compilation_is_its_twin(law: SkellamLaw) -> None:
     table = table_of(law)
     words = SeededRandomness(f"python {law}").words(2 * 1500)
     words[1::2] |= np.uint64(((1 << 24) - 1 - 4095) << 40)
@@ -213,7 +221,7 @@ def test_the_kernel_before_compilation_is_its_twin(law):
     assert len(found) < 1500
 
 
-def test_the_kernel_stops_when_slots_words_or_room_for_doubts_run_out():
+def test_the_kernel_stops_when_slots_words_or_room_for_doubts_run_out() -> None:
     table = table_of(SkellamLaw(Fraction(10**6)))
     words = SeededRandomness("stops").words(20_001)
     out = np.zeros(10, dtype=np.int64)
@@ -225,7 +233,7 @@ def test_the_kernel_stops_when_slots_words_or_room_for_doubts_run_out():
     assert (slot, used, noted) == (3, 6, 3)
 
 
-def test_a_full_room_for_doubts_changes_no_law_and_loses_no_slot():
+def test_a_full_room_for_doubts_changes_no_law_and_loses_no_slot() -> None:
     """Every candidate in doubt: the slow path alone, in more batches than its room holds."""
     table = table_of(DiscreteGaussianLaw(Fraction(16)))
     rows = table.rows.copy()
@@ -238,7 +246,7 @@ def test_a_full_room_for_doubts_changes_no_law_and_loses_no_slot():
 
 @given(st.lists(st.integers(min_value=0, max_value=1 << 40), min_size=1, max_size=COLUMNS))
 @settings(deadline=None, max_examples=20)
-def test_alias_columns_hand_out_exactly_the_weights(raw):
+def test_alias_columns_hand_out_exactly_the_weights(raw: list[int]) -> None:
     weights = [value + 1 for value in raw]
     weights[0] += (1 << 64) - sum(weights)
     thresholds, targets = alias_columns(tuple(weights))
@@ -249,33 +257,33 @@ def test_alias_columns_hand_out_exactly_the_weights(raw):
     assert received == weights + [0] * (COLUMNS - len(weights))
 
 
-def test_one_law_has_one_table():
+def test_one_law_has_one_table() -> None:
     assert table_of(SkellamLaw(Fraction(3, 2))) is table_of(SkellamLaw(Fraction(6, 4)))
 
 
-def test_a_support_past_the_offset_bits_is_refused():
+def test_a_support_past_the_offset_bits_is_refused() -> None:
     with pytest.raises(ValueError, match="does not fit"):
         table_of(DiscreteGaussianLaw(Fraction(1 << 100)))
 
 
 @pytest.mark.parametrize("shape", [-1, (3, -2), (1 << 17, 1 << 17)])
-def test_an_impossible_shape_is_refused(shape):
+def test_an_impossible_shape_is_refused(shape: int | tuple[int, int]) -> None:
     with pytest.raises(PlanError, match="at most 2\\^32 entries"):
         sample(SkellamLaw(Fraction(1)), shape, SystemRandomness())
 
 
-def test_drawing_nothing_gives_nothing():
+def test_drawing_nothing_gives_nothing() -> None:
     assert sample(SkellamLaw(Fraction(1)), (0, 4), SystemRandomness()).shape == (0, 4)
 
 
-def test_a_seed_repeats_its_draws_and_the_system_does_not():
+def test_a_seed_repeats_its_draws_and_the_system_does_not() -> None:
     law = SkellamLaw(Fraction(10**12))
     first, second = (sample(law, 50_000, SeededRandomness(5)) for _ in range(2))
     assert np.array_equal(first, second)
     assert not np.array_equal(sample(law, 50, SystemRandomness()), sample(law, 50, SystemRandomness()))
 
 
-def test_masses_do_not_depend_on_the_precision_others_use():
+def test_masses_do_not_depend_on_the_precision_others_use() -> None:
     law = PolyaLaw(Fraction(1, 3), Fraction(1, 50))
     before = [law.mass(k) for k in (0, 5, 511, 512, 513, 2000)]
     with mpmath.workprec(20):
@@ -283,24 +291,26 @@ def test_masses_do_not_depend_on_the_precision_others_use():
         assert [fresh.mass(k) for k in (0, 5, 511, 512, 513, 2000)] == before
 
 
-def exact_gaussian(law, k):
+def exact_gaussian(law: DiscreteGaussianLaw, k: int) -> mpf:
     return mpmath.exp(
         -(mpmath.mpf(k) ** 2) * law.sigma_squared.denominator / (2 * law.sigma_squared.numerator)
     )
 
 
-def exact_laplace(law, k):
+def exact_laplace(law: DiscreteLaplaceLaw, k: int) -> mpf:
     return mpmath.exp(-mpmath.mpf(k) * law.rate.numerator / law.rate.denominator)
 
 
-def exact_polya(law, k):
+def exact_polya(law: Any, k: Any) -> Any:
     shape = mpmath.mpf(law.shape.numerator) / law.shape.denominator
     log = mpmath.loggamma(k + shape) - mpmath.loggamma(shape) - mpmath.loggamma(k + 1)
     return mpmath.exp(log) * exact_laplace(law, k)
 
 
 @pytest.mark.parametrize("law", LAWS[7:], ids=str)
-def test_masses_are_within_two_units_of_an_independent_formula(law):
+def test_masses_are_within_two_units_of_an_independent_formula(
+    law: DiscreteGaussianLaw | DiscreteLaplaceLaw,
+) -> None:
     formula = {DiscreteGaussianLaw: exact_gaussian, DiscreteLaplaceLaw: exact_laplace, PolyaLaw: exact_polya}
     reach = 1 << law.exponent
     values = {0, 1, 2, 3, 511, 512, 513, reach, *range(0, reach + 1, max(1, reach // 12))}

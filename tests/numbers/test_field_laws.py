@@ -51,7 +51,9 @@ def encoded(field: Field, *values: int) -> FieldArray:
 
 @given(st.data(), fields, loops)
 @settings(max_examples=200, deadline=None)
-def test_sums_differences_and_products_are_those_of_the_integers(data, field, loop):
+def test_sums_differences_and_products_are_those_of_the_integers(
+    data: st.DataObject, field: Field, loop: str
+) -> None:
     x, y, z = (data.draw(elements(field)) for _ in range(3))
     with LOOPS[loop]():
         a, b = encoded(field, x, y), encoded(field, z, x)
@@ -69,7 +71,7 @@ def test_sums_differences_and_products_are_those_of_the_integers(data, field, lo
 
 @given(st.data(), fields)
 @settings(max_examples=100, deadline=None)
-def test_the_ring_laws_hold(data, field):
+def test_the_ring_laws_hold(data: st.DataObject, field: Field) -> None:
     a, b, c = (encoded(field, data.draw(elements(field))) for _ in range(3))
     assert ((a + b) + c).equals(a + (b + c))
     assert (a + b).equals(b + a)
@@ -81,7 +83,7 @@ def test_the_ring_laws_hold(data, field):
 
 @given(st.data(), fields, loops)
 @settings(max_examples=100, deadline=None)
-def test_decode_gives_back_what_encode_took(data, field, loop):
+def test_decode_gives_back_what_encode_took(data: st.DataObject, field: Field, loop: str) -> None:
     values = data.draw(st.lists(elements(field), min_size=1, max_size=5))
     with LOOPS[loop]():
         assert encoded(field, *values).decode().tolist() == values
@@ -89,7 +91,7 @@ def test_decode_gives_back_what_encode_took(data, field, loop):
 
 @given(st.lists(st.integers(-(2**60) + 1, 2**60 - 1), min_size=1), fields, loops)
 @settings(deadline=None)
-def test_int64_arrays_encode_like_python_integers(values, field, loop):
+def test_int64_arrays_encode_like_python_integers(values: list[int], field: Field, loop: str) -> None:
     with LOOPS[loop]():
         plain = field.encode(np.array(values, dtype=np.int64))
         assert plain.equals(encoded(field, *values))
@@ -97,12 +99,12 @@ def test_int64_arrays_encode_like_python_integers(values, field, loop):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"])
-def test_every_integer_type_is_taken(dtype):
+def test_every_integer_type_is_taken(dtype: str) -> None:
     values = np.array([0, 1, np.iinfo(dtype).max >> 3], dtype=dtype)
     assert FIELD63.encode(values).decode().tolist() == values.tolist()
 
 
-def test_floats_are_refused():
+def test_floats_are_refused() -> None:
     with pytest.raises(TypeError, match="round first"):
         FIELD63.encode(np.array([1.0]))
     with pytest.raises(TypeError, match="round first"):
@@ -111,7 +113,7 @@ def test_floats_are_refused():
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("loop", sorted(LOOPS))
-def test_the_capacity_is_the_last_integer_that_fits(field, loop):
+def test_the_capacity_is_the_last_integer_that_fits(field: Field, loop: str) -> None:
     with LOOPS[loop]():
         for edge in (field.capacity, -field.capacity):
             assert encoded(field, edge).decode().tolist() == [edge]
@@ -120,41 +122,41 @@ def test_the_capacity_is_the_last_integer_that_fits(field, loop):
 
 
 @pytest.mark.parametrize("field", [FIELD61, FIELD63])
-def test_an_int64_past_the_capacity_is_refused(field):
+def test_an_int64_past_the_capacity_is_refused(field: Field) -> None:
     for value in (field.capacity + 1, -field.capacity - 1, 2**63 - 1, -(2**63)):
         with pytest.raises(FieldTooSmall, match="bits"):
             field.encode(np.array([0, value], dtype=np.int64))
     assert field.encode(np.array([field.capacity, -field.capacity])).decode()[1] == -field.capacity
 
 
-def test_large_integers_decode_to_python_integers_only_when_they_must():
+def test_large_integers_decode_to_python_integers_only_when_they_must() -> None:
     assert encoded(FIELD126, 2**63 - 1, -(2**63) + 1).decode().dtype == np.int64
     assert encoded(FIELD126, 2**63).decode().dtype == object
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_arrays_of_any_shape_work(field):
+def test_arrays_of_any_shape_work(field: Field) -> None:
     for shape in ((), (0,), (1,), (2, 0), (2, 3, 4)):
         ones = field.encode(np.ones(shape, dtype=np.int64))
         assert (ones + ones.times(-3)).decode().shape == shape
         assert bool((np.asarray((ones + ones.times(-3)).decode()) == -2).all())
 
 
-def test_elements_have_no_truth_value_and_print_no_content():
+def test_elements_have_no_truth_value_and_print_no_content() -> None:
     secret = FIELD63.encode(np.array([123456789]))
     with pytest.raises(TypeError, match="truth"):
         bool(secret)
     assert "123456789" not in repr(secret)
 
 
-def test_arrays_that_do_not_match_are_refused():
+def test_arrays_that_do_not_match_are_refused() -> None:
     a = FIELD63.zeros((2,))
     for other in (FIELD63.zeros((3,)), FIELD126.zeros((2,))):
         with pytest.raises(ValueError, match="do not match"):
             a + other
 
 
-def test_residues_are_the_integer_modulo_every_prime():
+def test_residues_are_the_integer_modulo_every_prime() -> None:
     values = [5, -1, 2**60, -(2**61)]
     residues = encoded(FIELD126, *values).residues
     assert residues.tolist() == [[value % prime for value in values] for prime in FIELD126.primes]
@@ -162,13 +164,13 @@ def test_residues_are_the_integer_modulo_every_prime():
 
 
 @pytest.mark.parametrize("primes", [(), (2097143,), (2097143, 2097143, 2097133), (2097141, 2097133, 2097131)])
-def test_a_field_is_made_of_distinct_primes_in_threes(primes):
+def test_a_field_is_made_of_distinct_primes_in_threes(primes: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="prime"):
         Field(primes)
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_the_two_kinds_of_loops_expand_a_key_to_the_same_elements(field):
+def test_the_two_kinds_of_loops_expand_a_key_to_the_same_elements(field: Field) -> None:
     key = bytes(range(32))
     # Long enough that some words are drawn again.
     compiled = field.uniform((200_000,), KeyedRandomness(key))
@@ -194,7 +196,7 @@ class _Scripted:
 
 
 @pytest.mark.parametrize("loop", sorted(LOOPS))
-def test_a_word_with_a_residue_past_its_prime_is_drawn_again_whole(loop):
+def test_a_word_with_a_residue_past_its_prime_is_drawn_again_whole(loop: str) -> None:
     p, q, r = FIELD63.primes
     bad = [p, q << 21, r << 42]
     last = (p - 1) | (q - 1) << 21 | (r - 1) << 42
@@ -219,13 +221,13 @@ def _chi_square(field: Field, words: np.ndarray, lane: int) -> float:
 
 
 @pytest.mark.parametrize("field", [FIELD61, FIELD63])
-def test_uniform_elements_are_uniform_in_every_residue(field):
+def test_uniform_elements_are_uniform_in_every_residue(field: Field) -> None:
     words = field.uniform((200_000,), SeededRandomness("uniform")).words
     for lane in range(len(field.primes)):
         assert _chi_square(field, words, lane) > FALSE_ALARM
 
 
-def test_this_chi_square_would_notice_three_percent_of_the_mass_moved():
+def test_this_chi_square_would_notice_three_percent_of_the_mass_moved() -> None:
     words = FIELD63.uniform((200_000,), SeededRandomness("skewed")).words
     low = words[:, :6000] & np.uint64(2**21 - 1)
     words[:, :6000] -= low - (low >> np.uint64(1))
@@ -234,7 +236,7 @@ def test_this_chi_square_would_notice_three_percent_of_the_mass_moved():
 
 
 @given(rows=st.integers(1, 10**9), per_row=st.integers(1, 2**50), noise=st.integers(0, 2**60))
-def test_what_is_said_to_fit_fits_and_one_more_does_not(rows, per_row, noise):
+def test_what_is_said_to_fit_fits_and_one_more_does_not(rows: int, per_row: int, noise: int) -> None:
     for field in (FIELD61, FIELD63, FIELD126):
         most = largest_rows(field, per_row=per_row, noise=noise)
         assert most * per_row + noise <= field.capacity or most == 0
@@ -244,7 +246,7 @@ def test_what_is_said_to_fit_fits_and_one_more_does_not(rows, per_row, noise):
         assert (each + 1) * rows + noise > field.capacity
 
 
-def test_the_refusal_says_what_fits():
+def test_the_refusal_says_what_fits() -> None:
     edge = FIELD63.capacity
     check_fits(FIELD63, rows=1, per_row=edge)
     with pytest.raises(FieldTooSmall, match="at most 1 rows"):
@@ -257,6 +259,6 @@ def test_the_refusal_says_what_fits():
         smallest_field(rows=2, per_row=FIELD126.capacity)
 
 
-def test_without_the_check_a_sum_past_the_capacity_comes_back_as_another_integer():
+def test_without_the_check_a_sum_past_the_capacity_comes_back_as_another_integer() -> None:
     wrapped = encoded(FIELD63, FIELD63.capacity) + encoded(FIELD63, 1)
     assert wrapped.decode().tolist() == [-FIELD63.capacity]

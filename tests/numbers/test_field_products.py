@@ -34,7 +34,9 @@ def same(field: Field, got: FieldArray, expected: np.ndarray) -> bool:
     st.integers(0, 2**32),
 )
 @settings(max_examples=60, deadline=None)
-def test_products_equal_python_integer_arithmetic(field, loop, sizes, seed):
+def test_products_equal_python_integer_arithmetic(
+    field: Field, loop: str, sizes: tuple[int, int, int], seed: int
+) -> None:
     rows, left, right = sizes
     source = SeededRandomness(seed)
     a, b = field.uniform((rows, left), source), field.uniform((rows, right), source)
@@ -48,7 +50,7 @@ def test_products_equal_python_integer_arithmetic(field, loop, sizes, seed):
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("loop", sorted(LOOPS))
 @pytest.mark.parametrize("rows", [products.EXACT_ROWS - 1, products.EXACT_ROWS, 2 * products.EXACT_ROWS + 1])
-def test_the_largest_digits_on_every_row_stay_exact(field, loop, rows):
+def test_the_largest_digits_on_every_row_stay_exact(field: Field, loop: str, rows: int) -> None:
     # −1 has the largest residue of every prime: no product has larger partial sums.
     ones = field.encode(np.full((rows, 2), -1))
     with LOOPS[loop]():
@@ -56,7 +58,7 @@ def test_the_largest_digits_on_every_row_stay_exact(field, loop, rows):
         assert ones.transpose_times(ones.times(-1)).decode().tolist() == [[-rows, -rows], [-rows, -rows]]
 
 
-def test_a_chunk_never_has_more_rows_than_a_double_sums_exactly():
+def test_a_chunk_never_has_more_rows_than_a_double_sums_exactly() -> None:
     largest = max(FIELD126.primes) - 1
     assert products.EXACT_ROWS * largest**2 + largest < 2**53
     # The digits of 2^61 − 1 may be 2^21 − 1, and nothing is carried over from the chunk before.
@@ -64,7 +66,7 @@ def test_a_chunk_never_has_more_rows_than_a_double_sums_exactly():
     assert all(products._chunk_rows(columns) <= products.EXACT_ROWS for columns in (1, 2, 41, 10**6))
 
 
-def test_many_more_rows_in_one_chunk_would_not_be_exact(monkeypatch):
+def test_many_more_rows_in_one_chunk_would_not_be_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     # The control: the limit on rows is needed, and these tests would see it broken.
     monkeypatch.setattr(products, "EXACT_ROWS", 1 << 16)
     rows = 1 << 16
@@ -75,7 +77,7 @@ def test_many_more_rows_in_one_chunk_would_not_be_exact(monkeypatch):
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_the_two_kinds_of_loops_give_the_same_words(field):
+def test_the_two_kinds_of_loops_give_the_same_words(field: Field) -> None:
     source = SeededRandomness("loops")
     a, b = field.uniform((5000, 7), source), field.uniform((5000, 3), source)
     compiled = (a.gram(), a.transpose_times(b), a.multiply(a), a.times(-12345678901234567890))
@@ -86,7 +88,9 @@ def test_the_two_kinds_of_loops_give_the_same_words(field):
 
 @given(st.sampled_from(FIELDS), st.lists(st.integers(1, 30), min_size=1, max_size=4), st.integers(0, 2**32))
 @settings(max_examples=30, deadline=None)
-def test_a_running_gram_of_blocks_side_by_side_is_the_gram_of_the_whole(field, lengths, seed):
+def test_a_running_gram_of_blocks_side_by_side_is_the_gram_of_the_whole(
+    field: Field, lengths: list[int], seed: int
+) -> None:
     source = SeededRandomness(seed)
     left, right = field.uniform((sum(lengths), 3), source), field.uniform((sum(lengths), 2), source)
     total, at = GramSum(field, 5), 0
@@ -96,7 +100,7 @@ def test_a_running_gram_of_blocks_side_by_side_is_the_gram_of_the_whole(field, l
     assert total.value().equals(left.stack_columns([right]).gram())
 
 
-def test_a_value_taken_from_a_running_gram_does_not_move_with_it():
+def test_a_value_taken_from_a_running_gram_does_not_move_with_it() -> None:
     total = GramSum(FIELD63, 1)
     total.add(FIELD63.encode(np.array([[2]])))
     before = total.value()
@@ -105,7 +109,7 @@ def test_a_value_taken_from_a_running_gram_does_not_move_with_it():
     assert total.value().decode().tolist() == [[13]]
 
 
-def test_blocks_of_the_wrong_shape_are_refused():
+def test_blocks_of_the_wrong_shape_are_refused() -> None:
     total = GramSum(FIELD63, 3)
     for blocks in (
         (FIELD63.zeros((2, 2)),),
@@ -124,7 +128,7 @@ def test_blocks_of_the_wrong_shape_are_refused():
         FIELD63.zeros((3, 1)) @ FIELD63.zeros((3, 1))
 
 
-def test_wide_and_tall_matrices_multiply_in_blocks():
+def test_wide_and_tall_matrices_multiply_in_blocks() -> None:
     source = SeededRandomness("wide")
     tall, wide = FIELD63.uniform((5000, 2), source), FIELD63.uniform((2, 3), source)
     assert same(FIELD63, tall @ wide, integers(tall) @ integers(wide))
@@ -132,7 +136,7 @@ def test_wide_and_tall_matrices_multiply_in_blocks():
     assert same(FIELD63, long @ tall, integers(long) @ integers(tall))
 
 
-def test_stacking_and_slicing_are_those_of_numpy():
+def test_stacking_and_slicing_are_those_of_numpy() -> None:
     values = np.arange(12).reshape(4, 3)
     table = FIELD126.encode(values)
     assert table.rows(1, 3).decode().tolist() == values[1:3].tolist()
@@ -142,7 +146,7 @@ def test_stacking_and_slicing_are_those_of_numpy():
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_the_upper_triangle_is_read_row_by_row(field):
+def test_the_upper_triangle_is_read_row_by_row(field: Field) -> None:
     values = np.arange(9).reshape(3, 3)
     assert field.encode(values).upper_triangle().decode().tolist() == [0, 1, 2, 4, 5, 8]
     with pytest.raises(ValueError, match="square"):

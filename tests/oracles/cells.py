@@ -7,9 +7,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from nvflare.fuel.f3.cellnet.cell import Cell
 from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+from nvflare.fuel.f3.drivers import tcp_driver
 from nvflare.fuel.f3.stats_pool import StatsPoolManager
 
 Relay = Callable[[Any], Any]
@@ -22,21 +24,54 @@ def cells(names: tuple[str, ...], *, relay: Relay | None = None) -> Iterator[dic
         probe.bind(("127.0.0.1", 0))
         url = f"tcp://localhost:{probe.getsockname()[1]}"
     made: dict[str, Any] = {}
-    try:
-        for name in ("server", *names):
-            made[name] = Cell(
-                name, root_url=url, secure=False, credentials={}, create_internal_listener=False
-            )
-            # Cells of one process would hand messages to each other past the relay, and keep their names for good.
-            CoreCell.ALL_CELLS.clear()
-            StatsPoolManager.pools.clear()
-            made[name].start()
-        if relay is not None:
-            made["server"].core_cell.set_message_interceptor(relay)
-        yield made
-    finally:
-        for cell in made.values():
-            stop(cell)
+    with _sockets_closed():
+        try:
+            for name in ("server", *names):
+                made[name] = Cell(
+                    name, root_url=url, secure=False, credentials={}, create_internal_listener=False
+                )
+                # Cells of one process would hand messages to each other past the relay, and keep their names for good.
+                CoreCell.ALL_CELLS.clear()
+                StatsPoolManager.pools.clear()
+                made[name].start()
+            if relay is not None:
+                made["server"].core_cell.set_message_interceptor(relay)
+            yield made
+        finally:
+            # The server goes last: a site that is still there would call it again.
+            for cell in reversed(made.values()):
+                stop(cell)
+
+
+@contextmanager
+def _sockets_closed() -> Iterator[None]:
+    """Close in the end what FLARE's driver leaves open: doors, and calls that the other side ended."""
+    opened: list[Any] = []
+
+    class Door(tcp_driver.TcpStreamServer):  # type: ignore[misc]
+        def server_bind(self) -> None:
+            opened.append(self.socket)
+            super().server_bind()
+
+        def serve_forever(
+            self, poll_interval: float = 0.02
+        ) -> None:  # half a second each time it ends, otherwise
+            super().serve_forever(poll_interval)
+
+    class Call(tcp_driver.SocketConnection):  # type: ignore[misc]
+        def __init__(self, sock: Any, *rest: Any) -> None:
+            opened.append(sock)
+            super().__init__(sock, *rest)
+
+    with (
+        patch.object(tcp_driver, "TcpStreamServer", Door),
+        patch.object(tcp_driver, "SocketConnection", Call),
+    ):
+        try:
+            yield
+        finally:
+            for each in opened:
+                each.close()
 
 
 def stop(cell: Any) -> None:

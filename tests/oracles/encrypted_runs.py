@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
+from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.learn.federation import Federation
+from colonnade.learn.federation import Federation, Run
+from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.protocol import encrypted_session
 from colonnade.methods.encrypted.request import EncryptedRequest
-from colonnade.protocols.paillier import PaillierKeysForTests
+from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 
 SMALL = PaillierKeysForTests(256)
 WIDER = PaillierKeysForTests(512)
 
 
-def tables_of(widths, rows, *, seed=0, classes=("no", "yes")):
+def tables_of(
+    widths: dict[str, int], rows: int, *, seed: int = 0, classes: tuple[str, str] = ("no", "yes")
+) -> list[Table]:
     """One table a party with so many numeric columns; the first party holds the label, which all columns decide."""
     rng = np.random.default_rng(seed)
     columns = {party: rng.uniform(-1, 1, (rows, width)) for party, width in widths.items()}
@@ -34,7 +41,7 @@ def tables_of(widths, rows, *, seed=0, classes=("no", "yes")):
     return tables
 
 
-def request_of(widths, **changes):
+def request_of(widths: dict[str, int], **changes: Any) -> EncryptedRequest:
     """A request on public data without a defence, unless it says otherwise."""
     chosen = {
         "epsilon": 0.5,
@@ -50,17 +57,26 @@ def request_of(widths, **changes):
     return EncryptedRequest(**{**chosen, **changes})
 
 
-def plan_of(widths, rows, **changes):
+def plan_of(widths: dict[str, int], rows: int, **changes: Any) -> EncryptedPlan:
     tables = tables_of(widths, rows)
     group = Federation(tables, budget=(1.0, 1e-5)).group
     return request_of(widths, **changes).plan(group, tuple(table.public() for table in tables), rows)
 
 
-def run_of(widths, rows, *, session=encrypted_session, seed=0, budget=(50.0, 1e-3), record=True, **changes):
+def run_of(
+    widths: dict[str, int],
+    rows: int,
+    *,
+    session: Callable[..., Any] = encrypted_session,
+    seed: int = 0,
+    budget: tuple[float, float] = (50.0, 1e-3),
+    record: bool = True,
+    **changes: str | float | PaillierKeys,
+) -> Run[Any]:
     """A finished run and its federation."""
     federation = Federation(tables_of(widths, rows, seed=seed), budget=budget, public=True)
     return federation.run(session, request_of(widths, **changes), record=record)
 
 
-def aligned_of(run):
+def aligned_of(run: Run[Any]) -> dict[str, AlignedTable]:
     return {owner: run.result(owner).aligned for owner in run.plan.group.owners}

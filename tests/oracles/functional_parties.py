@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
+from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import functional_mechanism
 from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
+from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import Desk, Outcome, run_here
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")
 LABELS = {
@@ -23,7 +30,16 @@ LABELS = {
 }
 
 
-def tables_of(parties, rows, *, task="classification", active=None, seed=0, width=2, empty=()):
+def tables_of(
+    parties: tuple[str, ...],
+    rows: int,
+    *,
+    task: str = "classification",
+    active: str | None = None,
+    seed: int = 0,
+    width: int = 2,
+    empty: tuple[str, ...] = (),
+) -> list[Table]:
     """Numbers and a three-valued column for each party; the label follows the numbers. `empty` own the label alone."""
     active = active or parties[0]
     draw = np.random.default_rng([seed, rows])
@@ -48,12 +64,21 @@ def tables_of(parties, rows, *, task="classification", active=None, seed=0, widt
     return tables
 
 
-def group_of(tables, **roles):
+def group_of(tables: list[Table], **roles: tuple[str, str, str]) -> Group:
     active = next(table.party for table in tables if table.schema.label is not None)
     return Group.of(tuple(table.party for table in tables), active=active, **roles)
 
 
-def plan_for(tables, *, task="classification", epsilon=1.0, delta=1e-5, rows=None, group=None, **more):
+def plan_for(
+    tables: list[Table],
+    *,
+    task: str = "classification",
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    rows: int | None = None,
+    group: Group | None = None,
+    **more: str | int | dict[str, float],
+) -> FunctionalPlan:
     schemas = tuple(table.public() for table in tables)
     group = group or group_of(tables)
     rows = rows or tables[0].rows
@@ -70,10 +95,10 @@ class Remembered:
     drawn: list = field(default_factory=list, compare=False)
     silent: bool = False
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Callable[..., Any] | bool:
         return getattr(self.noise, name)
 
-    def part(self, group):
+    def part(self, group: Group) -> Any:
         return _Part(self, self.noise.part(group))
 
 
@@ -82,29 +107,33 @@ class _Part:
     of: Remembered
     part: object
 
-    def draw(self, shape, randomness):
+    def draw(self, shape: int, randomness: SystemRandomness) -> NDArray[np.int64]:
         if self.of.silent:
             return np.zeros(shape, dtype=np.int64)
         self.of.drawn.append(self.part.draw(shape, randomness))
         return self.of.drawn[-1]
 
 
-def with_noise(plan, *, silent):
+def with_noise(plan: FunctionalPlan, *, silent: bool) -> FunctionalPlan:
     """The plan with noises that remember what was drawn; silent ones draw zeros."""
     return replace(plan, noises=tuple(Remembered(noise, [], silent) for noise in plan.noises))
 
 
-def ledgers_for(group, epsilon=50.0):
+def ledgers_for(group: Group, epsilon: float = 50.0) -> dict[str, Ledger]:
     ledgers = {name: Ledger.in_memory(name) for name in group.members}
     for name in group.owners:
         ledgers[name].set_budget(name, "*", "*", epsilon=epsilon, delta=1e-5)
     return ledgers
 
 
-def run_plan(plan, tables, *, ledgers=None, record=False):
+def run_plan(
+    plan: FunctionalPlan, tables: list[Table], *, ledgers: Any = None, record: bool = False
+) -> Outcome:
     """The protocol between alignment and opening, as every party runs it."""
 
-    async def program(party, table):
+    async def program(
+        party: Party, table: Table | None
+    ) -> tuple[NDArray[np.int64] | None, AlignedTable | None]:
         await meet(party)
         aligned = await align(party, table, "equal")
         return await functional_mechanism(party, aligned, plan), aligned

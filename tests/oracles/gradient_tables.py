@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.methods.slr.plan import schedule
+from colonnade.methods.slr.plan import GradientPlan, schedule
 from colonnade.methods.slr.protocol import noisy_gradient
 from colonnade.methods.slr.request import GradientRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.runtime.group import Group
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import Desk, Outcome, run_here
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")
 LABEL = "[label]\ncolumn='y'\nkind='classes'\nclasses={classes}\n"
 
 
-def tables_of(parties, rows, *, active=None, seed=0, classes=("no", "yes"), slope=4.0):
+def tables_of(
+    parties: tuple[str, ...],
+    rows: int,
+    *,
+    active: str | None = None,
+    seed: int = 0,
+    classes: tuple[str, ...] = ("no", "yes"),
+    slope: float = 4.0,
+) -> list[Table]:
     """Two numbers and a category at every party; the label leans on the first number of each."""
     rng = np.random.default_rng(seed)
     scores, tables = np.zeros(rows), []
@@ -46,7 +59,15 @@ def tables_of(parties, rows, *, active=None, seed=0, classes=("no", "yes"), slop
     return tables
 
 
-def plan_for(tables, group=None, *, epsilon=1.0, gamma=1 << 10, rounding="retry", **shape):
+def plan_for(
+    tables: list[Table],
+    group: Group | None = None,
+    *,
+    epsilon: float = 1.0,
+    gamma: int = 1 << 10,
+    rounding: str = "retry",
+    **shape: float,
+) -> GradientPlan:
     group = group or Group.of(tuple(t.party for t in tables), active=tables[0].party)
     return GradientRequest(
         epsilon=epsilon,
@@ -57,17 +78,21 @@ def plan_for(tables, group=None, *, epsilon=1.0, gamma=1 << 10, rounding="retry"
     ).plan(group, tuple(table.public() for table in tables), tables[0].rows)
 
 
-def ledgers_for(group, epsilon=200.0):
+def ledgers_for(group: Group, epsilon: float = 200.0) -> dict[str, Ledger]:
     ledgers = {name: Ledger.in_memory(name) for name in group.members}
     for name in group.owners:
         ledgers[name].set_budget(name, "*", "*", epsilon=epsilon, delta=1e-5)
     return ledgers
 
 
-def run_plan(plan, tables, *, record=False, ledgers=None):
+def run_plan(
+    plan: GradientPlan, tables: list[Table], *, record: bool = False, ledgers: Any = None
+) -> Outcome:
     """The protocol between alignment and publication, as every party runs it."""
 
-    async def program(party, table):
+    async def program(
+        party: Party, table: Table | None
+    ) -> tuple[NDArray[np.float64] | None, AlignedTable | None]:
         await meet(party)
         aligned = await align(party, table, "equal")
         return await noisy_gradient(party, aligned, plan), aligned

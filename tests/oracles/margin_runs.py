@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from gradient_tables import ledgers_for, tables_of
@@ -13,6 +14,7 @@ from colonnade.methods.margin.request import MarginRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, run_here
 
 
@@ -21,34 +23,43 @@ class Silence:
 
     support = 0
 
-    def part(self, parts):
+    def part(self, parts: Any) -> Any:
         return self
 
-    def draw(self, shape, randomness):
+    def draw(self, shape: Any, randomness: Any) -> Any:
         return np.zeros(shape, dtype=np.int64)
 
-    def draw_symmetric(self, size, randomness):
+    def draw_symmetric(self, size: Any, randomness: Any) -> Any:
         return np.zeros((size, size), dtype=np.int64)
 
 
-def margin_plan(tables, group=None, *, epsilon=1.0, steps=3, harmonics=6, share=Fraction(1, 10), **terms):
+def margin_plan(
+    tables: Any,
+    group: Any = None,
+    *,
+    epsilon: float = 1.0,
+    steps: int = 3,
+    harmonics: int = 6,
+    share: Any = Fraction(1, 10),
+    **terms: Any,
+) -> Any:
     group = group or Group.of(tuple(table.party for table in tables), active=tables[0].party)
     return MarginRequest(
         epsilon=epsilon, delta=1e-5, schedule=Schedule(steps, harmonics, share), **terms
     ).planned(group, tuple(table.public() for table in tables), tables[0].rows)
 
 
-def silenced(plan):
+def silenced(plan: Any) -> Any:
     """The plan without noise, in the field it would have with it."""
     _ = plan.scheme, plan.views, plan.replaced
     plan.__dict__.update(noise=Silence(), moments_noise=Silence())
     return plan
 
 
-def run_margin(plan, tables, *, record=False, ledgers=None):
+def run_margin(plan: Any, tables: Any, *, record: bool = False, ledgers: Any = None) -> Any:
     """The protocol between alignment and publication; the server's result is its descent."""
 
-    async def program(party, table):
+    async def program(party: Party, table: Any) -> Any:
         await meet(party)
         aligned = await align(party, table, "equal")
         return await noisy_margin(party, aligned, plan)

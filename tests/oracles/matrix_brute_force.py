@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def label_rows(entries: int, norm_squared: int, one_hot: bool) -> np.ndarray:
     return np.eye(entries, dtype=np.int64) * math.isqrt(norm_squared)
 
 
-def all_rows(row) -> np.ndarray:
+def all_rows(row: Any) -> np.ndarray:
     """Every row of a `RowShape`: features beside label block."""
     features = integer_rows(row.features, row.norm_squared)
     labels = label_rows(row.label_entries, row.label_norm_squared, row.one_hot)
@@ -47,11 +48,11 @@ def outer(rows: np.ndarray) -> np.ndarray:
     return rows[:, :, None] * rows[:, None, :]
 
 
-def worst_zero_out(row) -> np.ndarray:
+def worst_zero_out(row: Any) -> np.ndarray:
     return measures(outer(all_rows(row))).max(0)
 
 
-def worst_replace(row) -> np.ndarray:
+def worst_replace(row: Any) -> np.ndarray:
     products = outer(all_rows(row))
     return np.max([measures(products - one).max(0) for one in products], axis=0)
 
@@ -60,7 +61,7 @@ def _beside(part: np.ndarray, rest: np.ndarray) -> np.ndarray:
     return np.concatenate([part, np.broadcast_to(rest, (len(part), len(rest)))], axis=1)
 
 
-def worst_part_replaced(part, rest) -> np.ndarray:
+def worst_part_replaced(part: Any, rest: Any) -> np.ndarray:
     parts, worst = all_rows(part), []
     for fixed in all_rows(rest):
         products = outer(_beside(parts, fixed))

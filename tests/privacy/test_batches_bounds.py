@@ -17,22 +17,22 @@ rates = st.fractions(0, 1, max_denominator=1 << 16)
 
 
 @given(st.integers(0, 3000), rates, st.integers(0, 3000))
-def test_the_tail_bound_is_above_the_tail(trials, rate, above):
+def test_the_tail_bound_is_above_the_tail(trials: int, rate: Fraction, above: int) -> None:
     assert binomial_tail(trials, rate, above) >= float(binom.sf(above, trials, float(rate))) * (1 - 1e-9)
 
 
 @given(st.integers(1, 3000), rates, st.integers(0, 3000))
-def test_a_larger_capacity_overflows_less_often(trials, rate, above):
+def test_a_larger_capacity_overflows_less_often(trials: int, rate: Fraction, above: int) -> None:
     assert binomial_tail(trials, rate, above + 1) <= binomial_tail(trials, rate, above)
 
 
-def test_the_tail_bound_is_not_idle():
+def test_the_tail_bound_is_not_idle() -> None:
     for trials, rate, above in ((100_000, Fraction(1, 1000), 180), (1000, Fraction(1, 100), 40)):
         exact = float(binom.sf(above, trials, float(rate)))
         assert exact <= binomial_tail(trials, rate, above) <= 30 * exact
 
 
-def test_a_sum_of_large_terms_keeps_its_digits():
+def test_a_sum_of_large_terms_keeps_its_digits() -> None:
     trials, rate = 10**8, Fraction(1, 10)
     above = 10**7 + 33_000
     exact = float(binom.logsf(above, trials, 0.1))
@@ -41,7 +41,9 @@ def test_a_sum_of_large_terms_keeps_its_digits():
 
 
 @given(st.integers(1, 3000), rates, st.integers(1, 500), st.sampled_from([1e-3, 1e-9, 1e-15]))
-def test_a_capacity_is_the_least_that_keeps_its_promise(rows, rate, steps, overflow):
+def test_a_capacity_is_the_least_that_keeps_its_promise(
+    rows: int, rate: Fraction, steps: int, overflow: float
+) -> None:
     capacity = batch_capacity(rows, rate, steps=steps, overflow=overflow)
     assert 0 <= capacity <= rows
     assert steps * binomial_tail(rows, rate, capacity) <= overflow
@@ -49,14 +51,14 @@ def test_a_capacity_is_the_least_that_keeps_its_promise(rows, rate, steps, overf
 
 
 @given(st.integers(1, 500), rates, st.sampled_from([1e-3, 1e-9, 1e-15]))
-def test_uses_are_the_least_that_keep_their_promise(steps, rate, overflow):
+def test_uses_are_the_least_that_keep_their_promise(steps: int, rate: Fraction, overflow: float) -> None:
     uses = most_uses(steps, rate, overflow=overflow)
     assert 0 <= uses <= steps
     assert float(binom.sf(uses, steps, float(rate))) <= overflow * (1 + 1e-9)
     assert uses == 0 or binomial_tail(steps, rate, uses - 1) > overflow
 
 
-def test_full_batches_hold_everybody_and_empty_ones_nobody():
+def test_full_batches_hold_everybody_and_empty_ones_nobody() -> None:
     assert batch_capacity(50, Fraction(1), steps=3, overflow=1e-12) == 50
     assert most_uses(7, Fraction(1), overflow=1e-12) == 7
     assert (
@@ -67,12 +69,12 @@ def test_full_batches_hold_everybody_and_empty_ones_nobody():
 
 
 @given(st.floats(0, 1))
-def test_a_distance_in_draws_is_rounded_up(probability):
+def test_a_distance_in_draws_is_rounded_up(probability: float) -> None:
     draws = as_draws(probability)
     assert draws * TOTAL_VARIATION_PER_DRAW >= Fraction(probability) > (draws - 1) * TOTAL_VARIATION_PER_DRAW
 
 
 @pytest.mark.parametrize("wrong", [(-1, Fraction(1, 2), 0), (5, Fraction(3, 2), 0), (5, Fraction(1, 2), -1)])
-def test_what_is_no_binomial_is_refused(wrong):
+def test_what_is_no_binomial_is_refused(wrong: tuple[int, Fraction, int]) -> None:
     with pytest.raises(ValueError, match="no tail"):
         binomial_tail(*wrong)

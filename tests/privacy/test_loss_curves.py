@@ -217,7 +217,9 @@ def test_a_delta_finer_than_the_arithmetic_is_not_claimed() -> None:
 
 @pytest.mark.parametrize("event", [Laplace(1, 10), PoissonSampled(0.1, Gaussian(1, 2))])
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-3, 0.2])
-def test_the_least_epsilon_is_the_librarys_own_and_never_below_its_curve(event, delta):
+def test_the_least_epsilon_is_the_librarys_own_and_never_below_its_curve(
+    event: Laplace | PoissonSampled, delta: float
+) -> None:
     losses = loss_distribution(itemise(Repeated(event, times=40)), 1.0)
     found = losses.epsilon(delta)
     inside = delta - losses.lost
@@ -226,7 +228,7 @@ def test_the_least_epsilon_is_the_librarys_own_and_never_below_its_curve(event, 
     assert losses.delta(found) <= delta
 
 
-def test_what_has_no_finite_loss_has_no_finite_epsilon():
+def test_what_has_no_finite_loss_has_no_finite_epsilon() -> None:
     losses = loss_distribution(itemise(Repeated(Gaussian(1, 2), times=40)), 16.0)
     unbounded = max(float(pmf.get_delta_for_epsilon(2.0**13)) for pmf in losses.directions)
     assert unbounded > 0

@@ -18,6 +18,7 @@ from colonnade.privacy.paper import (
     vertical_logistic,
 )
 from colonnade.privacy.paper.figure import LABEL, PaperFigure
+from colonnade.privacy.paper.skellam_moments import Moments
 from colonnade.privacy.poisson_binomial import poisson_binomial_renyi
 from colonnade.privacy.sensitivity.functional import linear_part_ordered_l1
 from colonnade.privacy.sensitivity.rows import rounded_norm_squared
@@ -66,19 +67,19 @@ FIGURES = [
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.formula)
-def test_every_figure_prints_its_label_and_one_sentence_of_reason(figure):
+def test_every_figure_prints_its_label_and_one_sentence_of_reason(figure: PaperFigure) -> None:
     assert LABEL in str(figure)
     assert str(figure).endswith(figure.why_not)
     assert figure.why_not.endswith(".") and ". " not in figure.why_not
 
 
-def test_a_figure_is_not_a_number():
+def test_a_figure_is_not_a_number() -> None:
     assert not isinstance(FIGURES[0], float)
     with pytest.raises(TypeError):
         FIGURES[0] + 1.0
 
 
-def test_figures_with_equal_contents_are_equal():
+def test_figures_with_equal_contents_are_equal() -> None:
     assert PaperFigure(1.0, "a", "b.") == PaperFigure(1.0, "a", "b.")
 
 
@@ -86,13 +87,13 @@ TABLE_1 = [(0.25, 0.77), (0.5, 1.54), (1, 3.14), (2, 6.53), (4, 13.75), (8, 29.9
 
 
 @pytest.mark.parametrize(("server", "printed"), TABLE_1)
-def test_the_factor_of_eight_reproduces_tables_1_and_2_of_spca(server, printed):
+def test_the_factor_of_eight_reproduces_tables_1_and_2_of_spca(server: float, printed: float) -> None:
     mu = skellam_moments.server_mu(GRAM, server, 1e-5).value
     assert skellam_moments.client_epsilon_of_tables(GRAM, mu, 1e-5).value == pytest.approx(printed, rel=0.01)
     assert skellam_moments.server_epsilon(GRAM, mu, 1e-5).value == pytest.approx(server, rel=1e-9)
 
 
-def test_neither_equation_9_nor_its_proof_reproduces_them():
+def test_neither_equation_9_nor_its_proof_reproduces_them() -> None:
     figures = [
         skellam_moments.client_epsilon(GRAM, MU, 1e-5, clients=117, columns=117),
         skellam_moments.client_epsilon_of_proof(GRAM, MU, 1e-5, clients=117),
@@ -100,14 +101,14 @@ def test_neither_equation_9_nor_its_proof_reproduces_them():
     assert all(figure.value < 0.7 * 3.14 for figure in figures)
 
 
-def test_lemmas_13_and_14_with_expected_counts_reproduce_table_3_of_slr():
+def test_lemmas_13_and_14_with_expected_counts_reproduce_table_3_of_slr() -> None:
     gamma, rate, epochs = 4096, 0.001, 5
     moments = skellam_moments.gradient_moments(816, gamma, 1.0)
 
-    def parts(multiplier):
+    def parts(multiplier: float) -> list[tuple[Moments, float]]:
         return [(part, multiplier * gamma**power) for part, power in zip(moments, (2, 6, 4), strict=True)]
 
-    def server(multiplier):
+    def server(multiplier: float) -> float:
         return skellam_moments.gradient_server_epsilon(
             parts(multiplier),
             1e-5,
@@ -125,44 +126,44 @@ def test_lemmas_13_and_14_with_expected_counts_reproduce_table_3_of_slr():
 
 
 @given(st.integers(2, 12), st.floats(1.01, 64))
-def test_the_sample_factor_solves_its_recursion(parties, order):
-    def recursion(k, a):
+def test_the_sample_factor_solves_its_recursion(parties: int, order: float) -> None:
+    def recursion(k: int, a: float) -> float:
         return a if k == 1 else 2 * a + 1 + 1 / (a - 1) + recursion(k - 1, 2 * a - 1)
 
     assert pbm_vfl.sample_factor(parties, order).value == pytest.approx(recursion(parties, order), rel=1e-9)
 
 
 @pytest.mark.parametrize(("parties", "order"), [(1, 2.0), (3, 1.0)])
-def test_the_sample_factor_is_refused_where_it_is_not_stated(parties, order):
+def test_the_sample_factor_is_refused_where_it_is_not_stated(parties: int, order: float) -> None:
     with pytest.raises(ValueError):
         pbm_vfl.sample_factor(parties, order)
 
 
-def test_with_a_constant_of_one_the_papers_divergence_lies_far_below_the_true_one():
+def test_with_a_constant_of_one_the_papers_divergence_lies_far_below_the_true_one() -> None:
     paper = pbm_vfl.feature_renyi(2.0, **PBM, coordinates=1, uses=1).value
     assert poisson_binomial_renyi(PoissonBinomial(5, 4, 0.1), 2.0) > 8 * paper
 
 
-def test_the_classical_sigma_misses_its_delta_at_large_epsilon_and_wastes_at_small():
-    def true_delta(epsilon, delta):
+def test_the_classical_sigma_misses_its_delta_at_large_epsilon_and_wastes_at_small() -> None:
+    def true_delta(epsilon: float, delta: float) -> float:
         return gaussian_delta(1 / hdp_vfl.classical_sigma(epsilon, delta).value, epsilon)
 
     assert true_delta(10, 0.01) > 4 * 0.01
     assert true_delta(0.1, 0.01) < 1e-5
 
 
-def test_the_papers_party_sensitivity_is_exceeded_by_a_party_with_few_features():
+def test_the_papers_party_sensitivity_is_exceeded_by_a_party_with_few_features() -> None:
     assert linear_part_ordered_l1(10, own=1, holds_label=False) == 40 > PARTY.value == 24
     large = functional_mechanism.linear_party_sensitivity(800, own=200, holds_label=False).value
     assert linear_part_ordered_l1(800, own=200, holds_label=False) == 1.5 * large - 400
 
 
-def test_the_papers_row_norm_is_exceeded_by_rounding():
+def test_the_papers_row_norm_is_exceeded_by_rounding() -> None:
     claimed = skellam_moments.row_norm_squared(117, 16).value
     assert rounded_norm_squared(16, 1, columns=117, rounding="stochastic") > claimed
 
 
-def test_top_down_noise_makes_corollary_1_charge_once_per_block():
+def test_top_down_noise_makes_corollary_1_charge_once_per_block() -> None:
     blocks = [(8.0, 8 / 18), (2.0, 2 / 18), (8.0, 8 / 18)]
     figure = functional_mechanism.bottom_up_epsilon(18.0, single=blocks[:2], cross=blocks[2:])
     assert figure.value == pytest.approx(3.0)
@@ -170,7 +171,7 @@ def test_top_down_noise_makes_corollary_1_charge_once_per_block():
 
 
 @given(st.floats(1e-4, 0.5), st.floats(0, 1.99))
-def test_the_label_attack_count_is_the_last_step_below_the_threshold(step_size, start):
+def test_the_label_attack_count_is_the_last_step_below_the_threshold(step_size: float, start: float) -> None:
     steps = vertical_logistic.label_attack_steps(step_size, largest_score=start).value
     growth = 1 + step_size / 4
     assert (2 + start) * growth ** (steps - 1) < 4 * (1 + 1e-9)
@@ -178,12 +179,12 @@ def test_the_label_attack_count_is_the_last_step_below_the_threshold(step_size, 
 
 
 @pytest.mark.parametrize(("step_size", "start"), [(0.0, 0.0), (0.1, 2.0), (0.1, -1.0)])
-def test_the_label_attack_count_is_refused_outside_its_statement(step_size, start):
+def test_the_label_attack_count_is_refused_outside_its_statement(step_size: float, start: float) -> None:
     with pytest.raises(ValueError):
         vertical_logistic.label_attack_steps(step_size, largest_score=start)
 
 
-def test_a_server_mu_below_one_is_found():
+def test_a_server_mu_below_one_is_found() -> None:
     tiny = skellam_moments.Moments(0.1, 0.1)
     mu = skellam_moments.server_mu(tiny, 4.0, 1e-5).value
     assert mu < 1

@@ -17,7 +17,7 @@ FAMILIES = {
 }
 
 
-def blocks_of(family, widths, holder):
+def blocks_of(family: str, widths: list[int], holder: int) -> tuple[list[float], list[float]]:
     of_block, _ = FAMILIES[family]
     single = [of_block(own, label=0 if k == holder else None).value for k, own in enumerate(widths)]
     cross = [
@@ -28,14 +28,14 @@ def blocks_of(family, widths, holder):
 
 
 @given(st.sampled_from(sorted(FAMILIES)), st.lists(st.integers(1, 30), min_size=2, max_size=5), st.data())
-def test_the_papers_blocks_make_its_whole(family, widths, data):
+def test_the_papers_blocks_make_its_whole(family: str, widths: list[int], data: st.DataObject) -> None:
     holder = data.draw(st.integers(0, len(widths) - 1))
     single, cross = blocks_of(family, widths, holder)
     assert sum(single) + sum(cross) == pytest.approx(FAMILIES[family][1](sum(widths)).value)
 
 
 @given(st.sampled_from(sorted(FAMILIES)), st.lists(st.integers(1, 30), min_size=2, max_size=4))
-def test_corollary_1_returns_as_many_epsilon_as_there_are_blocks(family, widths):
+def test_corollary_1_returns_as_many_epsilon_as_there_are_blocks(family: str, widths: list[int]) -> None:
     """With the noise of the top-down case plain composition returns ε; the corollary does not."""
     single, cross = blocks_of(family, widths, 0)
     whole = FAMILIES[family][1](sum(widths)).value
@@ -46,12 +46,12 @@ def test_corollary_1_returns_as_many_epsilon_as_there_are_blocks(family, widths)
 
 
 @pytest.mark.parametrize("features", [1, 5, 14, 41])
-def test_the_papers_whole_is_several_times_what_a_zeroed_record_needs(features):
+def test_the_papers_whole_is_several_times_what_a_zeroed_record_needs(features: int) -> None:
     # Ordered pairs twice over, and the square of the label: four times for many features.
     assert paper.linear_sensitivity(features).value >= 2 * linear_zero_out(features).l1
     assert paper.logistic_sensitivity(features).value >= 2 * logistic_zero_out(features).l1 - features / 4
 
 
-def test_every_figure_says_what_it_is_not():
+def test_every_figure_says_what_it_is_not() -> None:
     for figure in (paper.linear_block_sensitivity(2, other=3), paper.logistic_block_sensitivity(2, other=3)):
         assert "paper formula, not a guarantee" in str(figure)

@@ -11,17 +11,19 @@ SETTING = {"rows": 4000, "batch": 200, "epochs": 10, "step_size": 0.1, "radius":
 DELTA = 1e-5
 
 
-def test_with_small_batches_the_achieved_delta_is_several_times_the_target():
+def test_with_small_batches_the_achieved_delta_is_several_times_the_target() -> None:
     mean, error = achieved_delta(**SETTING, epsilon=1.0, delta=DELTA, seed=3)
     assert mean - 6 * error > DELTA
 
 
-def test_with_one_batch_it_is_not():
+def test_with_one_batch_it_is_not() -> None:
     mean, error = achieved_delta(**(SETTING | {"rows": 569, "batch": 569}), epsilon=1.0, delta=DELTA, seed=3)
     assert mean + 6 * error < DELTA
 
 
-def test_most_runs_move_further_than_the_lemma_says_and_none_further_than_our_bound_for_what_was_received():
+def test_most_runs_move_further_than_the_lemma_says_and_none_further_than_our_bound_for_what_was_received() -> (
+    None
+):
     shared = {"batch": 200, "epochs": 10, "steps": 200, "radius": 1, "step_size": 0.1, "lipschitz": 1}
     claimed = passive_sensitivity(**shared).value
     noise = classical_sigma(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mpmath.ctx_mp_python import mpf
 
 from colonnade.errors import PrivacyError
 from colonnade.privacy.calibrate import calibrate
@@ -34,23 +35,23 @@ from colonnade.privacy.rounded_normal import ROUNDING_VARIANCES, root_below, rou
 BITS = 400
 
 
-def eta(variance):
+def eta(variance: float | mpf) -> mpf:
     """η(s) = 2 Σ exp(−2π²s²m²), summed far past every digit used here."""
     return 2 * mpmath.fsum(mpmath.exp(-2 * mpmath.pi**2 * variance * m * m) for m in range(1, 60))
 
 
-def discrete(variance, reach):
+def discrete(variance: mpf, reach: int) -> list[mpf]:
     weights = [mpmath.exp(-mpmath.mpf(k * k) / (2 * variance)) for k in range(-reach, reach + 1)]
     total = mpmath.fsum(weights)
     return [weight / total for weight in weights]
 
 
-def distance(one, other):
+def distance(one: list[mpf], other: list[mpf]) -> mpf:
     return mpmath.fsum(abs(p - q) for p, q in zip(one, other, strict=True)) / 2
 
 
 @pytest.mark.parametrize("bits", [COARSE_BITS, FINE_BITS])
-def test_the_roundings_are_as_near_as_they_are_charged_for(bits):
+def test_the_roundings_are_as_near_as_they_are_charged_for(bits: int) -> None:
     with mpmath.workprec(3000):
         for variance in (ROUNDING_VARIANCES[bits], 2 * ROUNDING_VARIANCES[bits]):
             series = eta(variance)
@@ -61,7 +62,9 @@ def test_the_roundings_are_as_near_as_they_are_charged_for(bits):
     ("first", "second"),
     [(Fraction(1, 2), Fraction(1, 2)), (1, 1), (1, 3), (2, 2), (2, 5), (Fraction(1, 3), 2)],
 )
-def test_the_sum_of_two_discrete_gaussians_is_as_near_to_one_as_is_proved_and_not_much_nearer(first, second):
+def test_the_sum_of_two_discrete_gaussians_is_as_near_to_one_as_is_proved_and_not_much_nearer(
+    first: int | Fraction, second: int | Fraction
+) -> None:
     with mpmath.workprec(BITS):
         one, other = (mpmath.mpf(part.numerator) / part.denominator for part in (first, second))
         reach = math.ceil(22 * math.sqrt(max(first, second)))
@@ -76,7 +79,7 @@ def test_the_sum_of_two_discrete_gaussians_is_as_near_to_one_as_is_proved_and_no
         assert bound / (1 - bound) * (1 + mpmath.mpf(10) ** -20) >= found > bound / 1000
 
 
-def test_many_small_parts_add_up_to_no_more_than_is_charged():
+def test_many_small_parts_add_up_to_no_more_than_is_charged() -> None:
     with mpmath.workprec(BITS):
         part, reach = mpmath.mpf(1), 24
         law = summed = discrete(part, reach)
@@ -96,7 +99,9 @@ def test_many_small_parts_add_up_to_no_more_than_is_charged():
 
 
 @pytest.mark.parametrize(("variance", "rounding"), [(1.0, 0.25), (2.0, 0.5), (1.5, 0.4)])
-def test_rounded_normal_noise_is_as_near_to_a_discrete_gaussian_as_is_proved(variance, rounding):
+def test_rounded_normal_noise_is_as_near_to_a_discrete_gaussian_as_is_proved(
+    variance: float, rounding: float
+) -> None:
     # A sum over a fine grid is the integral of so smooth a function, up to the last bits of a double.
     values, step = np.arange(-16, 16.001, 0.01), 0.01
     density = np.exp(-(values**2) / (2 * (variance - rounding))) / math.sqrt(
@@ -111,7 +116,7 @@ def test_rounded_normal_noise_is_as_near_to_a_discrete_gaussian_as_is_proved(var
     assert bound * (1 + bound) / (1 - bound) >= found > 1e-12
 
 
-def exact_delta(variance, shift, epsilon):
+def exact_delta(variance: int, shift: tuple[int, ...], epsilon: float) -> float:
     """Σ max(0, P − e^ε Q) over a box that holds all but 1e-14 of both laws."""
     reach = math.ceil(8 * math.sqrt(variance)) + max(abs(step) for step in shift)
     points = np.arange(-reach, reach + 1)
@@ -127,7 +132,9 @@ def exact_delta(variance, shift, epsilon):
 
 @pytest.mark.parametrize("variance", [5, 9, 20, 60])
 @pytest.mark.parametrize("shift", [(1,), (3,), (2, 1), (3, 4), (1, 1, 1)])
-def test_no_vector_of_discrete_gaussians_costs_more_than_the_route_says(variance, shift):
+def test_no_vector_of_discrete_gaussians_costs_more_than_the_route_says(
+    variance: int, shift: tuple[int, ...]
+) -> None:
     if len(shift) == 3 and variance > 9:
         pytest.skip("a box of three sides is long")
     event = DiscreteGaussian(math.hypot(*shift), variance, coordinates=max(2, len(shift)))
@@ -138,11 +145,11 @@ def test_no_vector_of_discrete_gaussians_costs_more_than_the_route_says(variance
         assert exact_delta(variance, shift, epsilon) <= delta_at(event, epsilon) + 1e-13
 
 
-def test_without_what_rounding_takes_the_normal_curve_would_be_too_small():
+def test_without_what_rounding_takes_the_normal_curve_would_be_too_small() -> None:
     assert exact_delta(1, (1,), 2.2) > 1.2 * gaussian_delta(1.0, 2.2)
 
 
-def test_the_route_needs_what_central_normal_noise_needs():
+def test_the_route_needs_what_central_normal_noise_needs() -> None:
     """3.7306316 deviations for each unit of sensitivity at ε = 1 and δ = 1e-5; the Rényi route needs 4.04."""
     event = lambda variance: Approximated(DiscreteGaussian(10**6, variance, coordinates=500), draws=1000)  # noqa: E731
     deviation = math.sqrt(calibrate(event, epsilon=1.0, delta=1e-5)) / 10**6
@@ -151,14 +158,14 @@ def test_the_route_needs_what_central_normal_noise_needs():
     assert 4.0 < math.sqrt(calibrate(blind, epsilon=1.0, delta=1e-5)) / 10**6 < 4.1
 
 
-def test_at_a_small_variance_the_renyi_curve_is_the_better_one():
+def test_at_a_small_variance_the_renyi_curve_is_the_better_one() -> None:
     small = DiscreteGaussian(1, 6, coordinates=40)
     assert account(small, 1e-5).epsilon == account(DiscreteGaussian(1, 6), 1e-5).epsilon
     large = DiscreteGaussian(10, 600, coordinates=40)
     assert account(large, 1e-5).epsilon < account(DiscreteGaussian(10, 600), 1e-5).epsilon
 
 
-def test_compositions_of_normal_and_discrete_gaussians_are_one_normal_release():
+def test_compositions_of_normal_and_discrete_gaussians_are_one_normal_release() -> None:
     events = (DiscreteGaussian(30, 10**4, coordinates=9), Gaussian(3, 10))
     cost = account(Composed(tuple(Repeated(event, 2) for event in events)), 1e-6)
     assert cost.method.startswith("Gaussian")
@@ -167,7 +174,7 @@ def test_compositions_of_normal_and_discrete_gaussians_are_one_normal_release():
     assert first.total_variation == Fraction(27, 2**112)
 
 
-def test_a_secret_sample_of_discrete_gaussians_costs_what_one_of_normal_noise_does():
+def test_a_secret_sample_of_discrete_gaussians_costs_what_one_of_normal_noise_does() -> None:
     leaf = DiscreteGaussian(1000, 10**7, coordinates=20)
     sampled = Repeated(PoissonSampled(Fraction(1, 10), Approximated(leaf, draws=40)), 50)
     normal = Repeated(PoissonSampled(Fraction(1, 10), Gaussian(1000, math.sqrt(10**7))), 50)
@@ -176,7 +183,7 @@ def test_a_secret_sample_of_discrete_gaussians_costs_what_one_of_normal_noise_do
     assert cost < least_epsilon(itemise(sampled), 1e-6)[0]
 
 
-def test_what_has_no_normal_reading_has_none():
+def test_what_has_no_normal_reading_has_none() -> None:
     wide = DiscreteGaussian(1, 100, coordinates=3)
     for event in (
         DiscreteGaussian(1, 100),
@@ -191,12 +198,12 @@ def test_what_has_no_normal_reading_has_none():
 
 
 @given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**30))
-def test_roots_are_rounded_down_and_hardly(square):
+def test_roots_are_rounded_down_and_hardly(square: Fraction) -> None:
     root = root_below(square)
     assert root**2 <= square < (root * (1 + Fraction(1, 2**100))) ** 2
 
 
-def test_fine_draws_reach_an_epsilon_where_coarse_ones_cost_more_than_delta():
+def test_fine_draws_reach_an_epsilon_where_coarse_ones_cost_more_than_delta() -> None:
     leaf = DiscreteGaussian(10**6, Fraction(10**12, 200), coordinates=1000)
     with pytest.raises(PrivacyError, match="e\\^ε"):
         account(Approximated(leaf, draws=2000), 1e-5)
@@ -207,13 +214,13 @@ def test_fine_draws_reach_an_epsilon_where_coarse_ones_cost_more_than_delta():
     assert delta_at(Approximated(leaf, draws=2000), cost.epsilon) == 1.0
 
 
-def test_past_what_doubles_hold_no_epsilon_is_stated():
+def test_past_what_doubles_hold_no_epsilon_is_stated() -> None:
     leaf = DiscreteGaussian(10**6, Fraction(10**12, 2000), coordinates=1000)
     with pytest.raises(PrivacyError, match="e\\^ε"):
         account(Approximated(leaf, draws=2000, bits=FINE_BITS), 1e-5)
 
 
-def test_events_say_how_fine_their_draws_are_and_those_of_before_are_coarse():
+def test_events_say_how_fine_their_draws_are_and_those_of_before_are_coarse() -> None:
     leaf = DiscreteGaussian(3, 100, coordinates=4)
     coarse, fine = Approximated(leaf, draws=8), Approximated(leaf, draws=8, bits=FINE_BITS)
     assert "bits" not in event_to_data(coarse)
@@ -228,6 +235,6 @@ def test_events_say_how_fine_their_draws_are_and_those_of_before_are_coarse():
             event_from_data(wrong)
 
 
-def test_more_known_entries_never_cost_less():
+def test_more_known_entries_never_cost_less() -> None:
     costs = [account(DiscreteGaussian(50, 10**4, coordinates=n), 1e-6).epsilon for n in (2, 10**3, 10**9)]
     assert all(less <= more for less, more in itertools.pairwise(costs))

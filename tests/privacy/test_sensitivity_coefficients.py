@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from colonnade.privacy.sensitivity import functional as fm
 from colonnade.privacy.sensitivity.coefficients import (
@@ -22,30 +25,34 @@ from colonnade.privacy.sensitivity.coefficients import (
 CLOSE = 1 + 1e-12
 
 
-def coefficients(x, label, constant):
+def coefficients(x: NDArray[np.int64], label: int, constant: int) -> NDArray[np.int64]:
     """What is opened of one row: products of features once, and features with constant and label."""
     upper = np.outer(x, x)[np.triu_indices(len(x))]
     border = [constant * x] if constant else []
     return np.concatenate([upper, label * x, *border, [label * constant]])
 
 
-def boxes(widths, *, side, label, constant, holder=0):
+def boxes(
+    widths: tuple[int, ...], *, side: int, label: int, constant: int, holder: int = 0
+) -> CoefficientRow:
     return CoefficientRow(
         tuple(FeatureBounds.box(width, side=side) for width in widths), holder, label, constant
     )
 
 
-def split(x, widths):
+def split(x: NDArray[np.int64], widths: tuple[int, int]) -> list[NDArray[np.int64]]:
     return np.split(x, np.cumsum(widths)[:-1])
 
 
-def worst(pairs, norm):
+def worst(pairs: Iterator[Any], norm: int) -> float:
     return max(float(np.linalg.norm(after - before, norm)) for before, after in pairs)
 
 
 @pytest.mark.parametrize("widths", [(1, 1), (2, 1), (1, 2), (0, 2)])
 @pytest.mark.parametrize(("side", "label", "constant"), [(2, 2, 0), (2, 2, 2), (1, 4, 1), (2, 1, 1)])
-def test_no_integer_row_of_a_box_moves_the_coefficients_further(widths, side, label, constant):
+def test_no_integer_row_of_a_box_moves_the_coefficients_further(
+    widths: tuple[int, int], side: int, label: int, constant: int
+) -> None:
     row = boxes(widths, side=side, label=label, constant=constant)
     grid = range(-side, side + 1)
     points = [np.array(x) for x in itertools.product(grid, repeat=sum(widths))]
@@ -58,7 +65,9 @@ def test_no_integer_row_of_a_box_moves_the_coefficients_further(widths, side, la
         moved = row.replaced(parties)
         fixed = [index for index in range(2) if index not in parties]
 
-        def frozen(key, fixed=fixed):
+        def frozen(
+            key: tuple[tuple[np.int64, ...], int], fixed: list[int] = fixed
+        ) -> tuple[tuple[tuple[np.int64], ...], int | None]:
             parts = split(np.array(key[0]), widths)
             return tuple(tuple(parts[i]) for i in fixed), key[1] if 0 in fixed else None
 
@@ -74,7 +83,7 @@ def test_no_integer_row_of_a_box_moves_the_coefficients_further(widths, side, la
 
 @pytest.mark.parametrize("features", [3, 6, 11])
 @pytest.mark.parametrize("own", [0, 1, 2])
-def test_the_l1_of_a_part_in_a_box_is_attained_on_a_fine_grid(features, own):
+def test_the_l1_of_a_part_in_a_box_is_attained_on_a_fine_grid(features: int, own: int) -> None:
     side, label, constant = 10_000, 10_000, 10_000
     widths = (own, features - own)
     row = boxes(widths, side=side, label=label, constant=constant)
@@ -95,7 +104,9 @@ def test_the_l1_of_a_part_in_a_box_is_attained_on_a_fine_grid(features, own):
     st.sampled_from([(0, 0.5), (1, 1.0), (2, 4.0)]),
     st.booleans(),
 )
-def test_no_row_of_the_balls_moves_the_coefficients_further(widths, seed, label, one_hot):
+def test_no_row_of_the_balls_moves_the_coefficients_further(
+    widths: list[int], seed: int, label: tuple[int, float], one_hot: bool
+) -> None:
     constant, weight = label
     scale = 1000
     draw = np.random.default_rng(seed)
@@ -107,7 +118,7 @@ def test_no_row_of_the_balls_moves_the_coefficients_further(widths, seed, label,
         constant * scale,
     )
 
-    def point():
+    def point() -> tuple[list[NDArray[np.float64]], float]:
         parts = []
         for width, square in zip(widths, squares, strict=True):
             x = np.zeros(width)
@@ -137,7 +148,7 @@ def test_no_row_of_the_balls_moves_the_coefficients_further(widths, seed, label,
 
 
 @pytest.mark.parametrize(("holder", "flip", "t"), [(1, 1, -(7**2 + 5**2) / 2), (0, -1, (7**2 - 5**2) / 2)])
-def test_rows_attain_the_l2_of_the_ball(holder, flip, t):
+def test_rows_attain_the_l2_of_the_ball(holder: int, flip: int, t: float) -> None:
     row = CoefficientRow((FeatureBounds.ball(3, square=100), FeatureBounds.ball(0, square=0)), holder, 7, 5)
     assert (coefficients(np.array([10.0, 0, 0]), 7.0, 5.0) ** 2).sum() == row.zeroed().l2_squared
     # Difference and sum lie along (1, 1) and (1, −1), so that the diagonal of the change is full; t = ⟨x, x′⟩.
@@ -150,7 +161,7 @@ def test_rows_attain_the_l2_of_the_ball(holder, flip, t):
 
 
 @pytest.mark.parametrize("features", range(1, 9))
-def test_without_constant_these_are_the_closed_forms_on_the_unit_grid(features):
+def test_without_constant_these_are_the_closed_forms_on_the_unit_grid(features: int) -> None:
     """Logistic coefficients times 8 have a label of 4; linear ones lack the square of the label."""
     for own, mine in itertools.product(range(features + 1), (True, False)):
         if not own and not mine:
@@ -178,7 +189,9 @@ def test_without_constant_these_are_the_closed_forms_on_the_unit_grid(features):
     st.sampled_from([0, 7]),
     st.booleans(),
 )
-def test_the_blocks_of_a_zeroed_record_add_up_to_the_whole(widths, side, label, constant, ball):
+def test_the_blocks_of_a_zeroed_record_add_up_to_the_whole(
+    widths: list[int], side: int, label: int, constant: int, ball: bool
+) -> None:
     part = (
         (lambda width: FeatureBounds.ball(width, square=side**2))
         if ball
@@ -193,7 +206,7 @@ def test_the_blocks_of_a_zeroed_record_add_up_to_the_whole(widths, side, label, 
     assert abs(sum(block.l2_squared for block in blocks) - total.l2_squared) <= len(blocks)
 
 
-def test_a_sign_attains_twice_the_cross_block():
+def test_a_sign_attains_twice_the_cross_block() -> None:
     row = boxes((2, 3), side=2, label=3, constant=2)
     p, q = np.array([2, 2, 3]), np.array([2, 2, 2])
     assert np.abs(np.outer(p, q)).sum() == cross_zeroed(row, 0, 1).l1
@@ -201,7 +214,7 @@ def test_a_sign_attains_twice_the_cross_block():
     assert (4 * np.outer(p, q) ** 2).sum() == cross_replaced(row, 1, 0).l2_squared
 
 
-def test_nobody_replaced_changes_nothing_and_more_replaced_never_less():
+def test_nobody_replaced_changes_nothing_and_more_replaced_never_less() -> None:
     row = boxes((2, 3, 1), side=5, label=20, constant=5, holder=2)
     assert row.replaced(()).l1 == 0 and row.replaced(()).l2 == 0
     for small, large in (({0}, {0, 1}), ({0, 1}, row.everybody), ({2}, {1, 2})):
@@ -224,12 +237,12 @@ def test_nobody_replaced_changes_nothing_and_more_replaced_never_less():
         lambda: CoefficientRow((FeatureBounds.box(1, side=1), FeatureBounds.box(1, side=2)), 0, 1),
     ],
 )
-def test_bounds_that_make_no_sense_are_refused(make):
+def test_bounds_that_make_no_sense_are_refused(make: Callable[..., Any]) -> None:
     with pytest.raises(ValueError):
         make()
 
 
-def test_bounds_are_whole_numbers():
+def test_bounds_are_whole_numbers() -> None:
     row = CoefficientRow((FeatureBounds.ball(3, square=101), FeatureBounds.ball(2, square=77)), 0, 9, 4)
     for change in (row.zeroed(), row.replaced({0}), row.replaced({0, 1}), cross_zeroed(row, 0, 1)):
         assert change.l1.denominator == change.l2_squared.denominator == 1

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import matrix_brute_force as brute
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from colonnade.privacy.leaves import MatrixChange
 from colonnade.privacy.sensitivity.conditional import (
     conditional_change_part_replaced,
     conditional_change_replace,
@@ -14,7 +18,7 @@ from colonnade.privacy.sensitivity.conditional import (
 from colonnade.privacy.sensitivity.matrix import RowShape
 
 
-def labelled(features, norm_squared, classes=2, mark=4):
+def labelled(features: int, norm_squared: int, classes: int = 2, mark: int = 4) -> RowShape:
     return RowShape(features, norm_squared, classes, mark, one_hot=True)
 
 
@@ -30,7 +34,7 @@ SHAPES = [
 ]
 
 
-def by_class(rows, features, classes):
+def by_class(rows: NDArray[np.int64], features: int, classes: int) -> NDArray[np.int64]:
     """The released matrix of each row: z = (x, g) in the place of its class along the diagonal."""
     mark = rows[:, features:].max(axis=1, keepdims=True)
     alone = np.concatenate([rows[:, :features], mark], axis=1)
@@ -38,22 +42,22 @@ def by_class(rows, features, classes):
     return brute.outer(np.concatenate(placed, axis=1))
 
 
-def claimed(change):
+def claimed(change: MatrixChange) -> list[Fraction]:
     return [change.frobenius**2, change.weighted_l1, change.fourth, change.fourth_l1]
 
 
-def covers(bounds, exact):
+def covers(bounds: list[Fraction], exact: NDArray[np.int64]) -> bool:
     return all(bound >= int(value) for bound, value in zip(bounds, exact, strict=False))
 
 
 @pytest.mark.parametrize("row", SHAPES, ids=str)
-def test_no_record_moves_moments_by_class_further_when_it_is_zeroed_out(row):
+def test_no_record_moves_moments_by_class_further_when_it_is_zeroed_out(row: RowShape) -> None:
     exact = brute.measures(by_class(brute.all_rows(row), row.features, row.label_entries)).max(0)
     assert covers(claimed(conditional_change_zero_out(row)), exact)
 
 
 @pytest.mark.parametrize("row", SHAPES, ids=str)
-def test_no_record_moves_moments_by_class_further_when_it_is_replaced(row):
+def test_no_record_moves_moments_by_class_further_when_it_is_replaced(row: RowShape) -> None:
     products = by_class(brute.all_rows(row), row.features, row.label_entries)
     exact = np.max([brute.measures(products - one).max(0) for one in products], axis=0)
     claim = conditional_change_replace(row)
@@ -63,7 +67,7 @@ def test_no_record_moves_moments_by_class_further_when_it_is_replaced(row):
     assert exact[0] >= 2 * reached**2 and (reached < row.bound or round(claim.frobenius**2) == exact[0])
 
 
-def worst_part(part, rest):
+def worst_part(part: RowShape, rest: RowShape) -> NDArray[np.int64]:
     """Over all values of what stays, the largest change by what is replaced; the label is in one of them."""
     label_first = bool(part.label_entries)
     holder, other = (part, rest) if label_first else (rest, part)
@@ -88,12 +92,14 @@ PLAIN = [RowShape(1, 4), RowShape(2, 2), RowShape(1, 9)]
 
 @pytest.mark.parametrize("mine", PLAIN, ids=str)
 @pytest.mark.parametrize("row", SHAPES[1:5], ids=str)
-def test_no_part_of_a_record_moves_moments_by_class_further_when_it_is_replaced(mine, row):
+def test_no_part_of_a_record_moves_moments_by_class_further_when_it_is_replaced(
+    mine: RowShape, row: RowShape
+) -> None:
     for part, rest in ((mine, row), (row, mine)):
         assert covers(claimed(conditional_change_part_replaced(part, rest)), worst_part(part, rest))
 
 
-def test_the_plain_bound_would_be_too_small_where_the_label_can_change():
+def test_the_plain_bound_would_be_too_small_where_the_label_can_change() -> None:
     from colonnade.privacy.sensitivity.matrix import matrix_change_part_replaced
 
     labels, own = labelled(1, 1, 2, 1), RowShape(2, 9)
@@ -103,6 +109,6 @@ def test_the_plain_bound_would_be_too_small_where_the_label_can_change():
     assert covers(claimed(conditional_change_part_replaced(labels, own)), exact)
 
 
-def test_moments_without_classes_are_refused():
+def test_moments_without_classes_are_refused() -> None:
     with pytest.raises(ValueError, match="one-hot"):
         conditional_change_zero_out(RowShape(2, 4))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import functional_brute_force as brute
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from colonnade.privacy.sensitivity import functional as fm
 
@@ -18,7 +21,7 @@ HALVES = (-1.0, -0.5, 0.0, 0.5, 1.0)
 CLOSE = 1 + 1e-12
 
 
-def parts(largest):
+def parts(largest: int) -> list[tuple[int, int, bool]]:
     return [
         (d, own, label)
         for d in range(1, largest + 1)
@@ -29,7 +32,7 @@ def parts(largest):
 
 
 @pytest.mark.parametrize(("features", "own", "label"), parts(4))
-def test_no_vertex_moves_a_partys_linear_coefficients_further(features, own, label):
+def test_no_vertex_moves_a_partys_linear_coefficients_further(features: int, own: int, label: bool) -> None:
     change = fm.linear_part_replaced(features, own=own, holds_label=label)
     entries, mine = features + 1, own + label
     assert brute.linear_part(entries, 1, own=mine) <= change.l1 * CLOSE
@@ -39,7 +42,7 @@ def test_no_vertex_moves_a_partys_linear_coefficients_further(features, own, lab
 
 
 @pytest.mark.parametrize(("features", "own", "label"), parts(4))
-def test_no_vertex_moves_a_partys_logistic_coefficients_further(features, own, label):
+def test_no_vertex_moves_a_partys_logistic_coefficients_further(features: int, own: int, label: bool) -> None:
     change = fm.logistic_part_replaced(features, own=own, holds_label=label)
     assert brute.logistic_part(features, 1, own=own, holds_label=label) <= change.l1 * CLOSE
     assert brute.logistic_part(features, 2, own=own, holds_label=label) <= change.l2 * CLOSE
@@ -48,7 +51,7 @@ def test_no_vertex_moves_a_partys_logistic_coefficients_further(features, own, l
 
 
 @pytest.mark.parametrize(("features", "own", "label"), parts(2))
-def test_no_interior_record_does_either(features, own, label):
+def test_no_interior_record_does_either(features: int, own: int, label: bool) -> None:
     linear = fm.linear_part_replaced(features, own=own, holds_label=label)
     logistic = fm.logistic_part_replaced(features, own=own, holds_label=label)
     for norm, first, second in ((1, linear.l1, logistic.l1), (2, linear.l2, logistic.l2)):
@@ -58,7 +61,7 @@ def test_no_interior_record_does_either(features, own, label):
 
 
 @pytest.mark.parametrize("features", range(3, 9))
-def test_the_logistic_l1_of_a_record_is_attained_inside_the_box_above_every_vertex(features):
+def test_the_logistic_l1_of_a_record_is_attained_inside_the_box_above_every_vertex(features: int) -> None:
     x, other = np.ones(features), np.full(features, -4 / (features + 1))
     change = brute.logistic_coefficients(x, 0, False) - brute.logistic_coefficients(other, 0, False)
     exact = fm.logistic_replace(features).l1
@@ -69,7 +72,7 @@ def test_the_logistic_l1_of_a_record_is_attained_inside_the_box_above_every_vert
 
 
 @pytest.mark.parametrize("features", [4, 6, 12, 30])
-def test_the_linear_l1_of_a_part_is_attained(features):
+def test_the_linear_l1_of_a_part_is_attained(features: int) -> None:
     for own in range(1, features):
         mine, rest = own, features + 1 - own
         p = min(2 * mine, mine + mine * rest / (mine + 1))
@@ -81,7 +84,7 @@ def test_the_linear_l1_of_a_part_is_attained(features):
 
 
 @pytest.mark.parametrize("features", range(1, 6))
-def test_zeroing_out_a_flat_record_attains_the_box_sensitivities(features):
+def test_zeroing_out_a_flat_record_attains_the_box_sensitivities(features: int) -> None:
     x, z = np.ones(features), np.ones(features + 1)
     for change, bound in (
         (brute.linear_coefficients(z, False), fm.linear_zero_out(features)),
@@ -91,14 +94,14 @@ def test_zeroing_out_a_flat_record_attains_the_box_sensitivities(features):
         assert np.linalg.norm(change) == pytest.approx(bound.l2, rel=1e-14)
 
 
-def test_the_papers_linear_sensitivities_double_and_its_party_sensitivities_fall_short():
+def test_the_papers_linear_sensitivities_double_and_its_party_sensitivities_fall_short() -> None:
     assert [fm.linear_part_ordered_l1(d, own=d, holds_label=True) for d in (1, 2, 3, 4)] == [4, 9, 16, 25]
     assert fm.linear_part_ordered_l1(10, own=1, holds_label=False) == 40
     assert fm.linear_part_ordered_l1(14, own=3, holds_label=False) == 144
     assert fm.linear_part_ordered_l1(800, own=200, holds_label=False) == 480800
 
 
-def ball(generator, size, radius_squared):
+def ball(generator: Any, size: int, radius_squared: float) -> NDArray[np.float64]:
     x = generator.normal(size=size) if size else np.zeros(0)
     sparse = generator.random() < 0.5
     if size and sparse:
@@ -113,7 +116,9 @@ def ball(generator, size, radius_squared):
     st.fractions(0, 1, max_denominator=16),
     st.integers(0, 2**32 - 1),
 )
-def test_no_pair_of_records_in_the_ball_moves_the_coefficients_further(sizes, label, cap, seed):
+def test_no_pair_of_records_in_the_ball_moves_the_coefficients_further(
+    sizes: tuple[int, int], label: bool, cap: Fraction, seed: int
+) -> None:
     features, own = sizes
     if not own and not label:
         return
@@ -137,7 +142,7 @@ def test_no_pair_of_records_in_the_ball_moves_the_coefficients_further(sizes, la
         assert np.linalg.norm(before) <= out(features).l2 * CLOSE
 
 
-def test_the_ball_sensitivities_are_attained():
+def test_the_ball_sensitivities_are_attained() -> None:
     d = 4
     flat, corner = np.full(d, 0.5), np.eye(d)[0]
     linear = [brute.linear_coefficients(np.append(x, 1.0), False) for x in (flat, corner)]
@@ -153,7 +158,7 @@ def test_the_ball_sensitivities_are_attained():
 
 
 @given(st.integers(1, 200).flatmap(lambda d: st.tuples(st.just(d), st.integers(1, d))), st.booleans())
-def test_a_part_moves_no_more_than_the_record(sizes, label):
+def test_a_part_moves_no_more_than_the_record(sizes: tuple[int, int], label: bool) -> None:
     features, own = sizes
     for part, whole in (
         (fm.linear_part_replaced, fm.linear_replace),
@@ -164,7 +169,7 @@ def test_a_part_moves_no_more_than_the_record(sizes, label):
         assert mine.l2_squared <= record.l2_squared
 
 
-def test_the_l2_norm_is_rounded_up():
+def test_the_l2_norm_is_rounded_up() -> None:
     assert Fraction(fm.CoefficientChange(Fraction(1), Fraction(2)).l2) ** 2 > 2
     assert Fraction(fm.CoefficientChange(Fraction(1), Fraction(3)).l2) ** 2 > 3
 
@@ -178,6 +183,6 @@ def test_the_l2_norm_is_rounded_up():
         lambda: fm.linear_part_replaced_in_ball(3, own=1, holds_label=False, cap_squared=Fraction(2)),
     ],
 )
-def test_parts_that_do_not_exist_are_refused(call):
+def test_parts_that_do_not_exist_are_refused(call: Callable[..., Any]) -> None:
     with pytest.raises(ValueError):
         call()

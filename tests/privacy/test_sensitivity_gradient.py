@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matrix_brute_force import integer_rows
+from numpy.typing import NDArray
 
 from colonnade.privacy.sensitivity.gradient import (
     GradientShape,
@@ -21,7 +22,7 @@ from colonnade.privacy.sensitivity.gradient import (
 SHAPES = [(2, 1, 9, 4), (2, 2, 8, 4), (3, 2, 10, 9), (2, 3, 4, 3), (1, 2, 13, 2)]
 
 
-def contributions(gamma, rows, weight):
+def contributions(gamma: int, rows: NDArray[np.int64], weight: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """(fused, Σx̄, Σ⟨w̄,x̄⟩x̄, Σȳx̄) of every record, for both labels."""
     scores = rows @ weight
     fused, first, second, third = [], [], [], []
@@ -33,13 +34,13 @@ def contributions(gamma, rows, weight):
     return [np.concatenate(parts) for parts in (fused, first, second, third)]
 
 
-def inside(vectors, change):
+def inside(vectors: NDArray[np.int64], change: VectorChange) -> np.bool:
     squares = (vectors.astype(object) ** 2).sum(-1).max()
     return squares <= change.l2**2 and np.abs(vectors).sum(-1).max() <= change.l1
 
 
 @pytest.mark.parametrize("numbers", SHAPES)
-def test_no_integer_record_moves_the_gradient_further(numbers):
+def test_no_integer_record_moves_the_gradient_further(numbers: tuple[int, int, int, int]) -> None:
     gamma, columns, norm, weight_norm = numbers
     shape = GradientShape(gamma=gamma, columns=columns, norm_squared=norm, weight_squared=weight_norm)
     rows = integer_rows(columns, norm)
@@ -51,7 +52,7 @@ def test_no_integer_record_moves_the_gradient_further(numbers):
             assert inside((vectors[:, None] - vectors[None]).reshape(-1, columns), swap)
 
 
-def test_the_fused_bound_is_attained_by_a_row_along_the_weights():
+def test_the_fused_bound_is_attained_by_a_row_along_the_weights() -> None:
     gamma = 16
     shape = GradientShape(gamma=gamma, columns=3, norm_squared=gamma**2, weight_squared=gamma**2)
     along = np.array([gamma, 0, 0])
@@ -60,7 +61,7 @@ def test_the_fused_bound_is_attained_by_a_row_along_the_weights():
 
 
 @given(st.integers(1, 10**5), st.integers(1, 900), st.integers(0, 10**10), st.integers(0, 10**10))
-def test_replacing_costs_at_most_twice_zeroing_out(gamma, columns, norm, weight):
+def test_replacing_costs_at_most_twice_zeroing_out(gamma: int, columns: int, norm: int, weight: int) -> None:
     shape = GradientShape(gamma=gamma, columns=columns, norm_squared=norm, weight_squared=weight)
     pairs = [(fused_zero_out(shape), fused_replace(shape))]
     pairs += zip(three_part_zero_out(shape), three_part_replace(shape), strict=True)
@@ -68,18 +69,18 @@ def test_replacing_costs_at_most_twice_zeroing_out(gamma, columns, norm, weight)
         assert out.l2 <= swap.l2 <= 2 * out.l2 + 1
 
 
-def test_the_formula_agrees_with_the_integers():
+def test_the_formula_agrees_with_the_integers() -> None:
     shape = GradientShape(gamma=64, columns=5, norm_squared=70**2, weight_squared=60**2)
     assert [part.l2 for part in three_part_zero_out(shape)] == list(
         three_part_formula(64, row_norm=70, weight_norm=60)
     )
 
 
-def test_an_integer_vector_is_never_longer_in_l1_than_its_squared_l2():
+def test_an_integer_vector_is_never_longer_in_l1_than_its_squared_l2() -> None:
     assert VectorChange.of_square(3, entries=1000).l1 == 3
 
 
-def test_impossible_gradients_are_refused():
+def test_impossible_gradients_are_refused() -> None:
     with pytest.raises(ValueError):
         GradientShape(gamma=0, columns=1, norm_squared=1, weight_squared=1)
     with pytest.raises(ValueError):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from colonnade.errors import PlanError
 from colonnade.methods.margin.curve import ANGLES, HARMONICS, MILLION, PERIOD, Curve, circle
@@ -24,23 +25,23 @@ from colonnade.privacy.sensitivity.margin import (
 
 
 @pytest.mark.parametrize("harmonics", HARMONICS)
-def test_the_stored_coefficients_are_the_programs(harmonics):
+def test_the_stored_coefficients_are_the_programs(harmonics: int) -> None:
     assert Curve.of(harmonics).coefficients == fitted_coefficients(harmonics)
 
 
-def value(curve, margins):
+def value(curve: Curve, margins: NDArray[np.float64]) -> NDArray[np.float64]:
     angles = np.outer(margins, np.arange(1, curve.harmonics + 1)) * (2 * np.pi / PERIOD)
     a, b = (np.array(part) / MILLION for part in (curve.cosines, curve.sines))
     return float(curve.constant) + np.cos(angles) @ a + np.sin(angles) @ b
 
 
-def test_the_curve_of_six_harmonics_is_near_the_capped_logistic():
+def test_the_curve_of_six_harmonics_is_near_the_capped_logistic() -> None:
     margins = np.linspace(-4, 14, 5000)
     assert np.abs(value(Curve.of(6), margins) - capped_logistic(margins)).max() < 0.031
 
 
 @pytest.mark.parametrize("harmonics", HARMONICS)
-def test_bounds_hold_between_the_angles_and_are_tight(harmonics):
+def test_bounds_hold_between_the_angles_and_are_tight(harmonics: int) -> None:
     curve = Curve.of(harmonics)
     low, high = curve.bounds
     seen = value(curve, np.linspace(0, PERIOD, 7 * ANGLES + 1))
@@ -49,20 +50,20 @@ def test_bounds_hold_between_the_angles_and_are_tight(harmonics):
     assert curve.slope == pytest.approx(steepest, rel=1e-4)
 
 
-def test_the_bound_would_notice_a_larger_coefficient():
+def test_the_bound_would_notice_a_larger_coefficient() -> None:
     curve = Curve.of(6)
     larger = Curve((curve.coefficients[0] + 100, *curve.coefficients[1:]))
     assert larger.bounds[1] - curve.bounds[1] == Fraction(100, MILLION)
 
 
-def test_cosines_are_rounded_to_nearest_and_close_the_circle():
+def test_cosines_are_rounded_to_nearest_and_close_the_circle() -> None:
     cosines, sines = circle()
     exact = 2 * np.pi * np.arange(ANGLES) / ANGLES
     assert np.abs(cosines - np.cos(exact) * 2**40).max() < 0.501
     assert np.abs(sines - np.sin(exact) * 2**40).max() < 0.501
 
 
-def slopes_by_tables(waves, angles, others):
+def slopes_by_tables(waves: Waves, angles: list[int], others: int) -> list[tuple[int, int]]:
     """r̃ of every label and every choice of these angles, from what owners deal."""
     harmonics = waves.curve.harmonics
     found = []
@@ -86,7 +87,9 @@ def slopes_by_tables(waves, angles, others):
     st.sampled_from([1, 2]),
     st.integers(0, ANGLES - 1),
 )
-def test_no_rounded_slope_leaves_its_bounds(harmonics, wave_grid, label_grid, others, start):
+def test_no_rounded_slope_leaves_its_bounds(
+    harmonics: int, wave_grid: int, label_grid: int, others: int, start: int
+) -> None:
     waves = Waves(Curve.of(harmonics), wave_grid, label_grid)
     bounds, sizes = waves.curve.bounds, waves.curve.amplitudes
     slopes = rounded_slopes(bounds, sizes, label_grid=label_grid, wave_grid=wave_grid, others=others)
@@ -96,7 +99,7 @@ def test_no_rounded_slope_leaves_its_bounds(harmonics, wave_grid, label_grid, ot
         assert slopes.least <= sign * slope <= slopes.most
 
 
-def test_between_two_owners_the_bound_is_a_two_hundredth_above_what_occurs():
+def test_between_two_owners_the_bound_is_a_two_hundredth_above_what_occurs() -> None:
     waves = Waves(Curve.of(6), 2048, 2048)
     bounds, sizes = waves.curve.bounds, waves.curve.amplitudes
     slopes = rounded_slopes(bounds, sizes, label_grid=2048, wave_grid=2048, others=1)
@@ -110,14 +113,14 @@ def test_between_two_owners_the_bound_is_a_two_hundredth_above_what_occurs():
 # --- the wrong version: harmonics that are taken from the score apart
 
 
-def apart(scores, wave_grid, harmonics):
+def apart(scores: NDArray[np.float64], wave_grid: int, harmonics: int) -> NDArray[np.int64]:
     """What an owner would deal that computes every harmonic from the score itself."""
     angles = np.outer(scores, np.arange(1, harmonics + 1)) * (2 * np.pi / PERIOD)
     return np.rint(wave_grid * np.hstack([np.cos(angles), np.sin(angles)])).astype(np.int64)
 
 
 @pytest.mark.parametrize("size", [1e15, 1e16, 1e300])
-def test_harmonics_taken_apart_pass_the_bound_for_large_scores_and_one_angle_does_not(size):
+def test_harmonics_taken_apart_pass_the_bound_for_large_scores_and_one_angle_does_not(size: float) -> None:
     waves = Waves(Curve.of(6), 2048, 2048)
     slopes = rounded_slopes(
         waves.curve.bounds, waves.curve.amplitudes, label_grid=2048, wave_grid=2048, others=1
@@ -132,12 +135,12 @@ def test_harmonics_taken_apart_pass_the_bound_for_large_scores_and_one_angle_doe
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
-def test_any_finite_score_is_one_of_the_angles(scores):
+def test_any_finite_score_is_one_of_the_angles(scores: list[float]) -> None:
     found = angle_of(np.array(scores))
     assert found.min() >= 0 and found.max() < ANGLES
 
 
-def test_an_angle_is_the_nearest():
+def test_an_angle_is_the_nearest() -> None:
     scores = np.random.default_rng(2).uniform(-50, 50, 1000)
     turned = np.remainder(scores - angle_of(scores) * (PERIOD / ANGLES) + PERIOD / 2, PERIOD) - PERIOD / 2
     assert np.abs(turned).max() <= PERIOD / ANGLES / 2 * (1 + 1e-9)
@@ -146,7 +149,7 @@ def test_an_angle_is_the_nearest():
 # --- brute force over small integers
 
 
-def rows_of(columns, norm_squared):
+def rows_of(columns: int, norm_squared: int) -> list[NDArray[np.int64]]:
     reach = range(-int(norm_squared**0.5), int(norm_squared**0.5) + 1)
     return [
         np.array(row)
@@ -158,7 +161,7 @@ def rows_of(columns, norm_squared):
 SMALL = [Slopes(0, 3), Slopes(-1, 3), Slopes(-2, 2)]
 
 
-def records(slopes, rows):
+def records(slopes: Slopes, rows: list[NDArray[np.int64]]) -> dict[int, list[tuple[int, NDArray[np.int64]]]]:
     """Every r̃·x̃ there can be, by label."""
     return {
         sign: [(sign * r, row) for r in range(slopes.least, slopes.most + 1) for row in rows]
@@ -167,7 +170,7 @@ def records(slopes, rows):
 
 
 @pytest.mark.parametrize("slopes", SMALL, ids=str)
-def test_no_record_zeroed_or_replaced_moves_a_gradient_further(slopes):
+def test_no_record_zeroed_or_replaced_moves_a_gradient_further(slopes: Slopes) -> None:
     found = records(slopes, rows_of(2, 5))
     vectors = np.unique([r * row for label in found.values() for r, row in label], axis=0)
     zeroed, replaced = (rule(slopes, norm_squared=5, columns=2) for rule in (margin_zero_out, margin_replace))
@@ -181,7 +184,9 @@ def test_no_record_zeroed_or_replaced_moves_a_gradient_further(slopes):
 
 @pytest.mark.parametrize("slopes", SMALL, ids=str)
 @pytest.mark.parametrize(("own", "others"), [(4, 1), (1, 4), (2, 2)])
-def test_no_change_of_the_others_part_shows_the_label_holder_more(slopes, own, others):
+def test_no_change_of_the_others_part_shows_the_label_holder_more(
+    slopes: Slopes, own: int, others: int
+) -> None:
     bound = margin_others_replaced(slopes, own_norm_squared=own, others_norm_squared=others, columns=2)
     mine, theirs = rows_of(1, own), rows_of(1, others)
     most = 0
@@ -194,12 +199,12 @@ def test_no_change_of_the_others_part_shows_the_label_holder_more(slopes, own, o
     assert most <= bound.l2**2
 
 
-def test_several_heads_add_up_in_squares():
+def test_several_heads_add_up_in_squares() -> None:
     one = margin_zero_out(Slopes(0, 3), norm_squared=4, columns=4)
     four = margin_zero_out(Slopes(0, 3), norm_squared=4, columns=4, heads=4)
     assert four.l2 == 2 * one.l2
 
 
-def test_curves_that_are_not_fitted_are_refused():
+def test_curves_that_are_not_fitted_are_refused() -> None:
     with pytest.raises(PlanError, match="harmonics = 40"):
         Curve.of(40)

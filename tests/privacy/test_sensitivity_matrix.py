@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
+from colonnade.privacy.leaves import MatrixChange
 from colonnade.privacy.sensitivity.matrix import (
     RowShape,
     matrix_change_part_replaced,
@@ -39,16 +41,16 @@ SMALL = [shape for shape in SHAPES if len(brute.all_rows(shape)) <= 64]
 PAIRS = [(a, b) for a in SMALL for b in SMALL if not (a.label_entries and b.label_entries)]
 
 
-def claimed(change):
+def claimed(change: MatrixChange) -> list[Fraction]:
     return [change.frobenius**2, change.weighted_l1, change.fourth, change.fourth_l1]
 
 
-def covers(bounds, exact):
+def covers(bounds: list[int | Fraction], exact: NDArray[np.int64] | list[float]) -> bool:
     return all(bound >= int(value) for bound, value in zip(bounds, exact, strict=False))
 
 
 @pytest.mark.parametrize("row", SHAPES, ids=str)
-def test_no_integer_row_moves_the_matrix_further_when_it_is_zeroed_out(row):
+def test_no_integer_row_moves_the_matrix_further_when_it_is_zeroed_out(row: RowShape) -> None:
     exact = brute.worst_zero_out(row)
     assert covers(claimed(matrix_change_zero_out(row)), exact)
     triangle = triangle_change_zero_out(row)
@@ -56,7 +58,7 @@ def test_no_integer_row_moves_the_matrix_further_when_it_is_zeroed_out(row):
 
 
 @pytest.mark.parametrize("row", SHAPES, ids=str)
-def test_no_pair_of_integer_rows_differs_by_more(row):
+def test_no_pair_of_integer_rows_differs_by_more(row: RowShape) -> None:
     exact = brute.worst_replace(row)
     assert covers(claimed(matrix_change_replace(row)), exact)
     triangle = triangle_change_replace(row)
@@ -64,18 +66,18 @@ def test_no_pair_of_integer_rows_differs_by_more(row):
 
 
 @pytest.mark.parametrize(("part", "rest"), PAIRS, ids=str)
-def test_no_part_of_a_row_moves_the_matrix_further(part, rest):
+def test_no_part_of_a_row_moves_the_matrix_further(part: RowShape, rest: RowShape) -> None:
     assert covers(claimed(matrix_change_part_replaced(part, rest)), brute.worst_part_replaced(part, rest))
 
 
-def test_the_zero_out_bounds_are_attained_by_a_flat_row():
+def test_the_zero_out_bounds_are_attained_by_a_flat_row() -> None:
     row = RowShape(features=4, norm_squared=4)
     assert claimed(matrix_change_zero_out(row)) == list(brute.worst_zero_out(row)[:4])
     flat = RowShape(features=4, norm_squared=4, label_entries=2, label_norm_squared=1, one_hot=True)
     assert claimed(matrix_change_zero_out(flat)) == list(brute.worst_zero_out(flat)[:4])
 
 
-def test_the_frobenius_bounds_of_replacement_are_attained():
+def test_the_frobenius_bounds_of_replacement_are_attained() -> None:
     row = RowShape(features=2, norm_squared=9)
     assert brute.worst_replace(row)[0] == 2 * row.bound**2
     # b > a: the part flips its sign against a long rest.
@@ -105,7 +107,7 @@ plain = st.builds(RowShape, features=st.integers(1, 60), norm_squared=st.integer
 
 @given(shapes, st.integers(0, 2**32 - 1))
 @settings(deadline=None)
-def test_random_long_rows_stay_inside_the_zero_out_bounds(row, seed):
+def test_random_long_rows_stay_inside_the_zero_out_bounds(row: RowShape, seed: int) -> None:
     generator = np.random.default_rng(seed)
     z = np.zeros(row.features + row.label_entries)
     if row.features:
@@ -130,7 +132,7 @@ def test_random_long_rows_stay_inside_the_zero_out_bounds(row, seed):
 
 
 @given(plain, shapes)
-def test_replacing_a_part_moves_no_more_than_replacing_the_record(part, rest):
+def test_replacing_a_part_moves_no_more_than_replacing_the_record(part: RowShape, rest: RowShape) -> None:
     whole = part.beside(rest)
     replaced, other = matrix_change_part_replaced(part, rest), matrix_change_replace(whole)
     assert replaced.frobenius <= other.frobenius
@@ -140,7 +142,7 @@ def test_replacing_a_part_moves_no_more_than_replacing_the_record(part, rest):
 
 
 @given(shapes)
-def test_replacing_costs_at_most_twice_zeroing_out(row):
+def test_replacing_costs_at_most_twice_zeroing_out(row: RowShape) -> None:
     assert matrix_change_replace(row).frobenius <= 2 * matrix_change_zero_out(row).frobenius
 
 
@@ -153,18 +155,18 @@ def test_replacing_costs_at_most_twice_zeroing_out(row):
         {"features": 1, "norm_squared": 1, "one_hot": True},
     ],
 )
-def test_an_impossible_row_cannot_be_made(fields):
+def test_an_impossible_row_cannot_be_made(fields: dict[str, int]) -> None:
     with pytest.raises(ValueError):
         RowShape(**fields)
 
 
-def test_two_label_blocks_cannot_stand_beside_each_other():
+def test_two_label_blocks_cannot_stand_beside_each_other() -> None:
     labelled = RowShape(features=1, norm_squared=1, label_entries=2, label_norm_squared=1)
     with pytest.raises(ValueError, match="label"):
         labelled.beside(labelled)
 
 
-def test_the_enumeration_would_notice_a_forgotten_root_of_two_or_a_miscounted_entry():
+def test_the_enumeration_would_notice_a_forgotten_root_of_two_or_a_miscounted_entry() -> None:
     row = RowShape(features=2, norm_squared=9)
     assert not covers([row.bound**2], brute.worst_replace(row))
     flat = RowShape(features=4, norm_squared=4, label_entries=2, label_norm_squared=1, one_hot=True)

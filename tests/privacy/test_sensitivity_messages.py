@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from colonnade.privacy.sensitivity import losses
 from colonnade.privacy.sensitivity.messages import (
@@ -59,7 +62,9 @@ SIZES = [
 ]
 
 
-def extremes(name, sizes):
+def extremes(
+    name: str, sizes: tuple[float, float, float, float]
+) -> tuple[np.float64, np.float64, np.float64]:
     """(largest |h|, steepest quotient, largest own-row difference) over a grid that holds every corner."""
     k, c, p, ky = sizes
     residual, _, labels = LOSSES[name]
@@ -79,7 +84,9 @@ def extremes(name, sizes):
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("sizes", SIZES)
-def test_no_residual_is_larger_steeper_or_further_from_another(name, sizes):
+def test_no_residual_is_larger_steeper_or_further_from_another(
+    name: str, sizes: tuple[float, float, float, float]
+) -> None:
     size, slope, row = extremes(name, sizes)
     bounds = LOSSES[name][1](*sizes)
     assert size <= bounds.size * (1 + 1e-12)
@@ -88,30 +95,41 @@ def test_no_residual_is_larger_steeper_or_further_from_another(name, sizes):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_the_row_bound_is_attained(name):
+def test_the_row_bound_is_attained(name: str) -> None:
     for sizes in SIZES:
         tolerance = 1e-3 if name == "logistic" else 1e-12  # the best received value lies between grid points
         assert extremes(name, sizes)[2] == pytest.approx(LOSSES[name][1](*sizes).row, rel=tolerance)
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_residual_never_falls_as_the_score_rises(name):
+def test_a_residual_never_falls_as_the_score_rises(name: str) -> None:
     residual, _, labels = LOSSES[name]
     for y in labels(1.5):
         assert (np.diff(residual(np.linspace(-3, 3, 1000), y)) >= -1e-15).all()
 
 
-def project(w, radius):
+def project(w: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
     length = np.linalg.norm(w)
     return w if length <= radius else w * (radius / length)
 
 
-def clipped_rows(generator, rows, columns, cap):
+def clipped_rows(generator: Any, rows: int, columns: int, cap: float) -> NDArray[np.float64]:
     x = generator.normal(size=(rows, columns))
     return x * cap / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), cap)
 
 
-def run(schedule, x, *, message, residual, radius, step_size, ridge, received, w0):
+def run(
+    schedule: Schedule,
+    x: NDArray[np.float64],
+    *,
+    message: Callable[..., Any],
+    residual: Callable[..., Any],
+    radius: float,
+    step_size: float,
+    ridge: float,
+    received: NDArray[np.float64],
+    w0: NDArray[np.float64],
+) -> list[NDArray[np.float64]]:
     """The sequence of messages of one party whose transcript is fixed."""
     w, sent = w0.copy(), []
     for step in range(schedule.steps):
@@ -123,7 +141,7 @@ def run(schedule, x, *, message, residual, radius, step_size, ridge, received, w
     return sent
 
 
-def distance(first, second):
+def distance(first: list[NDArray[np.float64]], second: list[NDArray[np.float64]]) -> float:
     return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(first, second, strict=True)))
 
 
@@ -132,7 +150,9 @@ schedules = st.builds(Schedule, rows=st.integers(1, 9), batch=st.integers(1, 9),
 
 @given(schedules, st.floats(0.01, 1.5), st.floats(0, 0.3), st.integers(0, 2**32 - 1))
 @settings(deadline=None)
-def test_two_passive_runs_on_neighbouring_data_stay_within_the_total(schedule, step_size, ridge, seed):
+def test_two_passive_runs_on_neighbouring_data_stay_within_the_total(
+    schedule: Schedule, step_size: float, ridge: float, seed: int
+) -> None:
     generator = np.random.default_rng(seed)
     radius, cap, clip = 1.5, 0.8, 2.0
     x = clipped_rows(generator, schedule.rows, 2, cap)
@@ -166,7 +186,9 @@ def test_two_passive_runs_on_neighbouring_data_stay_within_the_total(schedule, s
     st.integers(0, 2**32 - 1),
 )
 @settings(deadline=None)
-def test_two_active_runs_on_neighbouring_data_stay_within_the_total(schedule, name, step_size, ridge, seed):
+def test_two_active_runs_on_neighbouring_data_stay_within_the_total(
+    schedule: Schedule, name: str, step_size: float, ridge: float, seed: int
+) -> None:
     generator = np.random.default_rng(seed)
     radius, cap, passive, ky = 1.0, 0.8, 0.6, 1.5
     residual, bounds, labels = LOSSES[name]
@@ -179,8 +201,10 @@ def test_two_active_runs_on_neighbouring_data_stay_within_the_total(schedule, na
     received = generator.uniform(-radius * passive, radius * passive, (schedule.steps, schedule.batch))
     w0 = project(generator.normal(size=2) * 3, radius)
 
-    def sent(data, label):
-        def h(batch, scores, m):
+    def sent(data: NDArray[np.float64], label: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        def h(
+            batch: NDArray[np.int64], scores: NDArray[np.float64], m: NDArray[np.float64]
+        ) -> NDArray[np.float64]:
             return residual(scores + m, label[batch])
 
         return run(
@@ -203,7 +227,9 @@ def test_two_active_runs_on_neighbouring_data_stay_within_the_total(schedule, na
 
 @given(schedules, st.floats(0.01, 3), st.booleans(), st.integers(0, 2**32 - 1))
 @settings(deadline=None)
-def test_two_encrypted_runs_on_neighbouring_data_stay_within_the_total(schedule, step_size, active, seed):
+def test_two_encrypted_runs_on_neighbouring_data_stay_within_the_total(
+    schedule: Schedule, step_size: float, active: bool, seed: int
+) -> None:
     generator = np.random.default_rng(seed)
     radius, peer = 1.5, 2.0
     x = clipped_rows(generator, schedule.rows, 2, 1.0)
@@ -214,7 +240,7 @@ def test_two_encrypted_runs_on_neighbouring_data_stay_within_the_total(schedule,
     received = generator.choice([-peer, peer], (schedule.steps, schedule.batch))
     w0 = project(generator.normal(size=2) * 3, radius)
 
-    def sent(data, label):
+    def sent(data: NDArray[np.float64], label: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         return run(
             schedule,
             data,
@@ -232,7 +258,7 @@ def test_two_encrypted_runs_on_neighbouring_data_stay_within_the_total(schedule,
     assert distance(sent(x, y), sent(other, changed)) <= total
 
 
-def test_the_passive_bound_is_nearly_attained():
+def test_the_passive_bound_is_nearly_attained() -> None:
     schedule = Schedule(rows=50, batch=10, epochs=5)
     x, other = np.full((50, 1), 1.0), np.full((50, 1), 1.0)
     other[0] = -1.0
@@ -256,7 +282,7 @@ def test_the_passive_bound_is_nearly_attained():
     assert 0.99 * bound.total < distance(*sent) <= bound.total
 
 
-def test_with_a_ridge_the_first_batch_need_not_be_the_worst_so_every_position_is_tried():
+def test_with_a_ridge_the_first_batch_need_not_be_the_worst_so_every_position_is_tried() -> None:
     # A record of the one-row second batch is fresh in the weights when the ten-row batch is sent again.
     bound = passive_messages(
         Schedule(rows=11, batch=10, epochs=3), radius=1, cap=1, step_size=1.0, clip=4, ridge=0.9
@@ -266,7 +292,7 @@ def test_with_a_ridge_the_first_batch_need_not_be_the_worst_so_every_position_is
 
 
 @given(schedules, st.floats(0, 0.5))
-def test_a_grid_adds_its_root_of_the_batch_to_every_step(schedule, grid):
+def test_a_grid_adds_its_root_of_the_batch_to_every_step(schedule: Schedule, grid: float) -> None:
     bare = passive_messages(schedule, radius=1, cap=1, step_size=0.1, clip=1)
     rounded = passive_messages(schedule, radius=1, cap=1, step_size=0.1, clip=1, grid=grid)
     assert len(rounded.per_step) == schedule.steps
@@ -276,15 +302,15 @@ def test_a_grid_adds_its_root_of_the_batch_to_every_step(schedule, grid):
 
 
 @given(st.integers(1, 6), st.floats(0.5, 2), st.floats(0.5, 4))
-def test_larger_clips_and_more_epochs_never_cost_less(epochs, radius, clip):
-    def total(e, c):
+def test_larger_clips_and_more_epochs_never_cost_less(epochs: int, radius: float, clip: float) -> None:
+    def total(e: int, c: float) -> float:
         return passive_messages(Schedule(30, 7, e), radius=radius, cap=1, step_size=0.1, clip=c).total
 
     assert total(epochs, clip) <= total(epochs + 1, clip)
     assert total(epochs, clip) <= total(epochs, clip * 1.5) * (1 + 1e-12)
 
 
-def test_a_step_that_spreads_weights_apart_is_refused():
+def test_a_step_that_spreads_weights_apart_is_refused() -> None:
     bounds = losses.least_squares_bounds(radius=1, active_cap=1, passive_cap=1, label_bound=1)
     with pytest.raises(ValueError, match="at most 1"):
         active_messages(Schedule(5, 5, 1), bounds, radius=1, cap=1, step_size=1.1)
@@ -299,12 +325,12 @@ def test_a_step_that_spreads_weights_apart_is_refused():
         lambda: losses.logistic_bounds(radius=math.nan, active_cap=1),
     ],
 )
-def test_impossible_settings_are_refused(call):
+def test_impossible_settings_are_refused(call: Callable[..., Any]) -> None:
     with pytest.raises(ValueError):
         call()
 
 
-def test_the_total_is_the_root_of_the_sum_of_squares():
+def test_the_total_is_the_root_of_the_sum_of_squares() -> None:
     assert StepSensitivities((1.0, 2.0, 2.0)).total == 3.0
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from colonnade.privacy.sensitivity.phases import Phases
 
@@ -22,12 +26,14 @@ def phases(gamma: int, harmonics: int, *reaches: float) -> Phases:
     return Phases(frequencies, amplitudes, gamma, gamma, tuple(2 * omega * reach for reach in reaches))
 
 
-def rounded(sizes, angle, frequencies):
+def rounded(
+    sizes: tuple[int] | list[int], angle: np.float64, frequencies: tuple[int]
+) -> NDArray[np.complex128]:
     turned = np.array(sizes) * np.exp(1j * angle * np.array(frequencies))
     return np.rint(turned.real) + 1j * np.rint(turned.imag)
 
 
-def row(bounds: Phases, label: int, first: float, *others: float):
+def row(bounds: Phases, label: int, first: float, *others: float) -> NDArray[np.float64]:
     """What a record adds, both classes beside each other."""
     product, count = rounded(bounds.amplitudes, first, bounds.frequencies), bounds.count
     for angle in others:
@@ -38,20 +44,20 @@ def row(bounds: Phases, label: int, first: float, *others: float):
     return np.concatenate([own, blank] if label == 0 else [blank, own])
 
 
-def angles(turn: float):
+def angles(turn: float) -> NDArray[np.float64]:
     return np.linspace(-turn / 2, turn / 2, STEPS)
 
 
 CASES = [(4, 1, 1.0, 1.0), (8, 2, 1.0, 1.0), (16, 3, 3.0, 1.0), (64, 2, 0.2, 2.0), (9, 4, 1.0, 5.0)]
 
 
-def moved(pairs):
+def moved(pairs: Iterator[Any] | product) -> tuple[np.float64, np.float64]:
     changes = [after - before for before, after in pairs]
     return max(np.linalg.norm(change) for change in changes), max(np.abs(change).sum() for change in changes)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_record_moves_the_sums_further_than_is_said(case) -> None:
+def test_no_record_moves_the_sums_further_than_is_said(case: tuple[int, int, float, float]) -> None:
     bounds = phases(*case)
     mine, theirs = angles(bounds.turns[0]), angles(bounds.turns[1])
     rows = {key: row(bounds, *key) for key in itertools.product((0, 1), mine, theirs)}
@@ -81,7 +87,7 @@ def test_no_record_moves_the_sums_further_than_is_said(case) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_coefficient_of_a_record_is_larger_than_is_said(case) -> None:
+def test_no_coefficient_of_a_record_is_larger_than_is_said(case: tuple[int, int, float, float]) -> None:
     bounds = phases(*case)
     theirs = [
         rounded([bounds.grid] * len(bounds.frequencies), angle, bounds.frequencies)
@@ -118,7 +124,9 @@ def test_brute_force_would_notice_a_bound_without_the_rounding() -> None:
 
 
 @pytest.mark.parametrize("case", [(4, 2, 1.0, 1.0, 1.0), (16, 2, 1.0, 3.0, 0.5), (64, 1, 2.0, 0.3, 0.4)])
-def test_no_record_of_three_owners_moves_the_sums_further_than_is_said(case) -> None:
+def test_no_record_of_three_owners_moves_the_sums_further_than_is_said(
+    case: tuple[int, int, float, float, float],
+) -> None:
     bounds = phases(*case)
     parts = [np.linspace(-turn / 2, turn / 2, 7) for turn in bounds.turns]
     rows = {key: row(bounds, *key) for key in itertools.product((0, 1), *parts)}

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,7 +28,9 @@ entries = st.lists(st.floats(-1, 1), min_size=1, max_size=6)
 
 
 @given(entries, st.integers(1, 50), st.sampled_from(sorted(NEIGHBOURS)))
-def test_no_rounding_of_a_clipped_row_is_longer_than_the_bound(values, gamma, rounding):
+def test_no_rounding_of_a_clipped_row_is_longer_than_the_bound(
+    values: list[float], gamma: int, rounding: str
+) -> None:
     length = math.sqrt(sum(v * v for v in values))
     scaled = [gamma * v / max(length, 1.0) * (1 - 1e-12) for v in values]
     longest = max(
@@ -34,7 +39,7 @@ def test_no_rounding_of_a_clipped_row_is_longer_than_the_bound(values, gamma, ro
     assert longest <= rounded_norm_squared(gamma, 1, columns=len(values), rounding=rounding)
 
 
-def test_the_stochastic_bound_is_needed_where_the_papers_bound_fails():
+def test_the_stochastic_bound_is_needed_where_the_papers_bound_fails() -> None:
     # 117 equal entries of 16/√117 may all round up to 2.
     assert all(2 in NEIGHBOURS["stochastic"](16 / math.sqrt(117)) for _ in range(117))
     assert rounded_norm_squared(16, 1, columns=117, rounding="retry") < 117 * 2**2
@@ -42,20 +47,22 @@ def test_the_stochastic_bound_is_needed_where_the_papers_bound_fails():
 
 
 @given(st.integers(1, 10**9), st.fractions(0, 4), st.integers(0, 500), st.sampled_from(ROUNDINGS))
-def test_the_integer_bound_is_the_floor_of_the_formula(gamma, cap, columns, rounding):
+def test_the_integer_bound_is_the_floor_of_the_formula(
+    gamma: int, cap: Fraction, columns: int, rounding: str
+) -> None:
     exact = rounded_norm_squared(gamma, cap, columns=columns, rounding=rounding)
     formula = norm_squared_bound(gamma, cap, columns=columns, rounding=rounding)
     assert formula * (1 - 1e-13) - 1 <= exact <= formula * (1 + 1e-13) + 1e-9
 
 
 @given(st.integers(1, 10**6), st.fractions(0, 1), st.integers(0, 300))
-def test_the_roundings_are_ordered_by_how_much_they_can_add(gamma, cap, columns):
+def test_the_roundings_are_ordered_by_how_much_they_can_add(gamma: int, cap: Fraction, columns: int) -> None:
     of = {name: rounded_norm_squared(gamma, cap, columns=columns, rounding=name) for name in ROUNDINGS}
     assert of["toward_zero"] <= of["nearest"] <= of["stochastic"]
     assert of["toward_zero"] <= of["retry"] <= of["stochastic"]
 
 
-def test_rounding_an_aggregate_to_a_grid_adds_the_grid_times_the_root_of_its_coordinates():
+def test_rounding_an_aggregate_to_a_grid_adds_the_grid_times_the_root_of_its_coordinates() -> None:
     assert grid_sensitivity(1.0, grid=2**-20, coordinates=100) == pytest.approx(1 + 10 * 2**-20, rel=1e-15)
 
 
@@ -73,6 +80,6 @@ def test_rounding_an_aggregate_to_a_grid_adds_the_grid_times_the_root_of_its_coo
         lambda: grid_sensitivity(1.0, grid=1, coordinates=-1),
     ],
 )
-def test_impossible_rows_are_refused(call):
+def test_impossible_rows_are_refused(call: Callable[..., Any]) -> None:
     with pytest.raises(ValueError):
         call()

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from colonnade.data.schema import Schema
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
 from colonnade.methods.network.interfaces import Brought
-from colonnade.methods.network.protocol import embeddings_session
+from colonnade.methods.network.plan import EmbeddingsPlan
+from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session
+from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.runtime.group import Group
-from colonnade.runtime.journal import OwnCoins, ResumedLedger
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.journal import Journal, OwnCoins, ResumedLedger
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import Desk, Outcome, run_here
 
 LABEL = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["0", "1"]\n'
 
 
-def numeric(*names):
+def numeric(*names: str) -> str:
     return 'id = "n"\n' + "".join(
         f'columns.{name} = {{kind = "numeric", low = -1, high = 1}}\n' for name in names
     )
 
 
-def tables_for(rows=24, parties=3, *, holder_has_columns=True, label=LABEL, seed=0):
+def tables_for(
+    rows: int = 24, parties: int = 3, *, holder_has_columns: bool = True, label: str = LABEL, seed: int = 0
+) -> list[Table]:
     """One column each; the label holder is "h"."""
     generator = np.random.default_rng(seed)
     values = {f"p{party}": generator.uniform(-1, 1, rows) for party in range(parties - holder_has_columns)}
@@ -36,11 +45,11 @@ def tables_for(rows=24, parties=3, *, holder_has_columns=True, label=LABEL, seed
     return tables
 
 
-def group_of(tables):
+def group_of(tables: list[Table]) -> Group:
     return Group.of(tuple(table.party for table in tables), active="h")
 
 
-def schemas_of(tables):
+def schemas_of(tables: list[Table]) -> tuple[PublicSchema, ...]:
     return tuple(table.public() for table in tables)
 
 
@@ -54,30 +63,32 @@ class Line:
     fails_at: int = -1
     embedded: list = field(default_factory=list)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.weights is None:
             self.weights = np.linspace(0.5, 1.0, self.embedding)
 
     @property
-    def parameters(self):
+    def parameters(self) -> int:
         return self.embedding
 
-    def embed(self, rows):
+    def embed(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         if len(self.embedded) == self.fails_at:
             raise ConnectionError("the machine of this party lost its power")
         self.embedded.append(np.array(rows))
         return np.clip(self.features[rows, :1] * self.weights, -1, 1)
 
-    def clipped_sum(self, rows, gradient, *, clip, grid):
+    def clipped_sum(
+        self, rows: NDArray[np.int64], gradient: NDArray[np.float32], *, clip: float, grid: int
+    ) -> NDArray[np.int64]:
         per_row = self.features[rows, :1] * gradient
         norms = np.linalg.norm(per_row, axis=1, keepdims=True)
         clipped = per_row * np.minimum(1, clip / np.maximum(norms, 1e-12))
         return (clipped * (grid * 0.999 / clip)).astype(np.int64).sum(axis=0)
 
-    def plain_sum(self, rows, gradient):
+    def plain_sum(self, rows: NDArray[np.int64], gradient: NDArray[np.float32]) -> NDArray[np.float64]:
         return (self.features[rows, :1] * gradient).sum(axis=0)
 
-    def step(self, direction):
+    def step(self, direction: NDArray[np.float64]) -> None:
         self.weights = self.weights - 0.1 * np.asarray(direction, dtype=np.float64)
 
 
@@ -90,26 +101,34 @@ class Recorder:
     looked: list = field(default_factory=list)
     stops_after: int = 10**9
 
-    def labels(self):
+    def labels(self) -> NDArray[np.float64]:
         return self.targets
 
-    def learn(self, rows, sums, targets):
+    def learn(
+        self, rows: NDArray[np.int64], sums: NDArray[np.float64], targets: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         self.seen.append((np.array(rows), np.array(sums), np.array(targets)))
         return np.asarray(sums) * 0.01 - targets[:, :1]
 
-    def look(self, rows, sums, targets):
+    def look(self, rows: NDArray[np.int64], sums: NDArray[np.float64], targets: NDArray[np.float64]) -> None:
         self.looked.append((np.array(rows), np.array(sums), np.array(targets)))
 
-    def goes_on(self, epoch):
+    def goes_on(self, epoch: int) -> bool:
         return epoch + 1 < self.stops_after
 
 
-def brings(request, *, fails=(), width=None, fusion=None):
+def brings(
+    request: EmbeddingsRequest,
+    *,
+    fails: tuple[()] | list[tuple[str, int]] = (),
+    width: int | None = None,
+    fusion: Recorder | None = None,
+) -> Callable[..., Any]:
     """What each party brings; `fails` are (party, step) at which it stops."""
     stops = dict(fails)
 
-    def for_party(name):
-        def bring(aligned, plan):
+    def for_party(name: str) -> Callable[..., Any]:
+        def bring(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> Brought:
             if aligned is None:
                 return Brought()
             blocks = list(aligned.blocks())
@@ -128,7 +147,13 @@ def brings(request, *, fails=(), width=None, fusion=None):
     return for_party
 
 
-def desks_for(tables, *, epsilon=1e6, ledgers=None, journals=None):
+def desks_for(
+    tables: list[Table],
+    *,
+    epsilon: float = 1e6,
+    ledgers: dict[str, Ledger] | None = None,
+    journals: dict[str, Journal] | None = None,
+) -> dict[str, Desk]:
     desks = {}
     for name, table in {**{table.party: table for table in tables}, "server": None}.items():
         ledger = (ledgers or {}).get(name) or Ledger.in_memory(name)
@@ -143,10 +168,20 @@ def desks_for(tables, *, epsilon=1e6, ledgers=None, journals=None):
     return desks
 
 
-def run(tables, request, *, bring=None, journals=None, epsilon=1e6, ledgers=None, record=False, timeout=20.0):
+def run(
+    tables: list[Table],
+    request: EmbeddingsRequest,
+    *,
+    bring: Callable[..., Any] | None = None,
+    journals: dict[str, Journal] | None = None,
+    epsilon: float = 1e6,
+    ledgers: dict[str, Ledger] | None = None,
+    record: bool = False,
+    timeout: float = 20.0,
+) -> Outcome:
     bring = bring or brings(request)
 
-    async def session(party, table, asked):
+    async def session(party: Party, table: Table | None, asked: EmbeddingsRequest) -> TrainedEmbeddings:
         return await embeddings_session(party, table, asked, bring(party.name))
 
     desks = desks_for(tables, epsilon=epsilon, ledgers=ledgers, journals=journals)

@@ -10,6 +10,7 @@ import random
 import struct
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgpack
 import numpy as np
@@ -263,7 +264,7 @@ class Script:
         return None
 
 
-def reshuffled(seen: list, at: int, rng: random.Random, damage=None) -> tuple[str, list]:
+def reshuffled(seen: list, at: int, rng: random.Random, damage: Any = None) -> tuple[str, list]:
     """A recorded run with one thing wrong at one place: what was done, and (sender, step, frame) in order."""
     frames = [(one.sender, one.step, bytes(one.frame)) for one in seen]
     sender, step, frame = frames[at]

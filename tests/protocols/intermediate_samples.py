@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import Schema
@@ -11,6 +15,7 @@ from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.ledger import Ledger
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.messages.plan import IntermediatePlan
 from colonnade.methods.messages.protocol import intermediate_results
 from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.protocols.agreement import meet
@@ -19,6 +24,7 @@ from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import agreed_rows
 from colonnade.randomness import SeededRandomness
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, run_here
 from colonnade.runtime.wire import Message
 
@@ -32,7 +38,7 @@ LABELS = {
 }
 
 
-def labels(loss, rows, generator):
+def labels(loss: str, rows: int, generator: Any) -> NDArray[Any]:
     if loss in ("logistic", "svm"):
         return np.array(["no", "yes"])[generator.integers(0, 2, rows)]
     label = LABELS[loss]
@@ -41,7 +47,9 @@ def labels(loss, rows, generator):
     return generator.uniform(label.low, label.high, rows)
 
 
-def tables(rows, *, loss="logistic", widths=(2, 3), seed=0):
+def tables(
+    rows: int, *, loss: str = "logistic", widths: tuple[int, ...] = (2, 3), seed: int = 0
+) -> list[Table]:
     """One table an owner, the first with the label."""
     generator = np.random.default_rng(seed)
     made = []
@@ -55,14 +63,22 @@ def tables(rows, *, loss="logistic", widths=(2, 3), seed=0):
     return made
 
 
-def request(loss="logistic", **changes):
+def request(loss: str = "logistic", **changes: float) -> IntermediateRequest:
     settings = {"epsilon": 1.0, "delta": 1e-6, "penalty": Penalty(l2=0.01), **changes}
     if changes.get("calibration", "sound") != "sound":
         settings.setdefault("declared_public", NAMES)
     return IntermediateRequest(loss=LOSSES[loss], **settings)
 
 
-def against(owner, table, others, plan, script, *, seed=1):
+def against(
+    owner: str,
+    table: Table,
+    others: dict[str, Table],
+    plan: IntermediatePlan,
+    script: Callable[..., Any],
+    *,
+    seed: int = 1,
+) -> Any:
     """The messages that one honest owner sends while its peers say what the script says.
 
     `script(sender, step)` gives the integers a peer sends. Noise comes from a seed, so that two runs differ in their
@@ -70,7 +86,7 @@ def against(owner, table, others, plan, script, *, seed=1):
     """
     sent = []
 
-    async def program(party, own):
+    async def program(party: Party, own: Table | None) -> Any:
         await meet(party)
         aligned = await align(party, own, "equal")
         await agreed_rows(party, aligned)

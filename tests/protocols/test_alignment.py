@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError, RemoteProtocolError
@@ -18,16 +20,17 @@ from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import _digest, align
 from colonnade.protocols.id_list import Ids
 from colonnade.runtime.group import Group
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import Desk, Outcome, run_here
 from colonnade.runtime.wire import Message
 
 
-def table_of(party, ids):
+def table_of(party: str, ids: list[str]) -> Table:
     schema = Schema.parse(f"id='n'\n[columns.{party}]\nkind='numeric'\nlow=0\nhigh=1000\n")
     return Table.from_arrays(party, {party: [float(number[1:]) for number in ids]}, schema, ids=ids)
 
 
-def test_different_id_rules_are_named_before_ids_are_compared():
+def test_different_id_rules_are_named_before_ids_are_compared() -> None:
     columns = "[columns.{0}]\nkind='numeric'\nlow=0\nhigh=1000\n"
     rules = {"bank": "[id]\ncolumn='n'\ncase='lower'\n", "shop": "id='n'\n"}
     tables = {
@@ -40,10 +43,12 @@ def test_different_id_rules_are_named_before_ids_are_compared():
         Federation(tables.values(), budget=(1.0, 1e-5)).align()
 
 
-def aligned(how, ids, *, shown=None, record=False):
+def aligned(
+    how: str, ids: dict[str, list[str]], *, shown: dict[str, int] | None = None, record: bool = False
+) -> Outcome:
     group = Group.of(tuple(ids))
 
-    async def program(party, table):
+    async def program(party: Party, table: Table | None) -> AlignedTable | None:
         await meet(party)
         return await align(party, table, how)
 
@@ -58,7 +63,7 @@ def aligned(how, ids, *, shown=None, record=False):
     return run_here(program, group, desks, record=record)
 
 
-def people(table, party):
+def people(table: AlignedTable, party: str) -> list[str]:
     return [f"p{int(value)}" for block in table.blocks() for value in block.columns[party]]
 
 
@@ -71,7 +76,7 @@ IDS = {
 
 @pytest.mark.parametrize("how", ["auto", "intersection"])
 @pytest.mark.parametrize("parties", [("bank", "insurer"), ("bank", "insurer", "shop")])
-def test_everybody_gets_the_common_people_in_one_order(how, parties):
+def test_everybody_gets_the_common_people_in_one_order(how: str, parties: tuple[str, ...]) -> None:
     ids = {party: IDS[party] for party in parties}
     outcome = aligned(how, ids)
     common = set.intersection(*(set(names) for names in ids.values()))
@@ -82,7 +87,7 @@ def test_everybody_gets_the_common_people_in_one_order(how, parties):
     assert outcome.results["server"] is None
 
 
-def test_equal_tables_are_left_as_they_are():
+def test_equal_tables_are_left_as_they_are() -> None:
     outcome = aligned("auto", {"bank": IDS["bank"], "insurer": IDS["bank"]})
     assert people(outcome.results["bank"], "bank") == IDS["bank"]
     plain = aligned("intersection", {"bank": IDS["bank"], "insurer": IDS["bank"]})
@@ -92,12 +97,12 @@ def test_equal_tables_are_left_as_they_are():
 
 
 @pytest.mark.parametrize("how", ["auto", "equal"])
-def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how):
+def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: str) -> None:
     """A digest that peers could recompute would tell a guesser who the one more person is."""
     bank, insurer = IDS["bank"], [*IDS["bank"], "p777"]
     seen = []
 
-    async def program(party, table):
+    async def program(party: Party, table: Table | None) -> None:
         await meet(party)
         try:
             await align(party, table, how)
@@ -119,19 +124,19 @@ def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how):
         assert not any(digest in frame or digest.hex().encode() in frame for _, _, frame in seen)
 
 
-def test_the_common_order_says_nothing_about_the_tables_order():
+def test_the_common_order_says_nothing_about_the_tables_order() -> None:
     orders = [people(aligned("intersection", IDS).results["bank"], "bank") for _ in range(4)]
     assert all(sorted(order) == sorted(orders[0]) for order in orders)
     assert len({tuple(order) for order in orders}) == 4
 
 
-def test_no_common_people_is_an_error_without_ids_in_it():
+def test_no_common_people_is_an_error_without_ids_in_it() -> None:
     with pytest.raises(DataError, match="no ids in common") as caught:
         aligned("auto", {"bank": ["p1", "p2"], "insurer": ["p3"]})
     assert "p1" not in str(caught.value)
 
 
-def test_padding_hides_how_many_people_there_are():
+def test_padding_hides_how_many_people_there_are() -> None:
     outcome = aligned(
         "intersection", {"bank": IDS["bank"], "insurer": IDS["insurer"]}, shown={"insurer": 128}
     )
@@ -140,14 +145,14 @@ def test_padding_hides_how_many_people_there_are():
     assert outcome.bytes_by_step["blinded"] > plain.bytes_by_step["blinded"]
 
 
-def test_ids_never_travel_in_clear():
+def test_ids_never_travel_in_clear() -> None:
     outcome = aligned("intersection", IDS, record=True)
     frames = [seen.frame for party in IDS for seen in outcome.seen[party]]
     assert frames
     assert not any(number.encode() in frame for frame in frames for number in ("p24", "p58"))
 
 
-def test_a_model_is_learnt_from_the_common_people_only():
+def test_a_model_is_learnt_from_the_common_people_only() -> None:
     rng = np.random.default_rng(0)
     everybody = [f"p{n}" for n in range(400)]
     label = "[label]\ncolumn='y'\nkind='classes'\nclasses=['no','yes']\n"
@@ -177,7 +182,7 @@ def test_a_model_is_learnt_from_the_common_people_only():
     assert model.score({"a": values["a"][common], "b": values["b"][common]}, answer[common]) > 0.85
 
 
-def test_every_owner_writes_down_with_whom_it_compares_ids_also_if_nobody_is_common():
+def test_every_owner_writes_down_with_whom_it_compares_ids_also_if_nobody_is_common() -> None:
     tables = [table_of("bank", ["p1", "p2"]), table_of("insurer", ["p3"]), table_of("shop", ["p2"])]
     federation = Federation(tables, budget=(1.0, 1e-5), datasets={"bank": "customers"})
     with pytest.raises(DataError, match="no ids in common"):
@@ -189,23 +194,23 @@ def test_every_owner_writes_down_with_whom_it_compares_ids_also_if_nobody_is_com
     assert found["server"] == ()
 
 
-def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves():
+def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves() -> None:
     sent = []
 
     class Full:
-        def opening(self):
+        def opening(self) -> Opening:
             return Opening("me", "0" * 64, anew=True)
 
-        def recognise(self, opening):
+        def recognise(self, opening: Opening) -> None:
             return None
 
-        def note_comparison(self, dataset, partners, *, run):
+        def note_comparison(self, dataset: str, partners: list[str], *, run: str) -> None:
             raise LedgerError("the disk is full")
 
-    async def program(party, table):
+    async def program(party: Party, table: Table | None) -> Any:
         honest = party.channel.send
 
-        async def send(to, step, frame):
+        async def send(to: str, step: str, frame: bytes) -> None:
             sent.append((party.name, step))
             await honest(to, step, frame)
 
@@ -222,7 +227,7 @@ def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves():
     assert {step for _, step in sent} <= {"hello", "id rules"}
 
 
-def test_a_budget_that_says_no_is_asked_before_ids_are_compared():
+def test_a_budget_that_says_no_is_asked_before_ids_are_compared() -> None:
     federation = Federation([table_of("bank", ["p1"]), table_of("shop", ["p1"])], budget=(0.1, 1e-5))
     with pytest.raises(BudgetExceeded):
         federation.moments(task="pca", epsilon=1.0, delta=1e-5)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from ideals import ideal_moments
+from numpy.typing import NDArray
 from test_noisy_moments import LABELS, NAMES, Silence, Witnessed, ledgers_for, plan_for, tables_of
 
 from colonnade.crypto.shares import make_scheme
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.table import Table
 from colonnade.errors import LabelMismatch, LocalProtocolError
 from colonnade.learn.federation import Federation
 from colonnade.learn.release import MomentRelease
 from colonnade.methods.moments.conditional import conditional_moments
+from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.numbers.field import FIELD63
 from colonnade.privacy.observers import PartyView, Server
 from colonnade.protocols.agreement import meet
@@ -19,11 +26,14 @@ from colonnade.protocols.alignment import align
 from colonnade.protocols.shared import Shared
 from colonnade.protocols.sharing import lower
 from colonnade.runtime.group import Group
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import Desk, Outcome, run_here
 
 
-def run_plan(plan, tables, *, record=False):
-    async def program(party, table):
+def run_plan(plan: MomentsPlan, tables: list[Table], *, record: bool = False) -> Outcome:
+    async def program(
+        party: Party, table: Table | None
+    ) -> tuple[NDArray[np.int64] | None, AlignedTable | None]:
         await meet(party)
         aligned = await align(party, table, "equal")
         return await conditional_moments(party, aligned, plan), aligned
@@ -38,7 +48,9 @@ def run_plan(plan, tables, *, record=False):
     ("count", "holder", "keepers"),
     [(2, 0, None), (2, 1, None), (3, 1, None), (5, 2, None), (2, 0, ("one", "two", "three"))],
 )
-def test_without_noise_moments_by_class_are_the_ideal(count, holder, keepers):
+def test_without_noise_moments_by_class_are_the_ideal(
+    count: int, holder: int, keepers: tuple[str, str, str] | None
+) -> None:
     parties = NAMES[:count]
     tables = tables_of(parties, 130, active=parties[holder], seed=count)
     more = {} if keepers is None else {"keepers": keepers}
@@ -52,7 +64,7 @@ def test_without_noise_moments_by_class_are_the_ideal(count, holder, keepers):
     assert all(outcome.results[name][0] is None for name in parties), "only the server opens"
 
 
-def test_what_is_opened_by_class_is_the_ideal_plus_every_owners_noise():
+def test_what_is_opened_by_class_is_the_ideal_plus_every_owners_noise() -> None:
     tables = tables_of(("bank", "insurer"), 60)
     plan = plan_for(tables, Group.of(("bank", "insurer"), active="bank"), conditional=True)
     drawn = []
@@ -69,7 +81,7 @@ def test_what_is_opened_by_class_is_the_ideal_plus_every_owners_noise():
     assert not noise[plan.class_span(0), plan.class_span(1)].any(), "products of classes are not released"
 
 
-def test_noise_and_the_servers_epsilon_are_those_of_a_plain_plan_and_no_party_gets_less():
+def test_noise_and_the_servers_epsilon_are_those_of_a_plain_plan_and_no_party_gets_less() -> None:
     tables = tables_of(("bank", "insurer"), 60)
     group = Group.of(("bank", "insurer"), active="bank")
     plain, conditional = (plan_for(tables, group, conditional=by_class) for by_class in (False, True))
@@ -84,7 +96,7 @@ def test_noise_and_the_servers_epsilon_are_those_of_a_plain_plan_and_no_party_ge
     assert "conditional" not in plain.to_data() and conditional.to_data()["conditional"] is True
 
 
-def test_a_release_by_class_is_read_selected_and_kept(tmp_path):
+def test_a_release_by_class_is_read_selected_and_kept(tmp_path: Path) -> None:
     tables = tables_of(("bank", "insurer"), 900)
     release = Federation(tables, budget=(1e9, 1e-5)).moments(
         task="classification", epsilon=20.0, delta=1e-5, conditional=True
@@ -103,14 +115,14 @@ def test_a_release_by_class_is_read_selected_and_kept(tmp_path):
     assert again.conditional and np.array_equal(again.matrix, release.matrix)
 
 
-def test_what_has_no_classes_has_no_moments_by_class():
+def test_what_has_no_classes_has_no_moments_by_class() -> None:
     tables = tables_of(("bank", "insurer"), 60, task="regression")
     with pytest.raises(LabelMismatch, match="regression has no classes"):
         plan_for(tables, Group.of(("bank", "insurer"), active="bank"), task="regression", conditional=True)
 
 
-def test_only_products_are_lowered():
-    async def program(party, table):
+def test_only_products_are_lowered() -> None:
+    async def program(party: Party, table: Any) -> Any:
         return await lower(party, Shared(None, (1, 1), 1), scheme=make_scheme(3, FIELD63), step="x")
 
     group = Group.of(("bank", "insurer"), active="bank")

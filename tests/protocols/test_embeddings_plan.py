@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from colonnade.errors import PlanError
+from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.protocol import formula_bytes
 from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.privacy.events import Composed, PoissonBinomial, Repeated
@@ -25,23 +27,32 @@ PAPER = EmbeddingsRequest(
 )
 
 
-def plan_of(request, *, rows=200, parties=3, holder_has_columns=True, label=LABEL):
+def plan_of(
+    request: EmbeddingsRequest,
+    *,
+    rows: int = 200,
+    parties: int = 3,
+    holder_has_columns: bool = True,
+    label: str = LABEL,
+) -> EmbeddingsPlan:
     tables = tables_for(8, parties, holder_has_columns=holder_has_columns, label=label)
     return request.plan(group_of(tables), schemas_of(tables), rows)
 
 
-def cost(plan, observer, unit):
+def cost(plan: EmbeddingsPlan, observer: Server | Coalition, unit: Any) -> float:
     return account(event(plan, observer, unit), plan.delta).epsilon
 
 
-def event(plan, observer, unit):
+def event(plan: EmbeddingsPlan, observer: Any, unit: Any) -> Any:
     (found,) = [view.event for view in plan.views if view.observer == observer and view.unit == unit]
     return found
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 90), st.integers(1, 40), st.sampled_from([0.0, 0.25]), st.integers(0, 9))
-def test_every_record_is_in_exactly_one_batch_of_an_epoch(rows, batch, held_out, seed):
+def test_every_record_is_in_exactly_one_batch_of_an_epoch(
+    rows: int, batch: int, held_out: float, seed: int
+) -> None:
     plan = plan_of(replace(PAPER, batch=batch, held_out=held_out, order_seed=seed, epochs=3), rows=rows)
     held = None
     for epoch in range(3):
@@ -56,7 +67,7 @@ def test_every_record_is_in_exactly_one_batch_of_an_epoch(rows, batch, held_out,
     assert len(held) == plan.held_out
 
 
-def test_epochs_have_different_orders_and_seeds_too():
+def test_epochs_have_different_orders_and_seeds_too() -> None:
     plan = plan_of(PAPER)
     first, second = (next(plan.batches(epoch)).rows.tolist() for epoch in (0, 1))
     other = next(plan_of(replace(PAPER, order_seed=1)).batches(0)).rows.tolist()
@@ -69,14 +80,14 @@ def test_epochs_have_different_orders_and_seeds_too():
     [(2, 4, 0.05, 1, 5.130), (5, 4, 0.1, 1, 7.084), (5, 4, 0.1, 10, 30.783), (10, 4, 0.05, 10, 7.767)],
 )
 def test_the_label_holders_epsilon_is_that_of_an_independent_computation(
-    parties, trials, beta, epochs, epsilon
-):
+    parties: int, trials: int, beta: float, epochs: int, epsilon: float
+) -> None:
     request = replace(PAPER, trials=trials, beta=beta, epochs=epochs)
     plan = plan_of(request, parties=parties, holder_has_columns=False)
     assert cost(plan, Server(), PartOf("p0")) == pytest.approx(epsilon, rel=0.01)
 
 
-def test_a_label_holder_with_columns_and_a_fellow_party_are_left_with_one_contributor_less():
+def test_a_label_holder_with_columns_and_a_fellow_party_are_left_with_one_contributor_less() -> None:
     alone = plan_of(PAPER, parties=3, holder_has_columns=False)
     shared = plan_of(PAPER, parties=3, holder_has_columns=True)
     leaf = PoissonBinomial(3, 4, shared.beta)
@@ -86,7 +97,7 @@ def test_a_label_holder_with_columns_and_a_fellow_party_are_left_with_one_contri
     assert cost(shared, Server(), PartOf("p0")) > cost(alone, Server(), PartOf("p0"))
 
 
-def test_a_coalition_is_left_with_whoever_is_not_in_it():
+def test_a_coalition_is_left_with_whoever_is_not_in_it() -> None:
     plan = plan_of(replace(PAPER, coalitions=(("h", "p0"),)), parties=4)
     both = Coalition(("h", "p0"))
     assert event(plan, both, PartOf("p1")) == Repeated(PoissonBinomial(2, 4, plan.beta), 160)
@@ -94,7 +105,7 @@ def test_a_coalition_is_left_with_whoever_is_not_in_it():
     assert all(view.unit != PartOf("p0") for view in plan.views if view.observer == both)
 
 
-def test_a_whole_record_costs_more_than_a_part_and_whole_columns_more_than_that():
+def test_a_whole_record_costs_more_than_a_part_and_whole_columns_more_than_that() -> None:
     plan = plan_of(PAPER, rows=50, parties=4)
     part, record, columns = (
         cost(plan, Server(), unit) for unit in (PartOf("p0"), OthersPart(), ColumnsOf("p0"))
@@ -106,7 +117,9 @@ def test_a_whole_record_costs_more_than_a_part_and_whole_columns_more_than_that(
 
 @settings(max_examples=6, deadline=None)
 @given(st.integers(2, 6), st.integers(1, 4), st.sampled_from([0.02, 0.1, 0.2]), st.integers(1, 3))
-def test_more_contributors_never_cost_more_and_more_epochs_never_less(parties, trials, beta, epochs):
+def test_more_contributors_never_cost_more_and_more_epochs_never_less(
+    parties: int, trials: int, beta: float, epochs: int
+) -> None:
     request = replace(PAPER, trials=trials, beta=beta, epochs=epochs, embedding=2)
     here = cost(plan_of(request, parties=parties), Server(), PartOf("p0"))
     assert cost(plan_of(request, parties=parties + 1), Server(), PartOf("p0")) <= here * (1 + 1e-9)
@@ -118,7 +131,7 @@ FROZEN = EmbeddingsRequest(task="classification", epsilon=4.0, delta=1e-5, embed
 LOCAL = replace(FROZEN, regime="private-local", epochs=2, label_epsilon=1.0, parameters=50)
 
 
-def test_a_frozen_run_releases_each_record_once_and_shows_fellow_parties_nothing():
+def test_a_frozen_run_releases_each_record_once_and_shows_fellow_parties_nothing() -> None:
     plan = plan_of(FROZEN)
     assert plan.passes == 1 and plan.epochs == 7
     assert event(plan, Server(), PartOf("p0")) == Repeated(PoissonBinomial(2, 2, plan.beta), 2)
@@ -127,7 +140,7 @@ def test_a_frozen_run_releases_each_record_once_and_shows_fellow_parties_nothing
     assert 3.9 < cost(plan, Server(), PartOf("p0")) <= 4.0
 
 
-def test_a_private_local_run_pays_for_embeddings_updates_and_labels_within_its_targets():
+def test_a_private_local_run_pays_for_embeddings_updates_and_labels_within_its_targets() -> None:
     plan = plan_of(LOCAL)
     spent = event(plan, Server(), PartOf("p0"))
     assert isinstance(spent, Composed) and len(spent.events) == 2
@@ -139,40 +152,42 @@ def test_a_private_local_run_pays_for_embeddings_updates_and_labels_within_its_t
     assert account(PoissonBinomial(1, 1, plan.label_beta), 0.0).epsilon <= 1.0
 
 
-def test_a_private_local_run_whose_cost_for_whole_records_cannot_be_stated_is_refused():
+def test_a_private_local_run_whose_cost_for_whole_records_cannot_be_stated_is_refused() -> None:
     request = replace(LOCAL, epsilon=20.0, local_share=0.9, parameters=1000)
     with pytest.raises(PlanError, match="nothing can be stated about them"):
         plan_of(request, parties=6)
 
 
-def test_labels_of_more_classes_are_two_coins_and_a_number_is_one_count():
+def test_labels_of_more_classes_are_two_coins_and_a_number_is_one_count() -> None:
     many = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["0", "1", "2"]\n'
     assert plan_of(PAPER, label=many).label_coordinates == 2
     real = '[label]\ncolumn = "y"\nkind = "real"\nlow = 0\nhigh = 1\n'
     assert plan_of(replace(PAPER, task="regression"), label=real).label_coordinates == 1
 
 
-def test_the_local_baseline_has_the_same_epsilon_by_calibration_and_the_papers_variance_in_its_regime():
+def test_the_local_baseline_has_the_same_epsilon_by_calibration_and_the_papers_variance_in_its_regime() -> (
+    None
+):
     sound = plan_of(replace(FROZEN, mechanism="local-gaussian"))
     assert 3.9 < cost(sound, Server(), PartOf("p0")) <= 4.0
     paper = plan_of(replace(PAPER, mechanism="local-gaussian"))
     assert float(paper.local_variance) == pytest.approx(2 * 3 / (4 * 0.1**2) * 4096**2)
 
 
-def test_the_papers_regime_states_no_guarantee_and_charges_no_line():
+def test_the_papers_regime_states_no_guarantee_and_charges_no_line() -> None:
     plan = plan_of(PAPER)
     assert plan.guarantees == () and plan.release("p0", run="r", reproducible=False).lines == ()
     assert "not end to end" in plan.statement and "not a guarantee" in plan.statement
     assert "shows labels" in plan.statement and not [view for view in plan.views if view.unit == PartOf("h")]
 
 
-def test_labels_may_be_randomised_in_the_papers_regime_too():
+def test_labels_may_be_randomised_in_the_papers_regime_too() -> None:
     plan = plan_of(replace(PAPER, label_epsilon=2.0))
     assert plan.label_beta == Fraction(380797, 1000000) and "randomised labels" in plan.statement
     assert PoissonBinomial(1, 1, plan.label_beta) in event(plan, PartyView("p0"), PartOf("h")).events
 
 
-def test_an_owner_is_charged_for_its_own_part_and_for_whole_records_but_not_for_its_own_look():
+def test_an_owner_is_charged_for_its_own_part_and_for_whole_records_but_not_for_its_own_look() -> None:
     plan = replace(plan_of(FROZEN), coalitions=(("h", "p1"),))
     lines = {(line.observer, line.unit) for line in plan.release("p0", run="r", reproducible=False).lines}
     observers, units = ("party:h", "coalition:h+p1"), ("own-part:p0", "others-part")
@@ -181,7 +196,7 @@ def test_an_owner_is_charged_for_its_own_part_and_for_whole_records_but_not_for_
     assert plan.release("server", run="r", reproducible=False).lines == ()
 
 
-def test_fellow_parties_are_charged_for_where_gradients_go_back():
+def test_fellow_parties_are_charged_for_where_gradients_go_back() -> None:
     plan = plan_of(LOCAL)
     lines = {(line.observer, line.unit) for line in plan.release("h", run="r", reproducible=False).lines}
     assert lines == {
@@ -189,7 +204,7 @@ def test_fellow_parties_are_charged_for_where_gradients_go_back():
     }
 
 
-def test_equal_plans_have_equal_hashes_and_any_field_makes_another():
+def test_equal_plans_have_equal_hashes_and_any_field_makes_another() -> None:
     plan = plan_of(PAPER)
     assert plan.hash == plan_of(replace(PAPER)).hash
     for change in (
@@ -202,7 +217,7 @@ def test_equal_plans_have_equal_hashes_and_any_field_makes_another():
         assert plan_of(replace(PAPER, **change)).hash != plan.hash
 
 
-def test_the_formula_counts_what_the_paper_counts():
+def test_the_formula_counts_what_the_paper_counts() -> None:
     plan = plan_of(replace(PAPER, epochs=3), rows=200, parties=5)
     assert formula_bytes(plan) == pytest.approx(3 * 200 * 5 * 16 * (math.log2(4 * 5) + 32) / 8)
 
@@ -231,12 +246,14 @@ def test_the_formula_counts_what_the_paper_counts():
         ({"regime": "frozen", "beta": None, "epsilon": -1.0}, "positive number"),
     ],
 )
-def test_what_cannot_be_planned_is_refused_with_what_would_do(change, says):
+def test_what_cannot_be_planned_is_refused_with_what_would_do(
+    change: dict[str, float | str | tuple[tuple[str, str]] | None], says: str
+) -> None:
     with pytest.raises(PlanError) as refused:
         plan_of(replace(PAPER, **change))
     assert says in str(refused.value)
 
 
-def test_a_sum_over_one_contributor_is_no_sum():
+def test_a_sum_over_one_contributor_is_no_sum() -> None:
     with pytest.raises(PlanError, match="alone declares columns"):
         plan_of(FROZEN, parties=1, holder_has_columns=False)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from embeddings_parties import Line, Recorder, brings, group_of, run, tables_for
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from colonnade.crypto.bit_packing import packed_size
+from colonnade.data.aligned import AlignedTable
 from colonnade.errors import (
     BudgetExceeded,
     DataError,
@@ -20,9 +25,13 @@ from colonnade.errors import (
     PlanError,
 )
 from colonnade.ledger import Ledger
+from colonnade.ledger.chain import Entry
 from colonnade.methods.network.interfaces import Brought
+from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.request import EmbeddingsRequest
+from colonnade.randomness import SystemRandomness
 from colonnade.runtime.journal import journals_in
+from colonnade.runtime.run import Outcome
 from colonnade.runtime.wire import decode
 
 FALSE_ALARM = 1e-9
@@ -45,11 +54,11 @@ FROZEN = EmbeddingsRequest(
 LOCAL = replace(FROZEN, regime="private-local", epochs=2, label_epsilon=1.0, parameters=10)
 
 
-def fusion_of(outcome):
+def fusion_of(outcome: Outcome) -> Recorder:
     return outcome.results["h"].brought.fusion
 
 
-def test_without_noise_the_label_holder_reads_the_exact_sums_and_everybody_learns_from_its_gradient():
+def test_without_noise_the_label_holder_reads_the_exact_sums_and_everybody_learns_from_its_gradient() -> None:
     tables = tables_for(24)
     outcome = run(tables, PLAIN)
     x = {table.party: next(table.blocks()).columns["x"] for table in tables}
@@ -66,12 +75,12 @@ def test_without_noise_the_label_holder_reads_the_exact_sums_and_everybody_learn
         assert np.allclose(outcome.results[party].brought.contributor.weights, expected, atol=1e-5)
 
 
-def test_with_noise_the_sums_are_the_estimate_of_everybodys_counts(monkeypatch):
+def test_with_noise_the_sums_are_the_estimate_of_everybodys_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     tables, drawn = tables_for(24), []
     mechanism = type(PAPER.plan(group_of(tables), tuple(table.public() for table in tables), 24).noise)
     draw = mechanism.draw
 
-    def witnessed(self, values, randomness):
+    def witnessed(self, values: NDArray[np.float64], randomness: SystemRandomness) -> NDArray[np.int64]:
         drawn.append(draw(self, values, randomness))
         return drawn[-1]
 
@@ -82,7 +91,7 @@ def test_with_noise_the_sums_are_the_estimate_of_everybodys_counts(monkeypatch):
     assert np.array_equal(sums, plan.noise.estimate(sum(drawn[:3]), parties=3))
 
 
-def test_a_frozen_label_holder_uses_its_own_embedding_as_it_is_and_sends_nothing_back():
+def test_a_frozen_label_holder_uses_its_own_embedding_as_it_is_and_sends_nothing_back() -> None:
     tables = tables_for(30, seed=3)
     outcome = run(tables, replace(FROZEN, trials=2), record=True)
     sums = outcome.results["h"].sums
@@ -94,7 +103,7 @@ def test_a_frozen_label_holder_uses_its_own_embedding_as_it_is_and_sends_nothing
     assert "back" not in steps and "sum" not in steps
 
 
-def test_a_frozen_label_holder_of_the_local_baseline_adds_no_noise_to_its_own_embedding():
+def test_a_frozen_label_holder_of_the_local_baseline_adds_no_noise_to_its_own_embedding() -> None:
     tables = tables_for(30, parties=2, seed=3)
     outcome = run(tables, replace(FROZEN, mechanism="local-gaussian"), record=True)
     sums = outcome.results["h"].sums
@@ -108,17 +117,17 @@ def test_a_frozen_label_holder_of_the_local_baseline_adds_no_noise_to_its_own_em
         assert np.allclose(sums[batch.rows], own[batch.rows] + sent[batch.step], atol=1e-3)
 
 
-def test_the_estimate_of_the_sums_is_unbiased():
+def test_the_estimate_of_the_sums_is_unbiased() -> None:
     bias, spread = _estimate_errors(shift=0.0)
     assert abs(bias) < norm.isf(FALSE_ALARM / 2) * spread
 
 
-def test_this_would_notice_a_bias_of_three_tenths():
+def test_this_would_notice_a_bias_of_three_tenths() -> None:
     bias, spread = _estimate_errors(shift=0.3)
     assert abs(bias) > norm.isf(FALSE_ALARM / 2) * spread
 
 
-def _estimate_errors(*, shift):
+def _estimate_errors(*, shift: float) -> tuple[float, float]:
     tables = tables_for(4000, seed=5)
     outcome = run(tables, replace(PAPER, batch=4000, epochs=1, embedding=2))
     rows, sums, _ = fusion_of(outcome).seen[0]
@@ -128,7 +137,7 @@ def _estimate_errors(*, shift):
     return float((sums + shift - exact).mean()), math.sqrt(variance / exact.size)
 
 
-def test_held_out_rows_are_looked_at_and_never_learnt_from_and_the_label_holder_may_stop():
+def test_held_out_rows_are_looked_at_and_never_learnt_from_and_the_label_holder_may_stop() -> None:
     fusion = Recorder(np.ones((24, 1)), stops_after=1)
     request = replace(PAPER, held_out=0.5, epochs=5)
     outcome = run(tables_for(24), request, bring=brings(request, fusion=fusion))
@@ -138,7 +147,7 @@ def test_held_out_rows_are_looked_at_and_never_learnt_from_and_the_label_holder_
     assert {result.epochs for result in outcome.results.values()} == {1}
 
 
-def test_a_private_local_run_learns_from_randomised_labels_and_noisy_integer_sums():
+def test_a_private_local_run_learns_from_randomised_labels_and_noisy_integer_sums() -> None:
     outcome = run(tables_for(40), LOCAL)
     plan = outcome.results["h"].plan
     targets = np.concatenate([targets for _, _, targets in fusion_of(outcome).seen])
@@ -147,7 +156,7 @@ def test_a_private_local_run_learns_from_randomised_labels_and_noisy_integer_sum
     assert np.abs(moved).max() > 0
 
 
-def test_a_record_has_the_same_randomised_label_in_every_epoch():
+def test_a_record_has_the_same_randomised_label_in_every_epoch() -> None:
     outcome = run(tables_for(40), LOCAL)
     labels = {}
     for rows, _, targets in fusion_of(outcome).seen:
@@ -157,7 +166,7 @@ def test_a_record_has_the_same_randomised_label_in_every_epoch():
 
 
 @pytest.mark.parametrize("bits", [16, 32])
-def test_what_travels_is_k_bits_a_count_and_as_many_a_gradient_as_agreed(bits):
+def test_what_travels_is_k_bits_a_count_and_as_many_a_gradient_as_agreed(bits: int) -> None:
     tables = tables_for(20)
     outcome = run(tables, replace(PAPER, gradient_bits=bits, epochs=1), record=True)
     plan = outcome.results["h"].plan
@@ -175,7 +184,7 @@ def test_what_travels_is_k_bits_a_count_and_as_many_a_gradient_as_agreed(bits):
     assert outcome.bytes_by_step["sum"] > 4 * packed_size(30, 4)
 
 
-def test_a_gradient_in_sixteen_bits_is_the_one_in_thirty_two_rounded():
+def test_a_gradient_in_sixteen_bits_is_the_one_in_thirty_two_rounded() -> None:
     learnt = {}
     for bits in (16, 32):
         outcome = run(tables_for(20), replace(PLAIN, gradient_bits=bits, epochs=1))
@@ -184,12 +193,12 @@ def test_a_gradient_in_sixteen_bits_is_the_one_in_thirty_two_rounded():
     assert np.allclose(learnt[16], learnt[32], rtol=1e-3)
 
 
-def test_a_refused_charge_leaves_nothing_of_the_data_on_the_wire():
+def test_a_refused_charge_leaves_nothing_of_the_data_on_the_wire() -> None:
     tables, seen = tables_for(20), []
     bring = brings(FROZEN)
 
-    def watching(name):
-        def inner(aligned, plan):
+    def watching(name: str) -> Callable[..., Any]:
+        def inner(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> Brought:
             brought = bring(name)(aligned, plan)
             if brought.contributor is not None:
                 seen.append(brought.contributor)
@@ -207,7 +216,7 @@ class Bent(Line):
 
     wrong = None
 
-    def embed(self, rows):
+    def embed(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         return self.wrong(super().embed(rows))
 
 
@@ -219,11 +228,13 @@ class Bent(Line):
         (lambda out: out[:, :1], r"embedded into shape \(10, 3\); the network gave \(10, 1\)"),
     ],
 )
-def test_an_embedding_that_is_not_as_agreed_is_refused_by_its_own_party(wrong, says):
+def test_an_embedding_that_is_not_as_agreed_is_refused_by_its_own_party(
+    wrong: Callable[..., Any], says: str
+) -> None:
     bring = brings(PAPER)
 
-    def bent(name):
-        def inner(aligned, plan):
+    def bent(name: str) -> Callable[..., Any]:
+        def inner(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> Brought:
             brought = bring(name)(aligned, plan)
             if name != "p0":
                 return brought
@@ -237,7 +248,7 @@ def test_an_embedding_that_is_not_as_agreed_is_refused_by_its_own_party(wrong, s
         run(tables_for(20), PAPER, bring=bent)
 
 
-def test_a_network_of_another_width_is_refused_before_anything_is_charged():
+def test_a_network_of_another_width_is_refused_before_anything_is_charged() -> None:
     tables = tables_for(20)
     ledgers = {table.party: Ledger.in_memory(table.party) for table in tables}
     with pytest.raises(PlanError, match="embeddings of 5 numbers, but all parties agreed on 3"):
@@ -245,15 +256,17 @@ def test_a_network_of_another_width_is_refused_before_anything_is_charged():
     assert all(entry.kind != "charge" for ledger in ledgers.values() for entry in ledger.entries())
 
 
-def test_a_network_larger_than_its_noise_was_accounted_for_is_refused():
+def test_a_network_larger_than_its_noise_was_accounted_for_is_refused() -> None:
     request = replace(LOCAL, parameters=1)
     with pytest.raises(PlanError, match="2 parameters; this plan accounts for noise on 1"):
         run(tables_for(20), request)
 
 
-def test_a_gradient_that_is_no_number_stops_the_run():
+def test_a_gradient_that_is_no_number_stops_the_run() -> None:
     class Broken(Recorder):
-        def learn(self, rows, sums, targets):
+        def learn(
+            self, rows: NDArray[np.int64], sums: NDArray[np.float64], targets: NDArray[np.float64]
+        ) -> NDArray[np.float64]:
             return np.full(sums.shape, np.inf)
 
     fusion = Broken(np.ones((20, 1)))
@@ -261,7 +274,7 @@ def test_a_gradient_that_is_no_number_stops_the_run():
         run(tables_for(20), PAPER, bring=brings(PAPER, fusion=fusion))
 
 
-def charges(ledgers):
+def charges(ledgers: dict[str, Ledger]) -> dict[str, list[Entry]]:
     return {
         party: [entry for entry in ledger.entries() if entry.kind == "charge"]
         for party, ledger in ledgers.items()
@@ -273,7 +286,9 @@ MEMBERS = ("h", "p0", "p1", "server")
 
 @pytest.mark.parametrize("request_", [PAPER, NOISY, LOCAL], ids=["paper", "local noise", "private-local"])
 @pytest.mark.parametrize("stopped", ["p0", "h"])
-def test_a_run_that_stopped_goes_on_with_the_same_bytes_and_no_second_charge(tmp_path, request_, stopped):
+def test_a_run_that_stopped_goes_on_with_the_same_bytes_and_no_second_charge(
+    tmp_path: Path, request_: EmbeddingsRequest, stopped: str
+) -> None:
     tables = tables_for(40)
     ledgers = {name: Ledger.in_memory(name) for name in MEMBERS}
     # The sixth batch is in the second epoch; parties before the failing one have sent it already.
@@ -305,7 +320,7 @@ def test_a_run_that_stopped_goes_on_with_the_same_bytes_and_no_second_charge(tmp
         assert ended[0] is None or np.array_equal(ended[0].weights, ended[1].weights)
 
 
-def test_going_on_needs_every_members_record_and_the_same_plan(tmp_path):
+def test_going_on_needs_every_members_record_and_the_same_plan(tmp_path: Path) -> None:
     tables = tables_for(20)
     ledgers = {name: Ledger.in_memory(name) for name in MEMBERS}
     with pytest.raises(ConnectionError):
@@ -324,7 +339,7 @@ def test_going_on_needs_every_members_record_and_the_same_plan(tmp_path):
         journals_in(tmp_path, MEMBERS)
 
 
-def test_a_folder_of_records_is_one_run_s_at_a_time(tmp_path):
+def test_a_folder_of_records_is_one_run_s_at_a_time(tmp_path: Path) -> None:
     journals = journals_in(tmp_path, MEMBERS)
     with pytest.raises(InputError, match="still goes on in another process"):
         journals_in(tmp_path, MEMBERS)

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from encrypted_runs import WIDER, aligned_of, plan_of, request_of, run_of, tables_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from colonnade.crypto.paillier import Encryptor
+from colonnade.crypto.paillier import Ciphertexts, Encryptor
 from colonnade.crypto.paillier_keys import PrivateKey
+from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, LocalProtocolError, PlansDiffer, RemoteProtocolError
-from colonnade.learn.federation import Federation
+from colonnade.learn.federation import Federation, Run
 from colonnade.ledger import Ledger
 from colonnade.methods.encrypted import exchange as encrypted_exchange
 from colonnade.methods.encrypted import owner as encrypted_holding
-from colonnade.methods.encrypted.ideal import ideal_descent
+from colonnade.methods.encrypted.ideal import IdealDescent, ideal_descent
 from colonnade.methods.encrypted.owner import Holding, initial_weights
 from colonnade.methods.encrypted.protocol import encrypted_session
+from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.protocols import paillier
 from colonnade.protocols.paillier import PaillierKeys
 from colonnade.randomness import SeededRandomness, SystemRandomness
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, run_here
 from colonnade.runtime.wire import Message
 
@@ -28,7 +35,7 @@ PARTIES = ({"a": 3, "b": 4}, {"a": 0, "b": 3}, {"a": 2, "b": 1, "c": 3}, {"a": 1
 APPROXIMATIONS = ("taylor", "minimax", "piecewise")
 
 
-def ideal_of(run):
+def ideal_of(run: Run[Any]) -> IdealDescent:
     coins = {owner: SystemRandomness() for owner in run.plan.group.owners}
     return ideal_descent(run.plan, aligned_of(run), coins)
 
@@ -41,7 +48,9 @@ def ideal_of(run):
     st.integers(1, 9),
     st.integers(0, 99),
 )
-def test_without_noise_the_encrypted_gradient_is_the_ideal(widths, approximation, rows, batch, seed):
+def test_without_noise_the_encrypted_gradient_is_the_ideal(
+    widths: dict[str, int], approximation: str, rows: int, batch: int, seed: int
+) -> None:
     run = run_of(widths, rows, approximation=approximation, batch=batch, seed=seed, epochs=1)
     ideal = ideal_of(run)
     for owner in widths:
@@ -50,7 +59,7 @@ def test_without_noise_the_encrypted_gradient_is_the_ideal(widths, approximation
             assert mine.tolist() == its.tolist()
 
 
-def test_the_ideal_is_gradient_descent_on_the_joint_rows():
+def test_the_ideal_is_gradient_descent_on_the_joint_rows() -> None:
     run = run_of({"a": 2, "b": 3}, 24, epochs=3, learning_rate=2.0)
     owners = run.plan.group.owners
     holdings = [Holding(o, aligned_of(run)[o], run.plan, SystemRandomness()) for o in owners]
@@ -65,11 +74,13 @@ def test_the_ideal_is_gradient_descent_on_the_joint_rows():
 
 
 @pytest.mark.parametrize("widths", PARTIES)
-def test_with_noise_the_encrypted_gradient_is_the_ideal_on_the_same_messages(widths, monkeypatch):
+def test_with_noise_the_encrypted_gradient_is_the_ideal_on_the_same_messages(
+    widths: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     sent = {owner: [] for owner in widths}
     message = Holding.message
 
-    def remembered(self, rows):
+    def remembered(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         sent[self.owner].append(message(self, rows))
         return sent[self.owner][-1]
 
@@ -85,7 +96,7 @@ def test_with_noise_the_encrypted_gradient_is_the_ideal_on_the_same_messages(wid
         assert all(np.all(np.abs(one) <= run.plan.clips[owner]) for one in sent[owner])
 
 
-def test_noise_is_drawn_before_clipping_and_clipped_before_encryption():
+def test_noise_is_drawn_before_clipping_and_clipped_before_encryption() -> None:
     plan = plan_of({"a": 2, "b": 2}, 400, defence="sound", batch=400)
     table = {t.party: t for t in tables_of({"a": 2, "b": 2}, 400)}
     holding = Holding("a", table["a"], plan, SystemRandomness())
@@ -98,7 +109,7 @@ def test_noise_is_drawn_before_clipping_and_clipped_before_encryption():
 
 
 @pytest.mark.parametrize("defence", ["none", "sound"])
-def test_a_full_length_key_gives_the_same(defence):
+def test_a_full_length_key_gives_the_same(defence: str) -> None:
     run = run_of({"a": 2, "b": 3}, 12, defence=defence, keys=PaillierKeys(), epochs=1, batch=12)
     if defence == "none":
         assert run.result("b").weights.tolist() == ideal_of(run).weights["b"].tolist()
@@ -106,7 +117,7 @@ def test_a_full_length_key_gives_the_same(defence):
 
 
 @pytest.mark.parametrize("initialisation", ["xavier", "kaiming", "large"])
-def test_random_starting_weights_have_their_scale(initialisation):
+def test_random_starting_weights_have_their_scale(initialisation: str) -> None:
     plan = plan_of({"a": 30, "b": 70}, 10, initialisation=initialisation, batch=10)
     drawn = np.concatenate([initial_weights(plan, "b", SeededRandomness(seed)) for seed in range(40)])
     variance = {"xavier": 2 / 101, "kaiming": 2 / 100, "large": 1.0}[initialisation]
@@ -115,36 +126,38 @@ def test_random_starting_weights_have_their_scale(initialisation):
     assert abs(np.mean(drawn)) < 0.2 * variance**0.5
 
 
-def test_weights_stay_in_the_ball_with_the_sound_defence():
+def test_weights_stay_in_the_ball_with_the_sound_defence() -> None:
     run = run_of({"a": 2, "b": 2}, 30, defence="sound", radius=0.05, learning_rate=3.0)
     for owner in "ab":
         assert np.linalg.norm(run.result(owner).weights) <= 0.05 * (1 + 1e-12)
 
 
-def test_without_recording_nothing_is_written_down():
+def test_without_recording_nothing_is_written_down() -> None:
     assert run_of({"a": 2, "b": 2}, 12, record=False).result("a").diary is None
 
 
-def test_weights_that_run_away_stop_the_run_by_name(monkeypatch):
+def test_weights_that_run_away_stop_the_run_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encrypted_holding, "LARGEST_SCORE", 1)
     with pytest.raises(LocalProtocolError, match="weights run away"):
         run_of({"a": 2, "b": 2}, 12)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
-def test_weights_that_are_not_finite_stop_the_run_by_name(wrong, monkeypatch):
+def test_weights_that_are_not_finite_stop_the_run_by_name(
+    wrong: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(encrypted_holding, "initial_weights", lambda plan, owner, coins: np.full(2, wrong))
     with pytest.raises(LocalProtocolError, match="not a finite number"):
         run_of({"a": 2, "b": 2}, 12)
 
 
-def run_with(tables, requests, ledgers=None):
+def run_with(tables: list[Table], requests: dict[str, EncryptedRequest], ledgers: Any = None) -> Any:
     group = Federation(tables, budget=(1.0, 1e-5)).group
     books = ledgers or {name: Ledger.in_memory(name) for name in group.members}
     by_name = {table.party: table for table in tables}
     desks = {name: Desk(books[name], by_name.get(name), dataset=name) for name in group.members}
 
-    async def program(party, table):
+    async def program(party: Party, table: Table | None) -> Any:
         return await encrypted_session(party, table, requests.get(party.name, requests["*"]))
 
     return run_here(program, group, desks)
@@ -154,7 +167,7 @@ def run_with(tables, requests, ledgers=None):
     ("field", "value"),
     [("approximation", "minimax"), ("learning_rate", 0.2), ("epochs", 3), ("defence", "sound")],
 )
-def test_parties_that_want_different_things_are_told_which(field, value):
+def test_parties_that_want_different_things_are_told_which(field: str, value: str | float) -> None:
     widths = {"a": 2, "b": 2}
     keys = {"keys": WIDER}
     requests = {"*": request_of(widths, **keys), "b": request_of(widths, **keys, **{field: value})}
@@ -162,7 +175,7 @@ def test_parties_that_want_different_things_are_told_which(field, value):
         run_with(tables_of(widths, 12), requests)
 
 
-def test_a_ledger_that_says_no_stops_the_run_before_any_key_is_made(monkeypatch):
+def test_a_ledger_that_says_no_stops_the_run_before_any_key_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "colonnade.methods.encrypted.exchange.make_key", lambda *_: pytest.fail("a key was made")
     )
@@ -171,7 +184,7 @@ def test_a_ledger_that_says_no_stops_the_run_before_any_key_is_made(monkeypatch)
         run_with(tables_of(widths, 12), {"*": request_of(widths, defence="sound")})
 
 
-def test_the_whole_schedule_is_charged_before_the_first_batch():
+def test_the_whole_schedule_is_charged_before_the_first_batch() -> None:
     federation = Federation(tables_of({"a": 2, "b": 2}, 24), budget=(0.6, 1e-5))
     federation.run(encrypted_session, request_of({"a": 2, "b": 2}, defence="sound"))
     spent = [total.epsilon for total in federation.ledgers["a"].totals()]
@@ -183,21 +196,21 @@ def test_the_whole_schedule_is_charged_before_the_first_batch():
 class UnderAnotherKey:
     """Asks with ciphertexts of a key that nobody else has."""
 
-    def __init__(self, count):
+    def __init__(self, count: int) -> None:
         self.count = count
 
-    def ask(self, numbers, integers):
+    def ask(self, numbers: Ciphertexts, integers: NDArray[np.int64]) -> Ciphertexts:
         stranger = PrivateKey.generate_for_tests(SystemRandomness(), numbers.key.bits)
         return Encryptor.for_owner(stranger, SystemRandomness()).encrypt([1] * self.count)
 
-    def read(self, answers, records):
+    def read(self, answers: Any, records: Any) -> Any:
         return ()
 
 
-def test_ciphertexts_of_another_key_are_refused():
+def test_ciphertexts_of_another_key_are_refused() -> None:
     plan = plan_of({"a": 2, "b": 2}, 12, defence="sound")
 
-    async def session(party, table, request):
+    async def session(party: Party, table: Table | None, request: EncryptedRequest) -> Any:
         odd = UnderAnotherKey(plan.questions("b")) if party.name == "b" else None
         return await encrypted_session(party, table, request, odd)
 
@@ -205,7 +218,7 @@ def test_ciphertexts_of_another_key_are_refused():
         run_of({"a": 2, "b": 2}, 12, defence="sound", session=session)
 
 
-def test_owners_learn_of_each_batch_how_far_the_run_is():
+def test_owners_learn_of_each_batch_how_far_the_run_is() -> None:
     told = []
     federation = Federation(tables_of({"a": 2, "b": 2}, 16), budget=(1.0, 1e-4), public=True)
     federation.progress = lambda step, done, total: told.append((step, done, total))
@@ -213,7 +226,7 @@ def test_owners_learn_of_each_batch_how_far_the_run_is():
     assert [entry for entry in told if entry[0] == "batches"][-1] == ("batches", 4, 4)
 
 
-def test_the_owner_of_the_label_may_stand_anywhere_in_the_group():
+def test_the_owner_of_the_label_may_stand_anywhere_in_the_group() -> None:
     widths = {"a": 2, "b": 2, "c": 1}
     tables = tables_of(widths, 20)
     for order in ((1, 0, 2), (2, 1, 0)):
@@ -224,29 +237,31 @@ def test_the_owner_of_the_label_may_stand_anywhere_in_the_group():
             assert run.result(owner).weights.tolist() == ideal_of(run).weights[owner].tolist()
 
 
-def altered(array, change):
+def altered(array: str, change: Callable[..., Any]) -> Callable[..., Any]:
     """The message with one array changed."""
 
-    def alter(message):
+    def alter(message: Message) -> Message:
         values = message.arrays[array].copy()
         return Message(message.fields, {**message.arrays, array: change(values)})
 
     return alter
 
 
-def first_is(value):
-    def change(values):
+def first_is(value: int) -> Callable[..., Any]:
+    def change(values: NDArray[np.uint8]) -> NDArray[np.uint8]:
         values[0] = np.frombuffer(int(value).to_bytes(values.shape[1], "little"), dtype=np.uint8)
         return values
 
     return change
 
 
-def hostile(monkeypatch, owner, step, change, **terms):
+def hostile(
+    monkeypatch: pytest.MonkeyPatch, owner: str, step: str, change: Callable[..., Any], **terms: str
+) -> Any:
     """A run in which one owner sends something else at one step."""
     real = encrypted_exchange.tell
 
-    async def told(party, to, at, message):
+    async def told(party: Party, to: str, at: str, message: Message) -> Any:
         return await real(party, to, at, change(message) if (party.name, at) == (owner, step) else message)
 
     for module in (encrypted_exchange, paillier):
@@ -268,19 +283,21 @@ def hostile(monkeypatch, owner, step, change, **terms):
     ],
 )
 @pytest.mark.parametrize("defence", ["none", "sound"])
-def test_what_a_peer_gets_wrong_ends_the_run_by_name(monkeypatch, owner, step, change, why, defence):
+def test_what_a_peer_gets_wrong_ends_the_run_by_name(
+    monkeypatch: pytest.MonkeyPatch, owner: str, step: str, change: Callable[..., Any], why: str, defence: str
+) -> None:
     with pytest.raises(RemoteProtocolError, match=f"at step '{step}', from {owner}: .*({why})"):
         hostile(monkeypatch, owner, step, change, defence=defence)
 
 
-def test_an_answer_that_is_no_sum_ends_the_run_by_name(monkeypatch):
+def test_an_answer_that_is_no_sum_ends_the_run_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a defence a wrong answer is a random number modulo N, which no sum is but once in 2^190."""
     change = altered("answers", lambda values: values ^ 1)
     with pytest.raises(RemoteProtocolError, match=r"at step 'batch 0 answered', from a: .*(packed|sum)"):
         hostile(monkeypatch, "a", "batch 0 answered", change)
 
 
-def test_scores_that_are_too_large_are_not_read(monkeypatch):
+def test_scores_that_are_too_large_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the owner of the label reads the others' scores, it reads none beyond what was agreed."""
     far = 1 << 80
     monkeypatch.setattr(Holding, "on_grid", lambda self, values: np.full(len(values), far, dtype=object))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from colonnade.crypto.packing import Fields
 from colonnade.errors import PlanError
 from colonnade.methods.encrypted.owner import Holding
+from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.sigmoid import HARMLESS_SCORES, SLOPES, coefficients
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper.figure import LABEL
@@ -46,17 +48,17 @@ TWO = {"a": 2, "b": 3}
         ({"defence": "sound", "epsilon": 1e-9, "delta": 1e-14}, "no noise up to"),
     ],
 )
-def test_what_a_plan_refuses(changes, said):
+def test_what_a_plan_refuses(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(PlanError, match=said):
         plan_of(TWO, 20, **changes)
 
 
-def test_keys_are_of_2048_bits_or_more():
+def test_keys_are_of_2048_bits_or_more() -> None:
     with pytest.raises(PlanError, match="2048 or 3072 bits, not 1024"):
         PaillierKeys(1024)
 
 
-def test_three_classes_are_refused():
+def test_three_classes_are_refused() -> None:
     tables = tables_of(TWO, 20, classes=("no", "maybe"))
     schema = tables[0].public()
     three = replace(schema, label=replace(schema.label, classes=("no", "maybe", "yes")))
@@ -67,7 +69,7 @@ def test_three_classes_are_refused():
 
 @pytest.mark.parametrize("widths", [TWO, {"a": 0, "b": 2}, {"a": 1, "b": 1, "c": 2}])
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 4.0])
-def test_every_owner_has_at_most_epsilon_about_the_others(widths, epsilon):
+def test_every_owner_has_at_most_epsilon_about_the_others(widths: dict[str, int], epsilon: float) -> None:
     plan = plan_of(widths, 50, defence="sound", epsilon=epsilon, epochs=4)
     assert [item.observer.name for item in plan.guarantees] == [f"party:{owner}" for owner in widths]
     assert all(item.epsilon <= epsilon for item in plan.guarantees)
@@ -76,14 +78,14 @@ def test_every_owner_has_at_most_epsilon_about_the_others(widths, epsilon):
     assert "party:b" not in [line.observer for line in lines] and lines
 
 
-def test_nothing_is_promised_without_a_sound_defence():
+def test_nothing_is_promised_without_a_sound_defence() -> None:
     for defence in ("none", "paper"):
         plan = plan_of(TWO, 50, defence=defence)
         assert plan.guarantees == () and plan.release("a", run="r", reproducible=False).lines == ()
     assert all(LABEL in str(figure) for figure in plan_of(TWO, 50, defence="paper").figures)
 
 
-def test_paper_mode_draws_the_noise_of_its_formulas():
+def test_paper_mode_draws_the_noise_of_its_formulas() -> None:
     terms = {
         "epsilon": 0.5,
         "delta": 0.1,
@@ -100,7 +102,7 @@ def test_paper_mode_draws_the_noise_of_its_formulas():
     assert abs(sigmas["a"] / 196.97 - 1) < 1e-3 and abs(sigmas["b"] / 98.49 - 1) < 1e-3
 
 
-def test_the_example_of_the_soundness_study_needs_the_noise_it_names():
+def test_the_example_of_the_soundness_study_needs_the_noise_it_names() -> None:
     # n = 12665, s = 256, e = 30, η = 0.01, k = 2: with caps of 1 the sensitivities are 43.84 and 21.95; these columns
     # have caps of 1/√2 each, so less.
     plan = plan_of({"a": 2, "b": 2}, 12665, defence="sound", batch=256, epochs=30, learning_rate=0.01)
@@ -109,7 +111,7 @@ def test_the_example_of_the_soundness_study_needs_the_noise_it_names():
     assert float(plan.noise_of("a").sigma_squared) ** 0.5 / one < 308
 
 
-def test_more_epochs_need_more_noise_and_cost_the_same():
+def test_more_epochs_need_more_noise_and_cost_the_same() -> None:
     few, many = (plan_of(TWO, 50, defence="sound", epochs=epochs) for epochs in (2, 8))
     assert few.noise_of("a").sigma_squared < many.noise_of("a").sigma_squared
     assert abs(account(few.views[0].event, 1e-5).epsilon - account(many.views[0].event, 1e-5).epsilon) < 1e-3
@@ -123,7 +125,9 @@ def test_more_epochs_need_more_noise_and_cost_the_same():
     st.sampled_from([0.05, 1.0, 7.0]),
     st.sampled_from([0.2, 2.0]),
 )
-def test_no_neighbour_moves_the_messages_further_than_planned(widths, seed, batch, rate, radius):
+def test_no_neighbour_moves_the_messages_further_than_planned(
+    widths: dict[str, int], seed: int, batch: int, rate: float, radius: float
+) -> None:
     """Two runs that differ in an owner's part of one record and see the same messages from everybody else."""
     rng = np.random.default_rng(seed)
     plan = plan_of(widths, 12, defence="sound", batch=batch, learning_rate=rate, radius=radius, epochs=3)
@@ -145,7 +149,7 @@ def test_no_neighbour_moves_the_messages_further_than_planned(widths, seed, batc
         assert squares <= plan.sensitivities(owner).total ** 2
 
 
-def pair_of_holdings(plan, owner, widths, rng):
+def pair_of_holdings(plan: EncryptedPlan, owner: str, widths: dict[str, int], rng: Any) -> list[Holding]:
     """An owner's rows, and the same with one record turned around as far as columns and label allow."""
     (table,) = (item for item in tables_of(widths, 12, seed=int(rng.integers(1000))) if item.party == owner)
     pair = [Holding(owner, table, plan, SystemRandomness()) for _ in range(2)]
@@ -161,7 +165,7 @@ def pair_of_holdings(plan, owner, widths, rng):
     return pair
 
 
-def test_the_worst_neighbour_comes_close_to_what_was_planned():
+def test_the_worst_neighbour_comes_close_to_what_was_planned() -> None:
     """Power of the test above: with one record a batch the own entries are nearly all there is."""
     plan = plan_of(
         {"a": 1, "b": 1}, 12, defence="sound", batch=1, learning_rate=0.001, radius=0.001, epochs=3
@@ -177,7 +181,7 @@ def test_the_worst_neighbour_comes_close_to_what_was_planned():
 
 @pytest.mark.parametrize("widths", [TWO, {"a": 40, "b": 100}, {"a": 1, "b": 1, "c": 2}])
 @pytest.mark.parametrize("defence", ["none", "sound", "paper"])
-def test_fields_hold_the_largest_sum_and_masks_have_room(widths, defence):
+def test_fields_hold_the_largest_sum_and_masks_have_room(widths: dict[str, int], defence: str) -> None:
     plan = plan_of(widths, 20, defence=defence, keys=PaillierKeys())
     for receiver in widths:
         fields = plan.packing(receiver)
@@ -189,7 +193,7 @@ def test_fields_hold_the_largest_sum_and_masks_have_room(widths, defence):
             assert fields.count == 1 and fields.bits < plan.request.keys.bits
 
 
-def test_batches_are_every_record_once_and_the_same_every_epoch_where_it_matters():
+def test_batches_are_every_record_once_and_the_same_every_epoch_where_it_matters() -> None:
     for defence in ("none", "sound"):
         plan = plan_of(TWO, 20, defence=defence, batch=6)
         epochs = [np.concatenate(plan.batches(epoch)).tolist() for epoch in range(3)]
@@ -198,19 +202,21 @@ def test_batches_are_every_record_once_and_the_same_every_epoch_where_it_matters
 
 
 @given(st.floats(-20, 20), st.sampled_from([-1.0, 1.0]), st.sampled_from(sorted(SLOPES)))
-def test_small_scores_leave_the_sign_of_a_coefficient_to_the_label(score, label, approximation):
+def test_small_scores_leave_the_sign_of_a_coefficient_to_the_label(
+    score: float, label: float, approximation: str
+) -> None:
     (found,) = coefficients(approximation, np.array([score]), np.array([label]))
     if abs(score) < HARMLESS_SCORES[approximation]:
         assert np.sign(found) == -label
 
 
 @given(st.floats(-4, 4), st.floats(-4, 4), st.sampled_from(sorted(SLOPES)))
-def test_no_coefficient_is_steeper_than_its_slope(first, second, approximation):
+def test_no_coefficient_is_steeper_than_its_slope(first: float, second: float, approximation: str) -> None:
     found = coefficients(approximation, np.array([first, second]), np.ones(2))
     assert abs(found[0] - found[1]) <= SLOPES[approximation] * abs(first - second) + 1e-12
 
 
-def test_the_piecewise_coefficient_is_that_of_the_paper():
+def test_the_piecewise_coefficient_is_that_of_the_paper() -> None:
     for label in (-1.0, 1.0):
         for score in np.linspace(-2, 2, 41):
             inside = (score - 0.5 * label) if abs(score) < 0.5 else 0.0
@@ -219,7 +225,7 @@ def test_the_piecewise_coefficient_is_that_of_the_paper():
             assert abs(found - inside - outside) < 1e-12
 
 
-def test_a_ciphertext_without_a_defence_has_room_for_many_more_answers():
+def test_a_ciphertext_without_a_defence_has_room_for_many_more_answers() -> None:
     plan = plan_of({"a": 13, "b": 10}, 256, batch=256, keys=PaillierKeys())
     number = sum(plan.reach(owner) for owner in plan.relay("b")).bit_length() + 2
     assert Fields.most(number, 2048) * plan.questions("b") >= 256

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from colonnade.data.feature_maps import Ball, FeatureMap
 from colonnade.data.schema import Schema
 from colonnade.errors import FieldTooSmall, PlanError
 from colonnade.methods.functional.noise import BlockNoise, least_noise
+from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import FunctionalRequest
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
 from colonnade.noise.polya import PolyaNoise
@@ -24,7 +26,7 @@ from colonnade.privacy.guarantee import account
 from colonnade.runtime.group import Group
 
 
-def epsilon_to(plan, observer):
+def epsilon_to(plan: FunctionalPlan, observer: str) -> float:
     return next(each.epsilon for each in plan.guarantees if each.observer.name == observer)
 
 
@@ -36,7 +38,9 @@ def epsilon_to(plan, observer):
     st.integers(2, 5),
     st.sampled_from([0.05, 0.5, 1.0, 3.0]),
 )
-def test_what_was_calibrated_is_within_what_was_asked(task, domain, noise, parties, epsilon):
+def test_what_was_calibrated_is_within_what_was_asked(
+    task: str, domain: str, noise: str, parties: int, epsilon: float
+) -> None:
     tables = tables_of(NAMES[:parties], 10, task=task, width=1)
     gamma = 4096 if domain == "ball" else 128
     plan = plan_for(tables, task=task, domain=domain, noise=noise, epsilon=epsilon, gamma=gamma, rows=10_000)
@@ -54,7 +58,9 @@ def test_what_was_calibrated_is_within_what_was_asked(task, domain, noise, parti
     st.sampled_from([0.02, 0.2]),
     st.sampled_from(["ball", "box"]),
 )
-def test_bottom_up_costs_at_most_the_sum_of_the_blocks(noise, parties, each, domain):
+def test_bottom_up_costs_at_most_the_sum_of_the_blocks(
+    noise: str, parties: int, each: float, domain: str
+) -> None:
     tables = tables_of(NAMES[:parties], 10, width=1)
     names = [block.name for block in plan_for(tables).dissection.blocks]
     chosen = {name: each * (1 + place) for place, name in enumerate(names)}
@@ -75,7 +81,7 @@ def test_bottom_up_costs_at_most_the_sum_of_the_blocks(noise, parties, each, dom
         assert stated.epsilon <= 2 * touched * (1 + 1e-6), "replacing a part is two zeroings of its blocks"
 
 
-def test_top_down_laplace_blocks_share_the_epsilon_as_their_sensitivities_do():
+def test_top_down_laplace_blocks_share_the_epsilon_as_their_sensitivities_do() -> None:
     tables = tables_of(NAMES[:3], 10)
     plan = plan_for(tables, noise="laplace", domain="box", gamma=128, rows=10_000)
     assert sum(line.epsilon for line in plan.bill) == pytest.approx(1.0, rel=1e-5)
@@ -87,7 +93,7 @@ def test_top_down_laplace_blocks_share_the_epsilon_as_their_sensitivities_do():
     assert "bank+insurer (cross-party)" in str(plan.bill[3]) and "ε = " in str(plan.bill[3])
 
 
-def test_delta_is_zero_only_where_whole_untruncated_noise_is_dealt():
+def test_delta_is_zero_only_where_whole_untruncated_noise_is_dealt() -> None:
     two = plan_for(tables_of(NAMES[:2], 10), noise="laplace", rows=10_000)
     assert two.delta == 0.0 and all(each.delta == 0 for each in two.guarantees)
     assert isinstance(two.noises[0].part(two.group), DiscreteLaplaceNoise)
@@ -102,7 +108,7 @@ def test_delta_is_zero_only_where_whole_untruncated_noise_is_dealt():
     assert skellam.delta == 1e-5
 
 
-def test_no_owner_s_part_of_the_noise_helps_it_and_others_are_dealt_enough():
+def test_no_owner_s_part_of_the_noise_helps_it_and_others_are_dealt_enough() -> None:
     """A part is one over the parts of a whole, so that what one dealer knows leaves a whole."""
     for parties in (2, 3, 4, 5):
         plan = plan_for(tables_of(NAMES[:parties], 10), noise="skellam", rows=10_000)
@@ -114,7 +120,7 @@ def test_no_owner_s_part_of_the_noise_helps_it_and_others_are_dealt_enough():
 
 
 @pytest.mark.parametrize(("width", "delta", "less"), [(1, 1e-25, "laplace"), (20, 1e-5, "gaussian")])
-def test_auto_takes_whichever_adds_less(width, delta, less):
+def test_auto_takes_whichever_adds_less(width: int, delta: float, less: str) -> None:
     tables = tables_of(NAMES[:2], 10, width=width)
     more = {"domain": "box", "rows": 10_000, "delta": delta, "task": "classification", "epsilon": 0.5}
     variances = {}
@@ -124,13 +130,13 @@ def test_auto_takes_whichever_adds_less(width, delta, less):
     assert plan_for(tables, **more).noises[0].law == less == min(variances, key=variances.get)
 
 
-def test_noise_without_a_law_is_none():
+def test_noise_without_a_law_is_none() -> None:
     plan = plan_for(tables_of(NAMES[:2], 10))
     with pytest.raises(PlanError, match="no law of noise"):
         least_noise((), plan.change(), plan.group, entries=1, epsilon=1.0, delta=1e-5)
 
 
-def test_more_epsilon_never_needs_more_noise_and_an_observer_who_knows_more_never_less():
+def test_more_epsilon_never_needs_more_noise_and_an_observer_who_knows_more_never_less() -> None:
     tables = tables_of(NAMES[:3], 10)
     for noise in ("laplace", "skellam"):
         found = [
@@ -144,7 +150,7 @@ def test_more_epsilon_never_needs_more_noise_and_an_observer_who_knows_more_neve
             assert all(epsilon_to(plan, f"party:{o}") <= replaced * (1 + 1e-9) for o in plan.group.owners)
 
 
-def test_a_party_s_own_epsilon_grows_with_what_it_holds():
+def test_a_party_s_own_epsilon_grows_with_what_it_holds() -> None:
     tables = tables_of(("bank", "insurer"), 10)
     plan = plan_for(tables, noise="laplace", domain="box", gamma=128, rows=10_000)
     bank, insurer = plan.part_guarantees
@@ -152,7 +158,7 @@ def test_a_party_s_own_epsilon_grows_with_what_it_holds():
     assert bank.unit.name == "own-part:bank"
 
 
-def test_the_ledger_lines_are_the_views_and_the_record_replaced():
+def test_the_ledger_lines_are_the_views_and_the_record_replaced() -> None:
     plan = plan_for(tables_of(NAMES[:3], 10), rows=10_000)
     release = plan.release("bank", run="r", reproducible=False)
     observers = [(line.observer, line.unit) for line in release.lines]
@@ -166,7 +172,7 @@ def test_the_ledger_lines_are_the_views_and_the_record_replaced():
     assert plan.release("server", run="r", reproducible=False).lines == ()
 
 
-def test_equal_plans_have_equal_hashes_and_every_choice_changes_it():
+def test_equal_plans_have_equal_hashes_and_every_choice_changes_it() -> None:
     tables = tables_of(NAMES[:2], 10)
     plan = plan_for(tables)
     assert plan.hash == plan_for(tables).hash
@@ -181,7 +187,7 @@ def test_equal_plans_have_equal_hashes_and_every_choice_changes_it():
     assert len({plan.hash, *(other.hash for other in others)}) == 7
 
 
-def test_the_request_makes_the_plan_and_knows_its_choices():
+def test_the_request_makes_the_plan_and_knows_its_choices() -> None:
     tables = tables_of(NAMES[:2], 10)
     schemas = tuple(table.public() for table in tables)
     chosen = (("bank", 0.3), ("insurer", 0.3), ("insurer+bank", 0.4))
@@ -224,17 +230,19 @@ def test_two_owners_check_rows_in_the_ball_unless_they_say_otherwise(parties, mo
         ({"task": "regression"}, "needs a label of kind real or count"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(more, message):
+def test_what_cannot_be_planned_is_refused(
+    more: dict[str, float | str | dict[str, float]], message: str
+) -> None:
     tables = tables_of(("bank", "insurer"), 30)
     with pytest.raises(PlanError, match=message):
         plan_for(tables, **more)
 
 
-def schema_with(text):
+def schema_with(text: str) -> Schema:
     return Schema.parse("id='n'\n[columns.x]\nkind='numeric'\nlow=0\nhigh=1\n" + text)
 
 
-def plan_of_schemas(texts, *, active="bank", **more):
+def plan_of_schemas(texts: list[str], *, active: str | None = "bank", **more: Any) -> Any:
     parties = ("bank", "insurer")[: len(texts)]
     schemas = tuple(schema_with(t).public(p) for p, t in zip(parties, texts, strict=True))
     group = Group.of(parties, active=active)
@@ -242,7 +250,7 @@ def plan_of_schemas(texts, *, active="bank", **more):
     return FunctionalRequest(task=task, epsilon=1.0, delta=1e-5, **more).plan(group, schemas, 100)
 
 
-def test_labels_that_are_missing_double_misplaced_or_of_three_classes_are_refused():
+def test_labels_that_are_missing_double_misplaced_or_of_three_classes_are_refused() -> None:
     label = LABELS["classification"]
     with pytest.raises(PlanError, match="no party declares one"):
         plan_of_schemas(["", ""], active=None)
@@ -255,19 +263,19 @@ def test_labels_that_are_missing_double_misplaced_or_of_three_classes_are_refuse
         plan_of_schemas([three, ""])
 
 
-def test_two_owners_without_keepers_are_refused():
+def test_two_owners_without_keepers_are_refused() -> None:
     tables = tables_of(("bank", "insurer"), 30)
     with pytest.raises(PlanError, match="have no keepers"):
         plan_for(tables, group=Group.pair("bank", "insurer", active="bank"))
 
 
-def test_an_epsilon_past_what_truncated_draws_can_claim_is_refused():
+def test_an_epsilon_past_what_truncated_draws_can_claim_is_refused() -> None:
     tables = tables_of(NAMES[:3], 10)
     with pytest.raises(PlanError, match="lower epsilon, or choose noise = 'gaussian'"):
         plan_for(tables, noise="laplace", domain="box", gamma=64, epsilon=60.0, rows=10_000)
 
 
-def test_too_many_columns_are_refused_with_the_memory_they_would_take():
+def test_too_many_columns_are_refused_with_the_memory_they_would_take() -> None:
     names = ", ".join(f"'{i}'" for i in range(40_000))
     text = f"id='n'\n[columns.c]\nkind='categorical'\ncategories=[{names}]\n"
     bank = Schema.parse(text + LABELS["classification"]).public("bank")
@@ -279,7 +287,9 @@ def test_too_many_columns_are_refused_with_the_memory_they_would_take():
 
 
 @pytest.mark.parametrize(("domain", "gamma"), [("ball", 60_000), ("box", 15_000)])
-def test_a_grid_that_overflows_the_field_is_refused_with_the_largest_that_fits(domain, gamma):
+def test_a_grid_that_overflows_the_field_is_refused_with_the_largest_that_fits(
+    domain: str, gamma: int
+) -> None:
     tables = tables_of(("bank", "insurer"), 30)
     more = {"domain": domain, "rows": 2**32, "delta": 1e-11, "noise": "skellam"}
     with pytest.raises(FieldTooSmall, match="The largest gamma that fits is") as refused:
@@ -290,13 +300,13 @@ def test_a_grid_that_overflows_the_field_is_refused_with_the_largest_that_fits(d
         plan_for(tables, gamma=largest + 1, **more)
 
 
-def test_rows_that_no_grid_can_hold_say_so():
+def test_rows_that_no_grid_can_hold_say_so() -> None:
     tables = tables_of(("bank", "insurer"), 30)
     with pytest.raises(FieldTooSmall, match="No gamma from 4096 up fits"):
         plan_for(tables, rows=10**13, delta=1e-14)
 
 
-def test_laplace_noise_past_what_can_be_drawn_names_the_largest_grid():
+def test_laplace_noise_past_what_can_be_drawn_names_the_largest_grid() -> None:
     tables = tables_of(NAMES[:3], 30)
     more = {"domain": "box", "gamma": 2**14, "epsilon": 0.01}
     with pytest.raises(PlanError, match="The largest gamma that fits is"):
@@ -304,7 +314,7 @@ def test_laplace_noise_past_what_can_be_drawn_names_the_largest_grid():
     assert plan_for(tables, **more).noises[0].law == "gaussian"
 
 
-def test_a_map_has_no_box():
+def test_a_map_has_no_box() -> None:
     columns, label = (NumericColumn("x", low=-1, high=1),), schema_with(LABELS["classification"]).label
     bank = Schema("n", columns, label, map=FeatureMap(Ball(bound=1.0)))
     group = Group.of(("bank", "insurer"), active="bank")
@@ -315,7 +325,7 @@ def test_a_map_has_no_box():
         FunctionalRequest(domain="box", **asked).plan(group, schemas, 100)
 
 
-def test_noise_tells_what_it_is():
+def test_noise_tells_what_it_is() -> None:
     from fractions import Fraction
 
     assert str(BlockNoise("laplace", Fraction(20))) == "discrete Laplace of scale 20"
@@ -323,7 +333,7 @@ def test_noise_tells_what_it_is():
     assert BlockNoise("skellam", Fraction(50)).to_data() == {"law": "skellam", "parameter": "50"}
 
 
-def test_the_sensitivity_in_the_bill_is_what_rows_of_this_plan_attain():
+def test_the_sensitivity_in_the_bill_is_what_rows_of_this_plan_attain() -> None:
     tables = tables_of(("bank", "insurer"), 4, width=1)
     extreme = []
     for table in tables:

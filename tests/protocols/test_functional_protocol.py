@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +20,11 @@ from functional_parties import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ideals import ideal_objective
+from numpy.typing import NDArray
 from scipy import stats
 
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.table import Table
 from colonnade.errors import (
     BudgetExceeded,
     DataError,
@@ -30,6 +34,7 @@ from colonnade.errors import (
     RemoteProtocolError,
 )
 from colonnade.learn.federation import Federation
+from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import (
     FunctionalRequest,
     functional_mechanism,
@@ -39,6 +44,7 @@ from colonnade.methods.functional.protocol import (
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.randomness import SeededRandomness
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, run_here
 
 FALSE_ALARM = 1e-9
@@ -54,7 +60,9 @@ FALSE_ALARM = 1e-9
     st.booleans(),
     st.booleans(),
 )
-def test_without_noise_the_protocol_is_the_ideal(task, domain, count, rows, active, intercept, bare):
+def test_without_noise_the_protocol_is_the_ideal(
+    task: str, domain: str, count: int, rows: int, active: int, intercept: bool, bare: bool
+) -> None:
     parties = NAMES[:count]
     holder = parties[active % count]
     tables = tables_of(parties, rows, task=task, active=holder, empty=(holder,) if bare else ())
@@ -69,7 +77,7 @@ def test_without_noise_the_protocol_is_the_ideal(task, domain, count, rows, acti
 
 @pytest.mark.parametrize("noise", ["laplace", "skellam"])
 @pytest.mark.parametrize("bottom_up", [False, True])
-def test_what_is_opened_is_the_ideal_plus_every_owners_noise(noise, bottom_up):
+def test_what_is_opened_is_the_ideal_plus_every_owners_noise(noise: str, bottom_up: bool) -> None:
     parties = NAMES[: 2 if bottom_up else 3]
     tables = tables_of(parties, 60)
     plan = plan_for(tables, noise=noise, domain="box", gamma=64)
@@ -92,7 +100,7 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise(noise, bottom_up):
     assert np.count_nonzero(drawn) > len(drawn) // 2
 
 
-def test_keepers_that_own_nothing_can_keep_the_shares():
+def test_keepers_that_own_nothing_can_keep_the_shares() -> None:
     tables = tables_of(("bank", "insurer"), 40)
     group = group_of(tables, keepers=("one", "two", "three"))
     plan = with_noise(plan_for(tables, group=group), silent=True)
@@ -101,7 +109,7 @@ def test_keepers_that_own_nothing_can_keep_the_shares():
     assert outcome.results["server"][0].tolist() == ideal_objective(aligned, plan).tolist()
 
 
-def test_the_blocks_have_every_product_once_and_no_square_of_label_or_constant():
+def test_the_blocks_have_every_product_once_and_no_square_of_label_or_constant() -> None:
     tables = tables_of(NAMES[:4], 10, active="shop")
     plan = plan_for(tables, domain="box")
     found = plan.dissection
@@ -126,7 +134,7 @@ def test_the_blocks_have_every_product_once_and_no_square_of_label_or_constant()
     st.sampled_from(["ball", "box"]), st.sampled_from(["classification", "regression"]), st.integers(0, 99)
 )
 @settings(max_examples=20, deadline=None)
-def test_no_row_passes_the_bounds_that_the_noise_was_calibrated_to(domain, task, seed):
+def test_no_row_passes_the_bounds_that_the_noise_was_calibrated_to(domain: str, task: str, seed: int) -> None:
     tables = tables_of(("bank", "insurer"), 50, task=task, seed=seed)
     plan = plan_for(tables, task=task, domain=domain)
     for table, bounds in zip(tables, plan.row.parts, strict=True):
@@ -140,7 +148,7 @@ def test_no_row_passes_the_bounds_that_the_noise_was_calibrated_to(domain, task,
             assert set(dealt[:, -2]) == {plan.constant_size}
 
 
-def drawn_noise(plan, owners, seed):
+def drawn_noise(plan: FunctionalPlan, owners: tuple[str, ...], seed: int) -> NDArray[np.int64]:
     """All owners' parts of a plan's noise, from seeded coins."""
     total = 0
     for owner in owners:
@@ -151,7 +159,7 @@ def drawn_noise(plan, owners, seed):
     return total
 
 
-def chi_square(values, law):
+def chi_square(values: NDArray[np.int64], law: Any) -> np.float64:
     """p of the law's fit over twenty bins of equal probability."""
     edges = law.ppf(np.linspace(0, 1, 21)[1:-1])
     counts = np.bincount(np.searchsorted(edges, values, side="left"), minlength=20)
@@ -163,7 +171,7 @@ def chi_square(values, law):
 @pytest.mark.parametrize(
     ("noise", "parties"), [("laplace", 2), ("laplace", 3), ("skellam", 3), ("gaussian", 3), ("gaussian", 2)]
 )
-def test_the_parts_of_k_minus_t_owners_make_the_noise_that_was_calibrated(noise, parties):
+def test_the_parts_of_k_minus_t_owners_make_the_noise_that_was_calibrated(noise: str, parties: int) -> None:
     tables = tables_of(NAMES[:parties], 20, width=8)
     plan = plan_for(tables, noise=noise, domain="box", gamma=16, epsilon=2.0)
     dealers = plan.noises[0].dealers(plan.group)
@@ -179,7 +187,7 @@ def test_the_parts_of_k_minus_t_owners_make_the_noise_that_was_calibrated(noise,
     assert chi_square(values, worse) < FALSE_ALARM, "this test would notice fifteen percent"
 
 
-def test_what_the_opened_noise_deviates_by_is_what_the_plan_says():
+def test_what_the_opened_noise_deviates_by_is_what_the_plan_says() -> None:
     tables = tables_of(NAMES[:3], 20, width=8)
     for noise in ("laplace", "skellam"):
         plan = plan_for(tables, noise=noise, domain="box", gamma=16)
@@ -190,7 +198,7 @@ def test_what_the_opened_noise_deviates_by_is_what_the_plan_says():
         assert 6.1 * spread < 0.33, "owners' parts left out, two of three, would be noticed"
 
 
-def test_exact_cross_coefficients_would_give_the_last_record_away():
+def test_exact_cross_coefficients_would_give_the_last_record_away() -> None:
     """What parties decrypt in the paper: whoever knows all other records reads the last one; ours has noise in it."""
     tables = tables_of(("bank", "insurer"), 40, task="regression")
     plan = with_noise(plan_for(tables, task="regression", domain="box"), silent=False)
@@ -206,7 +214,7 @@ def test_exact_cross_coefficients_would_give_the_last_record_away():
     features = plan.dissection.features_of["bank"]
     held = np.column_stack([mine[:, features], mine[:, -1]])  # its features and the label
 
-    def last_record(coefficients):
+    def last_record(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
         known = held[:-1].T @ theirs[:-1]
         left = coefficients.reshape(known.shape) - known
         return left[0] / held[-1, 0]
@@ -216,13 +224,13 @@ def test_exact_cross_coefficients_would_give_the_last_record_away():
     assert np.abs(noisy - theirs[-1]).max() > plan.gamma, "and misses by more than the whole range with noise"
 
 
-def test_a_refused_release_leaves_no_column_on_the_wire():
+def test_a_refused_release_leaves_no_column_on_the_wire() -> None:
     tables = tables_of(("bank", "insurer"), 30)
     plan = plan_for(tables)
     ledgers = ledgers_for(plan.group) | {"bank": ledgers_for(plan.group, epsilon=0.5)["bank"]}
     steps = []
 
-    async def program(party, table):
+    async def program(party: Party, table: Table | None) -> None:
         try:
             await meet(party)
             await functional_mechanism(party, await align(party, table, "equal"), plan)
@@ -236,11 +244,11 @@ def test_a_refused_release_leaves_no_column_on_the_wire():
     assert "hello" in steps and not {"columns", "noise", "objective"} & set(steps)
 
 
-def test_a_second_draw_under_the_same_charge_is_refused():
+def test_a_second_draw_under_the_same_charge_is_refused() -> None:
     tables = tables_of(("bank", "insurer"), 30)
     plan = plan_for(tables)
 
-    async def twice(party, table):
+    async def twice(party: Party, table: Table | None) -> None:
         await meet(party)
         aligned = await align(party, table, "equal")
         await functional_mechanism(party, aligned, plan)
@@ -258,13 +266,13 @@ def test_a_second_draw_under_the_same_charge_is_refused():
     ("field", "other"),
     [("epsilon", 2.0), ("domain", "box"), ("noise", "skellam"), ("intercept", False), ("gamma", 8192)],
 )
-def test_different_jobs_stop_the_run_and_name_the_field(field, other):
+def test_different_jobs_stop_the_run_and_name_the_field(field: str, other: float | str) -> None:
     request = FunctionalRequest("classification", 1.0, delta=1e-5)
     theirs = replace(request, **{field: other})
     tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
     group = group_of(list(tables.values()))
 
-    async def program(party, table):
+    async def program(party: Party, table: Table | None) -> Any:
         return await functional_session(party, table, theirs if party.name == "insurer" else request)
 
     books = ledgers_for(group)
@@ -272,14 +280,14 @@ def test_different_jobs_stop_the_run_and_name_the_field(field, other):
         run_here(program, group, {n: Desk(books[n], tables.get(n), dataset=n) for n in group.members})
 
 
-def test_rows_that_are_not_those_of_the_plan_are_refused():
+def test_rows_that_are_not_those_of_the_plan_are_refused() -> None:
     tables = tables_of(("bank", "insurer"), 30)
     plan = plan_for(tables, rows=31)
     with pytest.raises(LocalProtocolError, match="should bring 31 aligned rows, brought 30 rows"):
         run_plan(plan, tables)
 
 
-def test_every_owner_reads_the_same_objective_and_a_mere_keeper_none():
+def test_every_owner_reads_the_same_objective_and_a_mere_keeper_none() -> None:
     tables = tables_of(("bank", "insurer"), 30)
     federation = Federation(tables, budget=(20.0, 1e-5), keepers=("one", "two", "three"))
     run = federation.run(functional_session, FunctionalRequest("classification", 1.0, delta=1e-5))
@@ -293,7 +301,7 @@ def test_every_owner_reads_the_same_objective_and_a_mere_keeper_none():
     assert 0.99 < spent["record", "server"] <= 1.0
 
 
-def test_a_server_that_publishes_what_no_objective_is_stops_the_run():
+def test_a_server_that_publishes_what_no_objective_is_stops_the_run() -> None:
     request = FunctionalRequest("regression", 1.0, delta=1e-5)
     tables = tables_of(("bank", "insurer"), 30, task="regression")
     by_name = {table.party: table for table in tables}
@@ -302,7 +310,9 @@ def test_a_server_that_publishes_what_no_objective_is_stops_the_run():
 
     real = module.functional_mechanism
 
-    async def lying(party, aligned, plan):
+    async def lying(
+        party: Party, aligned: AlignedTable | None, plan: FunctionalPlan
+    ) -> NDArray[np.int64] | None:
         opened = await real(party, aligned, plan)
         return None if opened is None else np.full_like(opened, 2**62 + 2**61)
 
@@ -318,7 +328,7 @@ def test_a_server_that_publishes_what_no_objective_is_stops_the_run():
             )
 
 
-def test_a_row_without_a_number_is_refused_before_it_is_dealt():
+def test_a_row_without_a_number_is_refused_before_it_is_dealt() -> None:
     tables = tables_of(("bank", "insurer"), 5)
     plan = plan_for(tables, domain="box")
     (rows,) = tables[1].blocks(5)

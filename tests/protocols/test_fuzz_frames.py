@@ -16,15 +16,19 @@ import random
 import re
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hostile import reshuffled, scripted
+from numpy.typing import NDArray
 
 from colonnade.crypto.masks import SumRing
 from colonnade.crypto.paillier import Encryptor
 from colonnade.crypto.paillier_keys import PrivateKey
 from colonnade.crypto.shares import make_scheme
+from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, InputError, LedgerAltered, PlanError, RemoteProtocolError
@@ -35,7 +39,7 @@ from colonnade.protocols.agreement import agree, meet
 from colonnade.protocols.alignment import align
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.id_list import Ids
-from colonnade.protocols.intersection import MOST_IDS, intersect
+from colonnade.protocols.intersection import MOST_IDS, Intersection, intersect
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.paillier import (
     PaillierKeysForTests,
@@ -52,6 +56,7 @@ from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.transcript import Seen
 from colonnade.runtime.wire import Message, decode
 
 FRAMES = 5_000
@@ -68,24 +73,24 @@ PRIME = 2**255 - 19
 class OpenBook:
     """A ledger that says yes; the real one is fuzzed below, with fewer frames."""
 
-    def charge(self, release, dataset, *, fresh=False):
+    def charge(self, release: Release, dataset: str, *, fresh: bool = False) -> Receipt:
         return Receipt("me", 1, "0" * 64)
 
-    def opening(self):
+    def opening(self) -> Opening:
         return Opening("me", "0" * 64, anew=True)
 
-    def recognise(self, opening):
+    def recognise(self, opening: Opening) -> None:
         return None
 
-    def keep_receipt(self, receipt):
+    def keep_receipt(self, receipt: Receipt) -> None:
         if not (receipt.entry >= 1 and re.fullmatch("[0-9a-f]{64}", receipt.head)):
             raise AssertionError("a receipt that no ledger wrote")
 
-    def note_comparison(self, dataset, partners, *, run):
+    def note_comparison(self, dataset: str, partners: list[str], *, run: str) -> None:
         return None
 
 
-def table_of(party, ids, *, label=False):
+def table_of(party: str, ids: list[str], *, label: bool = False) -> Table:
     text = f"id='n'\n[columns.{party}]\nkind='numeric'\nlow=0\nhigh=10\n[columns.{party}_kind]\n"
     text += "kind='categorical'\ncategories=['a','b']\n"
     arrays = {party: [float(len(i)) for i in ids], f"{party}_kind": ["a" for _ in ids]}
@@ -103,46 +108,46 @@ IDS = {"bank": Ids.of(["a", "b", "c"]), "insurer": Ids.of(["b", "c", "d"])}
 
 
 @cache
-def moments_plan():
+def moments_plan() -> Any:
     schemas = tuple(TABLES[owner].public() for owner in PAIR.owners)
     return MomentsRequest("classification", 1.0, delta=1e-5).plan(PAIR, schemas, 3)
 
 
-async def agreement(party, _):
+async def agreement(party: Party, _: Any) -> None:
     await meet(party)
     await agree(party, "job", {"epsilon": 1, "columns": ["a", "b"]})
 
 
-async def disagreement(party, _):
+async def disagreement(party: Party, _: Any) -> None:
     await meet(party)
     await agree(party, "job", {"epsilon": 1, "mine": party.name})
 
 
-async def introduction(party, table):
+async def introduction(party: Party, table: Table | None) -> int:
     party.run = "fixed"
     await introduce(party, table)
     rows = table if table is not None else None
     return await agreed_rows(party, rows)
 
 
-async def alignment(party, table):
+async def alignment(party: Party, table: Table | None) -> AlignedTable | None:
     party.run = "fixed"
     return await align(party, table, "equal")
 
 
-async def misalignment(party, table):
+async def misalignment(party: Party, table: Any) -> Any:
     party.run = "fixed"
     if table is not None and party.name == "insurer":
         table = table_of("insurer", ["x", "y"])
     return await align(party, table, "equal")
 
 
-async def receipts(party, _):
+async def receipts(party: Party, _: Any) -> None:
     party.run = "fixed"
     await charge_first(party, RELEASE)
 
 
-async def sharing(party, _):
+async def sharing(party: Party, _: Any) -> NDArray[np.int64] | None:
     party.run = "fixed"
     scheme = make_scheme(3, FIELD63)
     mine = np.arange(4, dtype=np.int64).reshape(2, 2) if party.owns_columns else None
@@ -155,7 +160,7 @@ async def sharing(party, _):
     )
 
 
-async def secure_sums(party, _):
+async def secure_sums(party: Party, _: object) -> Any:
     party.run = "fixed"
     ring = SumRing(3, 9)
     streams = await share_mask_keys(party, party.group.owners)
@@ -173,12 +178,12 @@ async def secure_sums(party, _):
     )
 
 
-async def intersection(party, _):
+async def intersection(party: Party, _: Any) -> Intersection | None:
     party.run = "fixed"
     return await intersect(party, IDS.get(party.name))
 
 
-async def publication(party, _):
+async def publication(party: Party, _: object) -> Any:
     party.run = "fixed"
     plan = moments_plan()
     matrix = np.diag(np.arange(plan.size)) if party.is_server else None
@@ -192,7 +197,7 @@ SMALL_KEYS = PaillierKeysForTests(128)
 
 
 @cache
-def small_key():
+def small_key() -> Any:
     return PrivateKey.generate_for_tests(SeededRandomness("key"), SMALL_KEYS.bits)
 
 
@@ -202,17 +207,17 @@ class OneKey:
 
     bits: int = SMALL_KEYS.bits
 
-    def generate(self, randomness):
+    def generate(self, randomness: Any) -> Any:
         return small_key()
 
-    def received(self, modulus):
+    def received(self, modulus: Any) -> Any:
         return SMALL_KEYS.received(modulus)
 
-    def to_data(self):
+    def to_data(self) -> Any:
         return {"scheme": "one key for tests"}
 
 
-async def encrypted_numbers(party, table):
+async def encrypted_numbers(party: Party, table: Any) -> None:
     """One owner's key and some ciphertexts under it, as owners who meet under encryption send them."""
     party.run = "fixed"
     asker, answerer = TWO.owners
@@ -235,7 +240,7 @@ class Protocol:
     own_errors: tuple = ()
     frames: int = FRAMES
 
-    def party(self, name, channel=None) -> Party:
+    def party(self, name: str, channel: Any = None) -> Party:
         return Party(name, self.group, channel, OpenBook(), SeededRandomness(name), timeout=5.0)
 
 
@@ -255,12 +260,12 @@ PROTOCOLS = {
 
 
 @cache
-def recorded(name: str):
+def recorded(name: str) -> dict[str, list[Seen]]:
     """What each party received in an honest run."""
     protocol = PROTOCOLS[name]
     seen: dict[str, list] = {}
 
-    async def program(party, table):
+    async def program(party: Party, table: Table | None) -> None:
         try:
             await protocol.program(party, table)
         except (RemoteProtocolError, InputError):
@@ -412,15 +417,15 @@ def fuzz(name: str, count: int) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_no_frame_crashes_a_protocol_and_none_is_taken_that_no_peer_could_send(name):
+def test_no_frame_crashes_a_protocol_and_none_is_taken_that_no_peer_could_send(name: str) -> None:
     ends = fuzz(name, PROTOCOLS[name].frames)
     assert ends["refused"] > PROTOCOLS[name].frames // 3, (
         f"{ends}: these frames are too tame to show anything"
     )
 
 
-def test_this_harness_would_notice_a_receiver_that_trusts_its_peer(monkeypatch):
-    async def trusting(party, _):
+def test_this_harness_would_notice_a_receiver_that_trusts_its_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def trusting(party: Party, _: Any) -> int | None:
         party.run = "fixed"
         if party.name == "bank":
             return await tell(party, "insurer", "rows", Message({"rows": 3}))
@@ -432,7 +437,9 @@ def test_this_harness_would_notice_a_receiver_that_trusts_its_peer(monkeypatch):
         fuzz("trusting", 200)
 
 
-def test_this_harness_would_notice_a_share_that_is_no_share_and_is_taken(monkeypatch):
+def test_this_harness_would_notice_a_share_that_is_no_share_and_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(
         "colonnade.protocols.sharing.unpack",
         lambda scheme, message, shape, source: scheme.field.zeros(shape),
@@ -441,11 +448,11 @@ def test_this_harness_would_notice_a_share_that_is_no_share_and_is_taken(monkeyp
         fuzz("sharing", 500)
 
 
-def test_a_real_ledger_keeps_whatever_receipt_could_be_one(tmp_path):
+def test_a_real_ledger_keeps_whatever_receipt_could_be_one(tmp_path: Path) -> None:
     protocol, run = PROTOCOLS["receipts"], recorded("receipts")
     ledger = Ledger.create(tmp_path / "bank.ledger", "bank")
 
-    async def attack():
+    async def attack() -> None:
         for seed in range(300):
             rng = random.Random(seed)
             _, frames = reshuffled(run["bank"], rng.randrange(len(run["bank"])), rng)
@@ -463,6 +470,6 @@ def test_a_real_ledger_keeps_whatever_receipt_could_be_one(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_no_frame_of_a_hundred_thousand_crashes_a_protocol(name):
+def test_no_frame_of_a_hundred_thousand_crashes_a_protocol(name: str) -> None:
     ends = fuzz(name, FRAMES_IN_FULL)
     assert ends["refused"] > FRAMES_IN_FULL // 3

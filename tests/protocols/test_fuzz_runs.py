@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
+from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,14 +24,15 @@ from colonnade.crypto.masks import SumRing
 from colonnade.data.columns import CategoricalColumn, NumericColumn
 from colonnade.data.encoding import Encoder
 from colonnade.data.schema import PublicSchema
-from colonnade.errors import DataError, PlanError, RemoteProtocolError
+from colonnade.data.table import Table
+from colonnade.errors import DataError, PlanError, RemoteProtocolError, TooMuchMemory
 from colonnade.ledger import Ledger, Release
 from colonnade.methods.moments.session import MomentsRequest, moments_session
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.messages import tell
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.randomness import SeededRandomness
-from colonnade.runtime.memory import memory_network
+from colonnade.runtime.memory import MemoryChannel, memory_network
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_as
 from colonnade.runtime.wire import Message, decode, encode
@@ -67,7 +71,7 @@ class HostileChannel:
     held: tuple | None = None
     done: str = ""
 
-    async def send(self, to, step, frame):
+    async def send(self, to: str, step: str, frame: bytes) -> Any:
         number = len(self.sent)
         self.sent.append((to, step, frame))
         if self.held is not None and self.held[0] == to:
@@ -100,16 +104,16 @@ class HostileChannel:
             case _:
                 return await self.inner.send(to, step, self.damage(frame, self.rng))
 
-    async def receive(self, peer, step, timeout):
+    async def receive(self, peer: str, step: str, timeout: float) -> bytes:
         return await self.inner.receive(peer, step, timeout)
 
-    def stop(self, reason):
+    def stop(self, reason: str | None) -> None:
         # A hostile party does not say that it stopped: the others must find out by waiting.
         if reason is None:
             self.inner.stop(reason)
 
 
-async def sums(party, values):
+async def sums(party: Party, values: Any) -> Any:
     await meet(party)
     streams = await share_mask_keys(party, party.group.owners)
     release = Release("r/s", "r", "plan", "a sum", "server", (), False)
@@ -127,12 +131,12 @@ async def sums(party, values):
     return None if found is None else found.tolist()
 
 
-async def moments(party, table):
+async def moments(party: Party, table: Table | None) -> list[list[int]]:
     opened = await moments_session(party, table, MomentsRequest("classification", 1.0, delta=1e-5))
     return opened.matrix.tolist()
 
 
-async def matched_moments(party, table):
+async def matched_moments(party: Party, table: Any) -> Any:
     request = MomentsRequest("classification", 1.0, delta=1e-5, alignment="intersection")
     return (await moments_session(party, table, request)).matrix.tolist()
 
@@ -148,7 +152,14 @@ WHOLE = {
 }
 
 
-async def everybody(name, *, villain=None, wrap=None, seed=0, timeout=TIMEOUT):
+async def everybody(
+    name: str,
+    *,
+    villain: str | None = None,
+    wrap: Callable[..., Any] | None = None,
+    seed: int = 0,
+    timeout: float = TIMEOUT,
+) -> tuple[dict[str, list[list[int]] | RemoteProtocolError | TooMuchMemory], dict[str, Party]]:
     """Each party's result or exception, and whoever hangs fails the test."""
     program, group, tables = WHOLE[name]
     network = memory_network(group.members)
@@ -166,7 +177,13 @@ async def everybody(name, *, villain=None, wrap=None, seed=0, timeout=TIMEOUT):
 
 
 @cache
-def honest(name):
+def honest(
+    name: str,
+) -> tuple[
+    dict[str, list[list[int]]],
+    dict[str, list[tuple[str, str, bytes]]],
+    dict[str, list[tuple[str, str, bytes]]],
+]:
     """What everybody ends with, and what each party sends, in an honest run."""
     # Nobody is silent here, so patience costs nothing, and a busy machine needs it.
     ends, _ = asyncio.run(everybody(name, timeout=HANG))
@@ -175,7 +192,7 @@ def honest(name):
         for seed, kept in ((0, sent), (1, old)):
             spy = []
 
-            def wrap(inner, spy=spy):
+            def wrap(inner: MemoryChannel, spy: list[Any] = spy) -> HostileChannel:
                 channel = HostileChannel(inner, 10**9, None, random.Random(0))
                 spy.append(channel)
                 return channel
@@ -195,7 +212,7 @@ def attack(name: str, seed: int) -> tuple[str, bool]:
     damage = rng.choice((*DAMAGES, *ORDERS, *ORDERS))
     channels = []
 
-    def wrap(inner):
+    def wrap(inner: MemoryChannel) -> HostileChannel:
         channels.append(HostileChannel(inner, at, damage, rng, old=old[villain]))
         return channels[0]
 
@@ -221,7 +238,7 @@ def attack(name: str, seed: int) -> tuple[str, bool]:
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] if name == "matched moments" else []) for name in WHOLE],
 )
-def test_one_hostile_party_is_noticed_by_everybody_or_changes_nothing(name):
+def test_one_hostile_party_is_noticed_by_everybody_or_changes_nothing(name: str) -> None:
     noticed = {True: 0, False: 0}
     for seed in range(RUNS):
         did, found = attack(name, seed)
@@ -229,7 +246,7 @@ def test_one_hostile_party_is_noticed_by_everybody_or_changes_nothing(name):
     assert noticed[True] > 10 * noticed[False], f"{noticed}: certain damage that nobody noticed"
 
 
-def test_a_keeper_that_answers_twice_ends_the_run():
+def test_a_keeper_that_answers_twice_ends_the_run() -> None:
     _, sent, _ = honest("moments")
     (at,) = [i for i, (to, step, _) in enumerate(sent["insurer"]) if (to, step) == ("server", "moments")]
     ends, _ = asyncio.run(
@@ -244,11 +261,11 @@ def test_a_keeper_that_answers_twice_ends_the_run():
     assert isinstance(ends["bank"], RemoteProtocolError)
 
 
-def test_a_server_that_publishes_two_matrices_is_noticed_by_both_owners():
+def test_a_server_that_publishes_two_matrices_is_noticed_by_both_owners() -> None:
     _, sent, _ = honest("moments")
     (at,) = [i for i, (to, step, _) in enumerate(sent["server"]) if (to, step) == ("insurer", "release")]
 
-    def another(frame, rng):
+    def another(frame: bytes, rng: Random) -> bytes:
         envelope, message = decode(frame)
         matrix = message.arrays["matrix"].copy()
         matrix[0, 0] += 1
@@ -266,8 +283,8 @@ def test_a_server_that_publishes_two_matrices_is_noticed_by_both_owners():
     assert "read something else" in str(ends["bank"]) + str(ends["insurer"])
 
 
-def test_a_peer_that_takes_nothing_is_given_up():
-    async def program():
+def test_a_peer_that_takes_nothing_is_given_up() -> None:
+    async def program() -> None:
         network = memory_network(("bank", "insurer", "server"))
         bank = Party("bank", PAIR, network["bank"], Ledger.in_memory("bank"), timeout=0.05)
         for number in range(100):
@@ -279,18 +296,18 @@ def test_a_peer_that_takes_nothing_is_given_up():
         asyncio.run(program())
 
 
-def introduced(*columns):
+def introduced(*columns: CategoricalColumn | NumericColumn) -> TooMuchMemory | RemoteProtocolError:
     """The session in which the insurer declares these columns instead of its own."""
     _, sent, _ = honest("moments")
     (at, *_) = [i for i, (_, step, _) in enumerate(sent["insurer"]) if step == "introduction"]
 
-    def declare(frame, rng):
+    def declare(frame: bytes, rng: Random) -> bytes:
         envelope, _ = decode(frame)
         return encode(envelope, Message({"schema": PublicSchema("insurer", columns).to_data()}))
 
     channel = []
 
-    def wrap(inner):
+    def wrap(inner: MemoryChannel) -> HostileChannel:
         channel.append(HostileChannel(inner, at, declare, random.Random(0)))
         return channel[0]
 
@@ -298,12 +315,12 @@ def introduced(*columns):
     return ends[sent["insurer"][at][0]]
 
 
-def test_a_peer_that_declares_more_columns_than_anybody_can_hold_ends_the_run():
+def test_a_peer_that_declares_more_columns_than_anybody_can_hold_ends_the_run() -> None:
     end = introduced(CategoricalColumn("c", tuple(f"{number:x}" for number in range(100_000))))
     assert isinstance(end, PlanError) and "is the most" in str(end)
 
 
-def test_a_peer_that_declares_two_features_of_one_name_is_named():
+def test_a_peer_that_declares_two_features_of_one_name_is_named() -> None:
     end = introduced(
         CategoricalColumn("c", ("x", "y")),
         *(
@@ -314,5 +331,5 @@ def test_a_peer_that_declares_two_features_of_one_name_is_named():
     assert isinstance(end, RemoteProtocolError) and "step 'introduction', from insurer" in str(end)
 
 
-def test_every_damage_to_bytes_is_among_those_tried():
+def test_every_damage_to_bytes_is_among_those_tried() -> None:
     assert {damage.__name__ for damage in BYTES} > {"truncated", "extended", "arbitrary", "overlong"}

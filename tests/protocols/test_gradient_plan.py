@@ -10,50 +10,50 @@ from gradient_tables import NAMES, plan_for, tables_of
 
 from colonnade.errors import PlanError
 from colonnade.methods.slr.optimiser import Optimiser
-from colonnade.methods.slr.plan import schedule
+from colonnade.methods.slr.plan import GradientPlan, schedule
 from colonnade.privacy.batches import as_draws
 from colonnade.privacy.composition import contains_sampling, itemise
 from colonnade.privacy.events import Approximated, DiscreteGaussian, Repeated
-from colonnade.privacy.guarantee import account
+from colonnade.privacy.guarantee import View, account
 from colonnade.privacy.neighbours import REPLACE
 from colonnade.runtime.group import Group
 
 
 @pytest.fixture(scope="module")
-def plan():
+def plan() -> GradientPlan:
     return plan_for(tables_of(("bank", "insurer"), 2000), epochs=4, rate=0.2)
 
 
-def view(plan, name):
+def view(plan: GradientPlan, name: str) -> View:
     return next(view for view in plan.views if view.observer.name == name)
 
 
-def test_the_server_and_readers_get_the_epsilon_asked_for(plan):
+def test_the_server_and_readers_get_the_epsilon_asked_for(plan: GradientPlan) -> None:
     for name in ("server", "reader"):
         cost = account(view(plan, name).event, plan.delta)
         assert 0.99 < cost.epsilon <= 1.0
 
 
-def test_less_noise_would_miss_it(plan):
+def test_less_noise_would_miss_it(plan: GradientPlan) -> None:
     less = replace(plan.dealt_noise, variance=plan.dealt_noise.variance * Fraction(99, 100))
     assert account(plan.sampled(less), plan.delta).epsilon > 1.0
 
 
-def test_parties_know_the_batches_and_get_no_credit_for_sampling(plan):
+def test_parties_know_the_batches_and_get_no_credit_for_sampling(plan: GradientPlan) -> None:
     mine = view(plan, "party:bank")
     assert not contains_sampling(mine.event) and contains_sampling(view(plan, "server").event)
     assert isinstance(mine.event, Repeated) and mine.event.times == plan.uses
     assert next(g for g in plan.guarantees if g.observer.name == "party:bank").epsilon > 1.0
 
 
-def test_a_party_pays_for_the_most_uses_and_not_for_the_expected_ones(plan):
+def test_a_party_pays_for_the_most_uses_and_not_for_the_expected_ones(plan: GradientPlan) -> None:
     expected = plan.schedule.steps * plan.schedule.rate
     assert expected < plan.uses < plan.schedule.steps
     at_mean = replace(view(plan, "party:bank").event, times=int(expected))
     assert account(at_mean, plan.delta).epsilon < account(view(plan, "party:bank").event, plan.delta).epsilon
 
 
-def test_what_the_limits_cost_is_taken_out_of_delta(plan):
+def test_what_the_limits_cost_is_taken_out_of_delta(plan: GradientPlan) -> None:
     event = plan.sampled(plan.dealt_noise)
     assert isinstance(event, Approximated)
     assert event.draws == as_draws(plan.limits_cost) > 0 and plan.limits_cost <= plan.overflow
@@ -61,12 +61,12 @@ def test_what_the_limits_cost_is_taken_out_of_delta(plan):
     assert itemise(event).draws == event.draws + noise
 
 
-def test_an_overflow_that_delta_cannot_pay_for_is_refused():
+def test_an_overflow_that_delta_cannot_pay_for_is_refused() -> None:
     with pytest.raises(PlanError):
         plan_for(tables_of(("bank", "insurer"), 2000), overflow=1e-4)
 
 
-def test_ledgers_hold_every_observer_but_the_party_itself(plan):
+def test_ledgers_hold_every_observer_but_the_party_itself(plan: GradientPlan) -> None:
     release = plan.release("bank", run="r", reproducible=False)
     named = [(line.observer, line.unit) for line in release.lines]
     assert ("server", "record") in named and ("party:insurer", "others-part") in named
@@ -76,7 +76,7 @@ def test_ledgers_hold_every_observer_but_the_party_itself(plan):
     assert not contains_sampling(replaced)
 
 
-def test_the_assumption_names_the_batches(plan):
+def test_the_assumption_names_the_batches(plan: GradientPlan) -> None:
     assert all(
         "no owner tells it who is in a batch" in view(plan, name).assumption for name in ("server", "reader")
     )
@@ -84,7 +84,7 @@ def test_the_assumption_names_the_batches(plan):
 
 
 @pytest.mark.parametrize("count", [2, 5])
-def test_noise_parts_of_the_honest_make_the_whole(count):
+def test_noise_parts_of_the_honest_make_the_whole(count: int) -> None:
     tables = tables_of(NAMES[:count], 100)
     plan = plan_for(tables)
     whole = plan.group.whole
@@ -93,32 +93,32 @@ def test_noise_parts_of_the_honest_make_the_whole(count):
     assert isinstance(leaf, DiscreteGaussian) and leaf.sigma_squared == 2 * plan.mu
 
 
-def test_rows_and_constant_share_a_norm_of_gamma(plan):
+def test_rows_and_constant_share_a_norm_of_gamma(plan: GradientPlan) -> None:
     bounds = sum(quantizer.norm_squared_bound for quantizer in plan.quantizers.values())
     features = sum(quantizer.width for quantizer in plan.quantizers.values())
     assert plan.shape.norm_squared == bounds + plan.constant**2 <= plan.gamma**2 + features
     assert plan.size == features + 1
 
 
-def test_longer_training_and_longer_weights_need_more_noise(plan):
+def test_longer_training_and_longer_weights_need_more_noise(plan: GradientPlan) -> None:
     tables = tables_of(("bank", "insurer"), 2000)
     assert plan_for(tables, epochs=8, rate=0.2).mu > plan.mu
     assert plan_for(tables, epochs=4, rate=0.2, weight_cap=16).mu > plan.mu
 
 
-def test_three_classes_are_refused_by_name():
+def test_three_classes_are_refused_by_name() -> None:
     tables = tables_of(("bank", "insurer"), 60, classes=("a", "b", "c"))
     with pytest.raises(PlanError, match="two classes; bank declares 3"):
         plan_for(tables)
 
 
-def test_a_label_that_nobody_holds_is_refused():
+def test_a_label_that_nobody_holds_is_refused() -> None:
     tables = tables_of(("bank", "insurer"), 60, active="nobody")
     with pytest.raises(PlanError, match="no party declares one"):
         plan_for(tables, Group.of(("bank", "insurer")))
 
 
-def test_a_grid_too_fine_for_the_noise_says_which_one_fits():
+def test_a_grid_too_fine_for_the_noise_says_which_one_fits() -> None:
     tables = tables_of(("bank", "insurer"), 60)
     with pytest.raises(PlanError, match=r"The largest gamma that fits is \d+") as error:
         plan_for(tables, gamma=1 << 17)
@@ -128,7 +128,7 @@ def test_a_grid_too_fine_for_the_noise_says_which_one_fits():
         plan_for(tables, gamma=largest + 1)
 
 
-def test_a_rate_at_which_parties_would_pay_without_limit_is_refused_with_a_way_out():
+def test_a_rate_at_which_parties_would_pay_without_limit_is_refused_with_a_way_out() -> None:
     with pytest.raises(PlanError, match="Take a rate above"):
         plan_for(tables_of(("bank", "insurer"), 5000), epsilon=60.0, epochs=20, rate=0.01)
 
@@ -145,7 +145,7 @@ def test_a_rate_at_which_parties_would_pay_without_limit_is_refused_with_a_way_o
         ({"epochs": 1e9}, "is the most"),
     ],
 )
-def test_schedules_that_are_none_are_refused(wrong, part):
+def test_schedules_that_are_none_are_refused(wrong: dict[str, float], part: str) -> None:
     with pytest.raises(PlanError, match=part):
         schedule(**wrong)
 
@@ -154,12 +154,12 @@ def test_schedules_that_are_none_are_refused(wrong, part):
     ("name", "rate", "average", "part"),
     [("newton", 1.0, 0.5, "'newton'"), ("sgd", 0.0, 0.5, "learning_rate"), ("sgd", 1.0, 1.5, "average")],
 )
-def test_optimisers_that_are_none_are_refused(name, rate, average, part):
+def test_optimisers_that_are_none_are_refused(name: str, rate: float, average: float, part: str) -> None:
     with pytest.raises(PlanError, match=part):
         Optimiser(name, rate, average)
 
 
-def test_a_plan_says_what_reports_read_of_it(plan):
+def test_a_plan_says_what_reports_read_of_it(plan: GradientPlan) -> None:
     described = plan.to_data()
     assert described["task"] == "classification" and described["protocol"] == "noisy gradient"
     assert described["keepers"] == ["server", "bank", "insurer"] and described["capacity"] == plan.capacity

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,14 +12,18 @@ from gradient_tables import NAMES, ledgers_for, plan_for, run_plan, tables_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ideals import ideal_gradient
+from numpy.typing import NDArray
 
 from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolError
 from colonnade.methods.slr import protocol
 from colonnade.methods.slr.batches import Batches
 from colonnade.methods.slr.optimiser import Descent, Optimiser
+from colonnade.methods.slr.plan import GradientPlan
 from colonnade.methods.slr.protocol import batch_rows, integer_rows, noisy_gradient
-from colonnade.randomness import SeededRandomness
+from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import Outcome
 
 KEY = bytes(range(32))
 
@@ -26,46 +31,46 @@ KEY = bytes(range(32))
 class Silence:
     support = 0
 
-    def part(self, parts):
+    def part(self, parts: int) -> Silence:
         return self
 
-    def draw(self, shape, randomness):
+    def draw(self, shape: tuple[int, int], randomness: SystemRandomness) -> NDArray[np.int64]:
         return np.zeros(shape, dtype=np.int64)
 
 
 class Watched(Descent):
     """A server that remembers where it stood and what it was shown."""
 
-    def __init__(self, size, optimiser, *, cap, steps):
+    def __init__(self, size: int, optimiser: Optimiser, *, cap: float, steps: int) -> None:
         super().__init__(size, optimiser, cap=cap, steps=steps)
         self.path, self.gradients = [], []
         Watched.last = self
 
-    def on_grid(self, gamma, norm_squared):
+    def on_grid(self, gamma: int, norm_squared: int) -> NDArray[np.int64]:
         self.path.append(super().on_grid(gamma, norm_squared))
         return self.path[-1]
 
-    def step(self, gradient):
+    def step(self, gradient: NDArray[np.float64]) -> None:
         self.gradients.append(gradient)
         super().step(gradient)
 
 
-async def fixed_key(party):
+async def fixed_key(party: Party) -> bytes:
     return KEY
 
 
-def watched(patch):
+def watched(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(protocol, "Descent", Watched)
     patch.setattr(protocol, "share_batch_key", fixed_key)
 
 
-def joint_rows(outcome, plan):
+def joint_rows(outcome: Outcome, plan: GradientPlan) -> NDArray[np.object_]:
     """Everybody's integers in one place, the label last, as 0 or γ."""
 
     class Owner:
         randomness = SeededRandomness(0)
 
-        def __init__(self, name):
+        def __init__(self, name: str) -> None:
             self.name = name
 
     parts, label = [], None
@@ -85,7 +90,9 @@ def joint_rows(outcome, plan):
     st.integers(0, 99),
     st.sampled_from([7, 10**6]),
 )
-def test_without_noise_every_step_is_the_ideal(count, rows, active, seed, block):
+def test_without_noise_every_step_is_the_ideal(
+    count: int, rows: int, active: int, seed: int, block: int
+) -> None:
     parties = NAMES[:count]
     holder = parties[active % count]
     tables = tables_of(parties, rows, active=holder, seed=seed)
@@ -114,7 +121,7 @@ def test_without_noise_every_step_is_the_ideal(count, rows, active, seed, block)
     assert np.abs(Watched.last.path[-1]).sum() > 0, "the weights moved"
 
 
-def test_what_is_opened_is_the_ideal_plus_every_owners_noise():
+def test_what_is_opened_is_the_ideal_plus_every_owners_noise() -> None:
     tables = tables_of(("bank", "insurer", "shop"), 60)
     plan = plan_for(tables, gamma=4096, rounding="nearest", epochs=1, rate=0.5, weight_cap=1)
     drawn = []
@@ -123,7 +130,7 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise():
     class Witnessed(Silence):
         support = noise.support
 
-        def draw(self, shape, randomness):
+        def draw(self, shape: Any, randomness: Any) -> Any:
             drawn.append(noise.part(plan.group.whole).draw(shape, randomness))
             return drawn[-1]
 
@@ -141,7 +148,7 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise():
         assert seen.tolist() == (whole.astype(np.float64) / scale).tolist()
 
 
-def test_keepers_that_own_nothing_can_keep_the_shares():
+def test_keepers_that_own_nothing_can_keep_the_shares() -> None:
     tables = tables_of(("bank", "insurer"), 50)
     group = Group.of(("bank", "insurer"), active="bank", keepers=("one", "two", "three"))
     weights = run_plan(plan_for(tables, group), tables).results["server"][0]
@@ -151,12 +158,14 @@ def test_keepers_that_own_nothing_can_keep_the_shares():
 # --- batches
 
 
-def shape_of(outcome, member):
+def shape_of(outcome: Any, member: str) -> Any:
     return [(seen.sender, seen.step, len(seen.frame)) for seen in outcome.seen[member]]
 
 
 @pytest.mark.parametrize("keepers", [None, ("one", "two", "three")])
-def test_a_server_or_keeper_sees_neither_members_nor_size_of_a_batch(keepers):
+def test_a_server_or_keeper_sees_neither_members_nor_size_of_a_batch(
+    keepers: tuple[str, str, str] | None,
+) -> None:
     """Two runs on other people with other batches: every frame that comes in has the same step and length."""
     shapes, sizes = [], []
     group = Group.of(("bank", "insurer"), active="bank", keepers=keepers)
@@ -166,7 +175,7 @@ def test_a_server_or_keeper_sees_neither_members_nor_size_of_a_batch(keepers):
         key = bytes([seed]) * 32
         with pytest.MonkeyPatch.context() as patch:
 
-            async def keyed(party, key=key):
+            async def keyed(party: Party, key: Any = key) -> Any:
                 return key
 
             patch.setattr(protocol, "share_batch_key", keyed)
@@ -179,7 +188,7 @@ def test_a_server_or_keeper_sees_neither_members_nor_size_of_a_batch(keepers):
     assert sizes[0] != sizes[1], "unpadded batches would have shown"
 
 
-def test_the_key_of_the_batches_goes_to_owners_only():
+def test_the_key_of_the_batches_goes_to_owners_only() -> None:
     tables = tables_of(("bank", "insurer", "shop"), 40)
     outcome = run_plan(plan_for(tables, epochs=0.5), tables, record=True)
     heard = {
@@ -189,11 +198,11 @@ def test_the_key_of_the_batches_goes_to_owners_only():
     assert heard["server"] == set() and heard["bank"] == {"insurer", "shop"}
 
 
-def limited(**shape):
+def limited(**shape: Any) -> Any:
     return plan_for(tables_of(("bank", "insurer"), 400), epochs=20, rate=0.1, **shape)
 
 
-def test_every_owner_with_the_key_makes_the_same_batches():
+def test_every_owner_with_the_key_makes_the_same_batches() -> None:
     plan = limited()
     first, second = Batches(plan, KEY), Batches(plan, KEY)
     for _ in range(5):
@@ -201,7 +210,7 @@ def test_every_owner_with_the_key_makes_the_same_batches():
     assert Batches(plan, bytes(32)).next().tolist() != Batches(plan, KEY).next().tolist()
 
 
-def test_batches_hold_the_rate_and_every_member_once():
+def test_batches_hold_the_rate_and_every_member_once() -> None:
     """8,000 coins at rate 1/10: the count is within 6.2 standard deviations (false alarm below 1e-9)."""
     plan = limited()
     batches, drawn = Batches(plan, KEY), 0
@@ -214,7 +223,7 @@ def test_batches_hold_the_rate_and_every_member_once():
     assert abs(drawn - 1.5 * 800) > 6.2 * np.sqrt(8000 * 0.1 * 0.9), "a rate half as large again would show"
 
 
-def test_members_stand_in_random_places():
+def test_members_stand_in_random_places() -> None:
     plan = limited()
     places = Batches(plan, KEY).next()
     there = np.flatnonzero(places >= 0)
@@ -222,7 +231,7 @@ def test_members_stand_in_random_places():
     assert places[there].tolist() != sorted(places[there].tolist())
 
 
-def test_limits_are_kept_even_where_they_bite():
+def test_limits_are_kept_even_where_they_bite() -> None:
     plan = limited()
     plan.__dict__.update(capacity=40, uses=25)
     batches, uses, full = Batches(plan, KEY), np.zeros(plan.rows, dtype=int), 0
@@ -235,7 +244,7 @@ def test_limits_are_kept_even_where_they_bite():
     assert uses.max() == 25 and full, "both limits were met in this run"
 
 
-def test_full_batches_hold_everybody():
+def test_full_batches_hold_everybody() -> None:
     plan = plan_for(tables_of(("bank", "insurer"), 30), epochs=3, rate=1.0)
     batches = Batches(plan, KEY)
     for _ in range(3):
@@ -245,7 +254,7 @@ def test_full_batches_hold_everybody():
 # --- refusals
 
 
-def test_weights_longer_than_the_plan_allows_are_refused():
+def test_weights_longer_than_the_plan_allows_are_refused() -> None:
     tables = tables_of(("bank", "insurer"), 40)
     plan = plan_for(tables)
     with pytest.MonkeyPatch.context() as patch:
@@ -254,14 +263,14 @@ def test_weights_longer_than_the_plan_allows_are_refused():
             run_plan(plan, tables)
 
 
-def test_a_refused_run_leaves_no_batch_on_the_wire():
+def test_a_refused_run_leaves_no_batch_on_the_wire() -> None:
     tables = tables_of(("bank", "insurer"), 40)
     plan = plan_for(tables)
     ledgers = ledgers_for(plan.group) | {"bank": ledgers_for(plan.group, epsilon=0.5)["bank"]}
     noted = []
     original = noisy_gradient.__globals__["share_batch_key"]
 
-    async def noting(party):
+    async def noting(party: Party) -> Any:
         noted.append(party.name)
         return await original(party)
 
@@ -273,7 +282,7 @@ def test_a_refused_run_leaves_no_batch_on_the_wire():
     assert [entry.kind for entry in ledgers["bank"].entries()] == ["opened", "budget", "compared"]
 
 
-def test_all_steps_are_one_charge():
+def test_all_steps_are_one_charge() -> None:
     tables = tables_of(("bank", "insurer"), 40)
     plan = plan_for(tables)
     ledgers = ledgers_for(plan.group)
@@ -281,7 +290,7 @@ def test_all_steps_are_one_charge():
     assert [entry.kind for entry in ledgers["bank"].entries()].count("charge") == 1
 
 
-def test_rows_that_were_not_aligned_are_refused():
+def test_rows_that_were_not_aligned_are_refused() -> None:
     plan = plan_for(tables_of(("bank", "insurer"), 40))
 
     class Owner:
@@ -295,7 +304,7 @@ def test_rows_that_were_not_aligned_are_refused():
 
 
 @pytest.mark.parametrize("name", ["sgd", "momentum", "adam"])
-def test_every_optimiser_finds_the_minimum_of_a_bowl(name):
+def test_every_optimiser_finds_the_minimum_of_a_bowl(name: str) -> None:
     target = np.array([0.6, -0.3, 0.1])
     rate = 0.05 if name == "adam" else 0.5
     descent = Descent(3, Optimiser(name, learning_rate=rate), cap=2.0, steps=400)
@@ -304,7 +313,7 @@ def test_every_optimiser_finds_the_minimum_of_a_bowl(name):
     np.testing.assert_allclose(descent.model, target, atol=0.02)
 
 
-def test_weights_stay_in_their_ball_and_on_the_grid_inside_it():
+def test_weights_stay_in_their_ball_and_on_the_grid_inside_it() -> None:
     descent = Descent(2, Optimiser("sgd", learning_rate=10.0, average=0.0), cap=1.0, steps=1)
     descent.step(np.array([-3.0, 4.0]))
     np.testing.assert_allclose(descent.model, [0.6, -0.8])
@@ -312,7 +321,7 @@ def test_weights_stay_in_their_ball_and_on_the_grid_inside_it():
     assert (descent.on_grid(1000, 10**6 - 5000) ** 2).sum() <= 10**6 - 5000
 
 
-def test_the_average_takes_noise_out():
+def test_the_average_takes_noise_out() -> None:
     rng = np.random.default_rng(5)
     last, mean = (Descent(1, Optimiser("sgd", 0.2, average), cap=10.0, steps=2000) for average in (0.0, 0.5))
     for noise in rng.normal(size=2000):
@@ -322,7 +331,7 @@ def test_the_average_takes_noise_out():
     assert last.model.tolist() == last.weights.tolist()
 
 
-def test_plans_that_differ_in_the_schedule_differ_in_their_hash():
+def test_plans_that_differ_in_the_schedule_differ_in_their_hash() -> None:
     plan = plan_for(tables_of(("bank", "insurer"), 40))
     other = replace(plan, schedule=replace(plan.schedule, weight_cap=Fraction(5)))
     assert plan.hash != other.hash

@@ -15,6 +15,7 @@ from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import PlanError, SchemaError
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.penalties import Penalty
+from colonnade.methods.messages.plan import IntermediatePlan
 from colonnade.methods.messages.request import MOST_STEPS
 from colonnade.methods.one_shot.protocol import NoisyColumnsRequest
 from colonnade.privacy.events import Composed
@@ -25,21 +26,23 @@ from colonnade.privacy.sensitivity.messages import Schedule
 from colonnade.runtime.group import Group
 
 
-def plan_of(rows=200, *, loss="logistic", widths=(2, 3), **changes):
+def plan_of(
+    rows: int = 200, *, loss: str = "logistic", widths: tuple[int, ...] = (2, 3), **changes: float
+) -> IntermediatePlan:
     made = tables(4, loss=loss, widths=widths)
     group = Group.of(tuple(table.party for table in made), active=made[0].party)
     return request(loss, **changes).plan(group, tuple(table.public() for table in made), rows)
 
 
 @pytest.mark.parametrize("loss", LABELS)
-def test_every_partys_part_of_a_record_costs_the_others_at_most_epsilon(loss):
+def test_every_partys_part_of_a_record_costs_the_others_at_most_epsilon(loss: str) -> None:
     plan = plan_of(loss=loss, epsilon=0.7, batch=50)
     assert [guarantee.observer.name for guarantee in plan.guarantees] == ["party:clinic", "party:bank"]
     assert all(0.69 < guarantee.epsilon <= 0.7 for guarantee in plan.guarantees)
     assert all(guarantee.unit == OthersPart() for guarantee in plan.guarantees)
 
 
-def test_with_three_owners_all_but_one_together_learn_at_most_epsilon_about_its_part():
+def test_with_three_owners_all_but_one_together_learn_at_most_epsilon_about_its_part() -> None:
     plan = plan_of(widths=(2, 3, 1), epsilon=1.0)
     together = [guarantee for guarantee in plan.guarantees if guarantee.observer.name.startswith("coalition")]
     assert {guarantee.unit.name for guarantee in together} == {
@@ -52,7 +55,7 @@ def test_with_three_owners_all_but_one_together_learn_at_most_epsilon_about_its_
     assert plan.guarantees[0].epsilon > 1.0  # it may compare the parts of two parties at once
 
 
-def test_a_party_charges_what_others_see_of_its_own_columns_and_the_server_nothing():
+def test_a_party_charges_what_others_see_of_its_own_columns_and_the_server_nothing() -> None:
     plan = plan_of(widths=(2, 3, 1))
     assert plan.release("server", run="r", reproducible=False).lines == ()
     lines = plan.release("bank", run="r", reproducible=False).lines
@@ -65,7 +68,7 @@ def test_a_party_charges_what_others_see_of_its_own_columns_and_the_server_nothi
     assert own.event == plan.event("bank")
 
 
-def test_every_passive_party_has_noise_for_its_own_share_of_the_row():
+def test_every_passive_party_has_noise_for_its_own_share_of_the_row() -> None:
     plan = plan_of(widths=(1, 1, 6))
     assert plan.cap("shop") > plan.cap("bank")
     assert plan.sigma("shop") > plan.sigma("bank")
@@ -82,8 +85,8 @@ def test_every_passive_party_has_noise_for_its_own_share_of_the_row():
 )
 @settings(deadline=None, max_examples=25)
 def test_a_plan_costs_what_its_events_cost_and_more_epsilon_never_needs_more_noise(
-    loss, rows, batch, epochs, epsilon
-):
+    loss: str, rows: int, batch: int, epochs: int, epsilon: float
+) -> None:
     settings = {"loss": loss, "batch": min(batch, rows), "epochs": epochs}
     plan = plan_of(rows, epsilon=epsilon, **settings)
     looser = plan_of(rows, epsilon=2 * epsilon, **settings)
@@ -93,7 +96,7 @@ def test_a_plan_costs_what_its_events_cost_and_more_epsilon_never_needs_more_noi
     assert looser.sigma(plan.active) <= plan.sigma(plan.active)
 
 
-def test_a_record_is_used_once_an_epoch_and_a_short_last_batch_is_divided_by_the_nominal_size():
+def test_a_record_is_used_once_an_epoch_and_a_short_last_batch_is_divided_by_the_nominal_size() -> None:
     plan = plan_of(10, batch=4, epochs=3)
     slices = [rows for _, rows in plan.batches()]
     assert [(rows.start, rows.stop) for rows in slices[:3]] == [(0, 4), (4, 8), (8, 10)]
@@ -101,7 +104,7 @@ def test_a_record_is_used_once_an_epoch_and_a_short_last_batch_is_divided_by_the
     assert plan.schedule == Schedule(10, 4, 3)
 
 
-def test_the_step_of_a_passive_party_makes_up_for_clipping_but_not_at_any_price():
+def test_the_step_of_a_passive_party_makes_up_for_clipping_but_not_at_any_price() -> None:
     few, many = plan_of(50, epochs=5), plan_of(50_000, epochs=5)
     assert few.rate("bank") == few.rate("clinic") == few.learning_rate
     assert many.rate("bank") > many.rate("clinic")
@@ -110,7 +113,7 @@ def test_the_step_of_a_passive_party_makes_up_for_clipping_but_not_at_any_price(
 
 
 @pytest.mark.parametrize("loss", LABELS)
-def test_a_step_that_could_spread_weights_apart_is_refused_with_the_largest_allowed(loss):
+def test_a_step_that_could_spread_weights_apart_is_refused_with_the_largest_allowed(loss: str) -> None:
     with pytest.raises(PlanError, match=r"learning_rate = 1e\+06 .* The largest allowed here is") as refused:
         plan_of(loss=loss, learning_rate=1e6)
     largest = float(str(refused.value).rstrip(".").rsplit(" ", 1)[1])
@@ -136,7 +139,7 @@ def test_a_step_that_could_spread_weights_apart_is_refused_with_the_largest_allo
         ({"epsilon": 0.01, "radius": 1e9}, r"outside 1e-9 to 2\^88"),
     ],
 )
-def test_numbers_that_do_not_fit_are_refused(changes, message):
+def test_numbers_that_do_not_fit_are_refused(changes: dict[str, str | float], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         if changes.get("penalty") == "?":
             changes = {"penalty": Penalty(l1=-1.0)}
@@ -154,7 +157,7 @@ def test_numbers_that_do_not_fit_are_refused(changes, message):
         ("logistic", RealLabel("y", low=-1, high=1), "kind 'real'"),
     ],
 )
-def test_a_label_that_does_not_fit_its_loss_is_refused(loss, label, message):
+def test_a_label_that_does_not_fit_its_loss_is_refused(loss: str, label: ClassLabel, message: str) -> None:
     made = tables(4)
     schemas = (PublicSchema("clinic", made[0].public().columns, label), made[1].public())
     with pytest.raises(PlanError, match=message):
@@ -162,13 +165,13 @@ def test_a_label_that_does_not_fit_its_loss_is_refused(loss, label, message):
 
 
 @pytest.mark.parametrize(("loss", "kind"), [("logistic", "real"), ("poisson", "classes")])
-def test_a_loss_says_itself_which_labels_it_takes(loss, kind):
+def test_a_loss_says_itself_which_labels_it_takes(loss: str, kind: str) -> None:
     label = RealLabel("y", low=0, high=1) if kind == "real" else ClassLabel("y", ("a", "b"))
     with pytest.raises(PlanError, match="needs a label"):
         LOSSES[loss].check(label)
 
 
-def test_a_passive_party_without_columns_is_refused_and_an_active_one_is_not():
+def test_a_passive_party_without_columns_is_refused_and_an_active_one_is_not() -> None:
     made = tables(4)
     label_only = PublicSchema("clinic", (), LABELS["logistic"])
     group = Group.of(("clinic", "bank"), active="clinic")
@@ -177,7 +180,7 @@ def test_a_passive_party_without_columns_is_refused_and_an_active_one_is_not():
         PublicSchema("bank", (), None)
 
 
-def test_paper_mode_has_the_papers_noise_its_figures_and_no_guarantee():
+def test_paper_mode_has_the_papers_noise_its_figures_and_no_guarantee() -> None:
     plan = plan_of(
         30_000,
         calibration="paper",
@@ -200,12 +203,12 @@ def test_paper_mode_has_the_papers_noise_its_figures_and_no_guarantee():
 
 
 @pytest.mark.parametrize("calibration", ["paper", "none"])
-def test_what_protects_nobody_runs_only_where_every_owner_declared_its_data_public(calibration):
+def test_what_protects_nobody_runs_only_where_every_owner_declared_its_data_public(calibration: str) -> None:
     with pytest.raises(PlanError, match="bank did not"):
         plan_of(calibration=calibration, declared_public=("clinic",))
 
 
-def test_every_field_of_a_plan_is_in_its_hash():
+def test_every_field_of_a_plan_is_in_its_hash() -> None:
     plan = plan_of()
     others = [
         replace(plan, seed=1),
@@ -218,7 +221,7 @@ def test_every_field_of_a_plan_is_in_its_hash():
     assert len({plan.hash, *(other.hash for other in others)}) == 7
 
 
-def test_noisy_columns_cost_the_same_however_often_they_are_used():
+def test_noisy_columns_cost_the_same_however_often_they_are_used() -> None:
     made = tables(4, widths=(2, 3, 1))
     group = Group.of(tuple(table.party for table in made), active="clinic")
     plan = NoisyColumnsRequest("classification", 1.0).plan(

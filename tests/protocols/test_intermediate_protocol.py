@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ideals import ideal_descent
 from intermediate_samples import LABELS, against, labels, request, tables
+from numpy.typing import NDArray
 from scipy import stats
 
 from colonnade.data.schema import Schema
@@ -23,24 +25,26 @@ from colonnade.methods.messages.protocol import batch_order, intermediate_sessio
 from colonnade.methods.one_shot.protocol import NoisyColumnsRequest, noisy_columns_session
 from colonnade.randomness import public_permutation
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.transcript import Seen
 from colonnade.runtime.wire import decode
 
 FALSE_ALARM = 1e-9
 
 
-def federation(made, **changes):
+def federation(made: list[Table], **changes: tuple[float, float] | None) -> Federation:
     return Federation(made, **{"budget": (100.0, 1e-3), "noise_seed": 3, **changes})
 
 
-def values(seen, step):
+def values(seen: list[Seen], step: str) -> list[NDArray[np.int64]]:
     """The arrays of one kind of step that a member saw, in order."""
     return [decode(frame.frame)[1].arrays["values"] for frame in seen if frame.step.split(" ")[0] == step]
 
 
 @pytest.mark.parametrize("loss", LABELS)
 @pytest.mark.parametrize("penalty", [Penalty(), Penalty(l1=0.02), Penalty(l1=0.01, l2=0.1)])
-def test_without_noise_the_protocol_is_its_ideal_twin(loss, penalty):
+def test_without_noise_the_protocol_is_its_ideal_twin(loss: str, penalty: Penalty) -> None:
     made = tables(31, loss=loss, widths=(2, 3, 1))
     asked = request(loss, calibration="none", batch=8, epochs=3, learning_rate=0.3, penalty=penalty)
     run = federation(made).run(intermediate_session, asked)
@@ -50,7 +54,7 @@ def test_without_noise_the_protocol_is_its_ideal_twin(loss, penalty):
     assert np.abs(run.result("bank").weights).max() > 0
 
 
-def test_weights_stay_in_their_ball_and_pass_through_it_without_noise():
+def test_weights_stay_in_their_ball_and_pass_through_it_without_noise() -> None:
     made = tables(40, widths=(2, 2))
     asked = request(calibration="none", epochs=50, learning_rate=20.0, radius=0.25)
     run = federation(made).run(intermediate_session, asked)
@@ -59,7 +63,7 @@ def test_weights_stay_in_their_ball_and_pass_through_it_without_noise():
     assert np.allclose(run.result("bank").weights, ideal_descent(run.aligned, run.plan)["bank"])
 
 
-def test_the_first_scores_are_noise_of_the_planned_deviation_and_nothing_else():
+def test_the_first_scores_are_noise_of_the_planned_deviation_and_nothing_else() -> None:
     run = federation(tables(6000)).run(intermediate_session, request(epochs=1), record=True)
     (scores,) = values(run.outcome.seen["clinic"], "scores")
     square = float((scores.astype(float) ** 2).sum()) / float(run.plan.variances[1])
@@ -68,7 +72,7 @@ def test_the_first_scores_are_noise_of_the_planned_deviation_and_nothing_else():
     assert min(stats.chi2.cdf(square / 1.25, 6000), stats.chi2.sf(square * 1.25, 6000)) < FALSE_ALARM
 
 
-def test_all_passive_parties_receive_the_same_residuals_and_the_server_no_message_at_all():
+def test_all_passive_parties_receive_the_same_residuals_and_the_server_no_message_at_all() -> None:
     asked = request(epochs=2, batch=16)
     run = federation(tables(40, widths=(2, 3, 1))).run(intermediate_session, asked, record=True)
     seen = run.outcome.seen
@@ -80,7 +84,7 @@ def test_all_passive_parties_receive_the_same_residuals_and_the_server_no_messag
     assert not {frame.step.split(" ")[0] for frame in seen["server"]} & {"scores", "residuals"}
 
 
-def test_a_passive_partys_weights_are_what_its_clipped_messages_make_of_its_rows():
+def test_a_passive_partys_weights_are_what_its_clipped_messages_make_of_its_rows() -> None:
     asked = request(epochs=3, batch=16, penalty=Penalty(l1=0.01))
     run = federation(tables(40)).run(intermediate_session, asked, record=True)
     plan = run.plan
@@ -95,7 +99,7 @@ def test_a_passive_partys_weights_are_what_its_clipped_messages_make_of_its_rows
     assert np.allclose(run.result("bank").weights, weights, atol=1e-14)
 
 
-def test_noise_is_drawn_anew_and_a_seed_taints_the_run():
+def test_noise_is_drawn_anew_and_a_seed_taints_the_run() -> None:
     made = tables(30)
     first = federation(made, noise_seed=None).run(intermediate_session, request(), record=True)
     second = federation(made, noise_seed=None).run(intermediate_session, request(), record=True)
@@ -106,7 +110,7 @@ def test_noise_is_drawn_anew_and_a_seed_taints_the_run():
     assert federation(made).run(intermediate_session, request()).reproducible
 
 
-def test_every_ledger_is_charged_for_the_whole_run_before_the_first_message():
+def test_every_ledger_is_charged_for_the_whole_run_before_the_first_message() -> None:
     made = tables(30, widths=(2, 2))
     parties = federation(made, budget=(1.0, 1e-5))
     run = parties.run(intermediate_session, request(epsilon=0.9))
@@ -118,7 +122,7 @@ def test_every_ledger_is_charged_for_the_whole_run_before_the_first_message():
     assert len(parties.runs) == 1
 
 
-def test_a_refused_run_puts_no_message_on_the_wire():
+def test_a_refused_run_puts_no_message_on_the_wire() -> None:
     made = tables(20)
     parties = federation(made)
     asked = request()
@@ -127,7 +131,7 @@ def test_a_refused_run_puts_no_message_on_the_wire():
     parties.ledgers["bank"].set_budget("bank", "*", "*", epsilon=0.1, delta=1e-5)
     steps = []
 
-    async def program(party, table):
+    async def program(party: Party, table: Table | None) -> None:
         try:
             await intermediate_session(party, table, asked)
         finally:
@@ -148,7 +152,9 @@ def test_a_refused_run_puts_no_message_on_the_wire():
     st.integers(0, 2**32 - 1),
 )
 @settings(deadline=None, max_examples=15)
-def test_the_real_protocol_moves_no_messages_further_than_the_plan_says(loss, batch, epochs, extreme, seed):
+def test_the_real_protocol_moves_no_messages_further_than_the_plan_says(
+    loss: str, batch: int, epochs: int, extreme: bool, seed: int
+) -> None:
     """Two runs on neighbouring data with one transcript and one draw of noise, for each side."""
     rows = 5
     generator = np.random.default_rng(seed)
@@ -175,7 +181,7 @@ def test_the_real_protocol_moves_no_messages_further_than_the_plan_says(loss, ba
         assert sum(squares) <= sum(step**2 for step in allowed)
 
 
-def test_without_the_clip_one_record_moves_the_messages_further_than_any_plan_says():
+def test_without_the_clip_one_record_moves_the_messages_further_than_any_plan_says() -> None:
     made = {table.party: table for table in tables(60, seed=4)}
     group = Group.of(tuple(made), active="clinic")
     asked = request(epochs=4, learning_rate=0.1, penalty=Penalty())
@@ -197,7 +203,7 @@ def test_without_the_clip_one_record_moves_the_messages_further_than_any_plan_sa
     assert moved[plan.clip] <= plan.sensitivity("bank").total < moved[None]
 
 
-def neighbour(table, record, loss, generator, *, seed):
+def neighbour(table: Table, record: int, loss: str, generator: Any, *, seed: int) -> Table:
     """The same table with everything about one record as far away as it goes."""
     block = next(table.blocks())
     arrays = {name: values.copy() for name, values in block.columns.items()}
@@ -218,7 +224,7 @@ def neighbour(table, record, loss, generator, *, seed):
     return Table.from_arrays(table.party, arrays, Schema("row", table.schema.columns, label))
 
 
-def test_a_peer_that_sends_the_largest_integers_moves_weights_no_further_than_the_clip():
+def test_a_peer_that_sends_the_largest_integers_moves_weights_no_further_than_the_clip() -> None:
     made = {table.party: table for table in tables(6)}
     plan = request(epochs=1, penalty=Penalty()).plan(
         Group.of(tuple(made), active="clinic"), tuple(table.public() for table in made.values()), 6
@@ -232,7 +238,7 @@ def test_a_peer_that_sends_the_largest_integers_moves_weights_no_further_than_th
 @pytest.mark.parametrize(
     "wrong", [np.zeros(5, dtype=np.int64), np.zeros(6), np.zeros((6, 1), dtype=np.int64)]
 )
-def test_a_message_of_another_shape_or_type_is_refused_by_name(wrong):
+def test_a_message_of_another_shape_or_type_is_refused_by_name(wrong: Any) -> None:
     made = {table.party: table for table in tables(6)}
     plan = request(epochs=1).plan(
         Group.of(tuple(made), active="clinic"), tuple(table.public() for table in made.values()), 6
@@ -243,7 +249,7 @@ def test_a_message_of_another_shape_or_type_is_refused_by_name(wrong):
         against("bank", made["bank"], {"clinic": made["clinic"]}, plan, lambda *_: wrong)
 
 
-def test_papers_mode_without_clipping_stops_when_weights_or_messages_are_no_longer_finite():
+def test_papers_mode_without_clipping_stops_when_weights_or_messages_are_no_longer_finite() -> None:
     asked = request("poisson", calibration="paper", epsilon=0.001, radius=1.0, learning_rate=0.1)
     with pytest.raises(
         LocalProtocolError, match=r"clinic: its (messages|weights) are no longer finite.*sound"
@@ -251,13 +257,13 @@ def test_papers_mode_without_clipping_stops_when_weights_or_messages_are_no_long
         federation(tables(50, loss="poisson")).run(intermediate_session, asked)
 
 
-def test_a_descent_without_noise_that_runs_away_is_stopped_too():
+def test_a_descent_without_noise_that_runs_away_is_stopped_too() -> None:
     asked = request("poisson", calibration="none", epochs=400, learning_rate=1e5, radius=1e9)
     with pytest.raises(LocalProtocolError, match=r"no longer finite\. Choose a smaller learning_rate"):
         federation(tables(50, loss="poisson")).run(intermediate_session, asked)
 
 
-def test_a_peer_that_sends_what_is_not_finite_is_named():
+def test_a_peer_that_sends_what_is_not_finite_is_named() -> None:
     made = {table.party: table for table in tables(6)}
     plan = request(epochs=1, calibration="none").plan(
         Group.of(tuple(made), active="clinic"), tuple(table.public() for table in made.values()), 6
@@ -266,7 +272,7 @@ def test_a_peer_that_sends_what_is_not_finite_is_named():
         against("bank", made["bank"], {"clinic": made["clinic"]}, plan, lambda *_: np.full(6, np.nan))
 
 
-def test_noisy_columns_are_the_rows_with_noise_and_reach_the_active_party_only():
+def test_noisy_columns_are_the_rows_with_noise_and_reach_the_active_party_only() -> None:
     made = tables(500, widths=(2, 2, 1))
     run = federation(made).run(
         noisy_columns_session, NoisyColumnsRequest("classification", 20.0), record=True
@@ -283,7 +289,7 @@ def test_noisy_columns_are_the_rows_with_noise_and_reach_the_active_party_only()
         assert not run.result(member).columns
 
 
-def test_rows_are_within_their_cap_in_exact_arithmetic_and_most_of_the_norm_is_used():
+def test_rows_are_within_their_cap_in_exact_arithmetic_and_most_of_the_norm_is_used() -> None:
     (_, bank) = tables(300, widths=(1, 5))
     plan = request().plan(
         Group.of(("clinic", "bank"), active="clinic"),
@@ -296,7 +302,7 @@ def test_rows_are_within_their_cap_in_exact_arithmetic_and_most_of_the_norm_is_u
     assert np.median(squares.astype(float)) > 0.8 * plan.clipped.norm_squared("bank")
 
 
-def test_two_owners_need_no_server():
+def test_two_owners_need_no_server() -> None:
     made = {table.party: table for table in tables(30)}
     group = Group.pair("clinic", "bank", active="clinic")
     desks = {}

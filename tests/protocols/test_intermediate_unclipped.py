@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ ROWS, BATCH, EPOCHS = 4000, 200, 10
 EPSILON, DELTA = 1.0, 1e-5
 
 
-def plan_of(calibration):
+def plan_of(calibration: Any) -> Any:
     made = tables(4, widths=(1, 1))
     asked = request(
         epsilon=EPSILON,
@@ -37,7 +38,7 @@ def plan_of(calibration):
     return asked.plan(group, tuple(table.public() for table in made), ROWS)
 
 
-def shifts(plan, *, cap, runs, seed):
+def shifts(plan: Any, *, cap: Any, runs: Any, seed: int) -> Any:
     """√(Σ Δ_t²) of the passive party's messages in so many runs, by its own update, as its peer's noise falls.
 
     One record is +cap in one data set and −cap in the other, every other record is +cap, weights start at their bound
@@ -69,14 +70,14 @@ def shifts(plan, *, cap, runs, seed):
     return np.array(found)
 
 
-def deltas(shift, sigma):
+def deltas(shift: Any, sigma: Any) -> Any:
     """The δ at ε of a Gaussian whose centre moves so far."""
     mu = shift / sigma
     return ndtr(mu / 2 - EPSILON / mu) - math.exp(EPSILON) * ndtr(-mu / 2 - EPSILON / mu)
 
 
 @pytest.mark.slow
-def test_the_papers_protocol_exceeds_its_promise_and_ours_does_not():
+def test_the_papers_protocol_exceeds_its_promise_and_ours_does_not() -> None:
     paper, sound = plan_of("paper"), plan_of("sound")
     moved = shifts(paper, cap=1.0, runs=RUNS, seed=7)
     reached = deltas(moved, paper.sigma("bank"))

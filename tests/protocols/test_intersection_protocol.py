@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from colonnade.protocols.id_list import Ids
 from colonnade.protocols.intersection import intersect
 from colonnade.protocols.messages import hear, tell
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, Outcome, run_here
 from colonnade.runtime.wire import Message, decode
 
@@ -26,20 +28,20 @@ TRIO = Group.of(("bank", "insurer", "clinic"), active="insurer")
 
 
 class NoLedger:
-    def charge(self, release, dataset, *, fresh=False):
+    def charge(self, release: Any, dataset: Any, *, fresh: bool = False) -> None:
         raise AssertionError("nothing is released here")
 
-    def opening(self):
+    def opening(self) -> Any:
         return Opening("me", "0" * 64, anew=True)
 
-    def recognise(self, opening):
+    def recognise(self, opening: Any) -> None:
         return None
 
-    def keep_receipt(self, receipt):
+    def keep_receipt(self, receipt: Any) -> None:
         raise AssertionError("nothing is released here")
 
 
-async def program(party, ids, padding):
+async def program(party: Party, ids: Any, padding: Any) -> Any:
     await meet(party)
     return await intersect(
         party, None if ids is None else Ids.of(ids), padded=padding.get(party.name), way="curve"
@@ -47,7 +49,7 @@ async def program(party, ids, padding):
 
 
 def run(
-    group: Group, tables: dict[str, list[str]], padding: dict[str, int] | None = None, play=program
+    group: Group, tables: dict[str, list[str]], padding: dict[str, int] | None = None, play: Any = program
 ) -> Outcome:
     desks = {name: Desk(NoLedger(), tables.get(name)) for name in group.members}
     return run_here(play, group, desks, padding or {}, record=True, timeout=20)
@@ -63,7 +65,7 @@ def id_lists() -> st.SearchStrategy[list[str]]:
 
 @given(id_lists(), id_lists(), st.integers(0, 3))
 @settings(max_examples=25, deadline=None)
-def test_two_owners_end_with_the_same_people_in_the_same_order(bank, insurer, pad) -> None:
+def test_two_owners_end_with_the_same_people_in_the_same_order(bank: Any, insurer: Any, pad: Any) -> None:
     tables = {"bank": bank, "insurer": insurer}
     found = common(run(PAIR, tables, {"bank": len(bank) + pad}), tables)
     assert found["bank"] == found["insurer"]
@@ -72,7 +74,9 @@ def test_two_owners_end_with_the_same_people_in_the_same_order(bank, insurer, pa
 
 @given(id_lists(), id_lists(), id_lists())
 @settings(max_examples=25, deadline=None)
-def test_three_owners_end_with_the_same_people_in_the_same_order(bank, insurer, clinic) -> None:
+def test_three_owners_end_with_the_same_people_in_the_same_order(
+    bank: Any, insurer: Any, clinic: Any
+) -> None:
     tables = {"bank": bank, "insurer": insurer, "clinic": clinic}
     found = common(run(TRIO, tables), tables)
     assert found["bank"] == found["insurer"] == found["clinic"]
@@ -141,7 +145,7 @@ def test_padding_to_less_than_there_is_is_refused() -> None:
 
 
 def test_parties_meet_before_they_intersect() -> None:
-    async def eager(party, ids, padding):
+    async def eager(party: Party, ids: Any, padding: Any) -> Any:
         return await intersect(party, None if ids is None else Ids.of(ids), way="curve")
 
     with pytest.raises(LocalProtocolError, match="must meet"):
@@ -180,7 +184,7 @@ def points(*rows: bytes) -> Message:
     ],
 )
 def test_points_that_are_none_end_the_run_by_name(bad: Message, why: str) -> None:
-    async def play(party, ids, padding):
+    async def play(party: Party, ids: Any, padding: Any) -> Any:
         await meet(party)
         if party.name != "insurer":
             return await intersect(party, None if ids is None else Ids.of(ids), way="curve")
@@ -196,7 +200,7 @@ def test_points_that_are_none_end_the_run_by_name(bad: Message, why: str) -> Non
 
 @pytest.mark.parametrize("size", [-1, protocol.MOST_IDS + 1, 2**62])
 def test_an_impossible_size_ends_the_run(size: int) -> None:
-    async def play(party, ids, padding):
+    async def play(party: Party, ids: Any, padding: Any) -> Any:
         await meet(party)
         if party.name != "insurer":
             return await intersect(party, None if ids is None else Ids.of(ids), way="curve")
@@ -208,7 +212,7 @@ def test_an_impossible_size_ends_the_run(size: int) -> None:
 
 
 def test_an_answer_that_repeats_a_point_ends_the_run() -> None:
-    async def play(party, ids, padding):
+    async def play(party: Party, ids: Any, padding: Any) -> Any:
         await meet(party)
         if party.name != "insurer":
             return await intersect(party, None if ids is None else Ids.of(ids), way="curve")
@@ -239,7 +243,7 @@ def places(*named: int, dtype: str = "u4") -> Message:
     ],
 )
 def test_places_that_cannot_be_end_the_run_by_name(bad: Message, why: str) -> None:
-    async def play(party, ids, padding):
+    async def play(party: Party, ids: Any, padding: Any) -> Any:
         await meet(party)
         if party.name != "bank":
             return await intersect(
@@ -261,7 +265,7 @@ def test_places_that_cannot_be_end_the_run_by_name(bad: Message, why: str) -> No
 
 @pytest.mark.parametrize("common", [-1, 4])
 def test_more_common_people_than_there_can_be_end_the_run(common: int) -> None:
-    async def play(party, ids, padding):
+    async def play(party: Party, ids: Any, padding: Any) -> Any:
         await meet(party)
         if party.name != "bank":
             return await intersect(party, Ids.of(ids) if ids else None, way="curve")

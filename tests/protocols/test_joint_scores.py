@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,28 +19,37 @@ from colonnade.learn.frame import Frame
 from colonnade.learn.joint_scoring import linear_bound, linear_terms, score_jointly, trained_people
 from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.protocols.joint_scores import ScoresRequest, scores_session
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_here
 
 EXACT = ScoresRequest(receiver="h", width=2, bound=3.0, weights="released")
 
 
-def terms_of(table):
+def terms_of(table: Any) -> Any:
     return lambda aligned: np.outer(next(aligned.blocks()).columns["x"], [1.0, -2.0])
 
 
-def scored(tables, request, *, trained=(), epsilon=1e6, record=False, terms=terms_of):
-    async def session(party, table, asked):
+def scored(
+    tables: Any,
+    request: Any,
+    *,
+    trained: Any = (),
+    epsilon: float = 1e6,
+    record: bool = False,
+    terms: Any = terms_of,
+) -> Any:
+    async def session(party: Party, table: Any, asked: Any) -> Any:
         mine = terms(table) if table is not None and table.schema.columns else None
         return await scores_session(party, table, asked, mine, frozenset(trained))
 
     return run_here(session, group_of(tables), desks_for(tables, epsilon=epsilon), request, record=record)
 
 
-def exact_sums(tables):
+def exact_sums(tables: Any) -> Any:
     return sum(np.outer(next(table.blocks()).columns["x"], [1.0, -2.0]) for table in tables)
 
 
-def test_the_receiver_reads_the_exact_sums_up_to_their_grid_and_nobody_else_anything():
+def test_the_receiver_reads_the_exact_sums_up_to_their_grid_and_nobody_else_anything() -> None:
     tables = tables_for(15)
     outcome = scored(tables, EXACT, record=True)
     assert np.allclose(outcome.results["h"].sums, exact_sums(tables), atol=3 * 3.0 / 2**23)
@@ -48,21 +58,21 @@ def test_the_receiver_reads_the_exact_sums_up_to_their_grid_and_nobody_else_anyt
         assert all(seen.step != "scores" for seen in outcome.seen[member])
 
 
-def test_a_receiver_without_columns_hides_nobody_but_reads_the_sum():
+def test_a_receiver_without_columns_hides_nobody_but_reads_the_sum() -> None:
     tables = tables_for(15, parties=2, holder_has_columns=False)
     outcome = scored(tables, EXACT)
     assert np.allclose(outcome.results["h"].sums, exact_sums(tables[1:]), atol=1e-5)
     assert "disclosed to h" in outcome.results["h"].plan.statement
 
 
-def test_people_who_were_trained_on_are_refused_without_noise_and_nothing_of_them_is_sent():
+def test_people_who_were_trained_on_are_refused_without_noise_and_nothing_of_them_is_sent() -> None:
     tables = tables_for(15)
     with pytest.raises(PrivacyError, match="2 of the 15 people to score were trained on") as refused:
         scored(tables, EXACT, trained=("3", "7", "99"))
     assert "--epsilon" in str(refused.value)
 
 
-def test_with_epsilon_the_scores_are_noisy_accounted_for_and_charged():
+def test_with_epsilon_the_scores_are_noisy_accounted_for_and_charged() -> None:
     tables = tables_for(15)
     request = replace(EXACT, epsilon=4.0, delta=1e-5, trials=4)
     outcome = scored(tables, request, trained=("3", "7"))
@@ -87,7 +97,7 @@ def test_with_epsilon_the_scores_are_noisy_accounted_for_and_charged():
         ({"epsilon": 0.0}, "positive number"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(change, says):
+def test_what_cannot_be_scored_is_refused(change: Any, says: Any) -> None:
     tables = tables_for(15)
     with pytest.raises(PlanError) as refused:
         replace(EXACT, **change).plan(group_of(tables), schemas_of(tables), 15)
@@ -102,12 +112,12 @@ def test_what_cannot_be_scored_is_refused(change, says):
         (lambda table: lambda aligned: np.zeros((15, 1)), "agreed were 2 each"),
     ],
 )
-def test_terms_that_are_not_as_agreed_are_refused_by_their_own_party(terms, says):
+def test_terms_that_are_not_as_agreed_are_refused_by_their_own_party(terms: Any, says: Any) -> None:
     with pytest.raises(DataError, match=says):
         scored(tables_for(15), EXACT, terms=terms)
 
 
-def people(rows, *, first=0, seed=1):
+def people(rows: Any, *, first: int = 0, seed: int = 1) -> Any:
     generator = np.random.default_rng(seed)
     ids = np.arange(first, first + rows)
     arrays = {"x": generator.uniform(-1, 1, rows), "y": generator.integers(0, 2, rows)}
@@ -116,7 +126,7 @@ def people(rows, *, first=0, seed=1):
     return Federation([bank, shop], budget=(10.0, 1e-5))
 
 
-def test_a_linear_model_whose_weights_stay_apart_is_scored_as_if_they_were_together():
+def test_a_linear_model_whose_weights_stay_apart_is_scored_as_if_they_were_together() -> None:
     federation = people(30)
     plan = ScoresRequest("h", 1, 1.0, "private").plan(
         federation.group, schemas_of(federation.tables.values()), 30

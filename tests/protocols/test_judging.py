@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from colonnade.protocols.judging import Opened, judge_session
 from colonnade.protocols.judging_plan import LAW, JudgePlan, JudgeRequest
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 
 PEOPLE = 300
 REACHES = (2.0, 1.0, 0.5)
@@ -58,7 +60,7 @@ def run(request: JudgeRequest, **options: object) -> tuple[Federation, Opened]:
     parties = Federation(tables(), budget=(9.0, 1e-5), **options)  # type: ignore[arg-type]
     said = terms()
 
-    async def session(party, table, asked):
+    async def session(party: Party, table: Any, asked: Any) -> Any:
         mine = said.get(party.name)
         return await judge_session(party, table, asked, None if mine is None else lambda aligned: mine)
 
@@ -71,10 +73,10 @@ class Silence(SkellamNoise):
 
     support = 0
 
-    def part(self, parts):
+    def part(self, parts: Any) -> Any:
         return self
 
-    def draw(self, shape, randomness):
+    def draw(self, shape: Any, randomness: Any) -> Any:
         return np.zeros(shape, dtype=np.int64)
 
 
@@ -104,7 +106,7 @@ def test_without_noise_three_owners_and_three_classes_are_the_ideal(monkeypatch:
     given = tables(parties, label=label)
     said = terms(parties, heads=3)
 
-    async def session(party, table, asked):
+    async def session(party: Party, table: Any, asked: Any) -> Any:
         mine = said.get(party.name)
         return await judge_session(party, table, asked, None if mine is None else lambda aligned: mine)
 
@@ -137,7 +139,7 @@ def test_what_a_run_would_cost_is_what_it_costs_and_refusals_come_first() -> Non
     poor = Federation(tables(), budget=(0.5, 1e-5))
     sent: list[str] = []
 
-    async def session(party, table, asked):
+    async def session(party: Party, table: Any, asked: Any) -> Any:
         sent.append(party.name)
         return await judge_session(party, table, asked, lambda aligned: np.zeros(PEOPLE))
 
@@ -184,7 +186,7 @@ def test_limits_add_noise_until_nothing_is_above_them() -> None:
         (("bank", "shop"), "", LabelMismatch, "no party declares one"),
     ],
 )
-def test_what_cannot_be_judged_is_refused_by_name(parties, label, error, said) -> None:
+def test_what_cannot_be_judged_is_refused_by_name(parties: Any, label: Any, error: Any, said: Any) -> None:
     group = Group.of(parties, active=parties[0] if label else None)
     schemas = (schema(label).public(parties[0]), *(schema("").public(name) for name in parties[1:]))
     with pytest.raises(error, match=said):

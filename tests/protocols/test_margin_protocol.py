@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,21 +19,23 @@ from colonnade.methods.margin.ideal import descended, ideal_slopes, summed_slope
 from colonnade.methods.margin.optimiser import MarginDescent
 from colonnade.methods.margin.rows import OwnRows
 from colonnade.numbers.field import FIELD63, FieldArray
+from colonnade.protocols import sharing
 from colonnade.protocols.messages import tell
 from colonnade.protocols.shared import Shared
 from colonnade.protocols.sharing import open_to
 from colonnade.protocols.turning import complex_products
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
 
 @pytest.fixture
-def read(monkeypatch):
+def read(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The integers that every owner made of its rows."""
     found, honest = {}, OwnRows.read.__func__
 
-    def watched(cls, owner, *how):
+    def watched(cls, owner: str, *how: Any) -> Any:
         found[owner] = honest(cls, owner, *how)
         return found[owner]
 
@@ -42,7 +45,7 @@ def read(monkeypatch):
 
 @settings(max_examples=5, deadline=None)
 @given(st.integers(2, 5), st.integers(0, 4), st.integers(0, 99), st.sampled_from([7, 10**6]))
-def test_without_noise_everything_opened_is_the_ideal(count, active, seed, block):
+def test_without_noise_everything_opened_is_the_ideal(count: int, active: Any, seed: int, block: Any) -> None:
     parties = NAMES[:count]
     holder = parties[active % count]
     tables = tables_of(parties, 30, active=holder, seed=seed)
@@ -63,16 +66,16 @@ def test_without_noise_everything_opened_is_the_ideal(count, active, seed, block
     assert all(outcome.results[name] is None for name in parties), "only the server trains"
 
 
-def test_what_is_opened_is_the_ideal_plus_every_owners_noise(read):
+def test_what_is_opened_is_the_ideal_plus_every_owners_noise(read: Any) -> None:
     tables = tables_of(("bank", "insurer", "shop"), 50)
     plan = margin_plan(tables)
     drawn, noise = [], plan.noise
 
     class Witnessed:
-        def part(self, parts):
+        def part(self, parts: Any) -> Any:
             return self
 
-        def draw(self, shape, randomness):
+        def draw(self, shape: Any, randomness: Any) -> Any:
             drawn.append(noise.part(plan.group.whole).draw(shape, randomness))
             return drawn[-1]
 
@@ -87,7 +90,7 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise(read):
         assert np.abs(whole - ideal).max() > 0
 
 
-def test_keepers_that_own_nothing_can_keep_the_shares(read):
+def test_keepers_that_own_nothing_can_keep_the_shares(read: Any) -> None:
     tables = tables_of(("bank", "insurer"), 40)
     group = Group.of(("bank", "insurer"), active="bank", keepers=("one", "two", "three"))
     plan = silenced(margin_plan(tables, group))
@@ -96,7 +99,7 @@ def test_keepers_that_own_nothing_can_keep_the_shares(read):
     assert [one.tolist() for one in seen.opened] == [one.tolist() for one in ideal.opened]
 
 
-def test_a_step_takes_two_hundred_and_sixteen_bytes_a_row_between_two_owners():
+def test_a_step_takes_two_hundred_and_sixteen_bytes_a_row_between_two_owners() -> None:
     tables = tables_of(("bank", "insurer"), 3000)
     found = []
     for steps in (1, 3):
@@ -108,12 +111,12 @@ def test_a_step_takes_two_hundred_and_sixteen_bytes_a_row_between_two_owners():
 # --- refusals
 
 
-def test_weights_that_are_not_finite_are_refused(monkeypatch):
+def test_weights_that_are_not_finite_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = tables_of(("bank", "insurer"), 30)
     plan = margin_plan(tables)
     honest = MarginDescent.step
 
-    def step(self, opened):
+    def step(self, opened: Any) -> None:
         honest(self, opened)
         self.weights = self.weights * np.nan
 
@@ -122,12 +125,12 @@ def test_weights_that_are_not_finite_are_refused(monkeypatch):
         run_margin(plan, tables)
 
 
-def test_owners_that_were_told_different_weights_deal_nothing(monkeypatch):
+def test_owners_that_were_told_different_weights_deal_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = tables_of(("bank", "insurer"), 30)
     plan = margin_plan(tables)
     dealt, share, honest = [], protocol.share, protocol.published_weights
 
-    async def two_faced(party, descent, plan, step):
+    async def two_faced(party: Party, descent: Any, plan: Any, step: str) -> Any:
         if descent is None or step == 0:
             return await honest(party, descent, plan, step)
         for owner, lie in (("bank", 0.0), ("insurer", 1e-9)):
@@ -135,7 +138,7 @@ def test_owners_that_were_told_different_weights_deal_nothing(monkeypatch):
             await tell(party, owner, f"weights {step}", Message(arrays={"weights": told}))
         return descent.weights
 
-    async def watched(party, mine, shapes, **how):
+    async def watched(party: Party, mine: Any, shapes: Any, **how: Any) -> Any:
         if mine is not None and how["step"].startswith("waves"):
             dealt.append(how["step"])
         return await share(party, mine, shapes, **how)
@@ -147,13 +150,13 @@ def test_owners_that_were_told_different_weights_deal_nothing(monkeypatch):
     assert set(dealt) == {"waves 0.0"}
 
 
-def test_members_with_another_plan_deal_nothing(monkeypatch):
+def test_members_with_another_plan_deal_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The digest holds the plan beside the weights."""
     tables = tables_of(("bank", "insurer"), 30)
     plan = margin_plan(tables)
     heard = []
 
-    async def watched(party, step, told, *public):
+    async def watched(party: Party, step: str, told: Any, *public: Any) -> None:
         heard.append([array.tobytes() for array in public])
 
     monkeypatch.setattr(protocol, "agree_on_public", watched)
@@ -162,7 +165,7 @@ def test_members_with_another_plan_deal_nothing(monkeypatch):
     assert len(heard) == 2 * plan.schedule.steps
 
 
-def test_a_refused_run_leaves_no_row_on_the_wire():
+def test_a_refused_run_leaves_no_row_on_the_wire() -> None:
     tables = tables_of(("bank", "insurer"), 30)
     plan = margin_plan(tables)
     ledgers = ledgers_for(plan.group) | {"bank": ledgers_for(plan.group, epsilon=0.5)["bank"]}
@@ -171,7 +174,7 @@ def test_a_refused_run_leaves_no_row_on_the_wire():
     assert [entry.kind for entry in ledgers["bank"].entries()] == ["opened", "budget", "compared"]
 
 
-def test_everything_is_one_charge():
+def test_everything_is_one_charge() -> None:
     tables = tables_of(("bank", "insurer"), 30)
     plan = margin_plan(tables)
     ledgers = ledgers_for(plan.group)
@@ -179,7 +182,7 @@ def test_everything_is_one_charge():
     assert [entry.kind for entry in ledgers["bank"].entries()].count("charge") == 1
 
 
-def test_the_server_sees_nothing_of_the_labels_in_the_shape_of_frames():
+def test_the_server_sees_nothing_of_the_labels_in_the_shape_of_frames() -> None:
     shapes = []
     for seed in (1, 2):
         tables = tables_of(("bank", "insurer"), 40, seed=seed)
@@ -191,26 +194,26 @@ def test_the_server_sees_nothing_of_the_labels_in_the_shape_of_frames():
 # --- wrong versions, attacked
 
 
-def test_noise_of_degree_t_cannot_be_added_to_a_gradient(monkeypatch):
+def test_noise_of_degree_t_cannot_be_added_to_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = tables_of(("bank", "insurer"), 20)
     plan = margin_plan(tables)
-    share = protocol.share
+    share = sharing.share
 
-    async def lazy(party, mine, shapes, *, scheme, degree, step):
+    async def lazy(party: Party, mine: Any, shapes: Any, *, scheme: Any, degree: Any, step: str) -> Any:
         degree = scheme.threshold if step == "noise 0" else degree
         return await share(party, mine, shapes, scheme=scheme, degree=degree, step=step)
 
-    monkeypatch.setattr(protocol, "share", lazy)
+    monkeypatch.setattr(sharing, "share", lazy)
     with pytest.raises(LocalProtocolError, match="cannot add shares of degree"):
         run_margin(plan, tables)
 
 
-def test_noise_of_degree_t_that_is_raised_is_not_opened(monkeypatch):
+def test_noise_of_degree_t_that_is_raised_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = tables_of(("bank", "insurer"), 20)
     plan = margin_plan(tables)
-    share = protocol.share
+    share = sharing.share
 
-    async def raised(party, mine, shapes, *, scheme, degree, step):
+    async def raised(party: Party, mine: Any, shapes: Any, *, scheme: Any, degree: Any, step: str) -> Any:
         if step != "noise 0":
             return await share(party, mine, shapes, scheme=scheme, degree=degree, step=step)
         dealt = await share(party, mine, shapes, scheme=scheme, degree=scheme.threshold, step=step)
@@ -220,7 +223,7 @@ def test_noise_of_degree_t_that_is_raised_is_not_opened(monkeypatch):
             for owner, one in dealt.items()
         }
 
-    monkeypatch.setattr(protocol, "share", raised)
+    monkeypatch.setattr(sharing, "share", raised)
     with pytest.raises(NotMasked, match="degree-2 masks"):
         run_margin(plan, tables)
 
@@ -231,7 +234,7 @@ ROW, SLOPE, REACH, MOST = np.array([[17, -5, 30]]), 1_234_567, 32, 1 << 22
 class Keepers:
     """Three keepers of one person's row and slope, as they stand before the last product of a step."""
 
-    def __init__(self, seed):
+    def __init__(self, seed: int) -> None:
         self.scheme, self.coins = make_scheme(3, FIELD63), SeededRandomness(f"keepers {seed}")
         self.rows = self.dealt(ROW, 1)
         # The slope comes from a product of degree 2 and was dealt anew by everybody.
@@ -240,29 +243,29 @@ class Keepers:
         again = [reshare(self.scheme, j, one, self.coins) for j, one in enumerate(products)]
         self.slopes = [total(self.scheme, [pieces[j] for pieces in again]) for j in range(3)]
 
-    def dealt(self, values, degree):
+    def dealt(self, values: Any, degree: Any) -> Any:
         pieces = self.scheme.deal(FIELD63.encode(values), degree, self.coins)
         return [self.scheme.expand(piece) for piece in pieces]
 
-    def products(self):
+    def products(self) -> Any:
         return [rows.transpose_times(slope) for rows, slope in zip(self.rows, self.slopes, strict=True)]
 
-    def opened(self, noise):
+    def opened(self, noise: Any) -> Any:
         """What the server is sent: every keeper's share of the noisy gradient."""
         return [product + part for product, part in zip(self.products(), noise, strict=True)]
 
 
-def middle(shares):
+def middle(shares: Any) -> Any:
     """The coefficient of X of the polynomial through shares at 0, 1, −1."""
     return (shares[1] - shares[2]).times(FIELD63.inverse(2))
 
 
-def element(array, at):
+def element(array: Any, at: Any) -> Any:
     """A field element as an integer; object arithmetic modulo the field's modulus is exact."""
     return int(array.decode()[at, 0])
 
 
-def solved(found, of_slope, of_row):
+def solved(found: Any, of_slope: Any, of_row: Any) -> Any:
     """Rows and slopes with found = of_slope·row + slope·of_row, both small: what the server reads, or None."""
     modulus = FIELD63.modulus
     values = [element(found, at) for at in range(3)]
@@ -282,7 +285,7 @@ def solved(found, of_slope, of_row):
     return None
 
 
-def noise_of(keepers, degree, seed):
+def noise_of(keepers: Any, degree: Any, seed: int) -> Any:
     """The owners' noise as the keepers hold it; at degree 1 raised to the degree of a product."""
     drawn = np.random.default_rng(seed).integers(-(1 << 40), 1 << 40, (3, 1))
     shares = keepers.dealt(drawn, degree)
@@ -291,7 +294,7 @@ def noise_of(keepers, degree, seed):
     return [keepers.scheme.raise_degree(one, j) for j, one in enumerate(shares)], shares[0]
 
 
-def unmasked(keepers, degree):
+def unmasked(keepers: Any, degree: Any) -> Any:
     """What a server that keeps the share at 0 reads of one opening."""
     noise, known = noise_of(keepers, degree, 3)
     seen = middle(keepers.opened(noise)) - known
@@ -300,12 +303,12 @@ def unmasked(keepers, degree):
     )
 
 
-def test_noise_dealt_at_degree_t_lets_the_server_read_a_row_and_its_slope():
+def test_noise_dealt_at_degree_t_lets_the_server_read_a_row_and_its_slope() -> None:
     assert unmasked(Keepers(1), 1) == (ROW[0].tolist(), SLOPE)
     assert unmasked(Keepers(1), 2) is None, "noise of degree 2t is a mask"
 
 
-def test_replayed_noise_with_fresh_sharings_lets_the_server_read_a_row_and_its_slope():
+def test_replayed_noise_with_fresh_sharings_lets_the_server_read_a_row_and_its_slope() -> None:
     """Two openings with the same shares of noise: their difference has none."""
     first, second = Keepers(1), Keepers(2)
     noise, _ = noise_of(first, 2, 3)
@@ -318,12 +321,14 @@ def test_replayed_noise_with_fresh_sharings_lets_the_server_read_a_row_and_its_s
     assert solved(seen, of_slope, of_row) is None, "fresh noise is a fresh mask"
 
 
-def test_a_mask_that_was_opened_is_not_opened_again():
+def test_a_mask_that_was_opened_is_not_opened_again() -> None:
     tables = tables_of(("bank", "insurer"), 20)
     plan = margin_plan(tables, steps=2)
     again = []
 
-    async def repeated(party, receiver, value, *, scheme, release, step):
+    async def repeated(
+        party: Party, receiver: str, value: Any, *, scheme: Any, release: Any, step: str
+    ) -> Any:
         if step == "gradient 0":
             again.append(value)
         if step == "gradient 1":
@@ -336,7 +341,7 @@ def test_a_mask_that_was_opened_is_not_opened_again():
             run_margin(plan, tables)
 
 
-def test_products_of_waves_turn_by_sums_of_angles():
+def test_products_of_waves_turn_by_sums_of_angles() -> None:
     """The tree at its smallest: every way to pair three owners gives the product of all three."""
     drawn = np.random.default_rng(5).integers(-50, 50, (3, 4, 2 * 2 * 3))
     as_complex = [

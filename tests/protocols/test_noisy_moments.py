@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ideals import ideal_moments
+from numpy.typing import NDArray
 
 from colonnade.crypto.shares import make_scheme
 from colonnade.data.schema import Schema
@@ -30,8 +33,10 @@ from colonnade.errors import (
 )
 from colonnade.learn.federation import Federation
 from colonnade.ledger import Ledger, Release
+from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import noisy_moments
 from colonnade.methods.moments.session import MomentsRequest, moments_session
+from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.numbers.field import FIELD63
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.agreement import meet
@@ -41,6 +46,7 @@ from colonnade.protocols.shared import MomentSum, Shared, total
 from colonnade.protocols.sharing import open_to, share
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, run_here
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")
@@ -56,35 +62,37 @@ class Silence:
 
     support = 0
 
-    def part(self, parts):
+    def part(self, parts: int) -> Silence:
         return self
 
-    def draw_symmetric(self, size, randomness):
+    def draw_symmetric(self, size: int, randomness: SystemRandomness) -> NDArray[np.int64]:
         return np.zeros((size, size), dtype=np.int64)
 
 
-def silence(plan):
+def silence(plan: Any) -> None:
     plan.__dict__.update(noise=Silence(), views=(), _read_elsewhere=())
 
 
 class Witnessed:
     """Real noise whose parts are remembered."""
 
-    def __init__(self, noise, drawn):
+    def __init__(self, noise: MatrixGaussianNoise, drawn: list[NDArray[np.int64]]) -> None:
         self.noise, self.drawn = noise, drawn
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self.noise, name)
 
-    def part(self, parts):
+    def part(self, parts: int) -> Witnessed:
         return Witnessed(self.noise.part(parts), self.drawn)
 
-    def draw_symmetric(self, size, randomness):
+    def draw_symmetric(self, size: int, randomness: SystemRandomness) -> NDArray[np.int64]:
         self.drawn.append(self.noise.draw_symmetric(size, randomness))
         return self.drawn[-1].copy()
 
 
-def table_of(party, rows, *, task, active, seed=0, ids=None, width=2):
+def table_of(
+    party: str, rows: int, *, task: str, active: str, seed: int = 0, ids: Any = None, width: int = 2
+) -> Table:
     rng = np.random.default_rng([seed, NAMES.index(party)])
     text = "id='n'\n" + "".join(
         f"[columns.{party}{i}]\nkind='numeric'\nlow=-1\nhigh=1\n" for i in range(width)
@@ -100,22 +108,29 @@ def table_of(party, rows, *, task, active, seed=0, ids=None, width=2):
     return Table.from_arrays(party, arrays, Schema.parse(text), ids=ids)
 
 
-def tables_of(parties, rows, *, task="classification", active=None, seed=0):
+def tables_of(
+    parties: tuple[str, ...],
+    rows: int,
+    *,
+    task: str = "classification",
+    active: str | None = None,
+    seed: int = 0,
+) -> list[Table]:
     active = active or parties[0]
     return [table_of(party, rows, task=task, active=active, seed=seed) for party in parties]
 
 
-def ledgers_for(group, epsilon=10.0):
+def ledgers_for(group: Group, epsilon: float = 10.0) -> dict[str, Ledger]:
     ledgers = {name: Ledger.in_memory(name) for name in group.members}
     for name in group.owners:
         ledgers[name].set_budget(name, "*", "*", epsilon=epsilon, delta=1e-5)
     return ledgers
 
 
-def run_plan(plan, tables, *, record=False, ledgers=None):
+def run_plan(plan: Any, tables: Any, *, record: bool = False, ledgers: Any = None) -> Any:
     """The protocol between alignment and opening, as every party runs it."""
 
-    async def program(party, table):
+    async def program(party: Party, table: Any) -> Any:
         await meet(party)
         aligned = await align(party, table, "equal")
         return await noisy_moments(party, aligned, plan), aligned
@@ -126,7 +141,15 @@ def run_plan(plan, tables, *, record=False, ledgers=None):
     return run_here(program, plan.group, desks, record=record)
 
 
-def plan_for(tables, group, *, task="classification", rows=None, epsilon=1.0, **more):
+def plan_for(
+    tables: list[Table],
+    group: Group,
+    *,
+    task: str = "classification",
+    rows: Any = None,
+    epsilon: float = 1.0,
+    **more: bool,
+) -> MomentsPlan:
     schemas = tuple(table.public() for table in tables)
     return MomentsRequest(task=task, epsilon=epsilon, delta=1e-5, **more).plan(
         group, schemas, rows or tables[0].rows
@@ -141,7 +164,9 @@ def plan_for(tables, group, *, task="classification", rows=None, epsilon=1.0, **
     st.integers(0, 4),
     st.integers(0, 1000),
 )
-def test_without_noise_the_protocol_is_the_ideal(task, count, rows, active, seed):
+def test_without_noise_the_protocol_is_the_ideal(
+    task: Any, count: int, rows: Any, active: Any, seed: int
+) -> None:
     parties = NAMES[:count]
     holder = parties[active % count]
     tables = tables_of(parties, rows, task=task, active=holder, seed=seed)
@@ -155,7 +180,7 @@ def test_without_noise_the_protocol_is_the_ideal(task, count, rows, active, seed
     assert all(outcome.results[name][0] is None for name in parties), "only the server opens"
 
 
-def test_what_is_opened_is_the_ideal_plus_every_owners_noise():
+def test_what_is_opened_is_the_ideal_plus_every_owners_noise() -> None:
     tables = tables_of(("bank", "insurer", "shop"), 50)
     plan = plan_for(tables, Group.of(("bank", "insurer", "shop"), active="bank"))
     drawn = []
@@ -171,7 +196,7 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise():
     assert np.count_nonzero(labels - np.diag(np.diag(labels))) == 0, "products of classes are not released"
 
 
-def test_keepers_that_own_nothing_can_keep_the_shares():
+def test_keepers_that_own_nothing_can_keep_the_shares() -> None:
     tables = tables_of(("bank", "insurer"), 40)
     group = Group.of(("bank", "insurer"), active="bank", keepers=("one", "two", "three"))
     plan = plan_for(tables, group)
@@ -181,13 +206,13 @@ def test_keepers_that_own_nothing_can_keep_the_shares():
     assert outcome.results["server"][0].tolist() == ideal_moments(aligned, plan).tolist()
 
 
-def opening(prepare, *, threshold=1):
+def opening(prepare: Any, *, threshold: int = 1) -> Any:
     """Run the door on whatever `prepare` makes of freshly dealt secrets."""
     group = Group.of(NAMES[: 2 * threshold + 1], active="bank")
     scheme = make_scheme(len(group.keepers), FIELD63)
     release = Release("r/x", "r", "plan", "a test", "server", (), False)
 
-    async def program(party, table):
+    async def program(party: Party, table: Any) -> Any:
         mine = np.arange(6, dtype=np.int64).reshape(3, 2) if party.name == "bank" else None
         dealt = await share(party, mine, {"bank": (3, 2)}, scheme=scheme, degree=threshold, step="columns")
         sums = MomentSum(FIELD63, 2, keeps_shares=party.keeps_shares)
@@ -199,37 +224,37 @@ def opening(prepare, *, threshold=1):
     return run_here(program, group, desks, record=True)
 
 
-async def noise_of(party, dealers, scheme, degree, step="noise"):
+async def noise_of(party: Party, dealers: Any, scheme: Any, degree: Any, step: str = "noise") -> Any:
     mine = np.zeros((1, 3), dtype=np.int64) if party.name in dealers else None
     shares = await share(party, mine, dict.fromkeys(dealers, (1, 3)), scheme=scheme, degree=degree, step=step)
     return total(shares.values())
 
 
-def test_the_door_opens_a_product_that_enough_parties_masked():
-    async def masked(party, product, dealt, scheme):
+def test_the_door_opens_a_product_that_enough_parties_masked() -> None:
+    async def masked(party: Party, product: Any, dealt: Any, scheme: Any) -> Any:
         return product + await noise_of(party, party.group.owners, scheme, 2)
 
     assert opening(masked).results["server"].tolist() == [[20, 26, 35]]
 
 
-def test_the_door_refuses_a_bare_product():
-    async def bare(party, product, dealt, scheme):
+def test_the_door_refuses_a_bare_product() -> None:
+    async def bare(party: Party, product: Any, dealt: Any, scheme: Any) -> Any:
         return product
 
     with pytest.raises(NotMasked, match="masks from 2 parties are needed, 0 are in it"):
         opening(bare)
 
 
-def test_the_door_refuses_a_product_that_only_possible_colluders_masked():
-    async def one(party, product, dealt, scheme):
+def test_the_door_refuses_a_product_that_only_possible_colluders_masked() -> None:
+    async def one(party: Party, product: Any, dealt: Any, scheme: Any) -> Any:
         return product + await noise_of(party, ("insurer",), scheme, 2)
 
     with pytest.raises(NotMasked, match="1 are in it"):
         opening(one)
 
 
-def test_the_door_refuses_a_mask_that_was_used_before():
-    async def again(party, product, dealt, scheme):
+def test_the_door_refuses_a_mask_that_was_used_before() -> None:
+    async def again(party: Party, product: Any, dealt: Any, scheme: Any) -> Any:
         noise = await noise_of(party, party.group.owners, scheme, 2)
         release = Release("r/y", "r", "plan", "another test", "server", (), False)
         await open_to(party, "server", product + noise, scheme=scheme, release=release, step="first")
@@ -239,27 +264,27 @@ def test_the_door_refuses_a_mask_that_was_used_before():
         opening(again)
 
 
-def test_a_mask_of_degree_t_cannot_be_added_to_a_product():
-    async def low(party, product, dealt, scheme):
+def test_a_mask_of_degree_t_cannot_be_added_to_a_product() -> None:
+    async def low(party: Party, product: Any, dealt: Any, scheme: Any) -> Any:
         return product + await noise_of(party, party.group.owners, scheme, 1)
 
     with pytest.raises(LocalProtocolError, match="cannot add shares of degree 2"):
         opening(low)
 
 
-def test_nobody_can_branch_on_a_secret():
+def test_nobody_can_branch_on_a_secret() -> None:
     with pytest.raises(LocalProtocolError, match="nobody can branch on a secret"):
         bool(Shared(None, (1, 1), 1))
 
 
-def test_a_refused_release_leaves_no_column_on_the_wire():
+def test_a_refused_release_leaves_no_column_on_the_wire() -> None:
     tables = tables_of(("bank", "insurer"), 30)
     group = Group.of(("bank", "insurer"), active="bank")
     plan = plan_for(tables, group)
     ledgers = ledgers_for(group) | {"bank": ledgers_for(group, epsilon=0.5)["bank"]}
     steps = []
 
-    async def program(party, table):
+    async def program(party: Party, table: Any) -> None:
         try:
             await meet(party)
             aligned = await align(party, table, "equal")
@@ -278,27 +303,27 @@ def test_a_refused_release_leaves_no_column_on_the_wire():
     assert [entry.kind for entry in ledgers["bank"].entries()] == ["opened", "budget", "compared"]
 
 
-def test_every_owner_and_keeper_is_charged_before_the_first_column():
+def test_every_owner_and_keeper_is_charged_before_the_first_column() -> None:
     order = []
 
     class Noting:
-        def __init__(self, name, ledger):
+        def __init__(self, name: str, ledger: Any) -> None:
             self.name, self.ledger = name, ledger
 
-        def charge(self, release, dataset, *, fresh=False):
+        def charge(self, release: Any, dataset: Any, *, fresh: bool = False) -> Any:
             order.append(("charge", self.name))
             return self.ledger.charge(release, dataset, fresh=fresh)
 
-        def opening(self):
+        def opening(self) -> Any:
             return self.ledger.opening()
 
-        def recognise(self, opening):
+        def recognise(self, opening: Any) -> None:
             self.ledger.recognise(opening)
 
-        def keep_receipt(self, receipt):
+        def keep_receipt(self, receipt: Any) -> None:
             self.ledger.keep_receipt(receipt)
 
-        def note_comparison(self, dataset, partners, *, run):
+        def note_comparison(self, dataset: Any, partners: Any, *, run: Any) -> None:
             self.ledger.note_comparison(dataset, partners, run=run)
 
     tables = tables_of(("bank", "insurer"), 30)
@@ -307,7 +332,7 @@ def test_every_owner_and_keeper_is_charged_before_the_first_column():
     ledgers = {name: Noting(name, ledger) for name, ledger in ledgers_for(group).items()}
     original = type(plan.quantizers["bank"]).quantize
 
-    def noted(self, values, randomness=None):
+    def noted(self, values: Any, randomness: Any = None) -> Any:
         order.append(("rows", "somebody"))
         return original(self, values, randomness)
 
@@ -318,13 +343,13 @@ def test_every_owner_and_keeper_is_charged_before_the_first_column():
     assert {name for what, name in order[:first_rows] if what == "charge"} == {"bank", "insurer", "server"}
 
 
-def test_a_second_draw_under_the_same_run_is_refused():
+def test_a_second_draw_under_the_same_run_is_refused() -> None:
     """Noise drawn again for a release that was charged would be a second release for the price of one."""
     tables = tables_of(("bank", "insurer"), 30)
     group = Group.of(("bank", "insurer"), active="bank")
     plan = plan_for(tables, group)
 
-    async def twice(party, table):
+    async def twice(party: Party, table: Any) -> None:
         await meet(party)
         aligned = await align(party, table, "equal")
         await noisy_moments(party, aligned, plan)
@@ -336,7 +361,7 @@ def test_a_second_draw_under_the_same_run_is_refused():
         run_here(twice, group, {n: Desk(books[n], by_name.get(n), dataset=n) for n in group.members})
 
 
-def test_the_same_seed_on_the_same_ledger_is_no_free_release():
+def test_the_same_seed_on_the_same_ledger_is_no_free_release() -> None:
     tables = tables_of(("bank", "insurer"), 30)
     first = Federation(tables, budget=(5.0, 1e-5), noise_seed=1)
     first.moments(task="classification", epsilon=1.0, delta=1e-5)
@@ -345,11 +370,11 @@ def test_the_same_seed_on_the_same_ledger_is_no_free_release():
         again.moments(task="classification", epsilon=1.0, delta=1e-5)
 
 
-def test_statements_name_every_way_in_which_they_would_be_false():
+def test_statements_name_every_way_in_which_they_would_be_false() -> None:
     tables = tables_of(("bank", "insurer", "shop"), 100)
     schemas = tuple(table.public() for table in tables)
 
-    def assumption(observer, **roles):
+    def assumption(observer: Any, **roles: Any) -> Any:
         group = Group.of(("bank", "insurer", "shop"), active="bank", **roles)
         plan = MomentsRequest(task="classification", epsilon=1.0, delta=1e-5).plan(group, schemas, 100)
         return next(view.assumption for view in plan.views if view.observer.name == observer)
@@ -359,7 +384,7 @@ def test_statements_name_every_way_in_which_they_would_be_false():
         assert "noise" in assumption("server", **roles) and "keeper" in assumption("server", **roles)
 
 
-def test_a_ledger_cut_short_between_runs_stops_the_next_run(tmp_path):
+def test_a_ledger_cut_short_between_runs_stops_the_next_run(tmp_path: Path) -> None:
     tables = tables_of(("bank", "insurer"), 30)
     path, copy = tmp_path / "bank.ledger", tmp_path / "copy"
     bank = Ledger.create(path, "bank")
@@ -376,7 +401,7 @@ def test_a_ledger_cut_short_between_runs_stops_the_next_run(tmp_path):
     assert len(federation.ledgers["insurer"].contradictions()) == 1
 
 
-def test_peers_keep_receipts_that_show_another_ledger(tmp_path):
+def test_peers_keep_receipts_that_show_another_ledger(tmp_path: Path) -> None:
     tables = tables_of(("bank", "insurer"), 30)
     federation = Federation(tables, budget=(2.0, 1e-5))
     federation.moments(task="classification", epsilon=1.0, delta=1e-5)
@@ -387,13 +412,13 @@ def test_peers_keep_receipts_that_show_another_ledger(tmp_path):
 
 
 @pytest.mark.parametrize("field", ["epsilon", "gamma", "task"])
-def test_different_jobs_stop_the_run_and_name_the_field(field):
+def test_different_jobs_stop_the_run_and_name_the_field(field: Any) -> None:
     request = MomentsRequest("classification", 1.0, delta=1e-5)
     other = replace(request, **{field: {"epsilon": 2.0, "gamma": 8192, "task": "pca"}[field]})
     tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
     group = Group.of(("bank", "insurer"), active="bank")
 
-    async def program(party, table):
+    async def program(party: Party, table: Any) -> Any:
         return await moments_session(party, table, other if party.name == "insurer" else request)
 
     ledgers = ledgers_for(group)
@@ -402,19 +427,19 @@ def test_different_jobs_stop_the_run_and_name_the_field(field):
     assert all(len(ledger.entries()) <= 2 for ledger in ledgers.values()), "nothing was charged"
 
 
-def test_a_lying_introduction_is_refused():
+def test_a_lying_introduction_is_refused() -> None:
     group = Group.of(("bank", "insurer"), active="bank")
     tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
 
     class Lying:
         rows = 20
 
-        def check(self, progress=None):
+        def check(self, progress: Any = None) -> Any:
             return self
 
         class schema:
             @staticmethod
-            def public(name):
+            def public(name: str) -> Any:
                 return tables["bank"].public()
 
     ledgers = ledgers_for(group)
@@ -425,7 +450,7 @@ def test_a_lying_introduction_is_refused():
         run_here(moments_session, group, desks, MomentsRequest("classification", 1.0, delta=1e-5))
 
 
-def aligned_with(bank_ids, insurer_ids):
+def aligned_with(bank_ids: Any, insurer_ids: Any) -> Any:
     group = Group.of(("bank", "insurer"), active="bank")
     tables = {
         "bank": table_of("bank", len(bank_ids), task="classification", active="bank", ids=bank_ids),
@@ -434,7 +459,7 @@ def aligned_with(bank_ids, insurer_ids):
         ),
     }
 
-    async def program(party, table):
+    async def program(party: Party, table: Any) -> Any:
         await meet(party)
         return await align(party, table, "equal")
 
@@ -442,7 +467,7 @@ def aligned_with(bank_ids, insurer_ids):
     return run_here(program, group, {n: Desk(ledgers[n], tables.get(n)) for n in group.members}, record=True)
 
 
-def test_equal_ids_align():
+def test_equal_ids_align() -> None:
     outcome = aligned_with(["a", "b", "c"], ["a", "b", "c"])
     assert outcome.results["bank"].digest == outcome.results["insurer"].digest
     assert outcome.results["server"] is None
@@ -457,7 +482,7 @@ def test_equal_ids_align():
         (["a", "b", "d"], "do not match"),
     ],
 )
-def test_ids_that_do_not_match_are_an_error_that_shows_none_of_them(theirs, message):
+def test_ids_that_do_not_match_are_an_error_that_shows_none_of_them(theirs: Any, message: Any) -> None:
     with pytest.raises(DataError, match=message) as caught:
         aligned_with(["a", "b", "c"], theirs)
     assert "'d'" not in str(caught.value)
@@ -475,7 +500,7 @@ def test_ids_that_do_not_match_are_an_error_that_shows_none_of_them(theirs, mess
         ({"task": "regression"}, PlanError, "needs a label of kind real or count"),
     ],
 )
-def test_a_plan_that_cannot_work_is_refused(change, error, message):
+def test_a_plan_that_cannot_work_is_refused(change: Any, error: Any, message: Any) -> None:
     tables = tables_of(("bank", "insurer"), 100)
     arguments = {"task": "classification", "epsilon": 1.0, "delta": 1e-5} | change
     rows = arguments.pop("rows", 100)
@@ -487,7 +512,7 @@ def test_a_plan_that_cannot_work_is_refused(change, error, message):
         )
 
 
-def test_a_delta_above_one_over_n_must_be_named_explicitly():
+def test_a_delta_above_one_over_n_must_be_named_explicitly() -> None:
     tables = tables_of(("bank", "insurer"), 100)
     schemas = tuple(table.public() for table in tables)
     group = Group.of(("bank", "insurer"), active="bank")
@@ -499,7 +524,7 @@ def test_a_delta_above_one_over_n_must_be_named_explicitly():
 
 
 @pytest.mark.parametrize("labels", [(), ("bank", "insurer"), ("insurer",)])
-def test_the_label_must_be_where_the_job_says(labels):
+def test_the_label_must_be_where_the_job_says(labels: Any) -> None:
     tables = [
         table_of("bank", 10, task="classification", active="bank" if "bank" in labels else "nobody"),
         table_of("insurer", 10, task="classification", active="insurer" if "insurer" in labels else "nobody"),
@@ -509,7 +534,7 @@ def test_the_label_must_be_where_the_job_says(labels):
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
-def test_the_plan_spends_at_most_its_epsilon_and_knows_what_a_party_knows(count):
+def test_the_plan_spends_at_most_its_epsilon_and_knows_what_a_party_knows(count: int) -> None:
     tables = tables_of(NAMES[:count], 1000)
     plan = plan_for(tables, Group.of(NAMES[:count], active="bank"), epsilon=0.7)
     by_observer = {item.observer.name: item.epsilon for item in plan.guarantees}
@@ -523,7 +548,7 @@ def test_the_plan_spends_at_most_its_epsilon_and_knows_what_a_party_knows(count)
     assert less.mu > plan.mu
 
 
-def test_the_noise_left_to_an_observer_is_what_the_owners_it_does_not_know_dealt():
+def test_the_noise_left_to_an_observer_is_what_the_owners_it_does_not_know_dealt() -> None:
     tables = tables_of(NAMES[:3], 1000)
     plan = plan_for(tables, Group.of(NAMES[:3], active="bank"))
     for view in plan.views:
@@ -532,7 +557,7 @@ def test_the_noise_left_to_an_observer_is_what_the_owners_it_does_not_know_dealt
     assert account(plan.views[0].event, 1e-5).epsilon <= 1.0
 
 
-def test_seeded_noise_taints_the_run_the_ledgers_and_the_release():
+def test_seeded_noise_taints_the_run_the_ledgers_and_the_release() -> None:
     tables = tables_of(("bank", "insurer"), 50)
     first = Federation(tables, budget=(2.0, 1e-5), noise_seed=1)
     second = Federation(tables, budget=(2.0, 1e-5), noise_seed=1)
@@ -546,13 +571,13 @@ def test_seeded_noise_taints_the_run_the_ledgers_and_the_release():
     assert not np.array_equal(one.matrix, honest.matrix)
 
 
-def test_shares_that_are_none_end_the_run_by_name():
+def test_shares_that_are_none_end_the_run_by_name() -> None:
     group = Group.of(("bank", "insurer"), active="bank")
     scheme = make_scheme(3, FIELD63)
     from colonnade.protocols.messages import tell
     from colonnade.runtime.wire import Message
 
-    async def program(party, table):
+    async def program(party: Party, table: Any) -> None:
         if party.name == "bank":
             for keeper in ("server", "insurer"):
                 garbage = np.full(16, 255, dtype=np.uint8)
@@ -565,10 +590,10 @@ def test_shares_that_are_none_end_the_run_by_name():
         run_here(program, group, desks)
 
 
-def test_interrupting_a_run_cancels_every_party():
+def test_interrupting_a_run_cancels_every_party() -> None:
     cancelled = []
 
-    async def program(party, table):
+    async def program(party: Party, table: Any) -> None:
         try:
             if party.name == "server":
                 raise KeyboardInterrupt
@@ -583,6 +608,6 @@ def test_interrupting_a_run_cancels_every_party():
     assert sorted(cancelled) == ["bank", "insurer"]
 
 
-def test_the_system_randomness_is_the_default():
+def test_the_system_randomness_is_the_default() -> None:
     tables = tables_of(("bank", "insurer"), 20)
     assert isinstance(Federation(tables, budget=(1.0, 1e-5)).coins("bank"), SystemRandomness)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from colonnade.protocols.id_list import Ids
 from colonnade.protocols.intersection import intersect
 from colonnade.protocols.messages import hear, tell
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, Outcome, run_here
 from colonnade.runtime.wire import Message, decode
 
@@ -23,7 +26,7 @@ PAIR = Group.of(("bank", "insurer"), active="bank")
 TRIO = Group.of(("bank", "insurer", "clinic"), active="insurer")
 
 
-async def program(party, ids, way, padding):
+async def program(party: Party, ids: Any, way: Any, padding: Any) -> Any:
     await meet(party)
     return await intersect(
         party, None if ids is None else Ids.of(ids), padded=padding.get(party.name), way=way
@@ -31,7 +34,13 @@ async def program(party, ids, way, padding):
 
 
 def run(
-    group: Group, tables: dict[str, list[str]], *, way="oprf", padding=None, play=program, **seen: bool
+    group: Group,
+    tables: dict[str, list[str]],
+    *,
+    way: str = "oprf",
+    padding: Any = None,
+    play: Any = program,
+    **seen: bool,
 ) -> Outcome:
     desks = {name: Desk(NoLedger(), tables.get(name)) for name in group.members}
     return run_here(play, group, desks, way, padding or {}, record=True, timeout=30, **seen)
@@ -166,16 +175,16 @@ def test_bad_ids_are_counted_and_not_named(ids: list[str], why: str) -> None:
 # A peer that does not follow: one side of the pair alters one step, the other must name it and stop.
 
 
-def altered(who: str, step: str, change, times: int = 1):
+def altered(who: str, step: str, change: Any, times: int = 1) -> Any:
     """The protocol with some frames of one party at one step changed before they leave."""
 
-    async def play(party, ids, way, padding):
+    async def play(party: Party, ids: Any, way: Any, padding: Any) -> Any:
         if party.name == who:
             from colonnade.protocols import oprf_intersection as module
 
             honest, count = module.tell, iter(range(times))
 
-            async def lying(party, to, at, message):
+            async def lying(party: Party, to: str, at: Any, message: Any) -> None:
                 if party.name == who and at == step and next(count, None) is not None:
                     message = change(message)
                 await honest(party, to, at, message)
@@ -190,7 +199,7 @@ def altered(who: str, step: str, change, times: int = 1):
     return play
 
 
-def changed(name: str, change) -> object:
+def changed(name: str, change: Callable[..., Any]) -> object:
     return lambda message: Message(arrays={name: change(message.arrays[name].copy())})
 
 
@@ -215,7 +224,9 @@ def zeroed(array: np.ndarray) -> np.ndarray:
         ("insurer", "record values", changed("records", lambda a: a[:, :2]), "expected an array"),
     ],
 )
-def test_short_long_and_malformed_frames_end_the_run_by_name(who, step, change, why) -> None:
+def test_short_long_and_malformed_frames_end_the_run_by_name(
+    who: Any, step: str, change: Any, why: Any
+) -> None:
     tables = {"bank": ["a", "b"], "insurer": ["b", "c"]}
     other = {"bank": "insurer", "insurer": "bank"}[who]
     with pytest.raises(RemoteProtocolError, match=f"{other} at step '{step}', from {who}.*({why})"):
@@ -235,11 +246,11 @@ def test_a_record_that_is_sent_twice_ends_the_run() -> None:
 
 
 def test_a_frame_that_comes_twice_ends_the_run() -> None:
-    async def play(party, ids, way, padding):
+    async def play(party: Party, ids: Any, way: Any, padding: Any) -> Any:
         if party.name == "insurer":
             honest = party.channel.send
 
-            async def send(to, step, frame):
+            async def send(to: str, step: str, frame: Any) -> None:
                 await honest(to, step, frame)
                 if step == "record values":
                     await honest(to, step, frame)
@@ -260,11 +271,11 @@ def test_a_frame_that_comes_twice_ends_the_run() -> None:
     ("places", "why"), [([0, 0], "twice"), ([9], "outside"), ([0, 1, 2, 3], "random record")]
 )
 def test_places_that_cannot_be_end_the_run_by_name(places: list[int], why: str) -> None:
-    async def play(party, ids, way, padding):
+    async def play(party: Party, ids: Any, way: Any, padding: Any) -> Any:
         if party.name == "bank":
             honest = protocol._tell_places
 
-            async def lying(party, peer, found):
+            async def lying(party: Party, peer: str, found: Any) -> None:
                 await honest(party, peer, np.array(places))
 
             protocol._tell_places = lying

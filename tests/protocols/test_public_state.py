@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,23 +27,24 @@ from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.methods.slr import protocol as gradient
 from colonnade.methods.slr.plan import schedule
 from colonnade.methods.slr.session import GradientRequest, gradient_session
-from colonnade.protocols import verified_rows
+from colonnade.protocols import sharing, verified_rows
 from colonnade.protocols.agreement import agree_on_public, meet
 from colonnade.protocols.messages import tell
 from colonnade.protocols.shared import Shared, total
 from colonnade.protocols.sharing import unpack
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, run_here
 from colonnade.runtime.wire import Message, decode
 
-honest_weights, honest_share = gradient._published_weights, gradient.share
+honest_weights, honest_share = gradient._published_weights, sharing.share
 
 
-async def no_comparison(*_):
+async def no_comparison(*_: object) -> None:
     """The step as it would be without the comparison."""
 
 
-async def two_faced(party, descent, plan, step):
+async def two_faced(party: Party, descent: Any, plan: Any, step: str) -> Any:
     """A server that tells the bank w + e₀ and the insurer w − e₀; everybody else is honest."""
     if descent is None:
         return await honest_weights(party, descent, plan, step)
@@ -55,21 +57,21 @@ async def two_faced(party, descent, plan, step):
 
 
 @pytest.fixture
-def dealt(monkeypatch):
+def dealt(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What owners deal, by step and owner."""
     found = {}
 
-    async def watched(party, mine, shapes, **how):
+    async def watched(party: Party, mine: Any, shapes: Any, **how: Any) -> Any:
         if mine is not None:
             found[how["step"], party.name] = mine
         return await honest_share(party, mine, shapes, **how)
 
-    for module in (gradient, verified_rows):
+    for module in (sharing, verified_rows):
         monkeypatch.setattr(module, "share", watched)
     return found
 
 
-def small_gradient():
+def small_gradient() -> Any:
     """Two people, both in the one batch: few enough to try all values that a column can have."""
     tables = tables_of(("bank", "insurer"), 2)
     plan = plan_for(tables, gamma=16, epochs=1, rate=1, weight_cap=1)
@@ -77,7 +79,7 @@ def small_gradient():
     return replace(plan, group=replace(plan.group, disclosed_noise=0)), tables
 
 
-def rows_read(plan, seen):
+def rows_read(plan: Any, seen: Any) -> Any:
     """What the server reads of the rows, from nothing but the frames that it was sent.
 
     It holds a share a of rows s, the bank a + s and the insurer a − s. With w + e₀ here and w − e₀ there the gradient
@@ -86,7 +88,7 @@ def rows_read(plan, seen):
     """
     frames = {(one.sender, one.step): decode(one.frame)[1] for one in seen}
 
-    def share_from(owner, step, shape, degree):
+    def share_from(owner: str, step: str, shape: Any, degree: Any) -> Any:
         return Shared(unpack(plan.scheme, frames[owner, step], shape, owner), shape, degree)
 
     owners, place = plan.group.owners, plan.group.keepers.index("server")
@@ -104,7 +106,7 @@ def rows_read(plan, seen):
     grid = range(-plan.gamma, plan.gamma + 1)
     pairs = np.array(list(itertools.product(grid, grid)), dtype=object)
 
-    def fitting(rest):
+    def fitting(rest: Any) -> Any:
         """The one pair of values that leaves no more than a gradient with its noise."""
         left = (rest + p // 2) % p - p // 2
         (found,) = pairs[np.abs(left) < plan.field.capacity >> 20]
@@ -116,8 +118,8 @@ def rows_read(plan, seen):
 
 
 def test_without_comparing_a_server_that_tells_two_owners_different_weights_reads_their_rows(
-    monkeypatch, dealt
-):
+    monkeypatch: pytest.MonkeyPatch, dealt: Any
+) -> None:
     plan, tables = small_gradient()
     monkeypatch.setattr(gradient, "_published_weights", two_faced)
     monkeypatch.setattr(gradient, "agree_on_public", no_comparison)
@@ -127,7 +129,9 @@ def test_without_comparing_a_server_that_tells_two_owners_different_weights_read
     assert np.abs(read).max() > 3
 
 
-def test_weights_that_differ_stop_the_run_before_a_row_is_dealt(monkeypatch, dealt):
+def test_weights_that_differ_stop_the_run_before_a_row_is_dealt(
+    monkeypatch: pytest.MonkeyPatch, dealt: Any
+) -> None:
     plan, tables = small_gradient()
     monkeypatch.setattr(gradient, "_published_weights", two_faced)
     with pytest.raises(RemoteProtocolError, match=r"at step 'weights 0': \w+ was told something else than"):
@@ -135,16 +139,16 @@ def test_weights_that_differ_stop_the_run_before_a_row_is_dealt(monkeypatch, dea
     assert not dealt
 
 
-def two_things_told(session, sent, *, by, to, at):
+def two_things_told(session: Any, sent: Any, *, by: Any, to: str, at: Any) -> Any:
     """The session, in which one member tells another something else than the rest at one step.
 
     Everybody runs the real lines; what leaves is noted in `sent` as (sender, step).
     """
 
-    async def program(party, *arguments):
+    async def program(party: Party, *arguments: Any) -> Any:
         honest = party.channel.send
 
-        async def send(peer, step, frame):
+        async def send(peer: str, step: str, frame: Any) -> None:
             sent.append((party.name, step))
             if (party.name, peer, step) == (by, to, at):
                 frame = told_otherwise(frame)
@@ -156,7 +160,7 @@ def two_things_told(session, sent, *, by, to, at):
     return program
 
 
-def told_otherwise(frame):
+def told_otherwise(frame: Any) -> Any:
     """The frame with one bit of what it says turned, the lowest of a number, and otherwise as it should be."""
     header, content = opened(frame)
     if content:
@@ -179,22 +183,22 @@ NETWORKS = EmbeddingsRequest(
 )
 
 
-def messages_run(program_of):
+def messages_run(program_of: Any) -> None:
     parties = Federation(messages_tables(8, widths=(1, 1, 1)), budget=(100.0, 1e-3))
     parties.run(program_of(intermediate_session), messages_request(epochs=2))
 
 
-def network_run(program_of):
+def network_run(program_of: Any) -> None:
     tables = tables_for()
     bring = brings(NETWORKS)
 
-    async def session(party, table, asked):
+    async def session(party: Party, table: Any, asked: Any) -> Any:
         return await embeddings_session(party, table, asked, bring(party.name))
 
     run_here(program_of(session), group_of(tables), desks_for(tables), NETWORKS)
 
 
-def gradient_run(program_of):
+def gradient_run(program_of: Any) -> None:
     parties = Federation(tables_of(("bank", "insurer", "shop"), 20), budget=(200.0, 1e-3))
     asked = GradientRequest(epsilon=1.0, schedule=schedule(epochs=1, rate=0.5), delta=1e-5)
     parties.run(program_of(gradient_session), asked)
@@ -210,7 +214,9 @@ def gradient_run(program_of):
         (gradient_run, "server", "shop", "weights 1", "batch 1.0"),
     ],
 )
-def test_whoever_tells_two_members_different_things_ends_the_run_at_that_step(run, by, to, at, then):
+def test_whoever_tells_two_members_different_things_ends_the_run_at_that_step(
+    run: Any, by: Any, to: str, at: Any, then: Any
+) -> None:
     sent = []
     with pytest.raises(RemoteProtocolError, match=rf"at step '{at}': \w+ was told something else than"):
         run(lambda session: two_things_told(session, sent, by=by, to=to, at=at))
@@ -223,10 +229,12 @@ def test_whoever_tells_two_members_different_things_ends_the_run_at_that_step(ru
     assert [sender for sender, step in honest if step == then]
 
 
-def test_a_key_holder_that_gives_two_owners_different_keys_ends_the_run_before_a_score_leaves(monkeypatch):
+def test_a_key_holder_that_gives_two_owners_different_keys_ends_the_run_before_a_score_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     widths, sent, make_key = {"a": 1, "b": 1, "c": 1}, [], encrypted_exchange.make_key
 
-    async def two_keys(party, keys, to):
+    async def two_keys(party: Party, keys: Any, to: str) -> Any:
         first = await make_key(party, keys, to[:1])
         await make_key(party, keys, to[1:])
         return first
@@ -239,10 +247,10 @@ def test_a_key_holder_that_gives_two_owners_different_keys_ends_the_run_before_a
     assert not [step for _, step in sent if step.startswith("batch")]
 
 
-def compared(owners, told):
+def compared(owners: Any, told: Any) -> Any:
     """Who among the members goes on after comparing what it was told, and everything that was sent."""
 
-    async def program(party, _):
+    async def program(party: Party, _: object) -> None:
         await meet(party)
         await agree_on_public(party, "weights 7", told, np.array(told.get(party.name, ())))
 
@@ -251,7 +259,7 @@ def compared(owners, told):
     return run_here(program, group, desks, record=True)
 
 
-def test_members_who_were_told_the_same_go_on_and_say_a_digest_of_32_bytes_to_each_other():
+def test_members_who_were_told_the_same_go_on_and_say_a_digest_of_32_bytes_to_each_other() -> None:
     outcome = compared(("bank", "insurer", "shop"), {"bank": [3, 4], "insurer": [3, 4], "shop": [3, 4]})
     frames = [one for seen in outcome.seen.values() for one in seen if one.step == "comparison weights 7"]
     assert len(frames) == 6 and len({decode(one.frame)[1].fields["digest"] for one in frames}) == 1
@@ -259,17 +267,17 @@ def test_members_who_were_told_the_same_go_on_and_say_a_digest_of_32_bytes_to_ea
     assert len(decode(frames[0].frame)[1].fields["digest"]) == 32 and len(frames[0].frame) < 200
 
 
-def test_where_only_one_was_told_nothing_is_sent():
+def test_where_only_one_was_told_nothing_is_sent() -> None:
     outcome = compared(("bank", "insurer"), {"bank": [3]})
     assert not [one for seen in outcome.seen.values() for one in seen if one.step.startswith("comparison")]
 
 
 @pytest.mark.parametrize("odd", ["bank", "insurer", "shop"])
-def test_whoever_is_the_odd_one_out_everybody_stops(odd):
+def test_whoever_is_the_odd_one_out_everybody_stops(odd: Any) -> None:
     """All see the difference: nobody goes on with something that somebody who follows the protocol does not hold."""
     stopped = []
 
-    async def program(party, _):
+    async def program(party: Party, _: object) -> None:
         await meet(party)
         try:
             await agree_on_public(party, "weights 7", group.owners, np.array([party.name == odd]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from colonnade.protocols.agreement import meet
 from colonnade.protocols.messages import exchange, tell
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, Outcome, run_here
 from colonnade.runtime.wire import Message, decode
 
@@ -33,7 +35,7 @@ RELEASE = Release(
 )
 
 
-async def program(party, values, ring, receiver, steps):
+async def program(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> Any:
     await meet(party)
     streams = await share_mask_keys(party, party.group.owners)
     sums = []
@@ -62,7 +64,15 @@ def ledger(name: str, epsilon: float = 10.0) -> Ledger:
     return book
 
 
-def run(tables, ring, receiver="server", steps=1, play=program, ledgers=None, timeout=20) -> Outcome:
+def run(
+    tables: Any,
+    ring: Any,
+    receiver: str = "server",
+    steps: int = 1,
+    play: Any = program,
+    ledgers: Any = None,
+    timeout: int = 20,
+) -> Outcome:
     ledgers = ledgers or {name: ledger(name) for name in GROUP.members}
     desks = {name: Desk(ledgers[name], tables.get(name), dataset="data") for name in GROUP.members}
     return run_here(play, GROUP, desks, ring, receiver, steps, record=True, timeout=timeout)
@@ -106,7 +116,7 @@ def test_a_ledger_that_refuses_keeps_its_words_at_home() -> None:
     ledgers = {name: ledger(name, epsilon=0.01 if name == "b" else 10.0) for name in GROUP.members}
     sent: dict[str, dict] = {}
 
-    async def play(party, values, ring, receiver, steps):
+    async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> Any:
         try:
             return await program(party, values, ring, receiver, steps)
         finally:
@@ -119,7 +129,7 @@ def test_a_ledger_that_refuses_keeps_its_words_at_home() -> None:
 
 
 def test_a_step_is_summed_once() -> None:
-    async def play(party, values, ring, receiver, steps):
+    async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> None:
         await meet(party)
         streams = await share_mask_keys(party, party.group.owners)
         for _ in range(2):
@@ -147,7 +157,7 @@ def test_values_that_do_not_fit_the_plan_stay_at_home() -> None:
 
 
 def test_a_party_that_does_not_answer_is_named() -> None:
-    async def play(party, values, ring, receiver, steps):
+    async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> Any:
         if party.name == "c":
             await meet(party)
             await share_mask_keys(party, party.group.owners)
@@ -159,8 +169,8 @@ def test_a_party_that_does_not_answer_is_named() -> None:
 
 
 @pytest.mark.parametrize("key", [b"", bytes(32), b"\x01" + bytes(31), "text", None, 7])
-def test_a_public_key_that_is_none_is_refused_by_name(key) -> None:
-    async def play(party, values, ring, receiver, steps):
+def test_a_public_key_that_is_none_is_refused_by_name(key: Any) -> None:
+    async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> Any:
         if party.name != "c":
             return await program(party, values, ring, receiver, steps)
         await meet(party)
@@ -183,7 +193,7 @@ def test_a_public_key_that_is_none_is_refused_by_name(key) -> None:
     ],
 )
 def test_words_that_are_none_are_refused_by_name(bad: Message) -> None:
-    async def play(party, values, ring, receiver, steps):
+    async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> Any:
         if party.name != "c":
             return await program(party, values, ring, receiver, steps)
         await meet(party)
@@ -195,7 +205,7 @@ def test_words_that_are_none_are_refused_by_name(bad: Message) -> None:
 
 
 def test_a_party_with_other_masks_is_noticed_when_the_sum_leaves_its_range() -> None:
-    async def play(party, values, ring, receiver, steps):
+    async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> Any:
         if party.name != "c":
             return await program(party, values, ring, receiver, steps)
         await meet(party)
@@ -210,7 +220,7 @@ def test_a_party_with_other_masks_is_noticed_when_the_sum_leaves_its_range() -> 
 
 
 def test_parties_meet_before_they_share_keys() -> None:
-    async def play(party, values, ring, receiver, steps):
+    async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> Any:
         return await share_mask_keys(party, party.group.owners)
 
     with pytest.raises(LocalProtocolError, match="must meet"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -24,16 +25,16 @@ members = st.sampled_from(GROUP.members)
 class Wire:
     """What was sent last, and what will be received next."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.sent, self.next = b"", b""
 
-    async def send(self, to, step, frame):
+    async def send(self, to: str, step: str, frame: Any) -> None:
         self.sent = frame
 
-    async def receive(self, peer, step, timeout):
+    async def receive(self, peer: str, step: str, timeout: float) -> Any:
         return self.next
 
-    def stop(self, reason):
+    def stop(self, reason: Any) -> None:
         return None
 
 
@@ -43,7 +44,7 @@ class Envelopes(RuleBasedStateMachine):
     frames = Bundle("frames")
 
     @initialize()
-    def meet(self):
+    def meet(self) -> None:
         self.parties = {
             (run, name): Party(name, GROUP, Wire(), None, run=run, timeout=5.0)
             for run in RUNS
@@ -59,7 +60,7 @@ class Envelopes(RuleBasedStateMachine):
         receiver=members,
         step=st.sampled_from(STEPS),
     )
-    def send(self, run, sender, receiver, step):
+    def send(self, run: Any, sender: str, receiver: str, step: str) -> Any:
         party = self.parties[run, sender]
         asyncio.run(tell(party, receiver, step, Message({"n": self.count})))
         self.count += 1
@@ -73,7 +74,7 @@ class Envelopes(RuleBasedStateMachine):
         step=st.sampled_from(STEPS),
         faithful=st.booleans(),
     )
-    def deliver(self, frame, run, receiver, peer, step, faithful):
+    def deliver(self, frame: Any, run: Any, receiver: str, peer: str, step: str, faithful: Any) -> None:
         """Hand a frame to somebody who waits for somebody's step; refusals end the run, so try on a copy."""
         if faithful:
             run, peer, receiver, step, _ = frame
@@ -94,7 +95,7 @@ class Envelopes(RuleBasedStateMachine):
         self.taken[run, peer, receiver] = number + 1
 
     @rule(frame=frames, cut=st.integers(1, 30), receiver=members, peer=members)
-    def deliver_a_piece(self, frame, cut, receiver, peer):
+    def deliver_a_piece(self, frame: Any, cut: Any, receiver: str, peer: str) -> None:
         trial = copy.copy(self.parties[frame[0], receiver])
         trial.numbers, trial.channel = dict(trial.numbers), Wire()
         trial.channel.next = frame[-1][:-cut]
@@ -105,7 +106,7 @@ class Envelopes(RuleBasedStateMachine):
         raise AssertionError("a piece of a frame was taken")
 
     @invariant()
-    def nobody_takes_more_than_was_sent(self):
+    def nobody_takes_more_than_was_sent(self) -> None:
         for (run, sender, receiver), taken in getattr(self, "taken", {}).items():
             assert taken <= self.parties[run, sender].numbers.get(("to", receiver), 0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.numbers.field import FIELD63
 from colonnade.protocols import row_checks, verified_products
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 
 
 def planned(verify: str = "all", count: int = 2, rows: int = 60) -> tuple[list, MomentsPlan]:
@@ -60,7 +62,7 @@ def dealing(
     def arrange(owner: str, change: Callable[[np.ndarray, MomentsPlan], None]) -> None:
         honest = conditional.dealt_by_class
 
-        def dealt(name, block, plan, party=None):
+        def dealt(name: str, block: Any, plan: Any, party: Party | None = None) -> Any:
             found = honest(name, block, plan, party).astype(np.int64)
             if name == owner:
                 change(found, plan)
@@ -69,7 +71,7 @@ def dealing(
         monkeypatch.setattr(conditional, "dealt_by_class", dealt)
         begun = row_checks.RowProof.__init__
 
-        def begin(self, claims, rows, *, seeds):
+        def begin(self, claims: Any, rows: Any, *, seeds: Any) -> None:
             start, short = 0, np.array(rows, dtype=np.int64)
             for claim in claims.claims:
                 part = short[:, start : start + claim.columns]
@@ -92,7 +94,7 @@ def mark(value: int) -> Callable[[np.ndarray, MomentsPlan], None]:
     return change
 
 
-def test_a_holder_with_a_large_indicator_reads_a_person_where_nobody_checks(dealing) -> None:
+def test_a_holder_with_a_large_indicator_reads_a_person_where_nobody_checks(dealing: Any) -> None:
     """The person's columns are multiplied by it, and beside them stands the constant, multiplied too."""
     dealing("bank", mark(1 << 20))
     tables, plan = planned("none")
@@ -106,7 +108,7 @@ def test_a_holder_with_a_large_indicator_reads_a_person_where_nobody_checks(deal
 
 
 @pytest.mark.parametrize("value", [1 << 20, 2, -1])
-def test_an_indicator_that_is_not_one_stops_the_run(dealing, value: int) -> None:
+def test_an_indicator_that_is_not_one_stops_the_run(dealing: Any, value: int) -> None:
     """Also −1, of norm 1: it leaves 2 for the last class."""
     dealing("bank", mark(value))
     tables, plan = planned()
@@ -114,7 +116,7 @@ def test_an_indicator_that_is_not_one_stops_the_run(dealing, value: int) -> None
         run_plan(plan, tables)
 
 
-def test_two_classes_at_once_stop_the_run(dealing) -> None:
+def test_two_classes_at_once_stop_the_run(dealing: Any) -> None:
     def both(rows: np.ndarray, plan: MomentsPlan) -> None:
         start = plan.label.width * plan.widths["bank"]
         rows[5, start : start + 2] = 1
@@ -132,7 +134,7 @@ def test_a_keeper_that_adds_to_a_product_by_class_is_stopped(
     tables, plan = planned()
     honest = verified_products.share_elements
 
-    async def share_elements(party, mine, shapes, **how):
+    async def share_elements(party: Party, mine: Any, shapes: Any, **how: Any) -> Any:
         if party.name == liar:
             more = np.zeros(mine.shape, dtype=np.int64)
             more[3] = 1

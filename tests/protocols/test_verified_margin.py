@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from colonnade.protocols.shared import Shared
 from colonnade.protocols.turning import complex_products, paired
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 
 PAIR = ("bank", "insurer")
 ROWS = 40
@@ -41,7 +43,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> dict[str, OwnRows]:
     found: dict[str, OwnRows] = {}
     honest = OwnRows.read.__func__
 
-    def watched(cls, owner, *how):
+    def watched(cls, owner: str, *how: Any) -> Any:
         found[owner] = honest(cls, owner, *how)
         return found[owner]
 
@@ -54,7 +56,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> dict[str, OwnRows]:
 
 @pytest.mark.parametrize(("owners", "classes"), [(2, "ab"), (2, "abc"), (3, "ab"), (4, "ab")])
 def test_a_checked_run_without_noise_is_the_ideal(
-    read, monkeypatch: pytest.MonkeyPatch, owners: int, classes: str
+    read: Any, monkeypatch: pytest.MonkeyPatch, owners: int, classes: str
 ) -> None:
     monkeypatch.setattr(MarginPlan, "block", property(lambda self: 25))
     tables, plan = checked(owners=NAMES[:owners], classes=tuple(classes), steps=1)
@@ -113,7 +115,7 @@ def test_no_row_of_a_tables_norm_gives_a_larger_slope(owners: int, harmonics: in
     assert largest + constant <= plan.slopes.most < 1.01 * (largest + constant)
 
 
-def test_honest_slopes_keep_the_curve_where_harmonics_are_levelled(read) -> None:
+def test_honest_slopes_keep_the_curve_where_harmonics_are_levelled(read: Any) -> None:
     tables, plan = checked(rows=300, harmonics=6)
     plan = silenced(plan)
     run_margin(plan, tables)
@@ -179,12 +181,12 @@ def dealing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def arrange(owner: str, *, waves: Change | None = None, dealt: Change | None = None) -> None:
         honest = OwnRows.waves, OwnRows.dealt
 
-        def lying_waves(self, rows, weights, plan):
+        def lying_waves(self, rows: Any, weights: Any, plan: Any) -> Any:
             found = honest[0](self, rows, weights, plan)
             mine = owner == (plan.label_holder if self.positive is not None else plan.others[0])
             return waves(owner, found) if waves is not None and mine else found
 
-        def lying_rows(self, rows, plan):
+        def lying_rows(self, rows: Any, plan: Any) -> Any:
             found = honest[1](self, rows, plan)
             mine = owner == (plan.label_holder if self.positive is not None else plan.others[0])
             return dealt(owner, found) if dealt is not None and mine else found
@@ -193,7 +195,7 @@ def dealing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr(OwnRows, "dealt", lying_rows)
         begun = row_checks.RowProof.__init__
 
-        def begin(self, claims, rows, *, seeds):
+        def begin(self, claims: Any, rows: Any, *, seeds: Any) -> None:
             start, short = 0, rows.copy()
             for claim in claims.claims:
                 part = short[:, start : start + claim.columns]
@@ -214,7 +216,9 @@ def one_person(_: str, waves: np.ndarray) -> np.ndarray:
     return waves
 
 
-def test_a_holder_that_deals_one_long_wave_reads_a_person_where_nobody_checks(dealing, read) -> None:
+def test_a_holder_that_deals_one_long_wave_reads_a_person_where_nobody_checks(
+    dealing: Any, read: Any
+) -> None:
     dealing("bank", waves=one_person)
     tables, plan = checked(verify="none")
     seen = run_margin(plan, tables).results["server"]
@@ -227,14 +231,14 @@ def test_a_holder_that_deals_one_long_wave_reads_a_person_where_nobody_checks(de
 
 
 @pytest.mark.parametrize("liar", PAIR)
-def test_a_long_wave_stops_the_run(dealing, liar: str) -> None:
+def test_a_long_wave_stops_the_run(dealing: Any, liar: str) -> None:
     dealing(liar, waves=one_person)
     tables, plan = checked()
     with pytest.raises(RowsNotProved, match=f"at step 'waves 0.0': what {liar} dealt was not proved"):
         run_margin(plan, tables)
 
 
-def test_angles_that_do_not_belong_together_are_covered_by_what_is_charged(dealing, read) -> None:
+def test_angles_that_do_not_belong_together_are_covered_by_what_is_charged(dealing: Any, read: Any) -> None:
     """Every harmonic at its own angle: no longer than the table, and no more than what is charged."""
 
     def apart(_: str, waves: np.ndarray) -> np.ndarray:
@@ -252,7 +256,7 @@ def test_angles_that_do_not_belong_together_are_covered_by_what_is_charged(deali
     assert float(plan.waves.curve.bounds[1]) < 0.5001, "no angles that belong together come to that"
 
 
-def test_a_slope_of_the_other_sign_is_charged(dealing, read) -> None:
+def test_a_slope_of_the_other_sign_is_charged(dealing: Any, read: Any) -> None:
     """A holder that turns every sign keeps its norms: the run goes on, and the slope is within what is charged."""
     tables, plan = checked()
     plan = silenced(plan)
@@ -269,7 +273,7 @@ def test_a_slope_of_the_other_sign_is_charged(dealing, read) -> None:
 
 
 @pytest.mark.parametrize("column", [0, -1])
-def test_long_rows_and_long_constants_stop_the_run_before_the_moments(dealing, column: int) -> None:
+def test_long_rows_and_long_constants_stop_the_run_before_the_moments(dealing: Any, column: int) -> None:
     def long(_: str, rows: np.ndarray) -> np.ndarray:
         rows = rows.copy()
         rows[3, column] = 1 << 20
@@ -294,12 +298,12 @@ def adding(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Group], None]:
             added[17] = 1 << 46
             return added
 
-        async def share_elements(party, mine, shapes, **how):
+        async def share_elements(party: Party, mine: Any, shapes: Any, **how: Any) -> Any:
             if party.name == liar:
                 mine = mine + FIELD63.encode(more(mine.shape))
             return await honest(party, mine, shapes, **how)
 
-        def reshare(scheme, keeper, share, randomness):
+        def reshare(scheme: Any, keeper: Any, share: Any, randomness: Any) -> Any:
             if keeper == at:
                 # Its weight is −1 or ½.
                 share = share + FIELD63.encode((-1, 2, 2)[at] * more(share.shape))
@@ -311,7 +315,7 @@ def adding(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Group], None]:
     return arrange
 
 
-def test_a_keeper_that_adds_to_its_product_reads_a_person_where_nobody_checks(adding, read) -> None:
+def test_a_keeper_that_adds_to_its_product_reads_a_person_where_nobody_checks(adding: Any, read: Any) -> None:
     tables, plan = checked(verify="none")
     adding("bank", plan.group)
     seen = run_margin(plan, tables).results["server"]
@@ -321,7 +325,7 @@ def test_a_keeper_that_adds_to_its_product_reads_a_person_where_nobody_checks(ad
 
 
 @pytest.mark.parametrize("liar", ["server", *PAIR])
-def test_a_keeper_that_adds_to_its_product_is_stopped(adding, liar: str) -> None:
+def test_a_keeper_that_adds_to_its_product_is_stopped(adding: Any, liar: str) -> None:
     tables, plan = checked()
     adding(liar, plan.group)
     ledgers = ledgers_for(plan.group)
@@ -330,7 +334,7 @@ def test_a_keeper_that_adds_to_its_product_is_stopped(adding, liar: str) -> None
     assert "charge" in [entry.kind for entry in ledgers["bank"].entries()], "an attempt is paid for"
 
 
-def test_a_keeper_of_three_owners_is_stopped_in_the_tree(adding) -> None:
+def test_a_keeper_of_three_owners_is_stopped_in_the_tree(adding: Any) -> None:
     tables, plan = checked(owners=NAMES[:3])
     adding(NAMES[1], plan.group)
     with pytest.raises(RowsNotProved, match=r"at step 'turning 0\.0\.0'"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,12 +87,12 @@ def adding(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
         more = np.zeros((ROWS, 1), dtype=np.int64)
         more[5] = 1 << 48
 
-        async def share_elements(party, mine, shapes, **options):
+        async def share_elements(party: Party, mine: Any, shapes: Any, **options: Any) -> Any:
             if party.name == liar:
                 mine = mine + FIELD63.encode(more)
             return await checked(party, mine, shapes, **options)
 
-        def reshare(scheme, keeper, share, randomness):
+        def reshare(scheme: Any, keeper: Any, share: Any, randomness: Any) -> Any:
             if GROUP.keepers[keeper] == liar:
                 # Its weight is ½.
                 share = share + FIELD63.encode(2 * more)
@@ -103,13 +104,15 @@ def adding(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return arrange
 
 
-def test_a_keeper_that_adds_to_its_product_reads_a_row_where_nobody_checks(adding) -> None:
+def test_a_keeper_that_adds_to_its_product_reads_a_row_where_nobody_checks(adding: Any) -> None:
     adding("bank")
     assert (opened("rows") - TRUE) / 2**48 == WEIGHTS[5, 0]
 
 
 @pytest.mark.parametrize("liar", ["bank", "shop", "server"])
-def test_a_keeper_that_adds_to_its_product_is_stopped_before_anything_is_opened(adding, liar: str) -> None:
+def test_a_keeper_that_adds_to_its_product_is_stopped_before_anything_is_opened(
+    adding: Any, liar: str
+) -> None:
     adding(liar)
     others = [keeper for keeper in GROUP.keepers if keeper != liar]
     with pytest.raises(
@@ -121,7 +124,7 @@ def test_a_keeper_that_adds_to_its_product_is_stopped_before_anything_is_opened(
 @pytest.mark.parametrize("which", ["proof", "answer"])
 def test_an_altered_proof_or_answer_stops_the_run(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
     class Altered(verified_products.ProductProof):
-        def proof(self, challenge):
+        def proof(self, challenge: Any) -> Any:
             return _changed(super().proof(challenge))
 
     honest = verified_products.answer

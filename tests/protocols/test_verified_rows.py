@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,7 +52,7 @@ def federation(owners: int = 2, rows: int = ROWS, seed: int = 0) -> Federation:
     return Federation([bank, *others], budget=(1e4, 1e-5), timeout=20.0)
 
 
-def release(owners: int = 2, verify: Verify | None = None, **options: int):
+def release(owners: int = 2, verify: Verify | None = None, **options: int) -> Any:
     request = MomentsRequest("classification", 1.0, delta=1e-5, verify=verify)
     return federation(owners, **options).run(moments_session, request, record=True)
 
@@ -64,7 +65,7 @@ def cheat(monkeypatch: pytest.MonkeyPatch) -> Callable[[Cheat], None]:
         for module in (challenges, row_checks, sharing):
             honest = module.tell
 
-            async def tell(party: Party, to: str, step: str, message: Message, honest=honest) -> None:
+            async def tell(party: Party, to: str, step: str, message: Message, honest: Any = honest) -> None:
                 await honest(party, to, step, change(party.name, to, step, message))
 
             monkeypatch.setattr(module, "tell", tell)
@@ -79,7 +80,7 @@ def dealing(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[np.ndar
     def arrange(owner: str, change: Callable[[np.ndarray], None]) -> None:
         honest = moments.integer_blocks
 
-        def blocks(party, table, plan):
+        def blocks(party: str, table: Any, plan: Any) -> Iterator[Any]:
             for rows, mine in honest(party, table, plan):
                 if party.name == owner:
                     mine = mine.copy()
@@ -90,7 +91,7 @@ def dealing(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[np.ndar
         # A cheat does not stop itself: its pads are made for rows that are short.
         pads = row_checks.RowProof.__init__
 
-        def begun(self, claims, rows, *, seeds):
+        def begun(self, claims: Any, rows: Any, *, seeds: Any) -> None:
             pads(self, claims, np.where(np.abs(rows) >= 1 << 20, 0, rows), seeds=seeds)
 
         monkeypatch.setattr(row_checks.RowProof, "__init__", begun)
@@ -181,7 +182,7 @@ def test_a_label_that_need_not_be_one_hot_costs_hardly_more() -> None:
 # --- attacks: each works on the unverified protocol
 
 
-def test_a_bank_that_deals_long_rows_reads_two_people_where_nobody_checks(dealing) -> None:
+def test_a_bank_that_deals_long_rows_reads_two_people_where_nobody_checks(dealing: Any) -> None:
     dealing("bank", two_people)
     run = release(2, "none")
     plan, matrix = run.plan, run.result().matrix
@@ -197,7 +198,7 @@ def test_a_bank_that_deals_long_rows_reads_two_people_where_nobody_checks(dealin
 
 
 @pytest.mark.parametrize("owners", [2, 3, 4])
-def test_a_bank_that_deals_long_rows_is_stopped_before_anything_is_opened(dealing, owners: int) -> None:
+def test_a_bank_that_deals_long_rows_is_stopped_before_anything_is_opened(dealing: Any, owners: int) -> None:
     dealing("bank", two_people)
     with pytest.raises(RowsNotProved) as stopped:
         release(owners, "rows")
@@ -207,7 +208,7 @@ def test_a_bank_that_deals_long_rows_is_stopped_before_anything_is_opened(dealin
     assert "cannot be told which. Nothing that rests on it was opened" in message
 
 
-def test_the_last_of_four_owners_who_keeps_no_share_is_stopped_too(dealing) -> None:
+def test_the_last_of_four_owners_who_keeps_no_share_is_stopped_too(dealing: Any) -> None:
     dealing("shop3", two_people)
     with pytest.raises(RowsNotProved, match="what shop3 dealt was not proved to bank and shop1"):
         release(4, "rows")
@@ -229,7 +230,7 @@ CHECKED = {
 
 
 @pytest.mark.parametrize("which", CHECKED)
-def test_one_altered_bit_of_anything_stops_the_run(cheat, which: str) -> None:
+def test_one_altered_bit_of_anything_stops_the_run(cheat: Any, which: str) -> None:
     who, to, at, name = CHECKED[which]
 
     def change(sender: str, receiver: str, step: str, message: Message) -> Message:
@@ -240,7 +241,7 @@ def test_one_altered_bit_of_anything_stops_the_run(cheat, which: str) -> None:
         release()
 
 
-def test_different_seeds_for_the_two_halves_stop_the_run(cheat) -> None:
+def test_different_seeds_for_the_two_halves_stop_the_run(cheat: Any) -> None:
     def change(sender: str, receiver: str, step: str, message: Message) -> Message:
         wrong = (sender, receiver, step) == ("bank", "server", "columns 0")
         return Message({"key": bytes(32)}) if wrong else message
@@ -251,7 +252,7 @@ def test_different_seeds_for_the_two_halves_stop_the_run(cheat) -> None:
 
 
 @pytest.mark.parametrize("which", ["columns 0, bits", "columns 0, proof"])
-def test_a_proof_of_an_earlier_run_stops_the_run(cheat, which: str) -> None:
+def test_a_proof_of_an_earlier_run_stops_the_run(cheat: Any, which: str) -> None:
     kept: list[Message] = []
 
     def change(sender: str, receiver: str, step: str, message: Message) -> Message:
@@ -270,7 +271,7 @@ def test_a_proof_for_other_rows_stops_the_run(monkeypatch: pytest.MonkeyPatch) -
     """The rows and pads that are dealt are short, and not those that the proof is about."""
     honest = row_checks.RowProof.proof
 
-    def proof(self, challenge, second):
+    def proof(self, challenge: Any, second: Any) -> Any:
         self._rows = -self._rows
         return honest(self, challenge, second)
 
@@ -288,7 +289,7 @@ def test_a_proof_for_other_rows_stops_the_run(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_a_verifier_that_tells_dealer_and_verifier_different_challenges_gets_no_answer(
-    cheat, liar: str, step: str
+    cheat: Any, liar: str, step: str
 ) -> None:
     """The answer to another question than was proved would be an equation in the other's rows."""
     sent: list[str] = []
@@ -307,7 +308,7 @@ def test_a_dealer_hears_no_challenge_before_it_has_dealt(monkeypatch: pytest.Mon
     order: list[tuple[str, str]] = []
     told = challenges.tell
 
-    async def tell(party, to, step, message):
+    async def tell(party: Party, to: str, step: str, message: Any) -> None:
         order.append((party.name, step))
         await told(party, to, step, message)
 
@@ -318,7 +319,7 @@ def test_a_dealer_hears_no_challenge_before_it_has_dealt(monkeypatch: pytest.Mon
     assert max(seeds) < min(nonces)
 
 
-def test_every_attempt_is_charged_and_ends_alike_whatever_the_rows_are(cheat) -> None:
+def test_every_attempt_is_charged_and_ends_alike_whatever_the_rows_are(cheat: Any) -> None:
     """A verifier that stops runs on purpose learns that they stopped, and each attempt is paid for."""
 
     def change(sender: str, receiver: str, step: str, message: Message) -> Message:
@@ -404,7 +405,7 @@ def test_a_dealer_that_adds_no_noise_leaves_readers_what_they_were_promised(
         )
 
 
-def test_shares_off_the_line_make_a_column_noise_and_read_nothing(cheat) -> None:
+def test_shares_off_the_line_make_a_column_noise_and_read_nothing(cheat: Any) -> None:
     """A dealer that keeps no share gives the third keeper, who does not check it, something else."""
 
     def change(sender: str, receiver: str, step: str, message: Message) -> Message:
@@ -421,7 +422,7 @@ def test_shares_off_the_line_make_a_column_noise_and_read_nothing(cheat) -> None
     assert run.plan.verify == "rows" and column.max() > run.plan.rows * run.plan.gamma**2
 
 
-def test_whatever_stops_a_check_is_an_error_with_a_remedy(cheat) -> None:
+def test_whatever_stops_a_check_is_an_error_with_a_remedy(cheat: Any) -> None:
     def change(sender: str, receiver: str, step: str, message: Message) -> Message:
         return Message({"nonce": b"short"}) if step.endswith("seed") and sender == "bank" else message
 

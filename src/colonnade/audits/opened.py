@@ -127,7 +127,7 @@ def opened_vector(plan: OpenedPlan, result: Any) -> Array:
 def noise_of(party: Party, plan: OpenedPlan) -> Array:
     """What one owner deals of the noise, drawn from its coins by its own code."""
     if isinstance(plan, FunctionalPlan):
-        return np.asarray(functional_noise(party, plan)[0], dtype=np.float64)
+        return np.asarray(functional_noise(party, plan), dtype=np.float64)
     drawn = noise_by_class(party, plan) if plan.conditional else arranged(matrix_noise(party, plan), plan)
     return np.asarray(drawn[np.triu_indices(plan.size)], dtype=np.float64)
 

@@ -24,8 +24,8 @@ from colonnade.protocols.charging import charge_first
 from colonnade.protocols.joint_scores import Terms
 from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
 from colonnade.protocols.session import SessionResult, own_rows, prepare, publish_integers
-from colonnade.protocols.shared import Shared, total
-from colonnade.protocols.sharing import open_to, share
+from colonnade.protocols.shared import Shared
+from colonnade.protocols.sharing import open_to, share, share_noise
 from colonnade.protocols.turning import turned
 from colonnade.runtime.party import Party
 
@@ -79,11 +79,10 @@ async def judged(
         )
         sums.add(phases[plan.holder], others)
         party.progress("phases", min((number + 1) * plan.block, plan.rows), plan.rows)
-    noise = noise_part(party, plan) if party.name in group.dealers else None
-    shapes = dict.fromkeys(group.dealers, (1, plan.coefficients))
-    noises = await share(party, noise, shapes, scheme=plan.scheme, degree=2 * t, step="noise")
-    # Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
-    noisy = sums.value(2 * t) + total(noises.values())
+    noise = await share_noise(
+        party, lambda: noise_part(party, plan), plan.coefficients, scheme=plan.scheme, step="noise"
+    )
+    noisy = sums.value(2 * t) + noise
     opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="judgement")
     return None if opened is None else np.asarray(opened[0], dtype=np.int64)
 

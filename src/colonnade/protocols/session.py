@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -28,6 +28,7 @@ from colonnade.runtime.wire import Message
 
 Integers = NDArray[np.int64]
 ArrayT = TypeVar("ArrayT", bound=NDArray[Any])
+OutcomeT = TypeVar("OutcomeT")
 
 
 async def prepare(
@@ -66,6 +67,19 @@ async def prepare(
         # From the charge on these people are trained on, however the run ends.
         party.remembers(aligned, party.run)
     return aligned, plan
+
+
+async def from_start_to_end(
+    party: Party,
+    table: Table | None,
+    request: Request[PlanT],
+    protocol: Callable[[Party, AlignedTable | None, PlanT], Awaitable[OutcomeT]],
+) -> tuple[AlignedTable | None, PlanT, OutcomeT]:
+    """Prepare, run the protocol of the agreed plan, of which nothing is published, and end together."""
+    aligned, plan = await prepare(party, table, request)
+    outcome = await protocol(party, aligned, plan)
+    await confirm(party, "")
+    return aligned, plan, outcome
 
 
 FEW = 10_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from colonnade.errors import LocalProtocolError, NotMasked, RemoteProtocolError
 from colonnade.ledger import Release
 from colonnade.numbers.field import FieldArray
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.shared import Shared
+from colonnade.protocols.shared import Shared, total
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -72,6 +72,20 @@ async def share_elements(
         dealer: Shared(kept.get(dealer), shape, degree, frozenset({f"{dealer}/{step}"}))
         for dealer, shape in shapes.items()
     }
+
+
+async def share_noise(
+    party: Party, draw: Callable[[], NDArray[np.int64]], entries: int, *, scheme: Scheme, step: str
+) -> Shared:
+    """The sum of all dealers' noise; this node draws its part if it deals one.
+
+    Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
+    """
+    group = party.group
+    mine = draw().reshape(1, entries) if party.name in group.dealers else None
+    shapes = dict.fromkeys(group.dealers, (1, entries))
+    dealt = await share(party, mine, shapes, scheme=scheme, degree=2 * group.threshold, step=step)
+    return total(dealt.values())
 
 
 async def lower(party: Party, value: Shared, *, scheme: Scheme, step: str) -> Shared:

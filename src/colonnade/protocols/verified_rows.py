@@ -6,7 +6,7 @@ whoever stops there, stops the run before anything is opened. Proof: docs/proofs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from colonnade.crypto.row_claims import RowClaims
 from colonnade.crypto.shares import Scheme
 from colonnade.errors import FieldTooSmall, GroupMismatch
+from colonnade.numbers.field import Field
 from colonnade.protocols.assumptions import Verify
 from colonnade.protocols.row_checks import Claims, RowCheck
-from colonnade.protocols.shared import Shared
+from colonnade.protocols.shared import MomentSum, Shared
 from colonnade.protocols.sharing import share
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -90,6 +91,37 @@ class VerifiedPlan(Protocol):
     def scheme(self) -> Scheme:
         """How shares are dealt."""
         ...
+
+
+class SummedPlan(VerifiedPlan, Protocol):
+    """What a plan says about rows of which only products, summed over all of them, are needed."""
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        ...
+
+    @property
+    def block(self) -> int:
+        """How many are dealt at a time."""
+        ...
+
+    @property
+    def field(self) -> Field:
+        """Where sums do not wrap around."""
+        ...
+
+
+async def sum_products(
+    party: Party, blocks: Iterable[tuple[int, Integers | None]], plan: SummedPlan, *, columns: int
+) -> Shared:
+    """Owners deal their rows block by block; each keeper adds up the products of all columns, at degree 2t."""
+    products = MomentSum(plan.field, columns, keeps_shares=party.keeps_shares)
+    for number, (rows, mine) in enumerate(blocks):
+        dealt = await share_rows(party, mine, rows, plan, step=f"columns {number}")
+        products.add([dealt[owner] for owner in party.group.owners])
+        party.progress("columns", min((number + 1) * plan.block, plan.rows), plan.rows)
+    return products.upper_triangle()
 
 
 async def share_rows(

@@ -28,9 +28,9 @@ from colonnade.numbers.field import FieldArray
 from colonnade.numbers.rounding import nearest
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.session import RowSource, SessionResult, own_blocks, prepare, publish_integers
-from colonnade.protocols.shared import MomentSum, Shared, total
-from colonnade.protocols.sharing import open_to, share
-from colonnade.protocols.verified_rows import share_rows
+from colonnade.protocols.shared import Shared
+from colonnade.protocols.sharing import open_to, share_noise
+from colonnade.protocols.verified_rows import sum_products
 from colonnade.runtime.party import Party
 
 Integers = NDArray[np.int64]
@@ -65,23 +65,18 @@ async def functional_mechanism(
     party: Party, table: RowSource | None, plan: FunctionalPlan
 ) -> Integers | None:
     """The noisy coefficients at the server, None elsewhere."""
-    group, t, dissection = party.group, party.group.threshold, plan.dissection
+    server, dissection = party.group.server, plan.dissection
     release = plan.release(party.name, run=party.run, reproducible=party.tainted)
     await charge_first(party, release)
     blocks = own_blocks(
         party, table, lambda rows: integer_rows(plan, party.name, rows), rows=plan.rows, size=plan.block
     )
-    products = MomentSum(plan.field, dissection.columns, keeps_shares=party.keeps_shares)
-    for number, (rows, mine) in enumerate(blocks):
-        columns = await share_rows(party, mine, rows, plan, step=f"columns {number}")
-        products.add([columns[owner] for owner in group.owners])
-        party.progress("columns", min((number + 1) * plan.block, plan.rows), plan.rows)
-    noise = noise_part(party, plan) if party.name in group.dealers else None
-    noise_shapes = dict.fromkeys(group.dealers, (1, dissection.coefficients))
-    noises = await share(party, noise, noise_shapes, scheme=plan.scheme, degree=2 * t, step="noise")
-    # Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
-    noisy = _selected(products.upper_triangle(), plan) + total(noises.values())
-    opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="objective")
+    products = await sum_products(party, blocks, plan, columns=dissection.columns)
+    noise = await share_noise(
+        party, lambda: noise_part(party, plan), dissection.coefficients, scheme=plan.scheme, step="noise"
+    )
+    noisy = _selected(products, plan) + noise
+    opened = await open_to(party, server, noisy, scheme=plan.scheme, release=release, step="objective")
     return None if opened is None else np.asarray(opened[0], dtype=np.int64)
 
 
@@ -94,7 +89,7 @@ def noise_part(party: Party, plan: FunctionalPlan) -> Integers:
             parts.append(noise.part(plan.group).draw(block.size, party.randomness))
         else:
             parts.append(np.zeros(block.size, dtype=np.int64))
-    return np.concatenate(parts)[None, :]
+    return np.concatenate(parts)
 
 
 def integer_rows(plan: FunctionalPlan, party: str, rows: Rows) -> Integers:

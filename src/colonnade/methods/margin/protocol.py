@@ -32,8 +32,8 @@ from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import RowSource
-from colonnade.protocols.shared import MomentSum, Shared, total
-from colonnade.protocols.sharing import open_to, share
+from colonnade.protocols.shared import MomentSum, Shared
+from colonnade.protocols.sharing import open_to, share, share_noise
 from colonnade.protocols.turning import taken
 from colonnade.protocols.verified_rows import share_rows, share_verified
 from colonnade.runtime.party import Party
@@ -53,11 +53,20 @@ async def noisy_margin(party: Party, table: RowSource | None, plan: MarginPlan) 
     for step in range(plan.schedule.steps):
         weights = await published_weights(party, descent, plan, step)
         gradient = await _gradient(party, rows, kept, weights, plan, step)
-        noise = _noise(party, plan)
-        noises = await _dealt_noise(party, noise, plan, plan.size * plan.heads, f"noise {step}")
-        noisy = gradient + total(noises.values())
+        noise = await share_noise(
+            party,
+            lambda: noise_part(party, plan),
+            plan.size * plan.heads,
+            scheme=plan.scheme,
+            step=f"noise {step}",
+        )
         found = await open_to(
-            party, party.group.server, noisy, scheme=plan.scheme, release=release, step=f"gradient {step}"
+            party,
+            party.group.server,
+            gradient + noise,
+            scheme=plan.scheme,
+            release=release,
+            step=f"gradient {step}",
         )
         if descent is not None and found is not None:
             descent.step(found[0])
@@ -92,13 +101,14 @@ async def _moments(
             others = plan.wave_grid ** len(plan.others)
             kept.append(Kept(first.stack_columns(rest), constants.times(others)))
         party.progress("columns", block.stop, plan.rows)
-    noise = None
-    if party.name in party.group.dealers:
+
+    def matrix_part() -> Integers:
         whole = plan.moments_noise.part(party.group.whole).draw_symmetric(plan.size, party.randomness)
-        noise = whole[np.triu_indices(plan.size)][None, :]
-    noises = await _dealt_noise(party, noise, plan, plan.size * (plan.size + 1) // 2, "noise of matrix")
-    # Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
-    noisy = moments.upper_triangle() + total(noises.values())
+        return whole[np.triu_indices(plan.size)]
+
+    entries = plan.size * (plan.size + 1) // 2
+    noise = await share_noise(party, matrix_part, entries, scheme=plan.scheme, step="noise of matrix")
+    noisy = moments.upper_triangle() + noise
     opened = await open_to(
         party, party.group.server, noisy, scheme=plan.scheme, release=release, step="matrix"
     )
@@ -162,18 +172,9 @@ async def published_weights(
     return heard
 
 
-def _noise(party: Party, plan: MarginPlan) -> Integers | None:
-    if party.name not in party.group.dealers:
-        return None
-    shape = (1, plan.size * plan.heads)
-    return plan.noise.part(party.group.whole).draw(shape, party.randomness)
-
-
-async def _dealt_noise(
-    party: Party, noise: Integers | None, plan: MarginPlan, entries: int, step: str
-) -> dict[str, Shared]:
-    shapes = dict.fromkeys(party.group.dealers, (1, entries))
-    return await share(party, noise, shapes, scheme=plan.scheme, degree=2 * party.group.threshold, step=step)
+def noise_part(party: Party, plan: MarginPlan) -> Integers:
+    """This dealer's part of the noise of a step."""
+    return plan.noise.part(party.group.whole).draw((1, plan.size * plan.heads), party.randomness)
 
 
 def _blocks(plan: MarginPlan) -> list[slice]:

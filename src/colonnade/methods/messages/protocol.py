@@ -23,7 +23,7 @@ from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
-from colonnade.protocols.session import SessionResult, confirm, prepare
+from colonnade.protocols.session import SessionResult, from_start_to_end
 from colonnade.randomness import Randomness, public_permutation
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -58,9 +58,7 @@ async def intermediate_session(
     party: Party, table: Table | None, request: IntermediateRequest
 ) -> TrainedPart:
     """Meet, compare jobs, introduce columns, align rows, compare plans, charge the whole run, train."""
-    aligned, plan = await prepare(party, table, request)
-    state = await intermediate_results(party, aligned, plan)
-    await confirm(party, "")
+    aligned, plan, state = await from_start_to_end(party, table, request, intermediate_results)
     return TrainedPart(plan, party.run, party.tainted, aligned, None if state is None else state.weights)
 
 

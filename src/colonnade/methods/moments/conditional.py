@@ -19,7 +19,7 @@ from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.session import RowSource, own_blocks
 from colonnade.protocols.shared import MomentSum, Shared, beside, total
-from colonnade.protocols.sharing import open_to, share
+from colonnade.protocols.sharing import open_to, share, share_noise
 from colonnade.protocols.verified_products import reshare_products
 from colonnade.protocols.verified_rows import check_rows
 from colonnade.runtime.party import Party
@@ -29,7 +29,7 @@ Integers = NDArray[np.int64]
 
 async def conditional_moments(party: Party, table: RowSource | None, plan: MomentsPlan) -> Integers | None:
     """The noisy matrices of all classes along one diagonal at the server, None elsewhere."""
-    group, t, classes = party.group, party.group.threshold, plan.label.width
+    server, classes = party.group.server, plan.label.width
     release = plan.release(party.name, run=party.run, reproducible=party.tainted)
     await charge_first(party, release)
     sums = [MomentSum(plan.field, plan.class_size, keeps_shares=party.keeps_shares) for _ in range(classes)]
@@ -44,13 +44,13 @@ async def conditional_moments(party: Party, table: RowSource | None, plan: Momen
         for moments, parts in zip(sums, by_class, strict=True):
             moments.add(parts)
         party.progress("columns", min((number + 1) * plan.block, plan.rows), plan.rows)
-    noise = (
-        upper_by_class(noise_by_class(party, plan), plan)[None, :] if party.name in group.dealers else None
-    )
-    noise_shapes = dict.fromkeys(group.dealers, (1, plan.coefficients))
-    noises = await share(party, noise, noise_shapes, scheme=plan.scheme, degree=2 * t, step="noise")
-    noisy = beside([moments.upper_triangle() for moments in sums]) + total(noises.values())
-    opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="moments")
+
+    def noise_part() -> Integers:
+        return upper_by_class(noise_by_class(party, plan), plan)
+
+    noise = await share_noise(party, noise_part, plan.coefficients, scheme=plan.scheme, step="noise")
+    noisy = beside([moments.upper_triangle() for moments in sums]) + noise
+    opened = await open_to(party, server, noisy, scheme=plan.scheme, release=release, step="moments")
     return None if opened is None else along_diagonal(opened[0], plan)
 
 

@@ -21,28 +21,22 @@ from colonnade.data.block import Block
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.session import RowSource, own_blocks
-from colonnade.protocols.shared import MomentSum, total
-from colonnade.protocols.sharing import open_to, share
-from colonnade.protocols.verified_rows import share_rows
+from colonnade.protocols.sharing import open_to, share_noise
+from colonnade.protocols.verified_rows import sum_products
 from colonnade.runtime.party import Party
 
 
 async def noisy_moments(party: Party, table: RowSource | None, plan: MomentsPlan) -> NDArray[np.int64] | None:
     """The noisy matrix Σ z̃z̃ᵀ at the server, None elsewhere."""
-    group, t = party.group, party.group.threshold
     release = plan.release(party.name, run=party.run, reproducible=party.tainted)
     await charge_first(party, release)
-    moments = MomentSum(plan.field, plan.size, keeps_shares=party.keeps_shares)
-    for number, (rows, mine) in enumerate(integer_blocks(party, table, plan)):
-        columns = await share_rows(party, mine, rows, plan, step=f"columns {number}")
-        moments.add([columns[owner] for owner in group.owners])
-        party.progress("columns", min((number + 1) * plan.block, plan.rows), plan.rows)
-    noise = _noise(party, plan) if party.name in group.dealers else None
-    noise_shapes = dict.fromkeys(group.dealers, (1, plan.coefficients))
-    noises = await share(party, noise, noise_shapes, scheme=plan.scheme, degree=2 * t, step="noise")
-    # Degree 2t: at degree t the server and one keeper would learn more (docs/proofs/noise-degree.md).
-    noisy = moments.upper_triangle() + total(noises.values())
-    opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step="moments")
+    moments = await sum_products(party, integer_blocks(party, table, plan), plan, columns=plan.size)
+    noise = await share_noise(
+        party, lambda: _noise(party, plan), plan.coefficients, scheme=plan.scheme, step="noise"
+    )
+    opened = await open_to(
+        party, party.group.server, moments + noise, scheme=plan.scheme, release=release, step="moments"
+    )
     return None if opened is None else arranged(symmetric(opened[0], plan.size), plan)
 
 
@@ -90,7 +84,7 @@ def integer_blocks(
 
 
 def _noise(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:
-    return noise_part(party, plan)[np.triu_indices(plan.size)][None, :]
+    return noise_part(party, plan)[np.triu_indices(plan.size)]
 
 
 def noise_part(party: Party, plan: MomentsPlan) -> NDArray[np.int64]:

@@ -32,7 +32,7 @@ from colonnade.privacy.observers import Coalition, PartyView
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.plans import Request, Task, check_parties, checked_delta, lines_about
-from colonnade.protocols.session import SessionResult, confirm, prepare
+from colonnade.protocols.session import SessionResult, from_start_to_end
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -160,9 +160,7 @@ async def noisy_columns_session(
     party: Party, table: Table | None, request: NoisyColumnsRequest
 ) -> NoisyColumns:
     """Meet, compare jobs, introduce columns, align rows, compare plans, charge, send once."""
-    aligned, plan = await prepare(party, table, request)
-    columns = await noisy_columns(party, aligned, plan)
-    await confirm(party, "")
+    aligned, plan, columns = await from_start_to_end(party, table, request, noisy_columns)
     return NoisyColumns(plan, party.run, party.tainted, aligned, columns)
 
 

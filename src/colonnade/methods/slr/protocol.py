@@ -27,8 +27,8 @@ from colonnade.protocols.agreement import agree_on_public
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.messages import hear, tell
 from colonnade.protocols.session import RowSource, own_rows
-from colonnade.protocols.shared import Shared, total
-from colonnade.protocols.sharing import open_to, share
+from colonnade.protocols.shared import Shared
+from colonnade.protocols.sharing import open_to, share_noise
 from colonnade.protocols.verified_rows import share_rows
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
@@ -40,7 +40,7 @@ async def noisy_gradient(
     party: Party, table: RowSource | None, plan: GradientPlan
 ) -> NDArray[np.float64] | None:
     """The trained weights at the server, None elsewhere."""
-    group, t, steps = party.group, party.group.threshold, plan.schedule.steps
+    server, steps = party.group.server, plan.schedule.steps
     release = plan.release(party.name, run=party.run, reproducible=party.tainted)
     await charge_first(party, release)
     rows = integer_rows(party, table, plan) if party.owns_columns else None
@@ -59,21 +59,22 @@ async def noisy_gradient(
             label = f"batch {step}.{number}"
             columns = await share_rows(party, mine, count, plan, step=label)
             gradient.add(columns)
-        noise = None
-        if party.name in group.dealers:
-            noise = plan.noise.part(group.whole).draw((1, plan.size), party.randomness)
-        noise_shapes = dict.fromkeys(group.dealers, (1, plan.size))
-        noises = await share(
-            party, noise, noise_shapes, scheme=plan.scheme, degree=2 * t, step=f"noise {step}"
+        noise = await share_noise(
+            party, lambda: noise_part(party, plan), plan.size, scheme=plan.scheme, step=f"noise {step}"
         )
-        noisy = gradient.value() + total(noises.values())
+        noisy = gradient.value() + noise
         label = f"gradient {step}"
-        opened = await open_to(party, group.server, noisy, scheme=plan.scheme, release=release, step=label)
+        opened = await open_to(party, server, noisy, scheme=plan.scheme, release=release, step=label)
         if descent is not None and opened is not None:
             expected = float(plan.rows * plan.schedule.rate)
             descent.step(opened[0].astype(np.float64) / (4.0 * plan.gamma**3 * expected))
         party.progress("steps", step + 1, steps)
     return None if descent is None else descent.model
+
+
+def noise_part(party: Party, plan: GradientPlan) -> Integers:
+    """This dealer's part of the noise of a step."""
+    return plan.noise.part(party.group.whole).draw((1, plan.size), party.randomness)
 
 
 class FusedSum:
