@@ -32,7 +32,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -55,7 +54,6 @@ from colonnade.methods.slr.request import GradientRequest
 from colonnade.numbers.field import FIELD63
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.assumptions import Verify
-from colonnade.protocols.plans import Request
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, Program, run_here
@@ -148,7 +146,11 @@ def labelled() -> tuple[Group, dict[str, Table]]:
     return group, tables
 
 
-def ratio(request: Request[Any], protocol: Callable[..., Awaitable[object]], repetitions: int) -> float:
+def ratio(
+    request: GradientRequest | FunctionalRequest,
+    protocol: Callable[..., Awaitable[object]],
+    repetitions: int,
+) -> float:
     """Seconds of a labelled run with checks of rows over those without."""
     group, tables = labelled()
     schemas = tuple(table.public() for table in tables.values())

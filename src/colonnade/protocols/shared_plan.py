@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.errors import PlanError, PrivacyError
@@ -116,7 +116,7 @@ class SharedPlan(Plan):
             event, silent = self.others_replaced(owner, known), None
             if verify != "none" and self.server_adds and known == group.threshold:
                 # Of two owners each relies on the server's part: with more, one part more is left out already.
-                silent = self.stated(lambda owner=owner: self.others_replaced(owner, known + 1))
+                silent = self.stated(partial(self.others_replaced, owner, known + 1))
             views.append(
                 View(PartyView(owner), OthersPart(owner), event, party_assumption(group, verify, silent))
             )
@@ -140,7 +140,7 @@ class SharedPlan(Plan):
         group = self.group
         if group.tolerated > self.server_adds:
             return ""
-        return self.stated(lambda: self.zeroed(group.tolerated + 1))
+        return self.stated(partial(self.zeroed, group.tolerated + 1))
 
     def stated(self, event: Callable[[], Event]) -> str:
         """What an event costs, in words."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from colonnade.crypto.row_claims import Claim
@@ -252,7 +252,7 @@ class FunctionalPlan(SharedPlan, Layout):
         """ε^(k): what the server learns about each party's own part of a record, replaced by any other."""
         group, views = self.group, []
         for owner in group.owners:
-            more = self.stated(lambda owner=owner: self.event([owner], known=group.tolerated + 1))
+            more = self.stated(partial(self.event, [owner], known=group.tolerated + 1))
             assumption = server_assumption(group, more, self.verify, deals=self.server_adds)
             views.append(View(Server(), PartOf(owner), self.event([owner]), assumption))
         return guarantees_of(views, self.delta)
