@@ -27,7 +27,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 # Where processes begin, which may import from above. Of a job: kits name it, so it stays where it is. Of the command
 # line: its verbs know nothing of the board, which is made of them.
 ENTRIES = {
-    "learn/remote.py": "cli",
+    **dict.fromkeys(("learn/remote.py", "learn/job_process.py"), "cli"),
     **dict.fromkeys(("cli/__init__.py", "cli/app.py", "cli/board.py"), "board"),
 }
 # A method is one folder, and a file's name says on which level it is: what is agreed, sent and computed between

@@ -253,14 +253,45 @@ def test_several_classes_are_judged_each_against_the_rest(
     assert code == 4 and "--threshold is for two classes" in refused["error"]["message"]
 
 
-def test_numbers_are_judged_on_public_rows_in_their_own_units(
+def test_numbers_are_judged_on_private_people_and_on_public_rows_in_their_own_units(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = f'{JOB.replace("classification", "regression")}verify = "none"\nheld_out = 0.2\n'
-    job = write(tmp_path, first=0, people=1500, job=text, ledgers=tmp_path, classes=0)
+    text = f'{JOB.replace("classification", "regression")}verify = "none"\nheld_out = 0.3\n'
+    job = write(tmp_path, first=0, people=3000, job=text, ledgers=tmp_path, classes=0)
     code, facts = asked("train", job, "--output", tmp_path / "run", capsys=capsys)
-    assert code == 0 and "judged" not in facts
-    assert any("judging on private people is for classes" in note for note in facts["notes"])
+    assert code == 0, facts
+    judged = facts["judged"]
+    # Labels scatter by 0.3 around the truth, and by 2.1 in all.
+    for name, truth in (("RMSE", 0.3), ("MAE", 0.24), ("R²", 0.98)):
+        figure = judged["figures"][name]
+        assert abs(figure["value"] - truth) < 5 * figure["noise"] + 0.02 and figure["noise"] > 0, name
+    assert judged["figures"]["RMSE"]["beside"] == pytest.approx(2.08, abs=0.2)
+    stated = {(item["observer"], item["unit"]): item["epsilon"] for item in facts["guarantees"]}
+    for (_, unit, observer), epsilon in totals(tmp_path).items():
+        if (observer, unit) in stated:
+            assert epsilon == pytest.approx(stated[observer, unit])
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Predicted against true" in page and "always the mean" in page and "commonest" not in page
+    assert "A linear regression on bank" in (tmp_path / "run" / "parties" / "bank.html").read_text()
+    _, listed = asked("runs", tmp_path / "run", capsys=capsys)
+    assert listed["runs"][0]["score"].startswith("R² 0.9")
+    others = write(
+        tmp_path / "others",
+        first=50_000,
+        people=900,
+        job=text.replace("held_out = 0.3\n", ""),
+        ledgers=tmp_path / "others",
+        classes=0,
+    )
+    code, refused = asked("evaluate", tmp_path / "run", others, "-t", "f1", capsys=capsys)
+    assert code == 4 and "--threshold is for two classes" in refused["error"]["message"]
+    assert not (tmp_path / "others" / "bank.ledger").exists()
+    code, found = asked("evaluate", tmp_path / "run", others, capsys=capsys)
+    assert code == 0 and not found["exact"] and len(found["pairs"]) > 5, found
+    assert max(totals(tmp_path / "others").values()) > 2.0
+    few = write(tmp_path / "few", first=80_000, people=30, job=text, ledgers=tmp_path / "few", classes=0)
+    code, refused = asked("evaluate", tmp_path / "run", few, capsys=capsys)
+    assert code == 4 and "would move an RMSE by more than 5%" in refused["error"]["message"], refused
     rows = tmp_path / "rows.csv"
     code, found = asked("evaluate", tmp_path / "run", "--rows", rows, "--label", "buys", capsys=capsys)
     assert code == 0, found

@@ -446,7 +446,8 @@ def test_kits_forbid_code_foreign_classes_and_shells(kits: dict[str, Kit]) -> No
         assert resources["class_allow_list"] == [f"colonnade.learn.remote.{wanted}"]
         assert resources["class_list_enforcement_mode"] == "enforce"
         assert resources["allow_log_streaming"] is False
-        assert [item["id"] for item in resources["components"]] == ["job_manager", "colonnade_presence"]
+        found = [item["id"] for item in resources["components"]]
+        assert found == ["job_manager", "colonnade_presence", "process_launcher"]
         rights = json.loads((local / "authorization.json").read_text())["permissions"]
         for role in ("project_admin", "org_admin", "lead"):
             assert rights[role]["byoc"] == rights[role]["shell_commands"] == "none"

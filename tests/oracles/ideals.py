@@ -85,27 +85,27 @@ def ideal_descent(
 
 
 def ideal_judgement(
-    terms: Mapping[str, NDArray[np.float64]], classes: NDArray[np.int64], plan: JudgePlan
+    terms: Mapping[str, NDArray[np.float64]], labels: NDArray[np.float64] | NDArray[np.int64], plan: JudgePlan
 ) -> NDArray[np.object_]:
-    """Counts and sums of phases by head and class, person by person in Python integers, without noise."""
+    """Counts and sums of phases, head by head, person by person in Python integers, without noise."""
     half = 1 + plan.harmonics
-    sums = np.zeros((plan.heads, 2, 2 * half - 1), dtype=object)
-    for person, label in enumerate(classes):
-        alone = slice(person, person + 1)
-        dealt = {
-            owner: [int(value) for value in own_phases(owner, terms[owner][alone], classes[alone], plan)[0]]
-            for owner in plan.group.owners
-        }
-        for head in range(plan.heads):
-            inside = int(label == (1 if plan.heads == 1 else head))
-            mine = dealt[plan.holder][(2 * head + inside) * 2 * half :][: 2 * half]
-            for place in range(half):
-                real, imaginary = mine[place], mine[place + half]
-                for owner in plan.others:
-                    theirs = dealt[owner][head * 2 * half :][: 2 * half]
-                    c, d = theirs[place], theirs[place + half]
-                    real, imaginary = real * c - imaginary * d, real * d + imaginary * c
-                sums[head, inside, place] += real
-                if place:
-                    sums[head, inside, place + half - 1] += imaginary
-    return np.asarray(sums.reshape(-1))
+    found = []
+    dealt = {owner: own_phases(owner, terms[owner], labels, plan).tolist() for owner in plan.group.owners}
+    start = 0
+    for place, head in enumerate(plan.heads):
+        for _ in range(head.sums):
+            sums = [0] * (2 * half)
+            for person in range(len(labels)):
+                mine = dealt[plan.holder][person][start : start + 2 * half]
+                for wave in range(half):
+                    real, imaginary = mine[wave], mine[wave + half]
+                    for owner in plan.others:
+                        theirs = dealt[owner][person][place * 2 * half :][: 2 * half]
+                        c, d = theirs[wave], theirs[wave + half]
+                        real, imaginary = real * c - imaginary * d, real * d + imaginary * c
+                    sums[wave] += real
+                    sums[wave + half] += imaginary
+            start += 2 * half
+            # Frequency 0 has no imaginary part, and of everybody together it would only count them.
+            found += [*sums[0 if head.counted else 1 : half], *sums[half + 1 :]]
+    return np.array(found, dtype=object)

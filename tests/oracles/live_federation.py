@@ -14,13 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 from two_houses import PARTIES, SEED, charges, write_party
 
 from colonnade.errors import RemoteProtocolError
 from colonnade.learn.own_files import OUTCOME
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import Administration, wait_for_server
-from colonnade.runtime.processes import CONSOLE, Begin, connected, household
+from colonnade.runtime.processes import CONSOLE, LONGEST_NAME, SPARE, Begin, connected, family, household
 from colonnade.runtime.provision import all_kits
 
 # Nothing passes or fails by the clock: this is how long a machine with much else to do may take to a step.
@@ -98,17 +99,23 @@ class Live:
         return False
 
     def job_process(self, member: str, job_id: str) -> int:
-        """The process that runs a member's part of a job: the one whose command names both."""
-        found = []
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                words = path.read_bytes().decode(errors="replace").split("\0")
-            except OSError:
-                continue
-            if job_id in words and str(self.kits[member].path) in words:
-                found.append(int(path.parent.name))
+        """The process that runs a member's part of a job: the one that is called by it."""
+        found = self._called(member, job_id)
         assert found, f"{member} has no process for {job_id}"
         return found[0]
+
+    def has_spare(self, member: str) -> bool:
+        """Whether a member has a process that has read its libraries and waits for a job."""
+        return bool(self._called(member, SPARE))
+
+    def _called(self, member: str, name: str) -> list[int]:
+        found = []
+        for process in family(self.kits[member]):
+            # It may end while it is looked at.
+            with contextlib.suppress(psutil.Error):
+                if process.name() == name[:LONGEST_NAME]:
+                    found.append(int(process.pid))
+        return found
 
     def charges(self, party: str) -> int:
         """How many releases a party's ledger was charged for."""

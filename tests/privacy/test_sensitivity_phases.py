@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from colonnade.privacy.sensitivity.phases import Phases
+from colonnade.privacy.sensitivity.phases import JointPhases, Phases
 
 STEPS = 17
 
@@ -164,3 +164,101 @@ def test_heads_add_up_in_squares() -> None:
     # Three heads that all move as far as one can: nothing is further.
     alike = np.tile(row(once, 1, once.turns[0] / 2, once.turns[1] / 2), 3)
     assert np.linalg.norm(alike) <= thrice.zeroed().l2 and np.abs(alike).sum() <= thrice.zeroed().l1
+
+
+# A label that is a number: shares of two ends, and sums of everybody.
+
+
+def shares(gamma: int, harmonics: int, *reaches: float) -> Phases:
+    return dataclasses.replace(phases(gamma, harmonics, *reaches), kind="shares")
+
+
+def shared_row(bounds: Phases, share: float, first: float, *others: float):
+    """What a record adds that is so near to the second end: both ends beside each other, each rounded by itself."""
+    share = round(bounds.count * share) / bounds.count
+    found = []
+    for weight in (1 - share, share):
+        product = rounded([weight * size for size in bounds.amplitudes], first, bounds.frequencies)
+        count = round(weight * bounds.count)
+        for angle in others:
+            product = product * rounded([bounds.grid] * len(bounds.frequencies), angle, bounds.frequencies)
+            count *= bounds.grid
+        found += [[count], product.real, product.imag]
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_record_between_two_ends_moves_the_sums_further_than_is_said(case) -> None:
+    bounds = shares(*case)
+    mine, theirs = (angles(turn)[:: STEPS // 4] for turn in bounds.turns)
+    rows = {
+        key: shared_row(bounds, *key) for key in itertools.product((0.0, 0.13, 0.5, 0.9, 1.0), mine, theirs)
+    }
+    zero = np.zeros_like(next(iter(rows.values())))
+    found = {
+        bounds.zeroed(): moved((zero, after) for after in rows.values()),
+        bounds.others_replaced(): moved(
+            (rows[share, mine[2], old], rows[share, mine[2], new])
+            for share in (0.0, 0.13, 0.5)
+            for old, new in itertools.product(theirs, theirs)
+        ),
+        bounds.replaced(): moved(itertools.product(list(rows.values())[::3], list(rows.values())[::2])),
+    }
+    for stated, (l2, l1) in found.items():
+        assert l2 <= stated.l2 and l1 <= stated.l1
+        if case[0] >= 16:
+            assert stated.l2 <= 1.5 * l2
+
+
+def test_no_record_moves_sums_of_everybody_further_than_is_said() -> None:
+    frequencies, gamma = (1, 2, 4, 8), 16
+    amplitudes = tuple(round(gamma * frequency**-0.25) for frequency in frequencies)
+    for turns in ((2.0, 1.5), (math.pi * 1.5, 0.0), (3.0, 1.7)):
+        bounds = Phases(frequencies, amplitudes, 0, gamma, turns, kind="whole")
+
+        def added(first: float, second: float, bounds: Phases = bounds):
+            both = rounded(amplitudes, first, frequencies) * rounded([gamma] * 4, second, frequencies)
+            return np.concatenate([both.real, both.imag])
+
+        mine, theirs = (np.linspace(-turn / 2, turn / 2, 15) for turn in turns)
+        rows = {key: added(*key) for key in itertools.product(mine, theirs)}
+        found = {
+            bounds.zeroed(): moved((np.zeros(8), after) for after in rows.values()),
+            bounds.others_replaced(): moved(
+                (rows[mine[5], old], rows[mine[5], new]) for old, new in itertools.product(theirs, theirs)
+            ),
+            bounds.holder_replaced(1): moved(
+                (rows[old, theirs[3]], rows[new, theirs[3]]) for old, new in itertools.product(mine, mine)
+            ),
+            bounds.replaced(): moved(itertools.product(list(rows.values())[::4], list(rows.values())[::5])),
+        }
+        for stated, (l2, l1) in found.items():
+            assert l2 <= stated.l2 <= 1.5 * l2 + 1 and l1 <= stated.l1
+
+
+def test_sums_beside_each_other_move_at_most_as_far_as_each_alone() -> None:
+    blocks = (phases(64, 2, 1.0, 2.0), shares(64, 3, 1.0, 2.0))
+    joint = JointPhases(blocks)
+    for name in ("zeroed", "others_replaced", "replaced"):
+        alone = [getattr(block, name)() for block in blocks]
+        together = getattr(joint, name)()
+        assert (
+            math.hypot(*(one.l2 for one in alone))
+            <= together.l2
+            <= math.hypot(*(one.l2 for one in alone)) + 1
+        )
+        assert together.l1 == sum(one.l1 for one in alone)
+    assert joint.largest == max(block.largest for block in blocks)
+
+
+def test_brute_force_would_notice_that_a_record_between_two_ends_is_rounded_twice() -> None:
+    """A control: without the rounding of both ends some record moves further than the bound."""
+    bounds = shares(4, 1, 1.0, 1.0)
+    plain = math.sqrt(2) * math.hypot(bounds.count * bounds.grid, bounds.amplitudes[0] * bounds.grid)
+    rows = [
+        shared_row(bounds, share, first, second)
+        for share in (0.0, 1.0)
+        for first in angles(bounds.turns[0])[::2]
+        for second in angles(bounds.turns[1])[::3]
+    ]
+    assert plain < moved(itertools.product(rows, rows))[0] <= bounds.replaced().l2

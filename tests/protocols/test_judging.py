@@ -29,9 +29,13 @@ PEOPLE = 300
 REACHES = (2.0, 1.0, 0.5)
 
 
+NUMBER = 'kind = "real"\nlow = 10\nhigh = 30'
+
+
 def schema(label: str = 'classes = ["no", "yes"]') -> Schema:
     text = 'id = "n"\ncolumns.value = {kind = "numeric", low = -1, high = 1}\n'
-    return Schema.parse(text + (f'[label]\ncolumn = "buys"\nkind = "classes"\n{label}\n' if label else ""))
+    kind = "" if label.startswith("kind") else 'kind = "classes"\n'
+    return Schema.parse(text + (f'[label]\ncolumn = "buys"\n{kind}{label}\n' if label else ""))
 
 
 def tables(parties: tuple[str, ...] = ("bank", "shop"), rows: int = PEOPLE, **options: str) -> list[Table]:
@@ -40,7 +44,8 @@ def tables(parties: tuple[str, ...] = ("bank", "shop"), rows: int = PEOPLE, **op
     for place, party in enumerate(parties):
         columns = {"n": [f"p{number}" for number in range(rows)], "value": rng.uniform(-1, 1, rows)}
         if place == 0:
-            columns["buys"] = rng.choice(["no", "yes"], rows)
+            numbers = options.get("label") == NUMBER
+            columns["buys"] = rng.uniform(10, 30, rows) if numbers else rng.choice(["no", "yes"], rows)
         found.append(Table.from_arrays(party, columns, schema(**options) if place == 0 else schema("")))
     return found
 
@@ -113,7 +118,7 @@ def test_without_noise_three_owners_and_three_classes_are_the_ideal(monkeypatch:
     request = replace(REQUEST, reaches=tuple(tuple(scale * r for r in REACHES) for scale in (1.0, 2.0, 0.7)))
     opened = Federation(given, budget=(9.0, 1e-5)).run(session, request).result("bank")
     plan = opened.plan
-    assert plan.heads == 3 and plan.coefficients == 3 * 34 and plan.gamma == 1 << 12
+    assert len(plan.heads) == 3 and plan.coefficients == 3 * 34 and plan.gamma == 1 << 12
     clipped = {
         owner: np.clip(
             term, *(np.array([[-1], [1]]) * [plan.reach_of(owner, head) for head in range(3)])[:, None, :]
@@ -122,6 +127,41 @@ def test_without_noise_three_owners_and_three_classes_are_the_ideal(monkeypatch:
     }
     (block,) = given[0].blocks(PEOPLE)
     assert opened.coefficients.tolist() == ideal_judgement(clipped, np.asarray(block.label), plan).tolist()
+
+
+@pytest.mark.parametrize("parties", [("bank", "shop"), ("bank", "shop", "clinic")])
+def test_without_noise_numbers_are_the_ideal(
+    monkeypatch: pytest.MonkeyPatch, parties: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(JudgePlan, "noise", Silence(Fraction(1)))
+    monkeypatch.setattr(JudgePlan, "views", ())
+    monkeypatch.setattr(JudgePlan, "block", 120)
+    given, said = tables(parties, label=NUMBER), terms(parties)
+
+    async def session(party, table, asked):
+        mine = said.get(party.name)
+        return await judge_session(party, table, asked, None if mine is None else lambda aligned: mine)
+
+    request = replace(REQUEST, reaches=(REACHES[: len(parties)],))
+    opened = Federation(given, budget=(9.0, 1e-5)).run(session, request).result("bank")
+    plan = opened.plan
+    assert plan.numbers and plan.coefficients == 12 + 12 + 26
+    clipped = {
+        owner: np.clip(term, -plan.reach_of(owner), plan.reach_of(owner)) for owner, term in said.items()
+    }
+    (block,) = given[0].blocks(PEOPLE)
+    labels = np.asarray(block.label)
+    assert opened.coefficients.tolist() == ideal_judgement(clipped, labels, plan).tolist()
+    # What that is: the characteristic function of y − s from the middle of its range, and of y.
+    score = sum(term[:, 0] for term in clipped.values())
+    for place, angle in enumerate((labels - 20.0 - score, labels - 20.0)):
+        head = plan.heads[place]
+        wave = np.exp(1j * np.outer(angle * head.omega, head.frequencies)).sum(axis=0)
+        (row,) = plan.of_head(place, opened.coefficients) / plan.scale
+        found = (row[:6] + 1j * row[6:]) * plan.gamma / np.array(head.amplitudes)
+        assert np.abs(found - wave).max() < 1.0
+    low, high = plan.of_head(2, opened.coefficients)
+    assert (high - low)[0] / plan.scale == pytest.approx(((labels - 20.0) / 10.0).sum(), abs=0.1)
 
 
 def test_what_is_opened_is_the_ideal_and_everybodys_noise() -> None:
@@ -201,15 +241,11 @@ def test_bounds_that_are_none_are_refused() -> None:
             replace(REQUEST, reaches=reaches).plan(group, schemas, 1000)
 
 
-def audited(plan: JudgePlan, noise: DealtNoise, draws: int = 200_000) -> float:
+def audited(plan: JudgePlan, noise: DealtNoise, label: float, draws: int = 200_000) -> float:
     """A lower bound on ε for a record zeroed out, from the noise that hides it: the other owner's part is known."""
-    from colonnade.protocols.judging import own_phases
-
-    mine = own_phases("bank", np.array([[plan.reach_of("bank")]]), np.array([1]), plan)[0][plan.width :]
-    theirs = own_phases("shop", np.array([[plan.reach_of("shop")]]), None, plan)[0]
-    half = plan.width // 2
-    product = (mine[:half] + 1j * mine[half:]) * (theirs[:half] + 1j * theirs[half:])
-    change = np.concatenate([product.real, product.imag[1:]])
+    said = {owner: np.array([[plan.reach_of(owner)]]) for owner in plan.group.owners}
+    change = ideal_judgement(said, np.array([label]), plan).astype(np.float64)
+    change = change[change != 0]
     # The server knows its own part of the noise; those of the two owners are what hides a record from it.
     coins, part = SeededRandomness("audit of judging"), noise.vector.part(plan.group.whole)
     dealt = sum(part.draw((draws, len(change)), coins).astype(np.float64) for _ in plan.group.owners)
@@ -220,13 +256,14 @@ def audited(plan: JudgePlan, noise: DealtNoise, draws: int = 200_000) -> float:
     ).epsilon
 
 
-def test_an_audit_stays_below_what_is_promised_and_catches_half_of_the_noise() -> None:
+@pytest.mark.parametrize(("declared", "value"), [('classes = ["no", "yes"]', 1), (NUMBER, 30.0)])
+def test_an_audit_stays_below_what_is_promised_and_catches_half_of_the_noise(declared, value) -> None:
     group = Group.of(("bank", "shop"), active="bank")
-    schemas = (schema().public("bank"), schema("").public("shop"))
-    plan = replace(REQUEST, epsilon=1.5).plan(group, schemas, 1000)
+    schemas = (schema(declared).public("bank"), schema("").public("shop"))
+    plan = replace(REQUEST, epsilon=2.5).plan(group, schemas, 1000)
     promised = account(plan.views[0].event, plan.delta).epsilon
-    assert 0.3 < audited(plan, DealtNoise(LAW, plan.variance)) <= promised
-    assert audited(plan, DealtNoise(LAW, plan.variance / 4)) > promised
+    assert 0.3 < audited(plan, DealtNoise(LAW, plan.variance), value, draws=40_000) <= promised
+    assert audited(plan, DealtNoise(LAW, plan.variance / 4), value) > promised
 
 
 def test_noise_is_drawn_from_the_partys_own_coins() -> None:

@@ -178,12 +178,19 @@ def test_whoever_waits_when_a_job_is_stopped_learns_who_is_gone() -> None:
     talk(program)
 
 
-def test_a_member_that_never_comes_is_named() -> None:
-    with cells(("bank",)) as made:
-        channel = FlareChannel("bank", made["bank"], {**addresses(made), "shop": "shop"})
-        channel._addresses.pop("server")
+def test_a_member_that_never_comes_is_named_and_not_asked_before_it_has_called() -> None:
+    asked: list[str] = []
+
+    def relay(message: Any) -> None:
+        asked.append(message.get_header(MessageHeaderKey.DESTINATION))
+
+    with cells(("bank",), relay=relay) as made:
+        everybody = {**addresses(made), "shop": "shop"}
+        FlareChannel("server", made["server"], everybody)
+        channel = FlareChannel("bank", made["bank"], everybody)
         with pytest.raises(PeerTimeout, match=r"bank waited 0.2 s at step 'joining' for shop"):
             asyncio.run(channel.open(0.2))
+    assert "server" in asked and "shop" not in asked
 
 
 @pytest.mark.parametrize(

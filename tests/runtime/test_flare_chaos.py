@@ -6,7 +6,9 @@ can do to mutual TLS. Every job ends right or fails by name everywhere, goes on 
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -27,9 +29,7 @@ DEEDS = ("kill the job", "kill the site", "cut", "nothing")
 
 def do(deed: str, victim: str, running: Live, proxy: Proxy, job_id: str) -> None:
     if deed == "kill the job":
-        for process in family(running.kits[victim]):
-            if job_id in process.cmdline():
-                process.kill()
+        os.kill(running.job_process(victim, job_id), signal.SIGKILL)
     elif deed == "kill the site":
         for process in family(running.kits[victim]):
             process.kill()

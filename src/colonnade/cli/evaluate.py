@@ -12,6 +12,7 @@ from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import InputError, LabelMismatch
 
 EVALUATION = "evaluation-{number}.json"
+NOT_OF_TWO = "--threshold is for two classes, and the model is not of two. Leave it out."
 EXAMPLE = """
 With --rows, all columns and the label lie in one file that may be looked at: figures are exact, and nothing is charged.
 
@@ -56,7 +57,7 @@ def evaluate(
     ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Judge a released model: AUC, accuracy, log-loss and more, with errors, on people it was not trained on."""
+    """Judge a released model on people it was not trained on: AUC, accuracy and more, or RMSE and R², with errors."""
     from colonnade.learn.scoring import Stored
 
     if (job is None) == (rows is None):
@@ -108,7 +109,7 @@ def _at(judgement: Any, rule: str) -> Any:
     from colonnade.learn.judgement import Judgement
 
     if not isinstance(judgement, Judgement):
-        raise LabelMismatch("--threshold is for two classes, and the model is not of two. Leave it out.")
+        raise LabelMismatch(NOT_OF_TWO)
     return judgement.at(rule)
 
 
@@ -140,8 +141,8 @@ def _of_job(
     whole = check_model(stored.whole)
     if threshold is not None:
         check_rule(threshold)
-        if len(whole.weights) > 1:
-            raise LabelMismatch("--threshold is for two classes, and the model is of more. Leave it out.")
+        if len(whole.weights) > 1 or not whole.reading.classifies:
+            raise LabelMismatch(NOT_OF_TWO)
     agreed = Job.load(job)
     federation = federation_of(agreed, party_files(agreed, given))
     with progress(not quiet) as advance:

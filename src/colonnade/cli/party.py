@@ -79,6 +79,7 @@ def start(
     """
     from colonnade.cli.party_metrics import Tally, served
     from colonnade.learn.health import reconcile
+    from colonnade.runtime.arrival import refusal
     from colonnade.runtime.kit import Kit
     from colonnade.runtime.operations import answers, wait_for_server
     from colonnade.runtime.processes import CONSOLE, check_startable, connected, household
@@ -111,6 +112,8 @@ def start(
     if found.kind == "party":
         check_way(found)
         wait_for_server(found)
+        if why := refusal(found):
+            raise KitError(f"{found.path}: {why}.")
     code = 0
     told = contextlib.nullcontext() if metrics is None else served(Tally(found), metrics)
     with contextlib.suppress(KeyboardInterrupt), told, household() as begin:

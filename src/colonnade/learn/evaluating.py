@@ -22,6 +22,8 @@ from colonnade.learn.frame import Frame
 from colonnade.learn.joint_scoring import linear_terms
 from colonnade.learn.judgement import Judgement, judge_opened
 from colonnade.learn.model_file import ModelFile
+from colonnade.learn.number_laws import judge_numbers_opened
+from colonnade.learn.numbers_judged import NumbersJudged
 from colonnade.learn.people import People
 from colonnade.learn.scoring import Saved
 from colonnade.methods.network.network_file import NetworkFile
@@ -36,13 +38,16 @@ from colonnade.runtime.party import Party
 Array = NDArray[np.float64]
 AUC_ERROR = 0.05
 """With a larger error from noise than this, on as many people of one class as of the other, a figure says nothing."""
+RMSE_ERROR = 0.05
+"""The same of numbers, as a share of the RMSE, where one frequency fits the residuals as well as any could."""
+AnyJudgement = Judgement | ClassesJudged | NumbersJudged
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
     """A judgement and the run that it was read from."""
 
-    judgement: Judgement | ClassesJudged
+    judgement: AnyJudgement
     run: Run[JudgePlan]
 
 
@@ -102,8 +107,10 @@ class Judging:
     terms: Mapping[str, Terms]
     centres: Array
 
-    def read(self, opened: Opened) -> Judgement | ClassesJudged:
+    def read(self, opened: Opened) -> AnyJudgement:
         """What was opened, as a judgement of the model."""
+        if opened.plan.numbers:
+            return judge_numbers_opened(opened, centre=float(self.centres[0]))
         if len(self.centres) > 1:
             return judge_classes(opened, self.centres)
         return judge_opened(
@@ -177,7 +184,7 @@ def limits_of(plan: Plan) -> tuple[Limit, ...]:
 
 
 def check_model(model: Saved) -> ModelFile:
-    """A linear model of classes whose weights are all released; anything else is refused by name."""
+    """A linear model of classes or of numbers whose weights are all released; anything else is refused by name."""
     if isinstance(model, NetworkFile):
         raise PlanError(
             "networks are not judged on private people: their parts stay with their parties. Judge on public rows "
@@ -188,8 +195,14 @@ def check_model(model: Saved) -> ModelFile:
             f"the weights of method {model.method!r} stay with their parties and scores by them are covered by no "
             "guarantee, so it cannot be judged on private people. Train with a method that releases its model."
         )
-    if not model.reading.classifies:
-        raise PlanError(f"a {model.kind} predicts no classes, and judging on private people is for classes.")
+    if not model.reading.classifies and (model.reading.answer, model.reading.link) != (
+        "prediction",
+        "identity",
+    ):
+        raise PlanError(
+            f"{model.reading.title} is not judged on private people: that is for classes, and for numbers that are "
+            "linear in the columns. Judge on public rows with --rows."
+        )
     return model
 
 
@@ -197,9 +210,12 @@ def people_for(plan: JudgePlan) -> int:
     """With fewer people the noise alone moves an AUC by more than `AUC_ERROR` even if both classes are as large.
 
     The variance of Σ Im(φ₁ conj φ₀)/f from noise s√f/n_c on each coordinate of φ_c, |φ| ≤ 1, is at most
-    (s²/n₁² + s²/n₀²) Σ 1/f, times (2/π)² for the AUC.
+    (s²/n₁² + s²/n₀²) Σ 1/f, times (2/π)² for the AUC. Of numbers, noise s/n on |φ| = e^(−x²/2) is an error of
+    s/(n x²|φ|) of the deviation x, as a share of it, and x²|φ| is at most 2/e.
     """
-    spread = math.sqrt(sum(1.0 / frequency for frequency in plan.frequencies))
+    if plan.numbers:
+        return math.ceil(plan.deviation * math.e / 2.0 / RMSE_ERROR)
+    spread = math.sqrt(sum(1.0 / frequency for frequency in plan.heads[0].frequencies))
     return math.ceil((2.0 / math.pi) * plan.deviation * spread * 2.0 * math.sqrt(2.0) / AUC_ERROR)
 
 
@@ -208,19 +224,21 @@ def check_enough(plan: JudgePlan, rows: int | None = None) -> None:
     found = plan.rows if rows is None else rows
     needed = people_for(plan)
     if found < needed:
+        what = (
+            f"an RMSE by more than {RMSE_ERROR:.0%}" if plan.numbers else f"an AUC by more than {AUC_ERROR:g}"
+        )
         raise TooFewPeople(
             f"{found} people to judge on are too few: noise of standard deviation {plan.deviation:.3g} on a count "
-            f"would move an AUC by more than {AUC_ERROR:g}. Nothing was charged. {needed} people would do; hold out a "
-            "larger share, bring more people, or raise epsilon."
+            f"would move {what}. Nothing was charged. {needed} people would do; hold out a larger share, bring more "
+            "people, or raise epsilon."
         )
 
 
 def check_held_out(training: Plan, share: float, *, epsilon: float) -> None:
     """Refuse a training whose held-out people would be too few to judge it on, before anything is charged."""
-    classes = next(
-        len(schema.label.classes) for schema in training.schemas if isinstance(schema.label, ClassLabel)
-    )
-    reaches = ((1.0,) * len(training.group.owners),) * (1 if classes == 2 else classes)
+    label = next(schema.label for schema in training.schemas if schema.label is not None)
+    classes = len(label.classes) if isinstance(label, ClassLabel) else 1
+    reaches = ((1.0,) * len(training.group.owners),) * (classes if classes > 2 else 1)
     request = JudgeRequest(
         "",
         reaches,

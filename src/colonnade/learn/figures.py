@@ -59,10 +59,20 @@ def figure_text(value: float, error: float) -> str:
     """A figure with no more digits than its error allows; four behind the point where there is none.
 
     >>> figure_text(0.84317, 0.0052), figure_text(0.84317, 0.0), figure_text(1234.5, 31.0)
-    ('0.843', '0.8432', '1234')
+    ('0.843', '0.8432', '1230')
     """
-    digits = 4 if error <= 0 else min(6, max(0, -math.floor(math.log10(error))))
-    return f"{value:.{digits}f}"
+    digits = 4 if error <= 0 else min(12, -math.floor(math.log10(error)))
+    return f"{round(value, digits):.{max(0, digits)}f}"
+
+
+def error_text(error: float) -> str:
+    """An error with two digits.
+
+    >>> error_text(0.00523), error_text(0.05), error_text(312.0)
+    ('0.0052', '0.05', '310')
+    """
+    rounded = float(f"{error:.2g}")
+    return f"{rounded:.0f}" if rounded >= 10 else f"{rounded:.2g}"
 
 
 def auc(law: ScoreLaw) -> float:

@@ -31,9 +31,7 @@ NOT_JUDGED = "The model was not judged on the people held out: {reason}"
 SPLIT = NOT_JUDGED.format(
     reason="its weights stay with their parties, and no guarantee covers scores by them."
 )
-NUMBERS = NOT_JUDGED.format(
-    reason="judging on private people is for classes. `colonnade evaluate --rows` has figures for numbers."
-)
+COMPONENTS = NOT_JUDGED.format(reason="components predict nothing.")
 
 
 def worth_training(job: Job) -> Callable[[Plan, bool], None]:
@@ -77,8 +75,8 @@ def judging_of_trained(job: Job, found: Found, run: Run[Any], *, alignment: Alig
     """What is asked to judge a model by, so that no total grows by it; or why it cannot be judged."""
     if isinstance(found, Learnt) and found.split:
         return SPLIT
-    if job.task != "classification":
-        return NUMBERS
+    if job.task == "pca":
+        return COMPONENTS
     try:
         model = model_for(job, found).fit(found)
         if not isinstance(model, Model):
@@ -112,4 +110,4 @@ def decided(job: Job, trained: Trained, judged: Judged | str | None) -> tuple[Ju
 
 def _judgeable(job: Job, plan: Plan) -> bool:
     labels = [schema.label for schema in plan.schemas if schema.label is not None]
-    return job.task == "classification" and bool(plan.group.keepers) and len(labels) == 1
+    return job.task != "pca" and bool(plan.group.keepers) and len(labels) == 1

@@ -20,6 +20,7 @@ from colonnade.learn.figures import (
     commonest,
     confusion,
     curves,
+    error_text,
     figure_text,
     losses,
     recalibration,
@@ -39,7 +40,9 @@ _SMOOTHED = ("average precision",)
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure; `noise` and `sampling` are standard deviations, `beside` what the commonest class would have.
+    """One figure; `noise` and `sampling` are standard deviations.
+
+    `beside` is what always answering with the commonest class, or with the mean, would have.
 
     >>> print(Figure(0.8913, 0.0031, 0.0042, 0.5))
     0.891 ± 0.0052
@@ -56,7 +59,7 @@ class Figure:
         return math.hypot(self.noise, self.sampling)
 
     def __str__(self) -> str:
-        error = f" ± {self.error:.2g}" if self.error > 0 else ""
+        error = f" ± {error_text(self.error)}" if self.error > 0 else ""
         return f"{figure_text(self.value, self.error)}{error}"
 
 
@@ -148,7 +151,7 @@ def judge_opened(
         drawn = [item[name] for item in again]
         shift[name] = float(np.mean(drawn)) - truth[name] if drawn and name in _SMOOTHED else 0.0
         noise[name] = math.hypot(_spread(drawn), shift[name])
-    names = two_names(plan.label.classes, None if plan.heads == 1 else head)
+    names = two_names(plan.label.classes, None if plan.scores == 1 else head)
     figures = {
         name: min(max(value - shift[name], 0.0), 1.0) if name in _SMOOTHED else value
         for name, value in found.items()

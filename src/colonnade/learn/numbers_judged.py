@@ -1,4 +1,4 @@
-"""How good a model of numbers is, on rows that may be looked at: errors in the label's own units, and a picture."""
+"""How good a model of numbers is: errors in the label's own units, and a picture."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ class NumbersJudged:
     """RMSE, MAE and R² of predictions, beside what always answering with the mean would have.
 
     `pairs` are the means of what was predicted and of what was so, over people in the order of what was predicted.
+    `exact` says that the people were looked at.
     """
 
     people: int
     label: str
     figures: dict[str, Figure]
     pairs: tuple[tuple[float, float], ...]
+    exact: bool = True
 
     def to_data(self) -> dict[str, Any]:
         """All of it as plain values."""
         return {
             "people": self.people,
-            "exact": True,
+            "exact": self.exact,
             "label": self.label,
             "figures": {name: asdict(figure) for name, figure in self.figures.items()},
             "pairs": [list(pair) for pair in self.pairs],

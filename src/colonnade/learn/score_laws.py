@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import ModelError
 from colonnade.learn.figures import ScoreLaw, losses
+from colonnade.protocols.judging_heads import Head
 from colonnade.protocols.judging_plan import JudgePlan
 
 Array = NDArray[np.float64]
@@ -33,11 +34,11 @@ _WIDER = 1.5
 class Phi:
     """Counts and characteristic functions by class, as they were opened; `centre` is added to every score.
 
-    Of several classes they are of a `head`: of everybody else, then of its own class.
+    Of several classes they are of a `place` among heads: of everybody else, then of its own class.
     """
 
     plan: JudgePlan
-    head: int
+    place: int
     counts: Array
     values: NDArray[np.complex128]
     centre: float
@@ -48,11 +49,11 @@ class Phi:
     ) -> Phi:
         """What integers that were opened stand for. How many people there are is known, which the counts take in."""
         m = plan.harmonics
-        rows = np.asarray(coefficients, dtype=np.float64).reshape(plan.heads, 2, 1 + 2 * m)[head]
+        rows = plan.of_head(head, np.asarray(coefficients, dtype=np.float64))
         counts = rows[:, 0] / plan.scale
         counts = counts + (plan.rows - counts.sum()) / 2.0
         classes = plan.label.classes
-        names = classes if plan.heads == 1 else (f"not {classes[head]}", classes[head])
+        names = classes if plan.scores == 1 else (f"not {classes[head]}", classes[head])
         faint = [name for name, count in zip(names, counts, strict=True) if count < _clear(plan)]
         if faint:
             raise ModelError(
@@ -60,29 +61,30 @@ class Phi:
                 f"noise of the judgement, {plan.deviation:.3g} on a count: there are nearly no such people, or too "
                 "few of them. Judge on more people, or at a larger ε."
             )
-        scale = np.array(plan.amplitudes, dtype=np.float64) / plan.gamma * plan.scale
+        scale = np.array(plan.heads[head].amplitudes, dtype=np.float64) / plan.gamma * plan.scale
         values = (rows[:, 1 : m + 1] + 1j * rows[:, m + 1 :]) / scale / counts[:, None]
         return cls(plan, head, counts, values, centre)
 
     @property
-    def _omega(self) -> float:
-        return self.plan.omega(self.head)
+    def head(self) -> Head:
+        """What was opened of scores."""
+        return self.plan.heads[self.place]
 
     @property
     def frequencies(self) -> Array:
         """f·ω for every frequency."""
-        return np.array(self.plan.frequencies, dtype=np.float64) * self._omega
+        return np.array(self.head.frequencies, dtype=np.float64) * self.head.omega
 
     @property
     def variances(self) -> Array:
         """Of each coordinate of each value: from the noise alone, by class and frequency."""
-        scale = np.array(self.plan.amplitudes, dtype=np.float64) / self.plan.gamma
+        scale = np.array(self.head.amplitudes, dtype=np.float64) / self.plan.gamma
         return np.asarray((self.plan.deviation / scale / self.counts[:, None]) ** 2)
 
     def auc(self) -> float:
         """The area under the ROC curve."""
         first, second = self.values
-        odd = np.array(self.plan.frequencies, dtype=np.float64)
+        odd = np.array(self.head.frequencies, dtype=np.float64)
         return float(0.5 + (2.0 / math.pi) * (np.imag(second * np.conj(first)) / odd).sum())
 
     def mean_losses(self) -> dict[str, float]:
@@ -111,31 +113,31 @@ class Phi:
             target = np.concatenate([self.values[number].real, self.values[number].imag])
             doubt = np.tile(self.variances[number], 2) + 0.5 / self.counts[number]
             base = self._normal(number, grid, _WIDER)
-            people.append(self.counts[number] * _greatest_entropy(target, doubt, features, base))
+            people.append(self.counts[number] * greatest_entropy(target, doubt, features, base))
         return ScoreLaw(grid + self.centre, np.stack(people))
 
     def opened_of(self, law: ScoreLaw) -> Array:
         """What would be opened, without noise, of people whose scores have this law: `of` reads it back."""
         _, features = self._grid()
         plan, m = self.plan, self.plan.harmonics
-        scale = np.array(plan.amplitudes, dtype=np.float64) / plan.gamma * plan.scale
+        scale = np.array(self.head.amplitudes, dtype=np.float64) / plan.gamma * plan.scale
         sums = law.people @ features
         rows = [law.counts[:, None] * plan.scale, sums[:, :m] * scale, sums[:, m:] * scale]
-        found = np.zeros((plan.heads, 2, 1 + 2 * m))
-        found[self.head] = np.concatenate(rows, axis=1)
-        return found.reshape(-1)
+        found = np.zeros(plan.coefficients)
+        plan.of_head(self.place, found)[:] = np.concatenate(rows, axis=1)
+        return found
 
     def _grid(self) -> tuple[Array, Array]:
-        grid = np.linspace(-self.plan.bound(self.head), self.plan.bound(self.head), POINTS)
+        grid = np.linspace(-self.head.bound, self.head.bound, POINTS)
         angles = np.outer(grid, self.frequencies)
         return grid, np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
 
     def _normal(self, number: int, grid: Array, wider: float) -> Array:
         """The logarithm of a normal law with the angle and the length of the first value."""
         first = self.values[number, 0]
-        middle = float(np.angle(first)) / self._omega
+        middle = float(np.angle(first)) / self.head.omega
         length = min(max(abs(first), 1e-6), 0.9995)
-        width = wider * math.sqrt(-2.0 * math.log(length)) / self._omega
+        width = wider * math.sqrt(-2.0 * math.log(length)) / self.head.omega
         return np.asarray(-0.5 * ((grid - middle) / max(width, 4.0 * (grid[1] - grid[0]))) ** 2)
 
 
@@ -143,7 +145,7 @@ def _clear(plan: JudgePlan) -> float:
     return CLEAR * plan.deviation / math.sqrt(2.0)
 
 
-def _greatest_entropy(target: Array, doubt: Array, features: Array, base: Array) -> Array:
+def greatest_entropy(target: Array, doubt: Array, features: Array, base: Array) -> Array:
     """The law p ∝ e^(base + features·λ) whose λ minimises log Σ e^(base + features·λ) − λ·target + Σ doubt·λ²/2.
 
     A convex problem, by Newton steps that are halved until they descend.

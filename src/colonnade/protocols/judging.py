@@ -1,7 +1,7 @@
-"""A judgement: each owner turns its part of every score into phases, nobody sees them, the server opens sums by class.
+"""A judgement: each owner turns its part of every score into phases, nobody sees them, the server opens their sums.
 
 1. every owner charges its ledger for the whole judgement and tells its peers the ledger's head;
-2. block by block, the label holder deals phases by class and the other owners their own, at degree t;
+2. block by block, the label holder deals phases of every sum and the other owners their own, at degree t;
 3. of more than one other owner, keepers multiply their phases in a tree, each product brought down to degree t;
 4. each keeper multiplies its own shares: degree 2t, nothing is sent;
 5. every dealer deals its part of the noise at degree 2t;
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from colonnade.errors import DataError, LocalProtocolError
 from colonnade.numbers.field import FieldArray
 from colonnade.protocols.charging import charge_first
 from colonnade.protocols.joint_scores import Terms
+from colonnade.protocols.judging_heads import Head
 from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
 from colonnade.protocols.session import SessionResult, own_rows, prepare, publish_integers
 from colonnade.protocols.shared import Shared
@@ -45,7 +47,7 @@ async def judge_session(
 ) -> Opened:
     """Prepare, open once, publish. `terms` gives this owner's part of every score, from the middle of its range.
 
-    One column for each head, or one score for each person where there is one head.
+    One column for each score, or one number for each person where there is one score.
     """
     aligned, plan = await prepare(party, table, request)
     mine = None
@@ -74,7 +76,7 @@ async def judged(
             party,
             [phases[owner] for owner in plan.others],
             scheme=plan.scheme,
-            groups=plan.heads,
+            groups=len(plan.heads),
             step=f"turning {number}",
         )
         sums.add(phases[plan.holder], others)
@@ -93,46 +95,52 @@ def noise_part(party: Party, plan: JudgePlan) -> Integers:
 
 
 def checked_terms(terms: Array, owner: str, plan: JudgePlan) -> Array:
-    """An owner's part of every score by head, none of them past its bound: privacy rests on that."""
+    """An owner's part of every score, none of them past its bound: privacy rests on that."""
     found = np.asarray(terms, dtype=np.float64)
     found = found[:, None] if found.ndim == 1 else found
-    if found.shape != (plan.rows, plan.heads) or not np.isfinite(found).all():
+    if found.shape != (plan.rows, plan.scores) or not np.isfinite(found).all():
         raise DataError(
-            f"{owner}: the parts of the scores of {plan.rows} people should be finite numbers, {plan.heads} for each."
+            f"{owner}: the parts of the scores of {plan.rows} people should be finite numbers, {plan.scores} for each."
         )
-    reaches = np.array([plan.reach_of(owner, head) for head in range(plan.heads)])
+    reaches = np.array([plan.reach_of(owner, score) for score in range(plan.scores)])
     return np.clip(found, -reaches, reaches)
 
 
-def own_phases(owner: str, terms: Array, classes: NDArray[np.int64] | None, plan: JudgePlan) -> Integers:
+def own_phases(owner: str, terms: Array, labels: NDArray[Any] | None, plan: JudgePlan) -> Integers:
     """What one owner deals of some people, head by head: real parts, then imaginary parts, frequency 0 first.
 
-    The label holder deals them twice: where somebody is of the first class, or of another than the head's, and where
-    she is of the second, or of the head's; zeros where she is not.
+    The label holder deals them for every sum of a head, weighed: of classes, where somebody is of the first class, or
+    of another than the head's, and where she is of the second, or of the head's; of a number, by how near to the low
+    and to the high end of its range it is.
     """
-    if owner == plan.holder and classes is None:
+    if owner == plan.holder and labels is None:
         raise LocalProtocolError(f"{owner} should bring a label, brought none")
+    mine = labels if owner == plan.holder else None
     return np.concatenate(
-        [
-            part
-            for head in range(plan.heads)
-            for part in _of_head(owner, terms[:, head] * plan.omega(head), classes, plan, head)
-        ],
-        axis=1,
+        [part for head in plan.heads for part in _of_head(terms[:, head.column], mine, plan, head)], axis=1
     )
 
 
-def _of_head(
-    owner: str, angles: Array, classes: NDArray[np.int64] | None, plan: JudgePlan, head: int
-) -> list[Integers]:
-    turned_by = np.outer(angles, (0, *plan.frequencies))
-    sizes = (plan.gamma, *(plan.amplitudes if owner == plan.holder else [plan.gamma] * plan.harmonics))
-    waves = [np.rint(np.array(sizes) * wave(turned_by)).astype(np.int64) for wave in (np.cos, np.sin)]
-    phases = np.concatenate(waves, axis=1)
-    if owner != plan.holder or classes is None:
-        return [phases]
-    inside = (classes == (1 if plan.heads == 1 else head))[:, None]
-    return [phases * ~inside, phases * inside]
+def _of_head(terms: Array, labels: NDArray[Any] | None, plan: JudgePlan, head: Head) -> list[Integers]:
+    angles = head.score * terms
+    if labels is not None and head.label:
+        low, high = plan.label.from_unit([-1.0, 1.0])
+        angles = angles + plan.label.to_unit(labels) * (high - low) / 2.0
+    turned_by = np.outer(angles * head.omega, (0, *head.frequencies))
+    sizes = np.array([plan.gamma, *([plan.gamma] * plan.harmonics if labels is None else head.amplitudes)])
+
+    def dealt(weights: Array | float) -> Integers:
+        waves = [np.rint(weights * sizes * wave(turned_by)).astype(np.int64) for wave in (np.cos, np.sin)]
+        return np.concatenate(waves, axis=1)
+
+    if labels is None or head.kind == "whole":
+        return [dealt(1.0)]
+    if head.kind == "classes":
+        share = (labels == (1 if plan.scores == 1 else head.column)).astype(np.float64)
+    else:
+        # On the grid, so that the two counts of somebody add up to one.
+        share = np.rint(plan.gamma * (1.0 + plan.label.to_unit(labels)) / 2.0) / plan.gamma
+    return [dealt(1.0 - share[:, None]), dealt(share[:, None])]
 
 
 def _blocks(
@@ -144,8 +152,8 @@ def _blocks(
         return
     start = 0
     for block in own_rows(party.name, aligned, plan.rows).blocks(plan.block):
-        classes = None if block.label is None else np.asarray(block.label)
-        yield block.rows, own_phases(party.name, terms[start : start + block.rows], classes, plan)
+        labels = None if block.label is None else np.asarray(block.label)
+        yield block.rows, own_phases(party.name, terms[start : start + block.rows], labels, plan)
         start += block.rows
 
 
@@ -157,32 +165,35 @@ class _Products:
         self._sums: list[FieldArray] = []
 
     def add(self, holder: Shared, other: Shared) -> None:
-        """Add Σ of products of every number of the label holder with every number of the others, by head and class."""
+        """Add Σ of products of every number of the label holder with every number of the others, sum by sum."""
         if holder.share is None or other.share is None:
             return
-        width, found = self._plan.width, []
-        for head in range(self._plan.heads):
-            theirs = other.share.columns(head * width, (head + 1) * width)
-            for start in (2 * head * width, (2 * head + 1) * width):
+        width, found, start = self._plan.width, [], 0
+        for place, head in enumerate(self._plan.heads):
+            theirs = other.share.columns(place * width, (place + 1) * width)
+            for _ in range(head.sums):
                 found.append(holder.share.columns(start, start + width).transpose_times(theirs))
+                start += width
         self._sums = [one + two for one, two in zip(self._sums, found, strict=True)] if self._sums else found
 
     def value(self, degree: int) -> Shared:
-        """By head and class the count, real and imaginary parts. The degree has doubled; no mask is left."""
+        """Of every sum the count, if it has one, real and imaginary parts. The degree has doubled; no mask is left."""
         shape = (1, self._plan.coefficients)
         if not self._sums:
             return Shared(None, shape, degree)
         half = 1 + self._plan.harmonics
         real, imaginary = np.arange(half), np.arange(half, 2 * half)
+        counted = [head.counted for head in self._plan.heads for _ in range(head.sums)]
         found = []
-        for product in self._sums:
+        for product, has_count in zip(self._sums, counted, strict=True):
 
             def picked(
                 rows: NDArray[np.int64], columns: NDArray[np.int64], of: FieldArray = product
             ) -> FieldArray:
                 return FieldArray(self._plan.field, np.ascontiguousarray(of.words[:, rows, columns]))
 
-            found.append(picked(real, real) - picked(imaginary, imaginary))
+            first = slice(0 if has_count else 1, None)
+            found.append(picked(real[first], real[first]) - picked(imaginary[first], imaginary[first]))
             found.append(picked(real[1:], imaginary[1:]) + picked(imaginary[1:], real[1:]))
         row = [part.reshape((1, part.shape[0])) for part in found]
         return Shared(row[0].stack_columns(row[1:]), shape, degree)

@@ -3,8 +3,8 @@
 What is opened is, for each class, how many people it has and the characteristic function of their scores at a few
 frequencies: Σ 1[y = c]·e^{ifωs} for odd f, where s = Σ s_k and each owner knows its part by the released weights. For
 two owners that is a sum of products of one number of each; of more, those without the label are first multiplied in a
-tree. Of more than two classes each has a score of its own, a head, and is judged against the rest. Frequencies are
-weighed by f^(-½), because what is read from them divides by f.
+tree. Of more than two classes each has a score of its own, a head, and is judged against the rest. Where the label is
+a number, the heads are its residual, itself, and the score by label (`judging_heads`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from numpy.typing import NDArray
+
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import LabelMismatch, PlanError
@@ -24,9 +26,16 @@ from colonnade.numbers.field import Field, smallest_field
 from colonnade.privacy.events import Event
 from colonnade.privacy.neighbours import REPLACE, ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Reader, Server
-from colonnade.privacy.sensitivity.phases import PhaseChange, Phases
+from colonnade.privacy.sensitivity.phases import JointPhases, PhaseChange, Phases
 from colonnade.protocols.assumptions import known_to_party
 from colonnade.protocols.dealt_noise import DealtNoise, Law, bits_for, least_noise
+from colonnade.protocols.judging_heads import (
+    FREQUENCIES,
+    NUMBER_FREQUENCIES,
+    Head,
+    class_heads,
+    number_heads,
+)
 from colonnade.protocols.plans import Request, check_keepers, check_parties, checked_delta
 from colonnade.protocols.shared import block_rows
 from colonnade.protocols.shared_plan import SharedPlan
@@ -36,7 +45,6 @@ GRID_BITS = 12
 # The scale of an opened number, γ^K, is no finer: noise on it could not be drawn.
 SCALE_BITS = 36
 COARSEST = 16
-FREQUENCIES = 8
 # On a scale this fine no other law needs less.
 LAW: Law = "gaussian"
 Limit = tuple[str, str, float]
@@ -47,7 +55,7 @@ Limit = tuple[str, str, float]
 class JudgePlan(SharedPlan):
     """One judgement of one model: who, by which bounds on scores, at what ε, with how much noise.
 
-    `reaches` bound each owner's part of the score of every head, by head and owner: no person's is larger in modulus.
+    `reaches` bound each owner's part of every score, by score and owner: no person's is larger in modulus.
     """
 
     model: str
@@ -75,9 +83,23 @@ class JudgePlan(SharedPlan):
         return tuple(owner for owner in self.group.owners if owner != self.holder)
 
     @property
-    def heads(self) -> int:
-        """How many scores everybody has: one for two classes, else one for each class against the rest."""
+    def numbers(self) -> bool:
+        """Whether the label is a number, not a class."""
+        return not self.label.one_hot
+
+    @property
+    def scores(self) -> int:
+        """How many scores everybody has: one, or of more than two classes one for each against the rest."""
         return len(self.reaches)
+
+    @cached_property
+    def heads(self) -> tuple[Head, ...]:
+        """What characteristic functions are opened of."""
+        if not self.numbers:
+            return class_heads(self.reaches, self.harmonics, self.gamma)
+        low, high = self.label.from_unit([-1.0, 1.0])
+        holder = self.group.owners.index(self.holder)
+        return number_heads(self.reaches[0], float(high - low) / 2.0, holder, self.harmonics, self.gamma)
 
     @property
     def gamma(self) -> int:
@@ -89,36 +111,25 @@ class JudgePlan(SharedPlan):
         """What an opened count is to a person: γ^K."""
         return int(self.gamma ** len(self.group.owners))
 
-    @property
-    def frequencies(self) -> tuple[int, ...]:
-        """The odd numbers 1, 3, …"""
-        return tuple(2 * number + 1 for number in range(self.harmonics))
+    def reach_of(self, owner: str, score: int = 0) -> float:
+        """The bound on one owner's part of a score."""
+        return self.reaches[score][self.group.owners.index(owner)]
 
-    @property
-    def amplitudes(self) -> tuple[int, ...]:
-        """γ·f^(-½), rounded: the size of the label holder's phases."""
-        return tuple(round(self.gamma / math.sqrt(frequency)) for frequency in self.frequencies)
-
-    def bound(self, head: int = 0) -> float:
-        """B: no score of a head is larger in modulus, each owner's part taken from the middle of its range."""
-        return sum(self.reaches[head])
-
-    def omega(self, head: int = 0) -> float:
-        """π/(2B): two scores are never further apart than half a period, so that nothing wraps around."""
-        return math.pi / (2.0 * self.bound(head))
-
-    def reach_of(self, owner: str, head: int = 0) -> float:
-        """The bound on one owner's part."""
-        return self.reaches[head][self.group.owners.index(owner)]
+    def of_head(self, head: int, coefficients: NDArray[Any]) -> NDArray[Any]:
+        """What was opened of one head, a row for each of its sums."""
+        start = sum(other.sums * other.opened for other in self.heads[:head])
+        one = self.heads[head]
+        return coefficients[start : start + one.sums * one.opened].reshape(one.sums, one.opened)
 
     @cached_property
-    def phases(self) -> Phases:
+    def phases(self) -> Phases | JointPhases:
         """The bounds of one record."""
-        turns = tuple(
-            max(2.0 * self.omega(head) * self.reach_of(owner, head) for head in range(self.heads))
-            for owner in (self.holder, *self.others)
-        )
-        return Phases(self.frequencies, self.amplitudes, self.gamma, self.gamma, turns, self.heads)
+        holder = self.group.owners.index(self.holder)
+        found = [head.phases(holder, self.gamma) for head in self.heads]
+        if self.numbers:
+            return JointPhases(tuple(found))
+        turns = tuple(max(one.turns[place] for one in found) for place in range(len(self.group.owners)))
+        return replace(found[0], turns=turns, heads=len(found))
 
     @property
     def width(self) -> int:
@@ -127,14 +138,17 @@ class JudgePlan(SharedPlan):
 
     @property
     def dealt(self) -> dict[str, int]:
-        """How many integers of a person each owner deals; the label holder for each of two classes."""
-        once = self.heads * self.width
-        return {owner: once * (2 if owner == self.holder else 1) for owner in self.group.owners}
+        """How many integers of a person each owner deals; the label holder those of every sum."""
+        sums = sum(head.sums for head in self.heads)
+        return {
+            owner: self.width * (sums if owner == self.holder else len(self.heads))
+            for owner in self.group.owners
+        }
 
     @property
     def coefficients(self) -> int:
-        """How many numbers are opened: for each head and class its count, and two for each frequency."""
-        return self.heads * 2 * (1 + 2 * self.harmonics)
+        """How many numbers are opened."""
+        return sum(head.sums * head.opened for head in self.heads)
 
     @property
     def block(self) -> int:
@@ -159,7 +173,7 @@ class JudgePlan(SharedPlan):
     def deviation(self) -> float:
         """The standard deviation of an opened number, every dealer's part included, in natural units.
 
-        A count has this one, a coefficient of frequency f one that is √f times as large.
+        A count has this one, a coefficient of amplitude A one that is γ/A times as large.
         """
         return math.sqrt(float(self._dealt.total_variance(self.group))) / self.scale
 
@@ -202,7 +216,8 @@ class JudgePlan(SharedPlan):
     @property
     def what(self) -> str:
         """What is opened."""
-        return f"scores by class at {self.harmonics} frequencies"
+        whose = "residuals, labels and scores by label" if self.numbers else "scores by class"
+        return f"{whose} at {self.harmonics} frequencies"
 
     def own_data(self) -> dict[str, Any]:
         """The model, the bounds on its scores, the grid and the noise."""
@@ -240,7 +255,9 @@ class JudgeRequest(Request[JudgePlan]):
     def planned(self, group: Group, schemas: tuple[PublicSchema, ...], rows: int) -> JudgePlan:
         """With the least noise that keeps what is asked, and every limit."""
         check_keepers(group)
-        check_parties(group, schemas, "classification")
+        labels = [schema.label for schema in schemas if schema.label is not None]
+        numbers = bool(labels) and not LabelBlock(labels[0]).one_hot
+        check_parties(group, schemas, "regression" if numbers else "classification")
         bounds = [reach for reaches in self.reaches for reach in reaches]
         if {len(reaches) for reaches in self.reaches} != {len(group.owners)} or not all(
             math.isfinite(reach) and reach > 0 for reach in bounds
@@ -252,16 +269,17 @@ class JudgeRequest(Request[JudgePlan]):
             self.reaches,
             float(self.epsilon),
             Fraction(1),
+            NUMBER_FREQUENCIES if numbers else FREQUENCIES,
             group=group,
             rows=rows,
             schemas=schemas,
             delta=delta,
         )
         classes = len(blank.label.classes)
-        if blank.heads != (1 if classes == 2 else classes):
+        if blank.scores != (classes if classes > 2 else 1):
             raise LabelMismatch(
-                f"the label has {classes} classes, and the model {blank.heads} score{'' if blank.heads == 1 else 's'} "
-                "for a person. Judge a model of this label."
+                f"the label has {f'{classes} classes' if classes else 'one number'}, and the model {blank.scores} "
+                f"score{'' if blank.scores == 1 else 's'} for a person. Judge a model of this label."
             )
         if blank.gamma < COARSEST:
             raise PlanError(

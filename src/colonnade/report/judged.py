@@ -49,12 +49,16 @@ def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
     >>> figure_rows({"figures": {"AUC": {"value": 0.8913, "noise": 0.003, "sampling": 0.004, "beside": 0.5}}})
     [('AUC', '0.891 ± 0.005', '0.5')]
     """
+    from colonnade.learn.figures import figure_text
     from colonnade.learn.judgement import Figure
 
     named = dict(judged["figures"])
     for one, found in judged.get("each", {}).items():
         named |= {f"{name} of {one}": figure for name, figure in found["figures"].items()}
-    return [(name, str(Figure(**figure)), f"{figure['beside']:.3g}") for name, figure in named.items()]
+    found = [(name, Figure(**figure)) for name, figure in named.items()]
+    return [
+        (name, str(figure), f"{float(figure_text(figure.beside, figure.error)):g}") for name, figure in found
+    ]
 
 
 def beside_text(judged: Facts) -> str:
@@ -83,7 +87,7 @@ def judged_note(judged: Facts) -> str:
 def judged_pictures(judged: Facts) -> list[Markup]:
     """ROC, precision and recall, calibration and lift, as drawings; of numbers, predicted against true."""
     if "pairs" in judged:
-        return [_numbers_picture(judged)]
+        return [_numbers_picture(judged)] if judged["pairs"] else []
     if "each" in judged:
         return _class_pictures(judged)
     curves, said = judged["curves"], judged["calibration"]
@@ -142,14 +146,15 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#
 
 
 def score_text(facts: Facts) -> str | None:
-    """The score of a run in a word: its AUC where it was judged; None where it was not.
+    """The score of a run in a word: its AUC, or R², or RMSE, where it was judged; None where it was not.
 
     >>> score_text({"task": "pca"}) is None
     True
     """
     judged = facts.get("judged")
-    if isinstance(judged, dict) and "AUC" in judged.get("figures", {}):
-        from colonnade.learn.judgement import Figure
+    figures = judged.get("figures", {}) if isinstance(judged, dict) else {}
+    from colonnade.learn.judgement import Figure
 
-        return f"AUC {Figure(**judged['figures']['AUC'])}"
-    return None
+    return next(
+        (f"{name} {Figure(**figures[name])}" for name in ("AUC", "R²", "RMSE") if name in figures), None
+    )

@@ -10,10 +10,11 @@ from typing import Any
 from colonnade.learn.evaluating import Judged
 from colonnade.learn.federation import Federation, Run, Site
 from colonnade.learn.judged_alone import judged_alone
+from colonnade.learn.numbers_judged import NumbersJudged
 from colonnade.report.accounts import merged
 from colonnade.report.facts import Facts, ledger_facts
 from colonnade.report.html import render
-from colonnade.report.judged import figure_rows, judgement_facts
+from colonnade.report.judged import beside_text, figure_rows, judgement_facts
 
 
 def party_facts(run: Run[Any], federation: Federation | Site, party: str, *, name: str) -> Facts:
@@ -48,7 +49,11 @@ def alone_facts(run: Run[Any], judged: Judged | str | None) -> dict[str, Facts]:
         return {}
     found = judged_alone(run, judged)
     holder = run.plan.group.active
-    return {} if found is None or holder is None else {holder: {"rows": figure_rows(judgement_facts(found))}}
+    if found is None or holder is None:
+        return {}
+    facts = judgement_facts(found)
+    model = "linear regression" if isinstance(found, NumbersJudged) else "logistic regression"
+    return {holder: {"rows": figure_rows(facts), "beside": beside_text(facts), "model": model}}
 
 
 def party_page(facts: Facts) -> str:

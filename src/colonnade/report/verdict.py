@@ -7,13 +7,13 @@ from typing import Any
 
 from colonnade.privacy.guarantee import delta_text
 from colonnade.privacy.words import about_text, observer_text, unit_text
-from colonnade.report.judged import figure_rows
+from colonnade.report.judged import beside_text, figure_rows
 from colonnade.report.numbers import budget_text, left_text, spent_text
 
 Facts = dict[str, Any]
 NON_PRIVATE = "non-private model, accuracy on people held out"
 COMMONEST = "always the commonest class, accuracy on people held out"
-_LEADING = ("accuracy", "AUC", "R²", "explained")
+_LEADING = ("accuracy", "AUC", "R²", "RMSE", "explained")
 
 
 def verdict(facts: Facts) -> Facts:
@@ -122,9 +122,10 @@ def quality(facts: Facts) -> list[tuple[str, str, str]]:
     judged = facts.get("judged")
     if judged:
         rows = [row for row in figure_rows(judged) if row[0].startswith(_LEADING)]
+        constant = beside_text(judged).removesuffix(" alone")
+        always = constant if constant.startswith("always") else f"always {constant}"
         found += [
-            (f"{name} on people held out", value, f"always the commonest class {beside}")
-            for name, value, beside in rows[:2]
+            (f"{name} on people held out", value, f"{always} {beside}") for name, value, beside in rows[:2]
         ]
     measured = facts.get("measured") or {}
     beside = " · ".join(

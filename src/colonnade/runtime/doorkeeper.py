@@ -1,7 +1,7 @@
 """Two components that kits name and FLARE loads: the server's keeps the door, a party's notes what it is told there.
 
-They use two events and one channel of FLARE's, all of them internal to it; the version is pinned, and the test with
-real processes holds what is used here. Nothing that a job carries passes here.
+They use events and channels of FLARE's that are internal to it; the version is pinned, and the test with real processes
+holds what is used here. Nothing that a job carries passes here.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
 from nvflare.fuel.f3.cellnet.fqcn import FQCN
 from nvflare.fuel.f3.cellnet.utils import make_reply, new_cell_message
 
+from colonnade.runtime.arrival import ASKS, CHANNEL, REFUSED, TOPIC, asked
+from colonnade.runtime.identity import NotTrusted
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.presence import Presence, Roll, copy_of, now
 
@@ -45,8 +47,11 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
         self._lock = threading.Lock()
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
-        """Look at who registers, who is heard and who leaves."""
-        if event_type == EventType.CLIENT_REGISTER_RECEIVED:
+        """Look at who is about to come, who registers, who is heard and who leaves."""
+        if event_type == EventType.SYSTEM_START:
+            cell = fl_ctx.get_engine().get_cell().core_cell
+            cell.register_request_cb(CHANNEL, TOPIC, self._asked, fl_ctx)
+        elif event_type == EventType.CLIENT_REGISTER_RECEIVED:
             self._arrive(fl_ctx)
         elif event_type == EventType.CLIENT_HEARTBEAT_RECEIVED:
             self._hear(fl_ctx)
@@ -54,6 +59,26 @@ class Doorkeeper(FLComponent):  # type: ignore[misc]
             name, copy = _who(fl_ctx)
             with self._lock:
                 self._roll.leave(name, copy)
+
+    def _asked(self, message: Any, fl_ctx: FLContext) -> Any:
+        """Say whether a copy of a party's kit may come; whatever else is asked here is FLARE's to answer."""
+        text = message.get_header(ASKS)
+        if not isinstance(text, str):
+            return fl_ctx.get_engine().server.client_challenge(message)
+        kit = Kit.load(fl_ctx.get_engine().args.workspace)
+        try:
+            name, copy = asked(text, kit.trust(), kit.server)
+        except NotTrusted as error:
+            return make_reply(ReturnCode.UNAUTHENTICATED, error=str(error))
+        with self._lock:
+            other = self._roll.other(name, copy, at=time.monotonic())
+        reply = make_reply(ReturnCode.OK)
+        if other is not None:
+            notice = self._refusal(name, copy)
+            self._tell(fl_ctx, name, notice)
+            _logger.warning("a second process with the kit of %s is about to start, and is refused", name)
+            reply.add_headers({REFUSED: notice["why"]})
+        return reply
 
     def _arrive(self, fl_ctx: FLContext) -> None:
         name, copy = _who(fl_ctx)

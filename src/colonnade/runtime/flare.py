@@ -87,6 +87,12 @@ class FlareChannel:
         self._threads = ThreadPoolExecutor(2 * len(self._addresses) + 2, thread_name_prefix="colonnade")
         self._watching: list[asyncio.Task[None]] = []
         self._farewells: list[asyncio.Task[str]] = []
+        # Whoever is asked before its process is there is answered for by a process that FLARE's server then complains
+        # of. So parties call the server's, which waits to be called and tells each of them who has done so.
+        roots = {peer: FQCN.get_root(address) for peer, address in addresses.items()}
+        self._relay = next((peer for peer, root in roots.items() if root == FQCN.ROOT_SERVER), None)
+        self._called: set[str] = set()
+        self._there: set[str] | None = set() if self._relay else None
         for topic, answer in ((_FRAME, self._arrived), (_ROOM, self._asked), (_STOP, self._stopped)):
             self._cell.register_request_cb(_CHANNEL, topic, answer)
 
@@ -94,8 +100,8 @@ class FlareChannel:
         """Return when every peer's process of this job answers; then watch that it stays."""
         self._mailbox.attach(asyncio.get_running_loop())
         deadline = time.monotonic() + timeout
-        for peer in self._addresses:
-            while await self._ask(peer, _ROOM, {}, None, _PING_SECONDS) != ReturnCode.OK:
+        for peer in sorted(self._addresses, key=lambda peer: peer != self._relay):
+            while not await self._answers(peer):
                 for other in self._addresses:
                     await self._refuse_gone(other, "joining", ReturnCode.OK)
                 if time.monotonic() > deadline:
@@ -106,6 +112,16 @@ class FlareChannel:
                 await asyncio.sleep(_PAUSE_SECONDS[1])
         self._heard_at = dict.fromkeys(self._addresses, time.monotonic())
         self._watching = [asyncio.create_task(self._watch(peer)) for peer in self._addresses]
+
+    async def _answers(self, peer: str) -> bool:
+        """Whether a peer's process is there, asked only when it may be."""
+        if self._relay == self.name:
+            self._there = self._called
+        elif self._relay is not None and peer != self._relay:
+            await self._ask(self._relay, _ROOM, {}, None, _PING_SECONDS)
+        if self._there is not None and peer not in (*self._there, self._relay):
+            return False
+        return bool(await self._ask(peer, _ROOM, {}, None, _PING_SECONDS) == ReturnCode.OK)
 
     async def send(self, to: str, step: str, frame: bytes) -> None:
         if to not in self._addresses:
@@ -279,7 +295,12 @@ class FlareChannel:
                 # FLARE has ended this process's own messaging.
                 return str(ReturnCode.COMM_ERROR)
             self._learn(peer, reply)
-            return str(reply.get_header(MessageHeaderKey.RETURN_CODE, ""))
+            code = str(reply.get_header(MessageHeaderKey.RETURN_CODE, ""))
+            if peer == self._relay and topic == _ROOM and code == ReturnCode.OK:
+                # A server of another release says nothing of this; then everybody is asked.
+                there = reply.get_header("there")
+                self._there = {str(name) for name in there} if isinstance(there, list) else None
+            return code
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
 
@@ -298,7 +319,12 @@ class FlareChannel:
         return self._acknowledged(peer)
 
     def _asked(self, message: Any) -> Any:
-        return self._acknowledged(self._peer(message))
+        peer = self._peer(message)
+        if peer is not None:
+            self._called.add(peer)
+        reply = self._acknowledged(peer)
+        reply.add_headers({"there": sorted(self._called)})
+        return reply
 
     def _stopped(self, message: Any) -> Any:
         peer, reason, total = self._peer(message), message.get_header("reason"), message.get_header("total")

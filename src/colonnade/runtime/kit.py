@@ -27,6 +27,12 @@ COMPONENTS = {
     "party": "colonnade.runtime.doorkeeper.Attendant",
 }
 _PRESENCE = "colonnade_presence"
+#: What starts the process of a job, in place of FLARE's.
+LAUNCHERS = {
+    "server": "colonnade.runtime.launcher.ServerLauncher",
+    "party": "colonnade.runtime.launcher.PartyLauncher",
+}
+_LAUNCHER = "process_launcher"
 
 Kind = Literal["server", "party", "admin"]
 _FILES: Mapping[str, Kind] = {
@@ -152,7 +158,7 @@ class Kit:
         # Logs of a party's process stay with the party.
         streamers = ("site_log_streamer", "log_receiver")
         resources["components"] = [item for item in resources["components"] if item["id"] not in streamers]
-        resources["components"].append(self._component())
+        self._add_own(resources["components"])
         if self.kind == "server":
             _keep_inside(resources, self.path)
         rights = dict.fromkeys(("project_admin", "org_admin", "lead"), _RIGHTS)
@@ -160,8 +166,11 @@ class Kit:
         for name, content in (("resources", resources), ("authorization", authorization)):
             (local / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
-    def _component(self) -> dict[str, Any]:
-        return {"id": _PRESENCE, "path": COMPONENTS[self.kind], "args": {}}
+    def _add_own(self, components: list[dict[str, Any]]) -> None:
+        """Put what is ours among what FLARE loads with a member's process."""
+        own = {_PRESENCE: COMPONENTS[self.kind], _LAUNCHER: LAUNCHERS[self.kind]}
+        components[:] = [item for item in components if item.get("id") not in own]
+        components += [{"id": name, "path": path, "args": {}} for name, path in own.items()]
 
     def keep_up(self) -> None:
         """Give a kit of an earlier version what kits have since; one that has it stays as it is."""
@@ -169,8 +178,9 @@ class Kit:
         if self.kind == "admin" or not path.exists():
             return
         resources = json.loads(path.read_text(encoding="utf-8"))
-        if all(item.get("id") != _PRESENCE for item in resources.get("components", [])):
-            resources.setdefault("components", []).append(self._component())
+        before = list(resources.setdefault("components", []))
+        self._add_own(resources["components"])
+        if resources["components"] != before:
             path.write_text(json.dumps(resources, indent=1) + "\n", encoding="utf-8")
 
 

@@ -113,11 +113,16 @@ class Roll:
 
     def arrive(self, party: str, copy: str, *, at: float) -> str | None:
         """Take a party in; returns the copy of its kit that is there already, if another one is."""
+        other = self.other(party, copy, at=at)
+        if other is None:
+            self.known[party] = (copy, at)
+        return other
+
+    def other(self, party: str, copy: str, *, at: float) -> str | None:
+        """The other copy of a party's kit that is there, if one is."""
         known = self.known.get(party)
-        if known is not None and known[0] != copy and at - known[1] < GONE_SECONDS:
-            return known[0]
-        self.known[party] = (copy, at)
-        return None
+        there = known is not None and known[0] != copy and at - known[1] < GONE_SECONDS
+        return known[0] if known is not None and there else None
 
     def hear(self, party: str, copy: str, *, at: float) -> bool:
         """Note a heartbeat; returns whether it is from the copy of the kit that is known."""

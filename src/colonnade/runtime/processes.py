@@ -26,6 +26,11 @@ CONSOLE = "console.txt"
 _BEFORE = "console.before.txt"
 _CONNECTED = "Successfully registered client"
 _MODULES = "nvflare.private.fed.app."
+#: The program of a job's process; no import, because it lies above this room.
+JOB_PROCESS = "colonnade.learn.job_process"
+#: What a job's process is called while it waits for one; then by the beginning of the job's id.
+SPARE = "colonnade spare"
+LONGEST_NAME = 15
 _GRACE_SECONDS = 10.0
 _UMASK = 0o027
 _GLANCE_SECONDS = 0.05
@@ -99,7 +104,7 @@ def family(kit: Kit) -> list[Any]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
-            if str(kit.path) in words and any(word.startswith(_MODULES) for word in words):
+            if str(kit.path) in words and any(word.startswith((_MODULES, JOB_PROCESS)) for word in words):
                 found.append(process)
     return found
 

@@ -1,4 +1,4 @@
-"""How far one record moves sums of rounded phases by class, in L1 and in L2 (docs/proofs/judging.md).
+"""How far one record moves sums of rounded phases, in L1 and in L2 (docs/proofs/judging.md).
 
 A record of class c adds to the coefficients of its class, and to no other, the integers
 
@@ -6,18 +6,24 @@ A record of class c adds to the coefficients of its class, and to no other, the 
 
 where θ and φ are the owners' parts of its score as angles, one φ for each owner without the label, b₀ is γ to the
 number of these, and a complex number is rounded in both coordinates. With several heads it does so for each of them.
+
+Where the label is a number, a record is between two ends and adds to both by its share of each, or it adds to one sum
+that nobody is counted in.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.privacy.events import Number
 
+Kind = Literal["classes", "shares", "whole"]
+"""Whether a record adds to the sums of one of two classes, to both by shares that add up to 1, or to sums of all."""
 _STEPS = 1 << 13
 # Floats err by less than this share in everything that is computed here.
 _SLACK = 1.0 + 1e-9
@@ -37,7 +43,7 @@ class PhaseChange:
 
 @dataclass(frozen=True)
 class Phases:
-    """The public bounds of one record: A_f for each odd frequency f, a₀ = `count`, and γ = `grid` of the others.
+    """The public bounds of one record: A_f for each frequency f, a₀ = `count`, and γ = `grid` of the others.
 
     `turns` are the largest angles by which each owner's part can turn the first frequency when it is replaced: twice
     its bound, in any head. The label holder's comes first.
@@ -53,6 +59,7 @@ class Phases:
     grid: int
     turns: tuple[float, ...]
     heads: int = 1
+    kind: Kind = "classes"
 
     @property
     def _others(self) -> int:
@@ -76,17 +83,20 @@ class Phases:
 
     def zeroed(self) -> PhaseChange:
         """A record that is there, or whose row is zero: √(heads·((a₀b₀)² + Σ ((A_f + 1)(γ + 1)^(K − 1))²))."""
-        return self._change(self._own_class, 1 + 2 * len(self.frequencies))
+        return self._change(self._own_class, self._entries)
 
     def others_replaced(self) -> PhaseChange:
         """All parts without the label are replaced, the class stays.
 
         |ã_f||∏ b̃_f − ∏ b̃′_f| ≤ (A_f + 1)(b₀·2|sin(fΔ/2)| + 2((γ + 1)^(K − 1) − b₀)), Δ ≤ the sum of their turns.
         """
+        if not sum(self.turns[1:]):
+            # Nothing of theirs is in it.
+            return PhaseChange(0, 0)
         chords = self._chords(sum(self.turns[1:]))
         factors = np.array(self.amplitudes, dtype=np.float64) + 1.0
         moved = factors * (float(self._others) * chords + 2.0 * (self._most - self._others))
-        return self._change(_from_above(moved), 2 * len(self.frequencies))
+        return self._change(_from_above(moved), self._waves)
 
     def holder_replaced(self, owner: int) -> PhaseChange:
         """All parts but those of one owner without the label are replaced, the label with them or not."""
@@ -100,10 +110,29 @@ class Phases:
         """Another class, or within one class by at most A_f·b₀·2|sin(fΔ/2)| + 2((A_f + 1)(γ + 1)^(K − 1) − A_f·b₀)."""
         sizes = np.array(self.amplitudes, dtype=np.float64) * float(self._others)
         rounding = 2.0 * (np.array(self._reach, dtype=np.float64) - sizes)
-        same = _from_above(sizes * self._chords(turn) + rounding)
+        chords = sizes * self._chords(turn)
+        if self.kind == "shares":
+            # What is not rounded moves furthest between records that are wholly at one end.
+            ends = 2.0 * ((self.count * self._others) ** 2 + float((sizes**2).sum()))
+            whole = math.sqrt(max(ends, float((chords**2).sum(axis=1).max())))
+            return self._change(
+                math.ceil((whole + float(np.linalg.norm(rounding))) ** 2 * _SLACK), self._entries
+            )
+        same = self._change(_from_above(chords + rounding), self._waves)
+        if self.kind == "whole":
+            return same
         # A record that changes class leaves the coefficients of one and joins those of the other.
-        changed = self._change(2 * self._own_class, 2 * (1 + 2 * len(self.frequencies)))
-        return _larger(self._change(same, 2 * len(self.frequencies)), changed)
+        return _larger(same, self._change(2 * self._own_class, 2 * self._entries))
+
+    @property
+    def _waves(self) -> int:
+        """How many coordinates of phases of a head a record adds to."""
+        return 2 * len(self.frequencies) * (2 if self.kind == "shares" else 1)
+
+    @property
+    def _entries(self) -> int:
+        """Those, and the counts."""
+        return self._waves + {"classes": 1, "shares": 2, "whole": 0}[self.kind]
 
     @property
     def _own_class(self) -> int:
@@ -116,6 +145,45 @@ class Phases:
         """Norms from the square of the L2 norm in one head, rounded up; L1 is at most √entries times as large."""
         square, entries = square * self.heads, entries * self.heads
         return PhaseChange(l1=math.isqrt(square * entries) + 1, l2=math.isqrt(square) + 1)
+
+
+@dataclass(frozen=True)
+class JointPhases:
+    """Several sums of phases of one record, opened beside each other: each moves at most as far as it can alone.
+
+    >>> once = Phases(frequencies=(1, 2), amplitudes=(64, 64), count=0, grid=64, turns=(1.5, 1.5), kind="whole")
+    >>> once.zeroed().l2, JointPhases((once, once)).zeroed().l2
+    (5976, 8452)
+    """
+
+    blocks: tuple[Phases, ...]
+
+    @property
+    def largest(self) -> int:
+        """No coefficient of one record is larger in modulus."""
+        return max(block.largest for block in self.blocks)
+
+    def zeroed(self) -> PhaseChange:
+        """A record that is there, or whose row is zero."""
+        return _together([block.zeroed() for block in self.blocks])
+
+    def others_replaced(self) -> PhaseChange:
+        """All parts without the label are replaced."""
+        return _together([block.others_replaced() for block in self.blocks])
+
+    def holder_replaced(self, owner: int) -> PhaseChange:
+        """All parts but those of one owner without the label are replaced."""
+        return _together([block.holder_replaced(owner) for block in self.blocks])
+
+    def replaced(self) -> PhaseChange:
+        """The whole record is replaced."""
+        return _together([block.replaced() for block in self.blocks])
+
+
+def _together(changes: list[PhaseChange]) -> PhaseChange:
+    """Changes of numbers beside each other."""
+    square = sum(int(change.l2) ** 2 for change in changes)
+    return PhaseChange(sum(int(change.l1) for change in changes), math.isqrt(square) + 1)
 
 
 def _from_above(moved: NDArray[np.float64]) -> int:

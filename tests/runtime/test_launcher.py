@@ -1,0 +1,124 @@
+"""A job is handed to a process that has been waiting for one, which takes it alone and ends with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certificates import Root
+from kits import make_kit
+from nvflare.apis.event_type import EventType
+from nvflare.apis.fl_constant import FLContextKey
+from nvflare.apis.job_launcher_spec import JobProcessArgs, JobReturnCode
+
+from colonnade.runtime import launcher as launching
+from colonnade.runtime.kit import COMPONENTS, LAUNCHERS
+from colonnade.runtime.launcher import PartyLauncher
+from colonnade.runtime.processes import JOB_PROCESS
+
+# Says who it is and what it was handed, and ends; ends too when nothing comes.
+WAITS = """import json, os, sys
+line = sys.stdin.readline()
+if line:
+    with open(sys.argv[1], "a") as file:
+        file.write(json.dumps({**json.loads(line), "pid": os.getpid()}) + "\\n")
+"""
+
+
+class Context:
+    """What the launcher reads of FLARE's context."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        arguments = {
+            JobProcessArgs.EXE_MODULE: ("-m", "nvflare.worker"),
+            JobProcessArgs.WORKSPACE: ("-m", str(root)),
+            JobProcessArgs.JOB_ID: ("-n", "j1"),
+            JobProcessArgs.AUTH_TOKEN: ("-t", "secret"),
+        }
+        self._props = {FLContextKey.JOB_PROCESS_ARGS: arguments, FLContextKey.WORKSPACE_OBJECT: self}
+
+    def get_prop(self, name: str, default: Any = None) -> Any:
+        return self._props.get(name, default)
+
+    def get_root_dir(self) -> str:
+        return str(self._root)
+
+
+@pytest.fixture
+def launcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PartyLauncher]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(kind: str, kit: str) -> subprocess.Popen[bytes]:
+        assert (kind, kit) == ("party", str(tmp_path))
+        command = [sys.executable, "-c", WAITS, str(tmp_path / "told")]
+        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True))
+        return started[-1]
+
+    monkeypatch.setattr(launching, "_start", start)
+    made = PartyLauncher()
+    made.handle_event(EventType.SYSTEM_START, Context(tmp_path))
+    yield made
+    made.handle_event(EventType.SYSTEM_END, Context(tmp_path))
+    for process in started:
+        if process.stdin is not None:
+            process.stdin.close()
+        process.wait(60)
+    assert all(process.returncode in (0, -signal.SIGKILL) for process in started)
+
+
+def told(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "told").read_text().splitlines()]
+
+
+def test_each_job_has_a_process_of_its_own_that_was_there_before_it(
+    launcher: PartyLauncher, tmp_path: Path
+) -> None:
+    pids = []
+    for _ in range(2):
+        assert launcher._spare is not None
+        pids.append(launcher._spare.pid)
+        handle = launcher.launch_job({}, Context(tmp_path))
+        handle.wait()
+        assert handle.poll() == JobReturnCode.SUCCESS
+    jobs = told(tmp_path)
+    assert [job["pid"] for job in jobs] == pids and len(set(pids)) == 2
+    assert jobs[0]["arguments"] == ["-m", str(tmp_path), "-n", "j1"]
+    assert list(jobs[0]["credentials"].values()) == ["secret"]
+
+
+def test_jobs_at_the_same_time_and_jobs_without_a_spare_have_processes_too(
+    launcher: PartyLauncher, tmp_path: Path
+) -> None:
+    assert launcher._spare is not None
+    os.kill(launcher._spare.pid, signal.SIGKILL)
+    launcher._spare.wait(60)
+    handles = [launcher.launch_job({}, Context(tmp_path)) for _ in range(2)]
+    for handle in handles:
+        handle.wait()
+        assert handle.poll() == JobReturnCode.SUCCESS
+    assert len({job["pid"] for job in told(tmp_path)}) == 2
+
+
+def test_a_spare_process_ends_with_whoever_would_hand_it_a_job() -> None:
+    command = [sys.executable, "-m", JOB_PROCESS, "party", "kit"]
+    assert subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=60).returncode == 0
+
+
+def test_a_kit_of_an_earlier_version_is_given_its_launcher_when_it_starts(tmp_path: Path) -> None:
+    kit = make_kit(tmp_path, Root.make(), "bank")
+    path = kit.path / "local" / "resources.json"
+    path.write_text(json.dumps({"components": [{"id": "process_launcher", "path": "nvflare.its.own"}]}))
+    kit.keep_up()
+    found = {item["id"]: item["path"] for item in json.loads(path.read_text())["components"]}
+    assert found == {"process_launcher": LAUNCHERS["party"], "colonnade_presence": COMPONENTS["party"]}
+    written = path.stat().st_mtime_ns
+    kit.keep_up()
+    assert path.stat().st_mtime_ns == written
