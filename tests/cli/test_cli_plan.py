@@ -12,6 +12,8 @@ from colonnade.cli.app import run
 from colonnade.cli.plan import _named as named
 from colonnade.learn.forecasting.rehearsal import Rehearsals
 from colonnade.learn.jobs import Job
+from colonnade.learn.planning import Answer, ask_budgets
+from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.table import METHODS, methods_for
 
@@ -174,8 +176,15 @@ def test_methods_stand_side_by_side_and_one_is_recommended_with_a_reason(
 def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says_why(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = tuple(METHODS[name] for name in ("moments", "local", "encrypted", "network"))
+    few = tuple(METHODS[name] for name in ("moments", "local", "functional", "encrypted", "network"))
     monkeypatch.setattr("colonnade.learn.forecasting.choosing.methods_for", lambda task: few)
+    # A budget of this party refuses one of them.
+    asked = "colonnade.learn.forecasting.choosing.ask_budgets"
+    refused = (Answer("bank", False, "its budget has less left."),)
+    monkeypatch.setattr(
+        asked,
+        lambda plan, files: refused if isinstance(plan, FunctionalPlan) else ask_budgets(plan, files),
+    )
     rehearsed = []
     monkeypatch.setattr(
         Rehearsals,
@@ -193,6 +202,7 @@ def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says
         and methods["encrypted"]["guarantees"]
     )
     assert "trains a network" in methods["network"]["passed"] and not methods["network"]["reason"]
+    assert methods["functional"]["passed"] == "a budget refuses it" and methods["functional"]["guarantees"]
     assert methods["encrypted"]["forecast"] is methods["network"]["forecast"] is None
 
 

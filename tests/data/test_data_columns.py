@@ -174,7 +174,10 @@ def test_a_category_of_its_own_is_one_more_category() -> None:
     [
         ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = {value = 10}', ["line 6", "x.missing", "0 to 9"]),
         ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = {value = "3"}', ["x.missing", "not a number"]),
-        ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = "category"', ["x.missing", "no category", "bins"]),
+        (
+            'kind = "date"\nlow = 2000-01-01\nhigh = 2009-01-01\nmissing = "category"',
+            ["x.missing", "no category", "{value = …}"],
+        ),
         ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = "mean"', ["line 6", "'mean'", "refuse", "category"]),
         ('kind = "numeric"\nlow = 0\nhigh = 9\nmissing = 3', ["x.missing", "{value = …}"]),
         ('kind = "binary"\nvalues = ["F", "M"]\nmissing = {value = "f"}', ["x.missing", "'f'"]),

@@ -96,6 +96,14 @@ def test_a_difference_within_its_own_error_is_a_tie_and_goes_to_what_sends_less(
     assert "a tie goes to what is simpler and cheaper" in choice.why
 
 
+def test_what_a_third_method_is_told_apart_from_is_no_tie() -> None:
+    # Two trials of the least tell nobody apart from it: the difference to the last is 0.1 ± 0.4.
+    least, near = candidate("slr", 0.276, 0.277, size=50), candidate("moments", 0.28, 0.272, 0.279, size=20)
+    far = candidate("one-shot", 0.402, 0.355, 0.383, size=1)
+    assert difference(Expected((0.402, 0.355), 9), Expected((0.276, 0.277), 9)).margin > 0.2
+    assert choose((near, least, far)).recommended == "moments"
+
+
 TRIALS = st.lists(st.floats(0, 1), min_size=2, max_size=6)
 
 

@@ -75,10 +75,11 @@ def columns(draw: st.DrawFn, name: str) -> tuple[Any, st.SearchStrategy[Any]]:
     nothing = st.just(math.nan)
     if kind == "numeric":
         low, high = draw(BOUNDS)
-        missing = draw(st.one_of(st.none(), st.floats(low, high)))
+        missing = draw(st.one_of(st.none(), st.just("category"), st.floats(low, high)))
+        encoding = draw(st.sampled_from([None, "circle", "linear", "hats"]))
         values = st.floats(low - (high - low), high + (high - low))
         return NumericColumn(
-            name, low, high, "none", missing
+            name, low, high, "none", missing, encoding
         ), values if missing is None else values | nothing
     if kind == "log":
         high = draw(st.sampled_from([1e-9, 1.0, 99999.0]))

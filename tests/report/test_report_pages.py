@@ -107,6 +107,7 @@ def test_no_intervals_are_claimed_for_coefficients_of_another_rule() -> None:
     model = LogisticRegression(ridge=50.0).fit(run.release)
     facts = run_facts(run, federation, name="Ridge", learnt=learnt_facts(model, run.release))
     assert "intervals" not in facts["learnt"]
+    assert "within noise" not in run_text(facts) and 'class="effect faint"' not in run_page(facts)
     assert all(
         point["half_width"] is None
         for row in facts["learnt"]["by_column"]

@@ -22,7 +22,7 @@ TEST_SHARE = 0.2
 SPLIT_SEED = 1
 # What a party grants, in runs: a few, and then its ledger refuses.
 RUNS_GRANTED = 4
-NEW_PEOPLE = "new-patients.csv"
+NEW_PATIENTS = "new-patients.csv"
 VISITS = "visits"
 CLASSES = ("malignant", "benign")
 CLINIC = (
@@ -93,18 +93,20 @@ def write_demo(folder: Path, *, epsilon: float) -> Demo:
     job = folder / "job.toml"
     job.write_text(_job(epsilon), encoding="utf-8")
     (visits / "job.toml").write_text(_job(epsilon), encoding="utf-8")
-    write_csv(folder / NEW_PEOPLE, [name for name, _, _ in (*CLINIC, *LABORATORY)], values, held_out)
+    write_csv(folder / NEW_PATIENTS, [name for name, _, _ in (*CLINIC, *LABORATORY)], values, held_out)
     test_rows = {name: values[name][held_out] for name, _, _ in (*CLINIC, *LABORATORY)}
     return Demo(job, test_rows, values["diagnosis"][held_out])
 
 
-def write_csv(path: Path, names: list[str], values: dict[str, Any], rows: Any) -> None:
+def write_csv(
+    path: Path, names: list[str], values: dict[str, Any], rows: Any, *, key: str = "patient"
+) -> None:
     """These columns of these people, with an id for each."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["patient", *names])
-        for row in rows:
-            writer.writerow([f"P{row:04d}", *(values[name][row] for name in names)])
+        writer.writerow([key, *names])
+        columns = [values[name][rows] for name in names]
+        writer.writerows(zip((f"P{row:04d}" for row in rows), *columns, strict=True))
 
 
 def schema_text(columns: tuple[tuple[str, float, float], ...], *, label: bool) -> str:
@@ -121,19 +123,27 @@ def schema_text(columns: tuple[tuple[str, float, float], ...], *, label: bool) -
     return "\n".join(lines).replace("'", '"')
 
 
-def party_text(party: str, budget: float, *, above: str = "") -> str:
-    """A party's own file; `above` leads to where its schema and its ledger lie."""
+def party_text(
+    party: str,
+    budget: float,
+    *,
+    above: str = "",
+    dataset: str = "breast cancer",
+    note: str = "a public teaching set",
+    delta: float = 1e-5,
+) -> str:
+    """A party's own file; `above` leads to where its schema and its ledger lie, `note` says why its data is public."""
     return f"""# {party}'s own file: it never leaves {party}.
 party = "{party}"
 data = "{party}.csv"
 schema = "{above}{party}.schema.toml"
-dataset = "breast cancer"
+dataset = "{dataset}"
 ledger = "{above}{party}.ledger"
-public = true   # a public teaching set, so accuracy may be measured on it
+public = true   # {note}, so accuracy may be measured on it
 
 [[budget]]      # for every observer and unit that no closer budget names
 epsilon = {budget}
-delta = 1e-5
+delta = {delta:g}
 """
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column
-from colonnade.data.encoding import Encoder, simplex
+from colonnade.data.encoding import Encoder, codes_of
+from colonnade.data.number_codes import code_of_number
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import ColumnMissing, LabelMismatch, PlanError, TooFewPeople, TrainedOn
@@ -288,14 +289,9 @@ def score_ranges(frame: Frame, weights: Array) -> dict[str, ScoreRange]:
 
 def _column_range(column: Column, encoder: Encoder, weights: Array) -> tuple[float, float]:
     if isinstance(column, BinaryColumn | CategoricalColumn | BinnedColumn):
-        values = simplex(len(column.levels)) @ weights
+        values = codes_of(column) @ weights
         return float(values.min()), float(values.max())
-    if encoder.mode == "linear":
-        return -abs(float(weights[0])), abs(float(weights[0]))
-    # On the half circle (sin u, cos u) the cosine is never negative.
-    sine, cosine = abs(float(weights[0])), float(weights[1])
-    whole = math.hypot(sine, cosine)
-    return (-sine, whole) if cosine >= 0 else (-whole, sine)
+    return code_of_number(column, encoder.mode).score_range(weights)
 
 
 def _centred(term: Terms, middle: Array) -> Terms:

@@ -22,6 +22,7 @@ from colonnade.data.columns import (
     NumericColumn,
 )
 from colonnade.data.encoding import Encoder, codes_of
+from colonnade.data.number_codes import NumberCode, code_of_number, simplex
 from colonnade.errors import ModelError
 from colonnade.learn.frame import Frame
 
@@ -97,13 +98,17 @@ def feature_inputs(graph: Graph, frame: Frame, *, encoded: bool) -> tuple[str, f
 def _block(graph: Graph, name: str, column: Column, encoder: Encoder) -> str:
     match column:
         case NumericColumn():
-            value = _bounded(graph, graph.input(name), column.low, column.high, column.missing)
+            raw = graph.input(name)
+            code = code_of_number(column, encoder.mode)
+            # The block of a missing number is put in its place below, whatever number it is made of.
+            fill = column.low if code.missing else column.fill
+            value = _bounded(graph, raw, column.low, column.high, fill)
             if column.transform == "log1p":
                 value = _log1p(graph, value)
-            return _number(graph, value, column.range, circle=encoder.mode == "circle")
+            return _number(graph, value, column.range, code, raw=raw)
         case DateColumn():
             value = _bounded(graph, graph.input(name), *column.range, column.fill)
-            return _number(graph, value, column.range, circle=encoder.mode == "circle")
+            return _number(graph, value, column.range, code_of_number(column, encoder.mode))
         case BinnedColumn():
             return _code(graph, _bin(graph, graph.input(name), column), column)
         case BinaryColumn() | CategoricalColumn():
@@ -131,16 +136,33 @@ def _log1p(graph: Graph, value: str) -> str:
     return graph.either(tiny, value, ratio)
 
 
-def _number(graph: Graph, value: str, bounds: tuple[float, float], *, circle: bool) -> str:
+def _number(graph: Graph, value: str, bounds: tuple[float, float], code: NumberCode, *, raw: str = "") -> str:
     low, high = bounds
     moved = graph.add("Sub", [value, graph.constant(low)])
     unit = graph.add(
         "Sub", [graph.add("Mul", [moved, graph.constant(2.0 / (high - low))]), graph.constant(1.0)]
     )
-    if not circle:
-        return unit
-    angle = graph.add("Mul", [unit, graph.constant(math.pi / 2.0)])
-    return graph.add("Concat", [graph.add("Sin", [angle]), graph.add("Cos", [angle])], attributes={"axis": 1})
+    block, size = unit, math.sqrt((code.width - 1) / code.width) if code.missing else 1.0
+    if code.shape == "circle":
+        angle = graph.add("Mul", [unit, graph.constant(math.pi / 2.0)])
+        block = graph.add(
+            "Concat", [graph.add("Sin", [angle]), graph.add("Cos", [angle])], attributes={"axis": 1}
+        )
+    elif code.shape == "hats":
+        # How near a knot is, in steps: what is one step away or more has no part in it.
+        knots, step = np.linspace(-1.0, 1.0, code.knots), 2.0 / (code.knots - 1)
+        away = graph.add("Abs", [graph.add("Sub", [unit, graph.constant([knots])])])
+        near = graph.add("Sub", [graph.constant(1.0), graph.add("Div", [away, graph.constant(step)])])
+        hats = graph.add("Max", [near, graph.constant(0.0)])
+        # A factor of its own beside a product may be rounded to single precision by a runtime.
+        block, size = graph.add("MatMul", [hats, graph.constant(simplex(code.knots) * size)]), 1.0
+    if not code.missing:
+        return block
+    absent, present = code.features(np.array([math.nan, 0.0]))
+    axis = graph.add("Add", [graph.add("Mul", [unit, graph.constant(0.0)]), graph.constant(present[-1])])
+    block = block if size == 1.0 else graph.add("Mul", [block, graph.constant(size)])
+    known = graph.add("Concat", [block, axis], attributes={"axis": 1})
+    return graph.either(graph.add("IsNaN", [raw]), [absent], known)
 
 
 def _bin(graph: Graph, value: str, column: BinnedColumn) -> str:

@@ -244,7 +244,10 @@ def _declared(column: Column) -> str:
     match column:
         case NumericColumn():
             transform = ", log1p" if column.transform == "log1p" else ""
-            return f"number from {column.low:g} to {column.high:g}{transform}"
+            coded = f", in {column.knots} hats" if column.encoding == "hats" else ""
+            coded = f", {column.encoding}" if column.encoding in ("circle", "linear") else coded
+            missing = ", or missing" if column.missing == "category" else ""
+            return f"number from {column.low:g} to {column.high:g}{missing}{transform}{coded}"
         case BinaryColumn() | CategoricalColumn():
             return f"one of {', '.join(column.levels)}"
         case BinnedColumn():

@@ -75,9 +75,10 @@ def candidates(
 ) -> tuple[Candidate, ...]:
     """A candidate for every method that can do the job's task as a protocol, the job's own as it is planned.
 
-    `named` are the only methods to look at, the job's own among them, each rehearsed. Otherwise two kinds are passed
-    over unless they are the job's own: those that train another kind of model, and those whose quicker twin is worse
-    than the best of the others, or under encryption no better, so that they would not be recommended.
+    `named` are the only methods to look at, the job's own among them, each rehearsed. Otherwise three kinds are passed
+    over unless they are the job's own: those that a budget refuses, those that train another kind of model, and those
+    whose quicker twin is worse than the best of the others, or under encryption no better, so that they would not be
+    recommended.
     """
     able = [
         method
@@ -96,6 +97,7 @@ def candidates(
         rehearsals=replace(rehearsals, told=work.told),
         matching=matching,
         simulated=simulated,
+        all_of_them=named is not None,
     )
     found: dict[str, Candidate] = {}
     later = []
@@ -121,9 +123,10 @@ def candidates(
 def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None) -> Choice:
     """The least expected error among those that no budget refuses, by trials in pairs.
 
-    A difference within its own error is a tie, and goes to the method that sends least; of those that send as much
-    within a tenth, to the job's own, or else to the first. A method whose error nothing foretells is never recommended
-    over one whose error is known.
+    A difference within its own error is a tie, unless one of the two is told apart from a third that the other is not
+    told apart from. A tie goes to the method that sends least; of those that send as much within a tenth, to the job's
+    own, or else to the first. A method whose error nothing foretells is never recommended over one whose error is
+    known.
     """
     open_to = [item for item in found if item.forecast is not None and item.admitted is not False]
     known = [item for item in open_to if item.forecast is not None and item.forecast.expected is not None]
@@ -135,7 +138,8 @@ def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None
         )
         return Choice(found, None, why, without_privacy)
     least = known[best_of([_expected(item) for item in known])]
-    tied = [item for item in known if not difference(_expected(item), _expected(least)).worse]
+    # Few trials of the least tell nobody apart from it; more of another may.
+    tied = [item for item in known if item is least or not _worse_than_any(item, known)]
     little = min(_bytes(item) for item in tied)
     best = next(item for item in tied if _bytes(item) <= AS_MUCH * little)
     why = _reason(best, least, tied, len(known))
@@ -148,6 +152,10 @@ def choose(found: tuple[Candidate, ...], *, without_privacy: float | None = None
     if refused:
         why += f" A budget refuses {', '.join(refused)}."
     return Choice(found, best.method.name, why, without_privacy)
+
+
+def _worse_than_any(item: Candidate, known: list[Candidate]) -> bool:
+    return any(difference(_expected(item), _expected(other)).worse for other in known)
 
 
 def _reason(best: Candidate, least: Candidate, tied: list[Candidate], known: int) -> str:
@@ -219,6 +227,7 @@ def _candidate(
     rehearsals: Rehearsals,
     matching: Cost | None,
     simulated: bool,
+    all_of_them: bool,
     against: Candidate | None = None,
 ) -> Candidate:
     asked = asked_of(job, method)
@@ -229,13 +238,17 @@ def _candidate(
         answers = ask_budgets(plan, files)
     except (PlanError, ColonnadeError) as failure:
         return Candidate(method, reason=str(failure))
+    item = Candidate(method, plan, answers)
+    if item.admitted is False and method.name != job.method and not all_of_them:
+        return replace(item, passed="a budget refuses it")
+    twin = None
     try:
         method.needs()
         if against is not None:
             error = by_twin(rehearsals, method, asked, plan, components=job.components)
-            worse = _twin_is_worse(method, error, against, rows=plan.rows, seconds=rehearsals.effort)
+            worse, twin = _twin_is_worse(method, error, against, rows=plan.rows, seconds=rehearsals.effort)
             if worse:
-                return Candidate(method, plan, answers, passed=worse)
+                return replace(item, passed=worse)
         made = forecast(
             rehearsals,
             method,
@@ -246,27 +259,32 @@ def _candidate(
             components=job.components,
         )
     except ColonnadeError as failure:
-        return Candidate(method, plan, answers, reason=str(failure))
-    return Candidate(method, plan, answers, made)
+        return replace(item, reason=str(failure))
+    if twin is not None and made.expected is not None and len(made.expected.errors) < len(twin.errors):
+        made = replace(made, expected=twin)
+    return replace(item, forecast=made)
 
 
 def _twin_is_worse(
     method: Method, error: Callable[[int], float | None], against: Candidate, *, rows: int, seconds: float
-) -> str:
-    """In words, if it is; otherwise nothing."""
+) -> tuple[str, Expected]:
+    """In words, if it is, otherwise nothing; and its trials."""
     first = Expected(tuple(error(trial) for trial in range(len(_expected(against).errors))), rows, twin=True)
     if not first.known or against.forecast is None:
-        return "in trials of its twin, which has its noise, nothing was left to learn"
+        return "in trials of its twin, which has its noise, nothing was left to learn", first
     entered = Forecast(Cost({}), False, None, method.kernel, first, trial=error)
     ended = [made.expected for made in race((against.forecast, entered), seconds=seconds)]
     best, twin = ended[0] or _expected(against), ended[1] or first
     gap = difference(twin, best)
     told = f"its twin, which has its noise and is quicker, has an error of {twin.error:.3f}"
     if gap.worse:
-        return f"{told}, larger than that of {against.method.name} by {gap.mean:.3f} ± {gap.margin:.3f}"
+        return f"{told}, larger than that of {against.method.name} by {gap.mean:.3f} ± {gap.margin:.3f}", twin
     if method.kernel == "powers" and not difference(best, twin).worse:
-        return f"{told}, no smaller than that of {against.method.name} beyond chance, and encryption takes far longer"
-    return ""
+        no_better = (
+            f"no smaller than that of {against.method.name} beyond chance, and encryption takes far longer"
+        )
+        return f"{told}, {no_better}", twin
+    return "", twin
 
 
 def asked_of(job: Job, method: Method) -> Asked:

@@ -134,7 +134,13 @@ class Rehearsals:
         if len(listed) == 1 or quick:
             # Tables and compiled code hardly lengthen a run that takes longer than a whole one may.
             served = (opening, learnt) if listed[0].plan == plan and opening.seconds > self.effort else None
-            return replace(self._whole(method, asked, plan, served=served), split=split)
+            # Tracing slows what it measures, and a pilot holds as much as the whole.
+            traced = (
+                self._memory(method, asked, listed, [opening] * len(listed), plan.rows)
+                if len(listed) > 1
+                else 0
+            )
+            return replace(self._whole(method, asked, plan, memory=traced, served=served), split=split)
         self.told(self.effort)
         # Tracing adds little to the seconds of a run that is long, which then serves for memory too.
         long = opening.seconds >= SHORT
