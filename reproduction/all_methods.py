@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -47,8 +48,12 @@ def study(data: Path, quick: bool) -> list[Part]:
         return [Part("made up", lambda: _section("made up", few, epsilons=(1.0,), others=("functional",)))]
     return [
         Part(TOGETHER, _together),
-        *(Part(name, lambda name=name: _section(name, SETS[name](data))) for name in SETS),
+        *(Part(name, partial(_measured_of, name, data)) for name in SETS),
     ]
+
+
+def _measured_of(name: str, data: Path) -> Section:
+    return _section(name, SETS[name](data))
 
 
 def _section(

@@ -232,7 +232,7 @@ EXHIBITS = (
         printed=17,
         run=13,
         section="Phishing, five and ten parties",
-        reason="the table is a picture in the copy that was read, so that ours stands alone; b = 128 in the place of 32, "
+        reason="the table is a picture in the copy that was read, so that ours stands alone; b = 128 for 32, "
         "40 of 100 epochs, one run",
     ),
     Exhibit(

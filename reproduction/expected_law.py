@@ -140,8 +140,12 @@ def _people(count: float) -> str:
 
 
 def _people_picture(points: Points, method: str) -> Picture:
-    styles = (Style("#1f5fa8", (), "circle"), Style("#b5472f", (5, 2), "square"))
-    styles += (Style("#2e7d4f", (1.5, 2), "up"), Style("#6b4c9a", (6, 2, 1.5, 2), "diamond"))
+    styles = (
+        Style("#1f5fa8", (), "circle"),
+        Style("#b5472f", (5, 2), "square"),
+        Style("#2e7d4f", (1.5, 2), "up"),
+        Style("#6b4c9a", (6, 2, 1.5, 2), "diamond"),
+    )
     lines = []
     for style, people in zip(styles, dict.fromkeys(point["people"] for point in points), strict=False):
         mine = [p for p in points if (p["people"], p["method"], p["parties"]) == (people, method, 2)]

