@@ -67,7 +67,7 @@ def plan_of(*, epsilon: float = 1.0, rows: int = 20_000, columns: int = 10, labe
     for party, mine in (("a", label), ("b", None)):
         names = tuple(NumericColumn(f"{party}{place}", 0, 1) for place in range(columns))
         schemas.append(Schema("id", names, mine).public(party))
-    task = "classification" if isinstance(label, ClassLabel) else "regression"
+    task: Any = "classification" if isinstance(label, ClassLabel) else "regression"
     group = Group.of(("a", "b"), active="a", server="server")
     return MomentsRequest(task, epsilon, delta=1e-5, accepted_delta=1e-5).planned(group, tuple(schemas), rows)
 
