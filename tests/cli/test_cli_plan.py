@@ -6,11 +6,14 @@ import json
 
 import pytest
 from cli_project import ROWS, Project, one_object, train
+from typed import untyped
 
 from colonnade.cli.app import run
-from colonnade.cli.plan import _named as named
-from colonnade.learn.forecasting.rehearsal import Rehearsals
-from colonnade.learn.jobs import Job
+from colonnade.cli.plan.command import _named as named
+from colonnade.federation.job import Job
+from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.forecast.plan_job import Answer, ask_budgets
+from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.table import METHODS, methods_for
 
 USAGE, INPUT, PLAN = 2, 3, 4
@@ -161,14 +164,21 @@ def test_methods_stand_side_by_side_and_one_is_recommended_with_a_reason(
 def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says_why(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = tuple(METHODS[name] for name in ("moments", "local", "encrypted", "network"))
-    monkeypatch.setattr("colonnade.learn.forecasting.choosing.methods_for", lambda task: few)
-    rehearsed = []
+    few = tuple(METHODS[name] for name in ("moments", "local", "functional", "encrypted", "network"))
+    monkeypatch.setattr("colonnade.forecast.recommend.methods_for", lambda task: few)
+    # A budget of this party refuses one of them.
+    asked = "colonnade.forecast.recommend.ask_budgets"
+    refused = (Answer("bank", False, "its budget has less left."),)
+    monkeypatch.setattr(
+        asked,
+        lambda plan, files: refused if isinstance(plan, FunctionalPlan) else ask_budgets(plan, files),
+    )
+    rehearsed: list[str] = []
     monkeypatch.setattr(
         Rehearsals,
         "rehearse",
         lambda self, method, asked, plan: (
-            rehearsed.append(method.name) or REHEARSE(self, method, asked, plan)
+            untyped(rehearsed).append(method.name) or REHEARSE(self, method, asked, plan)
         ),
     )
     assert run(["plan", str(project.path("job.toml")), "--rows", "2000", "--json"]) == 0
@@ -180,13 +190,18 @@ def test_what_could_not_be_recommended_anyway_is_not_rehearsed_and_the_plan_says
         and methods["encrypted"]["guarantees"]
     )
     assert "trains a network" in methods["network"]["passed"] and not methods["network"]["reason"]
+    assert methods["functional"]["passed"] == "a budget refuses it" and methods["functional"]["guarantees"]
     assert methods["encrypted"]["forecast"] is methods["network"]["forecast"] is None
 
 
 def test_all_methods_can_be_asked_for(project: Project) -> None:
     job = Job.load(project.path("job.toml"))
-    every = {method.name for method in methods_for("classification")}
-    assert named(job, "all") == every and named(job, None) is None and named(job, "none") == {"moments"}
+    every = frozenset(method.name for method in methods_for("classification"))
+    assert (
+        named(job, "all") == every
+        and named(job, None) is None
+        and named(job, "none") == frozenset({"moments"})
+    )
 
 
 def test_a_method_that_cannot_do_the_job_is_listed_with_its_reason(

@@ -15,6 +15,7 @@ from cli_project import ROWS, Project, one_object, train
 
 from colonnade import MomentRelease
 from colonnade.cli.app import app, run
+from colonnade.cli.demo.census import INCOMES, PARTIES, PEOPLE, RICH, people
 
 USAGE, INPUT = 2, 3
 
@@ -137,7 +138,16 @@ def test_the_demonstration_shows_what_it_promises(
     private, central, commonest = facts["measured"].values()
     assert 0.6 < private <= 1 and 0.9 < central <= 1 and 0.5 < commonest < 0.7
     assert f"in {facts['traffic']['rounds']} rounds" in out
-    assert "Report: demo-run/run/report.html" in out and Path("demo-run/run/report.html").is_file()
+    assert "Report: demo-run/income/run/report.html\nReport: demo-run/run/report.html" in out
+    assert Path("demo-run/run/report.html").is_file() and Path("demo-run/income/run/report.html").is_file()
+    # Many people: ε = 1 costs next to nothing. The same margin as between two draws of the people held out.
+    many = one_object(Path("demo-run/income/run/facts.json").read_text())
+    private, central, commonest = many["measured"].values()
+    assert many["rows"] > 26_000 and abs(private - central) < 0.02 and central > commonest + 0.08
+    assert (
+        run(["predict", "demo-run/income/run", "--rows", "demo-run/income/new-people.csv", "--id", "person"])
+        == 0
+    )
     # The examples of the help are about these files.
     assert run(["plan", "demo-run/job.toml", "--rows", "455", "--methods", "none"]) == 0
     assert run(["align", "demo-run/job.toml"]) == 0
@@ -153,11 +163,23 @@ def test_the_demonstration_shows_what_it_promises(
     assert run(["ledger", "demo-run/clinic.ledger", "--witness", "demo-run/laboratory.ledger"]) == 0
     # A second demonstration leaves the first as it is, and a folder that is named is never taken twice.
     capsys.readouterr()
-    assert run(["demo", "--epsilon", "2", "--json"]) == 0
+    assert run(["demo", "--epsilon", "2", "--people", "few", "--json"]) == 0
     printed = capsys.readouterr()
-    assert one_object(printed.out)["report"] == "demo-run-2/run/report.html" and printed.err == ""
+    shown = one_object(printed.out)
+    assert shown["report"] == "demo-run-2/run/report.html" and printed.err == ""
+    assert "income" not in shown and not Path("demo-run-2/income").exists()
     assert run(["demo", "--output", "demo-run"]) == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo-run", "demo-run-2", "page.html", "runs"]
+
+
+def test_the_people_of_the_demonstration_are_those_that_the_published_tables_count() -> None:
+    for columns in PARTIES.values():
+        for counts in columns.values():
+            assert [sum(count) for count in zip(*counts.values(), strict=True)] == [PEOPLE, RICH]
+    made = people()
+    rich = made["income"] == INCOMES[1]
+    assert rich.sum() == RICH and (rich & (made["education"] == "master")).sum() == 959
+    assert (made["occupation"] == "management").sum() == 4066
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1", "nan", "inf"])
@@ -230,13 +252,25 @@ def test_help_waits_for_no_numerical_library() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_run_by_moments_waits_for_no_library_that_it_does_not_need(project: Project) -> None:
+    script = (
+        "import sys\nfrom colonnade.cli.app import run\nassert run(['train', 'job.toml', '--json']) == 0\n"
+        "heavy = {'sklearn', 'pandas', 'torch', 'scipy.stats', 'scipy.optimize', 'pyarrow', 'matplotlib'}\n"
+        "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=project.folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_mistake_of_ours_is_owned_without_a_traceback_or_a_value(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise TypeError("row 17 is Jane Doe")
 
-    monkeypatch.setattr("colonnade.learn.jobs.Job.load", broken)
+    monkeypatch.setattr("colonnade.federation.job.Job.load", broken)
     assert train(project) == 1
     err = capsys.readouterr().err
     assert "TypeError" in err and "Jane" not in err and "Traceback" not in err

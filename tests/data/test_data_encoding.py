@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from typed import untyped
 
 from colonnade.data.block import Block
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
 from colonnade.data.encoding import MODES, Encoder, Mode, codes_of, simplex, thermometer
+from colonnade.data.number_codes import code_of_number
 from colonnade.errors import DataError, SchemaError
 
 AGE = NumericColumn("age", low=17, high=90)
@@ -26,7 +29,7 @@ any_number = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from(
 modes = st.sampled_from(MODES)
 
 
-def any_rows(size: int) -> st.SearchStrategy[dict[str, object]]:
+def any_rows(size: int) -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries(
         {
             "age": hnp.arrays(np.float64, size, elements=any_number),
@@ -38,7 +41,7 @@ def any_rows(size: int) -> st.SearchStrategy[dict[str, object]]:
 
 
 @given(modes, any_rows(5))
-def test_every_attribute_is_a_block_of_norm_at_most_one(mode: Mode, rows: dict[str, object]) -> None:
+def test_every_attribute_is_a_block_of_norm_at_most_one(mode: Mode, rows: Any) -> None:
     encoder = Encoder(COLUMNS, mode)
     features = encoder.encode(rows)
     for span in encoder.spans.values():
@@ -46,7 +49,7 @@ def test_every_attribute_is_a_block_of_norm_at_most_one(mode: Mode, rows: dict[s
 
 
 @given(any_rows(5))
-def test_on_the_circle_every_attribute_has_norm_one(rows: dict[str, object]) -> None:
+def test_on_the_circle_every_attribute_has_norm_one(rows: Any) -> None:
     encoder = Encoder(COLUMNS, "circle")
     features = encoder.encode(rows)
     norms = [np.linalg.norm(features[:, span], axis=1) for span in encoder.spans.values()]
@@ -63,12 +66,76 @@ def test_decoding_gives_back_what_was_encoded(mode: Mode, shares: list[float], d
         "sex": ["F"] * len(shares),
         "job": data.draw(level),
     }
-    decoded = encoder.decode(encoder.encode(rows))
+    decoded = encoder.decode(encoder.encode(untyped(rows)))
     assert decoded["job"].tolist() == rows["job"]
     assert decoded["sex"].tolist() == rows["sex"]
     # Near the ends of the circle the sine is flat: half its digits remain.
-    np.testing.assert_allclose(decoded["age"], rows["age"], rtol=1e-7)
-    np.testing.assert_allclose(decoded["gain"], rows["gain"], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(decoded["age"], untyped(rows["age"]), rtol=1e-7)
+    np.testing.assert_allclose(decoded["gain"], untyped(rows["gain"]), rtol=1e-6, atol=1e-6)
+
+
+@st.composite
+def numeric_columns(draw: st.DrawFn) -> NumericColumn:
+    low, size = draw(st.floats(-0.9, 1e6)), draw(st.floats(1e-3, 1e6))
+    encoding = draw(st.sampled_from([None, "circle", "linear", "hats"]))
+    return NumericColumn(
+        "x",
+        low,
+        low + size,
+        draw(st.sampled_from(["none", "log1p"])),
+        draw(st.sampled_from([None, "category"])),
+        untyped(encoding),
+        draw(st.integers(3, 9)) if encoding == "hats" else None,
+    )
+
+
+@given(numeric_columns(), modes, st.lists(st.floats(0, 1), min_size=1, max_size=9), st.data())
+def test_every_encoding_of_a_number_has_norm_at_most_one_and_its_inverse(
+    column: NumericColumn, mode: Mode, shares: list[float], data: st.DataObject
+) -> None:
+    values = [column.low + share * (column.high - column.low) for share in shares]
+    values += [math.nan] if column.missing else []
+    encoder = Encoder((column,), mode)
+    assert Encoder.from_data(json.loads(json.dumps(encoder.to_data()))) == encoder
+    features = encoder.encode({"x": values})
+    assert np.linalg.norm(features, axis=1).max() <= 1 + 1e-12
+    assert all(name == "x" or name.startswith("x:") for name in encoder.feature_names)
+    reach = column.high - column.low
+    np.testing.assert_allclose(encoder.decode(features)["x"], values, rtol=1e-6, atol=1e-6 * reach)
+    # What a score can be is said without anybody's value, and by no more than it takes.
+    weights = np.array(data.draw(st.lists(st.floats(-3, 3), min_size=encoder.width, max_size=encoder.width)))
+    least, most = code_of_number(column, mode).score_range(weights)
+    scores = features @ weights
+    assert least - 1e-9 <= scores.min() and scores.max() <= most + 1e-9
+    finely = code_of_number(column, mode).features(
+        np.append(np.linspace(-1, 1, 20161), [math.nan][: bool(column.missing)])
+    )
+    assert most == pytest.approx(float((finely @ weights).max()), abs=1e-3)
+    assert least == pytest.approx(float((finely @ weights).min()), abs=1e-3)
+
+
+@pytest.mark.parametrize("missing", [None, "category"])
+def test_a_rule_over_hats_is_any_line_with_corners_at_the_knots(missing: Any) -> None:
+    column = NumericColumn("x", 0, 4, missing=missing, encoding="hats", knots=5)
+    encoder = Encoder((column,), "linear")
+    assert encoder.feature_names == ("x:1", "x:2", "x:3", "x:4", *(["x:missing"] if missing else []))
+    at, wanted = [0.0, 1, 2, 3, 4], [3.0, -1, 5, 0, 0]
+    rows, goal = [*at, *([math.nan] if missing else [])], [*wanted, *([7.0] if missing else [])]
+    design = np.column_stack([encoder.encode({"x": rows}), np.ones(len(rows))])
+    weights = np.linalg.solve(design, goal)
+    between = np.linspace(0, 4, 33)
+    found = np.column_stack([encoder.encode({"x": between}), np.ones(33)]) @ weights
+    np.testing.assert_allclose(found, np.interp(between, at, wanted), atol=1e-9)
+
+
+def test_missing_numbers_are_coded_apart_and_refused_where_nothing_is_declared() -> None:
+    column = NumericColumn("x", 0, 4, missing="category")
+    assert Encoder((column,), "circle").feature_names == ("x:sin", "x:cos", "x:missing")
+    np.testing.assert_allclose(
+        untyped(Encoder((column,), "circle").encode({"x": untyped([None])})), [[0, 0, 1]]
+    )
+    with pytest.raises(DataError, match="missing"):
+        Encoder((NumericColumn("x", 0, 4),), "circle").encode({"x": untyped([None])})
 
 
 @pytest.mark.parametrize("vertices", range(2, 12))
@@ -100,7 +167,7 @@ def test_ordered_neighbours_are_alike_and_unordered_ones_are_not() -> None:
 
 def test_ordered_bins_are_read_back_with_what_was_missing() -> None:
     encoder = Encoder((BinnedColumn("age", (18, 65), missing="category", ordered=True),), "circle")
-    features = encoder.encode({"age": [3, 30, 70, None]})
+    features = encoder.encode({"age": untyped([3, 30, 70, None])})
     assert encoder.decode(features)["age"].tolist() == ["below 18", "18 to 65", "from 65", "missing"]
     assert Encoder.from_data(json.loads(json.dumps(encoder.to_data()))) == encoder
 
@@ -126,7 +193,7 @@ def test_width_spans_and_names_agree() -> None:
     assert Encoder((JOB,), "linear").feature_names == ("job:farmer", "job:nurse", "job:other")
 
 
-def rows_of(count: int) -> dict[str, object]:
+def rows_of(count: int) -> dict[str, Any]:
     rng = np.random.default_rng(count)
     return {
         "age": rng.uniform(0, 120, count),

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typed import untyped
 
 from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, NumericColumn
 from colonnade.data.documents import Document
@@ -56,7 +57,14 @@ def columns(draw: st.DrawFn, name: str) -> Column:
     kind = draw(st.sampled_from(["numeric", "log1p", "binary", "categorical"]))
     if kind == "numeric":
         low, high = draw(bounds)
-        return NumericColumn(name, low, high)
+        encoding = draw(st.sampled_from([None, "circle", "linear", "hats"]))
+        return NumericColumn(
+            name,
+            low,
+            high,
+            missing=draw(st.sampled_from([None, low, "category"])),
+            encoding=untyped(encoding),
+        )
     if kind == "log1p":
         return NumericColumn(name, draw(st.floats(-0.9, 10)), draw(st.floats(11, 1e9)), "log1p")
     values = draw(levels)
@@ -90,6 +98,32 @@ def test_what_peers_see_has_every_declaration_and_not_the_id_column(schema: Sche
     assert again == public
     assert (again.columns, again.label) == (schema.columns, schema.label)
     assert "id" not in public.to_data()
+
+
+def test_a_number_in_bins_is_ordered_bins_between_its_bounds() -> None:
+    column = 'id = "i"\ncolumns.x = {%s, low = 0, high = 8, bins = 4, missing = "category"}'
+    number, bins = 'kind = "numeric", encoding = "bins"', 'kind = "bins", ordered = true'
+    assert Schema.parse(column % number) == Schema.parse(column % bins)
+
+
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        ('encoding = "hat"', "hats"),
+        ("knots = 5", 'encoding = "hats"'),
+        ('encoding = "hats", knots = 2', "from 3"),
+        ("bins = 5", 'encoding = "bins"'),
+        ('encoding = "bins", knots = 5', "bins = 5"),
+        ('encoding = "hats"\nmap = {kind = "random-relu", features = 8, seed = 1}', "goes through the map"),
+    ],
+)
+def test_an_encoding_that_says_two_things_is_refused(declared: str, told: str) -> None:
+    column, _, rest = declared.partition("\n")
+    with pytest.raises(SchemaError) as refused:
+        Schema.parse(
+            f'id = "i"\ncolumns.x = {{kind = "numeric", low = 0, high = 8, {column}}}\n{rest}'
+        ).public("bank").encoder("circle")
+    assert told in str(refused.value) and "'x'" in str(refused.value)
 
 
 def test_columns_keep_the_order_of_declaration() -> None:
@@ -179,7 +213,7 @@ def test_a_peer_s_description_is_checked_like_a_file(data: dict[str, object]) ->
         PublicSchema.from_data(data)
 
 
-def test_a_missing_schema_file_brings_the_nearest_name(tmp_path) -> None:
+def test_a_missing_schema_file_brings_the_nearest_name(tmp_path: Path) -> None:
     (tmp_path / "bank.toml").write_text(GOOD)
     assert Schema.load(tmp_path / "bank.toml") == Schema.parse(GOOD)
     with pytest.raises(SchemaError, match=r"does not exist. Did you mean 'bank.toml'"):

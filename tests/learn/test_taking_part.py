@@ -26,11 +26,11 @@ from two_houses import (
     write_party,
 )
 
-from colonnade.learn.jobs import Job
-from colonnade.learn.own_files import LOG, OUTCOME
-from colonnade.learn.policy import Policy
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.job import Job
+from colonnade.federation.own_files import LOG, OUTCOME
+from colonnade.federation.policy import Policy
 from colonnade.ledger import Ledger
+from colonnade.models.release import MomentRelease
 from colonnade.runtime.kit import COORDINATOR, MAY, MEMBER, Kit
 from colonnade.runtime.sealed import SealedChannel
 
@@ -101,19 +101,27 @@ def test_a_split_model_is_bit_for_bit_that_of_one_process_and_stays_split(kits: 
 MANY = 500
 
 
+@pytest.mark.parametrize(("task", "figure"), [("classification", "AUC"), ("regression", "RMSE")])
 def test_what_was_trained_is_judged_at_every_site_and_costs_nothing_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, figure: str
 ) -> None:
     monkeypatch.setattr(two_houses, "ROWS", MANY)
     kits = houses(tmp_path, ROOT)
-    text = job_text(epsilon=4.0) + "held_out = 0.5\n"
+    text = job_text(epsilon=4.0).replace("classification", task) + "held_out = 0.5\n"
+    if task == "regression":
+        declared, rows = tmp_path / "bank.schema.toml", tmp_path / "bank.csv"
+        number = 'kind = "real", low = 0, high = 10'
+        declared.write_text(
+            declared.read_text().replace('kind = "classes", classes = ["low", "high"]', number)
+        )
+        rows.write_text(rows.read_text().replace("low", "3.5").replace("high", "6"))
     outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, text))
     assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}, outcomes
     found = [json.loads((kits[name].run_folder("j1") / "facts.json").read_text()) for name in MEMBERS]
     judged = [facts["judged"] for facts in found]
     assert judged[0]["people"] + found[0]["rows"] == MANY
     assert judged[0]["figures"] == judged[1]["figures"] == judged[2]["figures"]
-    assert judged[0]["figures"]["AUC"]["noise"] > 0
+    assert judged[0]["figures"][figure]["noise"] > 0
     stated = {(item["observer"], item["unit"]): item["epsilon"] for item in found[0]["guarantees"]}
     for party in PARTIES:
         assert charges(tmp_path, party) == 2
@@ -412,7 +420,8 @@ def test_a_short_run_goes_on_as_long_as_it_matches_people(
             policy_text(party, more='alignment = ["intersection"]\nalignments = {most = 1, days = 30}')
         )
     texts = dict.fromkeys(MEMBERS, job_text('method = "moments"\nalignment = "intersection"'))
-    first, again = [], []
+    first: list[Any] = []
+    again: list[Any] = []
     stopped = run_job(kits, texts=texts, relay=both(noting(first), breaking(step)))
     assert {outcome["state"] for outcome in stopped.values()} == {"failed"}, stopped
     assert [charges(tmp_path, party) for party in PARTIES] == [0, 0]
@@ -509,7 +518,7 @@ def test_a_policy_that_says_nothing_is_refused_with_its_line(text: str, found: s
 
 def test_a_method_that_does_not_run_between_machines_is_refused() -> None:
     from colonnade.errors import JobError
-    from colonnade.learn.training import protocol_of
+    from colonnade.federation.train import protocol_of
 
     with pytest.raises(JobError, match="no protocol to plan or to run between parties"):
         protocol_of(Job.parse(job_text('method = "central"')))

@@ -6,6 +6,7 @@ into an error for the party that holds it; the values themselves go nowhere.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
@@ -45,6 +46,8 @@ _GROUPED = re.compile(r"[-+]?\d{1,3}([ ,.'’\u00a0\u202f]\d{3})+([.,]\d+)?|[-+]
 class Coded:
     """One column as declared: float64 within bounds, or int32 numbers of levels.
 
+    NaN is a missing number in a column that has a feature for them.
+
     >>> Coded(np.array([1.0])).clipped
     0
     """
@@ -69,7 +72,10 @@ def code(values: ArrayLike | Values, declared: Column | Label) -> Coded:
     """
     match declared:
         case NumericColumn():
-            return _bounded(_floats(values), declared.low, declared.high, fill=declared.missing)
+            own = declared.missing == "category"
+            return _bounded(
+                _floats(values), declared.low, declared.high, fill=math.nan if own else declared.fill
+            )
         case RealLabel() | CountLabel():
             coded = _bounded(_floats(values), declared.low, declared.high)
             return _whole(coded) if isinstance(declared, CountLabel) else coded

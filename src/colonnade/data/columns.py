@@ -3,21 +3,24 @@
 A bound or a category read from the data would itself be a release, so each comes from a person who knows
 the column. All of it is public: peers see it, plans hash it, saved models carry it.
 
-`missing` is what a missing value counts as: a number within the bounds, or one of the declared values. Without
-it missing values are refused.
+`missing` is what a missing value counts as: a number within the bounds, one of the declared values, or a category of
+its own. Without it missing values are refused.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
+from colonnade.data.bin_edges import MOST_BINS
 from colonnade.data.declaring import (
     Transform,
     check_bounds,
     check_member,
     check_transform,
     check_values,
+    check_whole,
     check_within,
     nearest,
 )
@@ -39,21 +42,35 @@ __all__ = [
 ]
 
 
+Encoding = Literal["circle", "linear", "hats"]
+ENCODINGS: tuple[Encoding, ...] = ("circle", "linear", "hats")
+DEFAULT_KNOTS = 8
+
+
 @dataclass(frozen=True)
 class NumericColumn:
     """Numbers between declared bounds; what lies outside is clipped and counted.
 
     >>> NumericColumn("age", low=17, high=90).range
     (17.0, 90.0)
+
+    `missing` is a number within the bounds, or "category", which gives missing numbers a feature of their own.
+    `encoding` says how a number becomes features, whatever it is learnt for; without it the task does. `knots` is how
+    many corners "hats" have.
+
     >>> NumericColumn("capital gain", low=0, high=99999, transform="log1p").range[0]
     0.0
+    >>> NumericColumn("age", low=17, high=90, encoding="hats").knots
+    8
     """
 
     name: str
     low: float
     high: float
     transform: Transform = "none"
-    missing: float | None = None
+    missing: float | Literal["category"] | None = None
+    encoding: Encoding | None = None
+    knots: int | None = None
 
     def __post_init__(self) -> None:
         where, what = ("columns", self.name), f"column {self.name!r}"
@@ -63,9 +80,32 @@ class NumericColumn:
         check_transform(where, what, self.transform, self.low)
         if self.transform == "log1p":
             check_bounds(where, f"{what} after log1p", *self.range)
-        if self.missing is not None:
+        if self.missing is not None and self.missing != "category":
             check_within((*where, "missing"), what, self.missing, low=self.low, high=self.high)
             object.__setattr__(self, "missing", float(self.missing))
+        self._check_encoding(where, what)
+
+    def _check_encoding(self, where: tuple[str, ...], what: str) -> None:
+        if self.encoding is not None and self.encoding not in ENCODINGS:
+            raise Misdeclared(
+                (*where, "encoding"),
+                f"{what}: encoding = {self.encoding!r} is not one of {', '.join(ENCODINGS)}."
+                + nearest(str(self.encoding), ENCODINGS),
+            )
+        if self.encoding == "hats":
+            knots = DEFAULT_KNOTS if self.knots is None else self.knots
+            check_whole((*where, "knots"), f"{what}: knots", knots, low=3, high=MOST_BINS)
+            object.__setattr__(self, "knots", knots)
+        elif self.knots is not None:
+            raise Misdeclared(
+                (*where, "knots"),
+                f'{what}: knots are those of encoding = "hats". Write that, or leave them out.',
+            )
+
+    @property
+    def fill(self) -> float | None:
+        """The number that a missing one counts as, if that is what is declared."""
+        return None if self.missing == "category" else self.missing
 
     @property
     def range(self) -> tuple[float, float]:
@@ -83,7 +123,9 @@ class NumericColumn:
             "high": self.high,
             "transform": self.transform,
         }
-        return data if self.missing is None else {**data, "missing": {"value": self.missing}}
+        coded = {key: value for key in ("encoding", "knots") if (value := getattr(self, key)) is not None}
+        missing = {"missing": "category"} if self.missing == "category" else {}
+        return {**data, **coded, **missing, **_filled(self.fill)}
 
 
 @dataclass(frozen=True)
@@ -170,7 +212,7 @@ class CategoricalColumn:
         return {**data, **other, **_filled(self.missing), **self.spelling.to_data()}
 
 
-def _filled(missing: str | None) -> dict[str, object]:
+def _filled(missing: object) -> dict[str, object]:
     return {} if missing is None else {"missing": {"value": missing}}
 
 

@@ -2,7 +2,8 @@
 
 Two modes. "circle" serves classification: a number v in its bounds becomes (sin πu/2, cos πu/2), which lets
 a linear rule bend once along each attribute at no cost in norm. "linear" serves regression and principal
-components, where the features must stay the columns themselves. In both, a binary column is ±1, a k-ary one a
+components, where the features must stay the columns themselves. A numeric column may declare an encoding of its own
+(`colonnade.data.number_codes`). In both, a binary column is ±1, a k-ary one a
 vertex of the regular simplex in k − 1 dimensions, and ordered bins have ±1/√(k − 1) for each edge. Columns may go
 through a public map instead, as one block (`colonnade.data.feature_maps`). Proof of the norms:
 docs/proofs/encoding-norm.md.
@@ -14,9 +15,9 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,32 +35,15 @@ from colonnade.data.columns import (
 from colonnade.data.derived import DAY_MICROSECONDS
 from colonnade.data.feature_maps import FeatureMap
 from colonnade.data.forms import columns_from_data, map_from_data
+from colonnade.data.number_codes import Mode, NumberCode, code_of_number, simplex
 from colonnade.errors import SchemaError
 
-Mode = Literal["circle", "linear"]
+__all__ = ["MODES", "Encoder", "Mode", "codes_of", "simplex", "thermometer"]
+
 MODES: tuple[Mode, ...] = ("circle", "linear")
 
 # Rows are encoded in pieces whose features stay in the second-level cache.
 _PIECE = 4096
-
-
-def simplex(vertices: int) -> NDArray[np.float64]:
-    """The vertices of a regular simplex around the origin, one row each, norm 1, in k − 1 dimensions.
-
-    Row i and row j have inner product −1/(k − 1). Axis a is positive at vertex a + 1, negative at the
-    vertices before it and 0 at those after it (Helmert's contrasts), so axes can be read.
-
-    >>> simplex(2).tolist()
-    [[-1.0], [1.0]]
-    """
-    if vertices < 2:
-        raise ValueError(f"a simplex needs two vertices or more, not {vertices}")
-    corners = np.zeros((vertices, vertices - 1))
-    for axis in range(vertices - 1):
-        corners[: axis + 1, axis] = -1.0
-        corners[axis + 1, axis] = axis + 1.0
-        corners[:, axis] *= math.sqrt(vertices / ((vertices - 1) * (axis + 1) * (axis + 2)))
-    return corners
 
 
 def thermometer(levels: int, *, missing: bool = False) -> NDArray[np.float64]:
@@ -243,9 +227,7 @@ class Encoder:
     def _names(self, column: Column) -> tuple[str, ...]:
         match column:
             case NumericColumn() | DateColumn():
-                return (
-                    (f"{column.name}:sin", f"{column.name}:cos") if self.mode == "circle" else (column.name,)
-                )
+                return code_of_number(column, self.mode).names(column)
             case BinaryColumn():
                 return (column.name,)
             case CategoricalColumn() | BinnedColumn():
@@ -255,19 +237,22 @@ class Encoder:
     def _writer(self, column: Column, scale: float) -> _Writer:
         match column:
             case NumericColumn() | DateColumn():
+                code = code_of_number(column, self.mode)
                 low, high = column.range
-                return _NumberWriter(low, high, _logarithmic(column), self.mode == "circle", scale)
+                plain = _NumberWriter(
+                    low, high, _logarithmic(column), code.plain and code.shape == "circle", scale
+                )
+                return plain if code.plain else _CodeWriter(replace(plain, scale=1.0), code, scale)
             case BinaryColumn() | CategoricalColumn() | BinnedColumn():
                 return _LevelWriter(np.ascontiguousarray(codes_of(column).T * scale))
 
     def _read(self, column: Column, features: NDArray[np.float64]) -> NDArray[Any]:
         match column:
             case NumericColumn() | DateColumn():
-                u = features[:, 0]
-                if self.mode == "circle":
-                    u = np.arctan2(features[:, 0], features[:, 1]) * (2.0 / math.pi)
                 low, high = column.range
-                value = low + (np.clip(u, -1.0, 1.0) + 1.0) * ((high - low) / 2.0)
+                value = low + (code_of_number(column, self.mode).places(features) + 1.0) * (
+                    (high - low) / 2.0
+                )
                 if isinstance(column, DateColumn):
                     return np.rint(value * DAY_MICROSECONDS).astype(np.int64).astype("datetime64[us]")
                 return np.clip(np.expm1(value) if _logarithmic(column) else value, column.low, column.high)
@@ -305,6 +290,18 @@ class _NumberWriter:
 
 
 @dataclass(frozen=True)
+class _CodeWriter:
+    place: _NumberWriter
+    code: NumberCode
+    scale: float
+
+    def __call__(self, values: NDArray[Any], target: NDArray[np.float64]) -> None:
+        u = np.empty((1, len(values)))
+        self.place(values, u)
+        np.multiply(self.code.features(u[0]).T, self.scale, out=target)
+
+
+@dataclass(frozen=True)
 class _LevelWriter:
     corners: NDArray[np.float64]
 
@@ -312,4 +309,4 @@ class _LevelWriter:
         np.take(self.corners, values, axis=1, out=target, mode="clip")
 
 
-_Writer = _NumberWriter | _LevelWriter
+_Writer = _NumberWriter | _CodeWriter | _LevelWriter

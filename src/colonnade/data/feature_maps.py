@@ -101,7 +101,7 @@ class FeatureMap:
 
     >>> mapped = FeatureMap(RandomRelu(features=8, seed=1))
     >>> mapped.split((NumericColumn("x", low=0, high=1),))
-    ((), (NumericColumn(name='x', low=0.0, high=1.0, transform='none', missing=None),))
+    ((), (NumericColumn(name='x', low=0.0, high=1.0, transform='none', missing=None, encoding=None, knots=None),))
     """
 
     rule: Rule
@@ -130,6 +130,14 @@ class FeatureMap:
         mapped = self.split(declared)[1]
         if not mapped:
             raise Misdeclared(("map",), "map: no columns are declared that could go through it.")
+        for column in mapped:
+            if isinstance(column, NumericColumn) and (column.encoding or column.missing == "category"):
+                key = "encoding" if column.encoding else "missing"
+                raise Misdeclared(
+                    ("columns", column.name, key),
+                    f"map: column {column.name!r} goes through the map, which takes numbers as they are. Leave {key} "
+                    "out, or name the columns that go through the map (columns = [...]).",
+                )
         self.rule.check(mapped)
 
     def split(self, declared: tuple[Column, ...]) -> tuple[tuple[Column, ...], tuple[Column, ...]]:

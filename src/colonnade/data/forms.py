@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt,
 
 from colonnade.data.bin_edges import even_edges
 from colonnade.data.columns import (
+    DEFAULT_KNOTS,
     BinaryColumn,
     BinnedColumn,
     CategoricalColumn,
@@ -79,9 +80,33 @@ class _Numeric(Form):
     high: float
     transform: Transform = "none"
     missing: _Policy = None
+    encoding: str | None = None
+    knots: int | None = None
+    bins: int | None = None
 
     def column(self, name: str) -> Column:
-        return NumericColumn(name, self.low, self.high, self.transform, _fixed(self.missing, name))
+        own = self.missing is not None and self.missing.own_category
+        missing: Any = "category" if own else _fixed(self.missing, name)
+        if self.encoding == "bins":
+            return self._binned(name, missing)
+        if self.bins is not None:
+            raise Misdeclared(
+                ("columns", name, "bins"),
+                f'column {name!r}: a number of bins belongs to encoding = "bins". Write that, or leave bins out.',
+            )
+        encoding: Any = self.encoding  # the column checks it
+        return NumericColumn(name, self.low, self.high, self.transform, missing, encoding, self.knots)
+
+    def _binned(self, name: str, missing: Any) -> Column:
+        """Ordered bins of one width between the bounds, which is what a number in bins is."""
+        if self.knots is not None:
+            raise Misdeclared(
+                ("columns", name, "knots"),
+                f'column {name!r}: knots are those of encoding = "hats". Write bins = {self.knots} for bins.',
+            )
+        bins = DEFAULT_KNOTS if self.bins is None else self.bins
+        edges = even_edges(name, bins, low=self.low, high=self.high, transform=self.transform)
+        return BinnedColumn(name, edges, missing, True, self.low, self.high, self.transform)
 
 
 class _Dated(Form):
@@ -286,7 +311,7 @@ def columns_from_data(data: object) -> tuple[Column, ...]:
     """The columns that their `to_data` described.
 
     >>> columns_from_data([NumericColumn("age", low=17, high=90).to_data()])
-    (NumericColumn(name='age', low=17.0, high=90.0, transform='none', missing=None),)
+    (NumericColumn(name='age', low=17.0, high=90.0, transform='none', missing=None, encoding=None, knots=None),)
     """
     form = check(DeclaredForm, by_name({"columns": data}), name="columns")
     return form.values()[0]
@@ -323,8 +348,7 @@ def _fixed(policy: _Missing | None, name: str) -> Any:
     if policy.own_category:
         raise Misdeclared(
             ("columns", name, "missing"),
-            f"column {name!r}: numbers and dates have no category for missing values. Write missing = {{value = …}}, "
-            'or declare kind = "bins".',
+            f"column {name!r}: dates have no category for missing values. Write missing = {{value = …}}.",
         )
     return policy.value
 

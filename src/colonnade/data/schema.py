@@ -201,7 +201,7 @@ class Schema:
         """The schema that `to_data` described, or that a mapping laid out as the file declares.
 
         >>> Schema.from_data({"id": "n", "columns": {"age": {"kind": "numeric", "low": 0, "high": 90}}}).columns
-        (NumericColumn(name='age', low=0.0, high=90.0, transform='none', missing=None),)
+        (NumericColumn(name='age', low=0.0, high=90.0, transform='none', missing=None, encoding=None, knots=None),)
         """
         if not isinstance(data, Mapping):
             raise SchemaError(

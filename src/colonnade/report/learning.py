@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.columns import BinnedColumn, Column, DateColumn, NumericColumn
+from colonnade.data.derived import MISSING
 from colonnade.data.encoding import Encoder, Mode, codes_of
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.selection import units
-from colonnade.learn.spectral import default_floor, learnable_rank, noise_edge
-from colonnade.learn.uncertainty import Uncertainty, Watch, noise_uncertainty
+from colonnade.data.number_codes import code_of_number
+from colonnade.models.release import MomentRelease
+from colonnade.models.selection import units
+from colonnade.models.spectral import default_floor, learnable_rank, noise_edge
+from colonnade.models.uncertainty import Uncertainty, Watch, noise_uncertainty
 
 Array = NDArray[np.float64]
 
@@ -131,12 +133,9 @@ def _effects(
 def _shown(column: Column, mode: Mode) -> tuple[list[str], Array]:
     """The values shown of a column and their features, counted from their average."""
     if isinstance(column, NumericColumn | DateColumn):
-        u = np.array(PLACES)
-        features = (
-            np.column_stack([np.sin(u * math.pi / 2), np.cos(u * math.pi / 2)])
-            if mode == "circle"
-            else u[:, None]
-        )
+        code = code_of_number(column, mode)
+        at_knots = np.linspace(-1.0, 1.0, code.knots) if code.shape == "hats" else PLACES
+        features = code.features(np.array([*at_knots, *([math.nan] if code.missing else [])]))
         values = Encoder((column,), mode).decode(features)[column.name]
         places = [_value_text(value) for value in values]
     else:
@@ -146,7 +145,9 @@ def _shown(column: Column, mode: Mode) -> tuple[list[str], Array]:
 
 
 def _value_text(value: Any) -> str:
-    return str(value)[:10] if isinstance(value, np.datetime64) else f"{float(value):.4g}"
+    if isinstance(value, np.datetime64):
+        return str(value)[:10]
+    return MISSING if math.isnan(value) else f"{float(value):.4g}"
 
 
 def _finite(value: float) -> float | None:

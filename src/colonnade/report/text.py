@@ -151,12 +151,13 @@ def learnt_lines(facts: Facts, width: int | None, *, verbose: bool = True) -> li
     lines += wrapped(learnt.get("paper", ()), width)
     if learnt.get("by_column"):
         unit = "log-odds" if facts["task"] == "classification" else "units of the label"
+        known = "intervals" in learnt
         lines += ["", f"What was learnt: what a column adds over its range, in {unit}"]
         for row in learnt["by_column"][:TEXT_ROWS]:
             lines += [f"  towards {row['row']}"] if len(learnt["by_column"]) > 1 else []
             lines += table_lines(
                 [
-                    (*effect_words(column), "" if clear(column) else "within noise")
+                    (*effect_words(column), "within noise" if known and not clear(column) else "")
                     for column in row["columns"][:TEXT_COLUMNS]
                 ],
                 width,

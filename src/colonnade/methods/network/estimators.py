@@ -8,33 +8,32 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import NotFittedError
 
 from colonnade.data.coding import code
 from colonnade.errors import DataError, InputError, ModelError
-from colonnade.learn.columns import Rows
-from colonnade.learn.discriminant import class_codes, probabilities
-from colonnade.learn.joint_scoring import JointScores, trained_people
-from colonnade.learn.no_rows import refuse_labels, refuse_rows
-from colonnade.learn.own_files import keep_parts, keep_people
-from colonnade.learn.privacy import Privacy
+from colonnade.federation.no_rows import refuse_labels, refuse_rows
+from colonnade.federation.own_files import keep_parts, keep_people
 from colonnade.methods.method import Learnt
 from colonnade.methods.network.extra import need_networks
 from colonnade.methods.network.learnt import LearntNetwork
 from colonnade.methods.network.network_file import KINDS, NetworkFile, network_file, network_parts
 from colonnade.methods.network.spec import NetworkSpec
 from colonnade.methods.network.terms import Mechanism, Regime
+from colonnade.models.columns import Rows
+from colonnade.models.discriminant import class_codes, probabilities
+from colonnade.models.estimator import Classifier, Estimator, Regressor
+from colonnade.models.privacy import Privacy
 from colonnade.protocols.plans import Task
+from colonnade.scoring.linear import JointScores, trained_people
 
 if TYPE_CHECKING:
-    from colonnade.learn.federation import Federation
+    from colonnade.federation.federation import Federation
     from colonnade.methods.network.network import Network
 
 Array = NDArray[np.float64]
 
 
-class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class _Neural(Estimator):
     """What both estimators share: parameters, a fit on a federation, scores of raw rows."""
 
     _task: Task
@@ -118,7 +117,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def learn(self, federation: Federation) -> LearntNetwork:
         """Train on a federation, as `fit` does, and leave the estimator as it is."""
         need_networks()
-        from colonnade.learn.federation import Federation as Parties
+        from colonnade.federation.federation import Federation as Parties
         from colonnade.methods.network.training import modules_for, train
 
         if not isinstance(federation, Parties):
@@ -215,6 +214,8 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _fitted(self) -> None:
         if not hasattr(self, "network_"):
+            from sklearn.exceptions import NotFittedError
+
             raise NotFittedError(
                 f"this {type(self).__name__} is not fitted. Call fit with a federation first."
             )
@@ -225,7 +226,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return np.asarray(self.network_.scores(self.frame_.features(rows)))
 
 
-class NeuralClassifier(ClassifierMixin, _Neural):  # type: ignore[misc]
+class NeuralClassifier(_Neural, Classifier):
     """A network over the columns of all parties, for two classes or more.
 
     Every party's module maps its columns to `embedding` numbers in [−1, 1]; the label holder sees noisy sums of them
@@ -276,7 +277,7 @@ class NeuralClassifier(ClassifierMixin, _Neural):  # type: ignore[misc]
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
 
-class NeuralRegressor(RegressorMixin, _Neural):  # type: ignore[misc]
+class NeuralRegressor(_Neural, Regressor):
     """A network over the columns of all parties, for a number; see `NeuralClassifier`.
 
     >>> from colonnade import Federation, Schema, Table

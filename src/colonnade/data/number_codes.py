@@ -1,0 +1,181 @@
+"""How a number between its bounds becomes a block of norm at most 1.
+
+u in [−1, 1] is where the number stands between its bounds, after its transform.
+
+* linear: (u). A rule is a straight line.
+* circle: (sin πu/2, cos πu/2). A rule may bend once.
+* hats: k knots stand evenly from −1 to 1, each at a vertex of the regular simplex in k − 1 dimensions, and u is as far
+  between two vertices as it is between their knots. A rule is any line with a corner at each knot.
+
+With an axis for what is missing, a block f of width w becomes (f·√(w/(w + 1)), −1/√(w + 1)), and a missing number
+(0, …, 0, 1). Proof of the norms: docs/proofs/encoding-norm.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.columns import DateColumn, NumericColumn
+
+Array = NDArray[np.float64]
+Mode = Literal["circle", "linear"]
+
+
+def simplex(vertices: int) -> Array:
+    """The vertices of a regular simplex around the origin, one row each, norm 1, in k − 1 dimensions.
+
+    Row i and row j have inner product −1/(k − 1). Axis a is positive at vertex a + 1, negative at the
+    vertices before it and 0 at those after it (Helmert's contrasts), so axes can be read.
+
+    >>> simplex(2).tolist()
+    [[-1.0], [1.0]]
+    """
+    if vertices < 2:
+        raise ValueError(f"a simplex needs two vertices or more, not {vertices}")
+    corners = np.zeros((vertices, vertices - 1))
+    for axis in range(vertices - 1):
+        corners[: axis + 1, axis] = -1.0
+        corners[axis + 1, axis] = axis + 1.0
+        corners[:, axis] *= math.sqrt(vertices / ((vertices - 1) * (axis + 1) * (axis + 2)))
+    return corners
+
+
+@dataclass(frozen=True)
+class NumberCode:
+    """A shape, the knots of hats, and whether missing numbers have an axis of their own.
+
+    >>> code = NumberCode("hats", knots=3)
+    >>> code.features(np.array([-1.0, 0.0, 0.5])).round(3).tolist()
+    [[-0.866, -0.5], [0.866, -0.5], [0.433, 0.25]]
+    >>> NumberCode("linear", missing=True).features(np.array([1.0, np.nan])).round(3).tolist()
+    [[0.707, -0.707], [0.0, 1.0]]
+    """
+
+    shape: Literal["circle", "linear", "hats"]
+    knots: int = 0
+    missing: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is a point on a line or a circle and nothing else."""
+        return self.shape != "hats" and not self.missing
+
+    @property
+    def width(self) -> int:
+        """How many features there are."""
+        return self._known + self.missing
+
+    def names(self, column: NumericColumn | DateColumn) -> tuple[str, ...]:
+        """A name for each feature; of hats, at which number an axis is largest."""
+        own = (f"{column.name}:missing",) if self.missing else ()
+        if self.shape == "circle":
+            return (f"{column.name}:sin", f"{column.name}:cos", *own)
+        if self.shape == "linear":
+            return (column.name, *own)
+        return (*(f"{column.name}:{at}" for at in self._knots_of(column)[1:]), *own)
+
+    def features(self, u: Array) -> Array:
+        """One row for each place, NaN where the number is missing; each of norm at most 1."""
+        absent = np.isnan(u)
+        if not self.missing:
+            return self._shaped(u)
+        made = np.empty((len(u), self.width))
+        made[:, :-1] = self._shaped(np.where(absent, 0.0, u)) * self._size
+        made[:, -1] = -1.0 / math.sqrt(self._known + 1)
+        made[absent] = np.eye(1, self.width, self.width - 1)
+        return made
+
+    def places(self, features: Array) -> Array:
+        """The places whose features are nearest, NaN for what is missing."""
+        known = features[:, : self._known] / (self._size if self.missing else 1.0)
+        if self.shape == "circle":
+            u = np.arctan2(known[:, 0], known[:, 1]) * (2.0 / math.pi)
+        elif self.shape == "linear":
+            u = known[:, 0]
+        else:
+            u = self._along(known)
+        u = np.clip(u, -1.0, 1.0)
+        if self.missing:
+            halfway = (1.0 - 1.0 / math.sqrt(self._known + 1)) / 2.0
+            u = np.where(features[:, -1] > halfway, np.nan, u)
+        return u
+
+    def score_range(self, weights: Array) -> tuple[float, float]:
+        """The least and the largest product of a block with these weights.
+
+        >>> NumberCode("linear", missing=True).score_range(np.array([0.0, 2.0]))
+        (-1.414213562373095, 2.0)
+        """
+        own = weights[: self._known] * (self._size if self.missing else 1.0)
+        if self.shape == "linear":
+            low, high = -abs(float(own[0])), abs(float(own[0]))
+        elif self.shape == "circle":
+            # On the half circle (sin u, cos u) the cosine is never negative.
+            sine, cosine = abs(float(own[0])), float(own[1])
+            whole = math.hypot(sine, cosine)
+            low, high = (-sine, whole) if cosine >= 0 else (-whole, sine)
+        else:
+            at_knots = simplex(self.knots) @ own
+            low, high = float(at_knots.min()), float(at_knots.max())
+        if not self.missing:
+            return low, high
+        axis = float(weights[-1])
+        moved = -axis / math.sqrt(self._known + 1)
+        return min(low + moved, axis), max(high + moved, axis)
+
+    @property
+    def _known(self) -> int:
+        return {"linear": 1, "circle": 2, "hats": self.knots - 1}[self.shape]
+
+    @property
+    def _size(self) -> float:
+        return math.sqrt(self._known / (self._known + 1))
+
+    def _knots_of(self, column: NumericColumn | DateColumn) -> list[str]:
+        """The numbers at which the knots stand, with as many digits as tell them apart."""
+        found = np.linspace(*column.range, self.knots)
+        if isinstance(column, NumericColumn) and column.transform == "log1p":
+            found = np.expm1(found)
+        for digits in (6, 17):
+            texts = [f"{at:.{digits}g}" for at in found]
+            if len(set(texts)) == len(texts):
+                return texts
+        return [f"knot {number}" for number in range(self.knots)]
+
+    def _shaped(self, u: Array) -> Array:
+        if self.shape == "circle":
+            return np.column_stack([np.sin(u * (math.pi / 2)), np.cos(u * (math.pi / 2))])
+        if self.shape == "linear":
+            return u[:, None]
+        step = (np.clip(u, -1.0, 1.0) + 1.0) * ((self.knots - 1) / 2.0)
+        before = np.minimum(step.astype(np.int64), self.knots - 2)
+        corners, share = simplex(self.knots), (step - before)[:, None]
+        return np.asarray((1.0 - share) * corners[before] + share * corners[before + 1])
+
+    def _along(self, features: Array) -> Array:
+        """The nearest place on the path from knot to knot."""
+        corners = simplex(self.knots)
+        least, found = np.full(len(features), np.inf), np.zeros(len(features))
+        for knot in range(self.knots - 1):
+            step = corners[knot + 1] - corners[knot]
+            share = np.clip((features - corners[knot]) @ step / (step @ step), 0.0, 1.0)
+            away = np.sum((features - corners[knot] - share[:, None] * step) ** 2, axis=1)
+            found = np.where(away < least, knot + share, found)
+            least = np.minimum(away, least)
+        return found * (2.0 / (self.knots - 1)) - 1.0
+
+
+def code_of_number(column: NumericColumn | DateColumn, mode: Mode) -> NumberCode:
+    """How a column's numbers are coded: as it declares, or by the mode.
+
+    >>> code_of_number(NumericColumn("age", low=0, high=90, encoding="hats"), "linear").knots
+    8
+    """
+    if isinstance(column, DateColumn):
+        return NumberCode(mode)
+    return NumberCode(column.encoding or mode, column.knots or 0, column.missing == "category")
