@@ -9,6 +9,8 @@ difference to the exact figure on the same people (``auc_error_adult``, ``auc_er
 and more); ``logloss_over_best_recalibration``, the log-loss on the held-out people of probabilities recalibrated by the
 judgement, over that of the best recalibration of these people, on give me some credit, where 6.7 % are of one class;
 and ``extra_epsilon``, the largest increase of any total by judging, over all parties, observers and units but columns.
+Of numbers, the weekly hours of Adult from its other columns: ``rmse_error_hours`` and ``mae_error_hours``, as shares of
+the exact figures, and ``r2_error_hours``.
 """
 
 from __future__ import annotations
@@ -25,19 +27,36 @@ from typing import Any
 import numpy as np
 from public_data import PublicSet, adult, credit, give_credit
 
-from colonnade import Federation, LogisticRegression
-from colonnade.learn.evaluating import judge_jointly, limits_of
+from colonnade import Federation, LinearRegression, LogisticRegression
+from colonnade.data.targets import RealLabel
+from colonnade.learn.evaluating import Judged, judge_jointly, limits_of
 from colonnade.learn.figures import ScoreLaw, losses, recalibration
 from colonnade.learn.judgement import Judgement, judge_rows
 from colonnade.learn.model_file import model_file
+from colonnade.learn.numbers_judged import NumbersJudged, judge_numbers
 from colonnade.learn.training import joined_rows
+from colonnade.protocols.plans import Task
+
+Rows = np.ndarray[Any, Any]
 
 DELTA = 1e-5
+
+
+def hours(folder: Path) -> PublicSet:
+    """Adult with the hours that people work in a week as the label, 1 to 99, and their income left out."""
+    data = adult(folder)
+    columns = tuple(column for column in data.columns if column.name != "hours_per_week")
+    rows = {name: values for name, values in data.rows.items() if name != "hours_per_week"}
+    labels = np.array([float(value) for value in data.rows["hours_per_week"]])
+    return PublicSet(columns, RealLabel("hours_per_week", 1, 99), rows, labels)
+
+
 FIGURES = {"AUC": "auc", "accuracy": "accuracy", "log-loss": "logloss", "average precision": "precision"}
 SETS: dict[str, tuple[Callable[[Path], PublicSet], tuple[str, ...]]] = {
     "adult": (adult, ("adult_train.parquet", "adult_test.parquet")),
     "credit": (credit, ("uci_default_credit_card.parquet",)),
     "skewed": (give_credit, ("fate_give_credit_homo_test.parquet",)),
+    "hours": (hours, ("adult_train.parquet", "adult_test.parquet")),
 }
 
 
@@ -45,8 +64,10 @@ def draw(data: PublicSet, *, epsilon: float, held_out: float) -> dict[str, float
     """One training and one judgement: how far each figure is off, and what judging added to any total."""
     everybody = np.arange(len(data.labels))
     federation = Federation(data.tables(2, everybody), budget=(100.0, DELTA), held_out=held_out)
-    release = federation.moments(task="classification", epsilon=epsilon, delta=DELTA)
-    model = LogisticRegression().fit(release)
+    numbers = isinstance(data.label, RealLabel)
+    task: Task = "regression" if numbers else "classification"
+    release = federation.moments(task=task, epsilon=epsilon, delta=DELTA)
+    model = (LinearRegression() if numbers else LogisticRegression()).fit(release)
     before = totals(federation)
     limits = limits_of(federation.runs[-1].plan)
     judged = judge_jointly(
@@ -56,11 +77,37 @@ def draw(data: PublicSet, *, epsilon: float, held_out: float) -> dict[str, float
         delta=DELTA,
         limits=limits,
     )
+    after = totals(federation)
+    rows, labels = joined_rows(judged.run.aligned, model.frame_)
+    found = off_numbers(judged, model, rows, labels) if numbers else off_classes(judged, model, rows, labels)
+    found["extra"] = max(
+        after[key] - before.get(key, 0.0) for key in after if not key[1].startswith("columns")
+    )
+    found["people"] = float(len(labels))
+    return found
+
+
+def off_numbers(judged: Judged, model: Any, rows: Rows, labels: Rows) -> dict[str, float]:
+    """How far RMSE, MAE and R² are off, the first two as shares of the exact ones."""
+    judgement = judged.judgement
+    if not isinstance(judgement, NumbersJudged):
+        raise TypeError("this set has a number to predict")
+    exact = judge_numbers(rows @ model.coef_ + model.intercept_, labels, label="hours").figures
+    off = {name: abs(judgement.figures[name].value - exact[name].value) for name in exact}
+    return {
+        "rmse_error": off["RMSE"] / exact["RMSE"].value,
+        "mae_error": off["MAE"] / exact["MAE"].value,
+        "r2_error": off["R²"],
+        "rmse": exact["RMSE"].value,
+        "stated": judgement.figures["RMSE"].noise / exact["RMSE"].value,
+    }
+
+
+def off_classes(judged: Judged, model: Any, rows: Rows, labels: Rows) -> dict[str, float]:
+    """How far figures of two classes are off, and what recalibration is worth."""
     judgement = judged.judgement
     if not isinstance(judgement, Judgement):
         raise TypeError("these sets have two classes")
-    after = totals(federation)
-    rows, labels = joined_rows(judged.run.aligned, model.frame_)
     scores = model.decision_function(rows)
     classes = (labels == model.classes_[1]).astype(np.int64)
     names = (str(model.classes_[0]), str(model.classes_[1]))
@@ -73,12 +120,8 @@ def draw(data: PublicSet, *, epsilon: float, held_out: float) -> dict[str, float
     found["recalibrated"] = log_loss(scores, classes, judgement.recalibration) / log_loss(
         scores, classes, best
     )
-    found["extra"] = max(
-        after[key] - before.get(key, 0.0) for key in after if not key[1].startswith("columns")
-    )
     found["auc"] = exact.figures["AUC"].value
     found["stated"] = judgement.figures["AUC"].noise
-    found["people"] = float(len(classes))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -142,6 +143,7 @@ def test_people_that_a_model_was_trained_on_get_noisy_scores_or_none(
     scored = one_object(capsys.readouterr().out)["scores"]
     chances = [float(value) for line in scored for name, value in line.items() if name.startswith("prob")]
     assert min(chances) > 0.05 and max(chances) < 0.95
+    assert all(0.01 < float(line["± probability of low"]) <= 0.5 for line in scored)
 
 
 def test_weights_that_stay_with_their_parties_score_public_people_only(
@@ -227,6 +229,14 @@ def test_a_network_is_trained_by_a_job_and_scores_between_its_parties(
     found = one_object(capsys.readouterr().out)
     assert found["names"] == ["probability of low", "probability of high"] and found["people"] == 400
     assert "disclosed to bank" in found["statement"]
+    # With noise every number says how noisy it is, has no digit past that, and is nobody's certainty.
+    assert run(["predict", "run", "job.toml", "--epsilon", "2", "--json"]) == 0
+    for line in one_object(capsys.readouterr().out)["scores"]:
+        for name in found["names"]:
+            noise = float(line[f"± {name}"])
+            digits = -math.floor(math.log10(noise))
+            assert 0 < noise <= 0.5 and 0 < float(line[name]) < 1
+            assert len(line[name].partition(".")[2]) <= max(digits, 1) and "e" not in line[name]
     assert run(["predict", "run", "--rows", "bank.csv"]) == INPUT
     weights = own / "insurer.model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1])

@@ -101,19 +101,27 @@ def test_a_split_model_is_bit_for_bit_that_of_one_process_and_stays_split(kits: 
 MANY = 500
 
 
+@pytest.mark.parametrize(("task", "figure"), [("classification", "AUC"), ("regression", "RMSE")])
 def test_what_was_trained_is_judged_at_every_site_and_costs_nothing_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, figure: str
 ) -> None:
     monkeypatch.setattr(two_houses, "ROWS", MANY)
     kits = houses(tmp_path, ROOT)
-    text = job_text(epsilon=4.0) + "held_out = 0.5\n"
+    text = job_text(epsilon=4.0).replace("classification", task) + "held_out = 0.5\n"
+    if task == "regression":
+        declared, rows = tmp_path / "bank.schema.toml", tmp_path / "bank.csv"
+        number = 'kind = "real", low = 0, high = 10'
+        declared.write_text(
+            declared.read_text().replace('kind = "classes", classes = ["low", "high"]', number)
+        )
+        rows.write_text(rows.read_text().replace("low", "3.5").replace("high", "6"))
     outcomes = run_job(kits, texts=dict.fromkeys(MEMBERS, text))
     assert {outcome["state"] for outcome in outcomes.values()} == {"finished"}, outcomes
     found = [json.loads((kits[name].run_folder("j1") / "facts.json").read_text()) for name in MEMBERS]
     judged = [facts["judged"] for facts in found]
     assert judged[0]["people"] + found[0]["rows"] == MANY
     assert judged[0]["figures"] == judged[1]["figures"] == judged[2]["figures"]
-    assert judged[0]["figures"]["AUC"]["noise"] > 0
+    assert judged[0]["figures"][figure]["noise"] > 0
     stated = {(item["observer"], item["unit"]): item["epsilon"] for item in found[0]["guarantees"]}
     for party in PARTIES:
         assert charges(tmp_path, party) == 2

@@ -31,9 +31,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class JointScores:
-    """What the receiver got: one row of sums per person, and whose they are. `statement` says what was disclosed."""
+    """What the receiver got: one row of numbers per person, and whose they are. `statement` says what was disclosed.
+
+    `opened` are the sums as they came out; of networks `sums` are what the label holder's part makes of them.
+    """
 
     sums: Array
+    opened: Array
     ids: tuple[str, ...]
     statement: str
     privacy: Privacy
@@ -66,6 +70,7 @@ def score_jointly(
     found: Any = run.result(request.receiver)
     return JointScores(
         sums=found.sums,
+        opened=found.sums,
         ids=tuple(str(person) for person in found.aligned.table.ids()),
         statement=run.plan.statement,
         privacy=run.privacy,

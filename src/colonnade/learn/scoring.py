@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,16 @@ from colonnade.learn.frame import Frame
 from colonnade.learn.joint_scoring import is_remembered, linear_bound, linear_terms, score_jointly
 from colonnade.learn.model_document import MODEL, PARTIES, PEOPLE, read_document
 from colonnade.learn.model_file import ModelFile
+from colonnade.learn.noisy_scores import expected, noise_text, noisy_text
 from colonnade.learn.people import People
 from colonnade.learn.privacy import Privacy
 from colonnade.methods.network.network_file import KINDS as NETWORKS
 from colonnade.methods.network.network_file import WHOLE, NetworkFile
 from colonnade.protocols.joint_scores import ScoresPlan, ScoresRequest
+
+if TYPE_CHECKING:
+    # With all that torch takes.
+    from colonnade.methods.network.network import Network
 
 Saved = ModelFile | NetworkFile
 Array = NDArray[np.float64]
@@ -44,8 +50,8 @@ IN_ONE_PLACE = "All columns and all parts of the network lie here: scoring discl
 class Scores:
     """What came out for each person: names of the numbers, the numbers, and where it says one the predicted class.
 
-    `statement` says what was disclosed to whom; `exact` is of how many people without noise, and `noisy` says that all
-    of them carry some. `left_out` are those who could not be scored, with the reason.
+    `statement` says what was disclosed to whom; `exact` is of how many people without noise, and `noise` how far noise
+    moves every number, where scores carry some. `left_out` are those who could not be scored, with the reason.
     """
 
     ids: tuple[str, ...]
@@ -56,7 +62,7 @@ class Scores:
     privacy: str
     exact: int = 0
     left_out: tuple[tuple[str, str], ...] = ()
-    noisy: bool = False
+    noise: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,43 +185,74 @@ def score_job(
 def read_scores(
     model: ModelFile, sums: Array, ids: tuple[str, ...], plan: ScoresPlan, *, privacy: Privacy | None = None
 ) -> Scores:
-    """What the receiver makes of sums of all parties' terms of a linear model.
-
-    No sum is past its bound, whatever the noise says; and where a score s has noise of deviation σ, the probability is
-    the one expected of people with such a score, that of s/√(1 + πσ²/8): noise makes nobody certain.
-    """
-    most = len(plan.group.owners) * plan.bound
-    scores = model.scores(np.clip(sums, -most, most) if plan.deviation else sums)
-    values, predicted = _read(model, scores)
-    if plan.deviation and model.reading.answer == "probabilities":
-        values, _ = _read(model, scores / math.sqrt(1.0 + math.pi * plan.deviation**2 / 8.0))
-    told = Privacy(plan.guarantees) if privacy is None else privacy
-    return Scores(
-        ids,
-        names_of(model),
-        values,
-        predicted,
-        plan.statement,
-        str(told),
-        plan.exact,
-        noisy=bool(plan.deviation),
+    """What the receiver makes of sums of all parties' terms of a linear model."""
+    return _scores(
+        model, model.scores, sums, ids, plan, Privacy(plan.guarantees) if privacy is None else privacy
     )
 
 
-def network_scores(model: NetworkFile, sums: Array, ids: tuple[str, ...], plan: ScoresPlan) -> Scores:
-    """What the label holder makes of sums of all parties' embeddings."""
-    values, predicted = _read(model, model.network().read(sums))
-    told = str(Privacy(plan.guarantees))
-    return Scores(ids, names_of(model), values, predicted, plan.statement, told, plan.exact)
+def network_scores(
+    model: NetworkFile,
+    sums: Array,
+    ids: tuple[str, ...],
+    plan: ScoresPlan,
+    *,
+    network: Network | None = None,
+    privacy: Privacy | None = None,
+) -> Scores:
+    """What the label holder makes of sums of all parties' embeddings; `network` is all of it, if it lies here."""
+    read = (network or model.network()).read
+    return _scores(model, read, sums, ids, plan, Privacy(plan.guarantees) if privacy is None else privacy)
+
+
+def _scores(
+    model: Saved,
+    scores_of: Callable[[Array], Array],
+    sums: Array,
+    ids: tuple[str, ...],
+    plan: ScoresPlan,
+    privacy: Privacy,
+) -> Scores:
+    """Scores from sums; of noisy ones what is expected under the noise, which makes nobody certain."""
+    values, predicted = _read(model, scores_of(sums))
+    noise = None
+    if plan.deviation:
+        values, noise = expected(
+            lambda around: _read(model, scores_of(around))[0],
+            sums,
+            deviation=plan.deviation,
+            most=len(plan.group.owners) * plan.bound,
+        )
+        if model.reading.answer == "probabilities":
+            predicted = _likeliest(model, values)
+    return Scores(
+        ids, names_of(model), values, predicted, plan.statement, str(privacy), plan.exact, noise=noise
+    )
+
+
+def _likeliest(model: Saved, chances: Array) -> tuple[str, ...]:
+    names = model.frame.label.classes
+    if len(names) > 2:
+        return tuple(names[code] for code in chances.argmax(axis=1))
+    threshold = model.threshold if isinstance(model, ModelFile) else 0.5
+    return tuple(names[int(chance > threshold)] for chance in chances[:, 1])
 
 
 def score_rows(found: Scores) -> list[tuple[str, ...]]:
-    """Scores as lines of a table, the heads first."""
-    heads = ("id", *found.names, *(("predicted",) if found.predicted is not None else ()))
+    """Scores as lines of a table, the heads first; of noisy ones every number has its ± beside it."""
+    noisy = found.noise is not None
+    beside = tuple(f"± {name}" for name in found.names) if noisy else ()
+    heads = ("id", *found.names, *beside, *(("predicted",) if found.predicted is not None else ()))
     lines = [heads]
     for place, person in enumerate(found.ids):
-        # Two digits are more than noise leaves of a probability, and of most sums.
-        numbers = tuple(f"{value:.2g}" if found.noisy else f"{value:.6g}" for value in found.values[place])
+        numbers = [f"{value:.6g}" for value in found.values[place]]
+        if found.noise is not None:
+            pairs = list(zip(found.names, found.values[place], found.noise[place], strict=True))
+            numbers = [
+                noisy_text(value, noise, probability=name.startswith("probability of "))
+                for name, value, noise in pairs
+            ]
+            numbers += [noise_text(noise) for _, _, noise in pairs]
         lines.append((person, *numbers, *((found.predicted[place],) if found.predicted is not None else ())))
     return lines
 
@@ -233,16 +270,8 @@ def _score_by_network(
     network = first.network() if not parts else type(first.network()).joined(parts)
     known = stored.people if stored.people or is_remembered(first.run, federation) else None
     found = network.score_people(federation, trained_on=known, epsilon=epsilon, delta=delta)
-    values, predicted = _read(first, found.sums)
-    return Scores(
-        found.ids,
-        names_of(first),
-        values,
-        predicted,
-        found.statement,
-        str(found.privacy),
-        found.run.plan.exact,
-    )
+    plan = found.run.plan
+    return network_scores(first, found.opened, found.ids, plan, network=network, privacy=found.privacy)
 
 
 def names_of(model: Saved) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from colonnade.learn.comparing import METRIC_NOTES, Comparison, Row
 from colonnade.learn.contenders import PAPER
-from colonnade.learn.figures import figure_text
 from colonnade.report.charts import Axes, Chart, Level, Line, Mark, Style, svg
+from colonnade.report.compared import compared_text
 from colonnade.report.facts import Facts, guarantee_facts
 from colonnade.report.html import render
 from colonnade.report.numbers import size_text, spent_text
@@ -98,7 +98,7 @@ def comparison_text(facts: Facts, *, width: int | None = None) -> str:
 def comparison_table(facts: Facts) -> list[tuple[str, ...]]:
     """A line for each method and a column for each ε, with means and spreads.
 
-    >>> comparison_table({"epsilons": [1.0], "public": True, "rows": [
+    >>> comparison_table({"epsilons": [1.0], "public": True, "metric": "accuracy", "rows": [
     ...     {"method": "moments", "epsilon": 1.0, "mean": 0.84, "spread": 0.002, "failures": [],
     ...      "guarantees": [], "seconds": 0.5, "bytes": 1500.0}]})
     [('method', 'ε = 1', 'seconds', 'sent'), ('moments', '0.840 ± 0.002', '0.50', '1.5 kB')]
@@ -131,11 +131,16 @@ def further_tables(facts: Facts) -> dict[str, list[tuple[str, ...]]]:
             lines.append(
                 (
                     method,
-                    *(_shown(row["further"].get(name, []), facts) if row is not None else "-" for row in at),
+                    *(
+                        _shown(row["further"].get(name, []), facts, name) if row is not None else "-"
+                        for row in at
+                    ),
                 )
             )
         constant = facts.get("constants", {}).get(name)
-        beside = "" if constant is None else f"; always the same answer has {constant:.3g}"
+        beside = (
+            "" if constant is None else f"; always the same answer has {compared_text(constant, facts, name)}"
+        )
         found[f"{FURTHER.get(name, name)}{beside}"] = lines
     return found
 
@@ -230,7 +235,9 @@ def remarks_on(facts: Facts) -> list[str]:
         )
     elif facts["constant"] is not None:
         same = "the commonest class" if facts["task"] == "classification" else "the mean"
-        said.append(f"Always answering {same} scores {figure_text(facts['constant'], _chance(facts))}.")
+        said.append(
+            f"Always answering {same} scores {compared_text(facts['constant'], facts, facts['metric'])}."
+        )
         said += ties_in(facts)
     return said
 
@@ -322,25 +329,15 @@ def _cell(row: Facts | None, facts: Facts) -> str:
     if row["mean"] is None:
         return "no model"
     of = f" ({len(row['scores'])} of {facts['seeds']})" if row["failures"] else ""
-    spread = "" if row["spread"] is None else f" ± {row['spread']:.2g}"
-    return f"{figure_text(row['mean'], max(row['spread'] or 0.0, _chance(facts)))}{spread}{of}"
+    return f"{compared_text(row['mean'], facts, facts['metric'], spread=row['spread'])}{of}"
 
 
-def _shown(values: list[float], facts: Facts) -> str:
+def _shown(values: list[float], facts: Facts, name: str) -> str:
     """A mean over the splits with its spread, or one figure, with no more digits than are known of it."""
     if not values:
         return "-"
-    if len(values) == 1:
-        return f"{values[0]:.3g}" if abs(values[0]) > 1 else figure_text(values[0], _chance(facts))
-    spread = statistics.stdev(values)
-    least = _chance(facts) if max(map(abs, values)) <= 1 else 0.0
-    return f"{figure_text(statistics.fmean(values), max(spread, least))} ± {spread:.2g}"
-
-
-def _chance(facts: Facts) -> float:
-    """About how far chance alone moves a mean of shares of the people held out, over all splits."""
-    people = facts.get("held_out", 0) * facts.get("seeds", 1)
-    return 0.3 / math.sqrt(people) if people else 0.0
+    spread = statistics.stdev(values) if len(values) > 1 else None
+    return compared_text(statistics.fmean(values), facts, name, spread=spread)
 
 
 def _by_method(facts: Facts) -> dict[str, dict[float | None, Facts]]:

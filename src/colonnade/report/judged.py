@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -67,11 +68,17 @@ def beside_text(judged: Facts) -> str:
 
 
 def confusion_rows(judged: Facts) -> list[tuple[str, str, str]]:
-    """People by what they are and what is said of them; nothing but of two classes."""
+    """People by what they are and what is said of them, as far as noise lets one say; nothing but of two classes."""
     if "confusion" not in judged:
         return []
+    from colonnade.learn.figures import figure_text
+
     first, second = judged["classes"]
-    (kept, alarm), (missed, right) = ([f"{count:.0f}" for count in row] for row in judged["confusion"])
+    # Who is taken wrongly is two of the counts, each of which noise moves by about this.
+    noise = max(1.0, judged["figures"]["accuracy"]["noise"] * judged["people"] / math.sqrt(2.0))
+    (kept, alarm), (missed, right) = (
+        [figure_text(max(count, 0.0), noise) for count in row] for row in judged["confusion"]
+    )
     return [
         (f"above {judged['threshold']:.3g}", f"said {first}", f"said {second}"),
         (f"is {first}", kept, alarm),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
+from colonnade.learn.figures import figure_text
 from colonnade.privacy.words import joined
+from colonnade.report.compared import chance_of
 from colonnade.report.facts import Facts
 
 
@@ -32,14 +34,18 @@ def recommendation(facts: Facts) -> str:
         if sign * (best["mean"] - row["mean"]) <= math.hypot(best["spread"] or 0.0, row["spread"] or 0.0)
     ]
     taken = min(near, key=lambda row: (row["bytes"] is None, row["bytes"], -sign * row["mean"]))
-    said = f"At ε = {epsilon:g} take {taken['method']}: {facts['metric']} {taken['mean']:.4f}"
+
+    def known(value: float, spread: float | None = None) -> str:
+        return figure_text(value, max(spread or 0.0, chance_of(value, facts, facts["metric"])))
+
+    said = f"At ε = {epsilon:g} take {taken['method']}: {facts['metric']} {known(taken['mean'], taken['spread'])}"
     beside = []
     central = next((row for row in facts["rows"] if row["method"] == "non-private"), None)
     if central is not None and central["mean"] is not None:
-        beside.append(f"{central['mean']:.4f} without privacy")
+        beside.append(f"{known(central['mean'], central['spread'])} without privacy")
     if facts["constant"] is not None:
         same = "the commonest class" if facts["task"] == "classification" else "the mean"
-        beside.append(f"{facts['constant']:.4f} for always answering {same}")
+        beside.append(f"{known(facts['constant'])} for always answering {same}")
     said += f" ({', '.join(beside)})." if beside else "."
     others = [row["method"] for row in near if row is not taken]
     if others:

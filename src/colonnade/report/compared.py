@@ -1,0 +1,43 @@
+"""A figure of a comparison with no more digits than the people it was measured on, and its splits, bear out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from colonnade.learn.figures import error_text, figure_text
+
+
+def compared_text(value: float, facts: dict[str, Any], name: str, *, spread: float | None = None) -> str:
+    """A figure of that name, with its spread over the splits if there are several.
+
+    >>> facts = {"held_out": 900, "seeds": 1}
+    >>> compared_text(0.84317, facts, "accuracy"), compared_text(51234.0, facts, "RMSE")
+    ('0.84', '51000')
+    >>> compared_text(0.84317, facts, "accuracy", spread=0.0312)
+    '0.84 ± 0.031'
+    """
+    text = figure_text(value, max(spread or 0.0, chance_of(value, facts, name)))
+    return text if spread is None else f"{text} ± {error_text(spread)}"
+
+
+def chance_of(value: float, facts: dict[str, Any], name: str) -> float:
+    """About how far chance alone moves a mean over the people held out, over all splits.
+
+    Of errors it is as if they were normal, by the delta method; of shares of people about a third of 1/√n.
+
+    >>> chance_of(10.0, {"held_out": 50, "seeds": 1}, "RMSE")
+    1.0
+    """
+    people = facts.get("held_out", 0) * facts.get("seeds", 1)
+    if not people:
+        return 0.0
+    match name:
+        case "RMSE":
+            return abs(value) / math.sqrt(2.0 * people)
+        case "mean squared error":
+            return abs(value) * math.sqrt(2.0 / people)
+        case "R²":
+            return abs(1.0 - value) * math.sqrt(2.0 / people)
+        case _:
+            return 0.3 / math.sqrt(people)
