@@ -7,19 +7,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typed import there, untyped
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError
-from colonnade.learn.federation import Federation
-from colonnade.ledger import Ledger, Opening
+from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError, RemoteProtocolError
+from colonnade.federation.federation import Federation
+from colonnade.ledger import Cut, Ledger, Opening
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import moments_session
+from colonnade.protocols import alignment, intersection, messages, parts, session
 from colonnade.protocols.agreement import meet
-from colonnade.protocols.alignment import _digest, align
+from colonnade.protocols.alignment import Alignment, _digest, align
 from colonnade.protocols.id_list import Ids
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, Outcome, run_here
+from colonnade.runtime.wire import Message
 
 
 def table_of(party: str, ids: list[str]) -> Table:
@@ -41,7 +46,7 @@ def test_different_id_rules_are_named_before_ids_are_compared() -> None:
 
 
 def aligned(
-    how: str, ids: dict[str, list[str]], *, shown: dict[str, int] | None = None, record: bool = False
+    how: Alignment, ids: dict[str, list[str]], *, shown: dict[str, int] | None = None, record: bool = False
 ) -> Outcome:
     group = Group.of(tuple(ids))
 
@@ -73,7 +78,7 @@ IDS = {
 
 @pytest.mark.parametrize("how", ["auto", "intersection"])
 @pytest.mark.parametrize("parties", [("bank", "insurer"), ("bank", "insurer", "shop")])
-def test_everybody_gets_the_common_people_in_one_order(how: str, parties: tuple[str, ...]) -> None:
+def test_everybody_gets_the_common_people_in_one_order(how: Alignment, parties: tuple[str, ...]) -> None:
     ids = {party: IDS[party] for party in parties}
     outcome = aligned(how, ids)
     common = set.intersection(*(set(names) for names in ids.values()))
@@ -94,17 +99,17 @@ def test_equal_tables_are_left_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("how", ["auto", "equal"])
-def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: str) -> None:
+def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: Alignment) -> None:
     """A digest that peers could recompute would tell a guesser who the one more person is."""
     bank, insurer = IDS["bank"], [*IDS["bank"], "p777"]
-    seen = []
+    seen: list[Any] = []
 
     async def program(party: Party, table: Table | None) -> None:
         await meet(party)
         try:
             await align(party, table, how)
         finally:
-            seen.extend((party.name, party.run, entry.frame) for entry in party.seen)
+            seen.extend((party.name, party.run, entry.frame) for entry in there(party.seen))
 
     group = Group.of(("bank", "insurer"))
     desks = {
@@ -117,7 +122,7 @@ def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: s
         assert how == "equal"
     party = SimpleNamespace(run=seen[0][1])
     for what, guess in (("in order", insurer), ("sorted", sorted(insurer))):
-        digest = _digest(party, what, Ids.of(guess))
+        digest = _digest(untyped(party), what, Ids.of(guess))
         assert not any(digest in frame or digest.hex().encode() in frame for _, _, frame in seen)
 
 
@@ -144,7 +149,7 @@ def test_padding_hides_how_many_people_there_are() -> None:
 
 def test_ids_never_travel_in_clear() -> None:
     outcome = aligned("intersection", IDS, record=True)
-    frames = [seen.frame for party in IDS for seen in outcome.seen[party]]
+    frames = [seen.frame for party in IDS for seen in there(outcome.seen[party])]
     assert frames
     assert not any(number.encode() in frame for frame in frames for number in ("p24", "p58"))
 
@@ -172,7 +177,7 @@ def test_a_model_is_learnt_from_the_common_people_only() -> None:
     federation = Federation([bank, shop], budget=(30.0, 1e-5))
     release = federation.moments(task="classification", epsilon=10.0, delta=1e-5)
     assert release.rows == 200
-    from colonnade.learn.logistic import LogisticRegression
+    from colonnade.models.logistic import LogisticRegression
 
     model = LogisticRegression().fit(release)
     common = np.arange(100, 300)
@@ -211,13 +216,14 @@ def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves() -> 
             sent.append((party.name, step))
             await honest(to, step, frame)
 
-        party.channel.send = send
+        untyped(party.channel).send = send
         await meet(party)
         return await align(party, table, "auto")
 
     group = Group.of(("bank", "shop"))
     desks = {
-        name: Desk(Full(), table_of(name, ["p1"]) if name != "server" else None) for name in group.members
+        name: Desk(untyped(Full()), table_of(name, ["p1"]) if name != "server" else None)
+        for name in group.members
     }
     with pytest.raises(LedgerError, match="the disk is full"):
         run_here(program, group, desks)
@@ -229,3 +235,81 @@ def test_a_budget_that_says_no_is_asked_before_ids_are_compared() -> None:
     with pytest.raises(BudgetExceeded):
         federation.moments(task="pca", epsilon=1.0, delta=1e-5)
     assert not federation.ledgers["bank"].comparisons()
+
+
+# --- three owners, one of whom lies about who stands where
+
+TRIO = ("bank", "insurer", "shop")
+
+
+def released(**options: Any) -> Any:
+    """A release between three owners, and which people each of them had in which row."""
+    schema = "id='n'\n[columns.{0}]\nkind='numeric'\nlow=0\nhigh=1000\n"
+    ids = [f"p{number}" for number in range(80)]
+    tables = [
+        Table.from_arrays(
+            party, {party: np.arange(80.0)}, Schema.parse(schema.format(party)), ids=ids[::step]
+        )
+        for party, step in zip(TRIO, (1, -1, 1), strict=True)
+    ]
+    federation = Federation(tables, budget=(9.0, 1e-5), **options)
+    request = MomentsRequest("pca", 1.0, delta=1e-5)
+    try:
+        run = federation.run(moments_session, request)
+    except RemoteProtocolError as error:
+        spent = [total.epsilon for party in TRIO for total in federation.ledgers[party].totals()]
+        return str(error), max(spent, default=0.0)
+    return [list(run.aligned[party].table.ids()) for party in TRIO]
+
+
+@pytest.fixture
+def shifted_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner that asks tells the shop other places than the insurer, and everybody that all lists are equal."""
+    tell_places, all_hold = intersection._tell_places, alignment._all_hold
+
+    async def lying(party: Party, peer: str, places: Any) -> None:
+        shift = 1 if peer == "shop" else 0
+        await tell_places(party, peer, np.roll(places, shift) if len(places) > 1 else np.zeros(1, np.int64))
+
+    async def yes(party: Party, digest: bytes) -> bool:
+        return await all_hold(party, digest) or party.name == "bank"
+
+    monkeypatch.setattr(alignment, "_all_hold", yes)
+    monkeypatch.setattr(intersection, "_tell_places", lying)
+
+
+@pytest.fixture
+def two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner that draws the key of the cut tells the shop another one, under which as many are held out."""
+    honest = messages.tell
+
+    async def lying(party: Party, peer: str, step: str, message: Message) -> None:
+        if step == "cut" and peer == "shop":
+            ids = [f"p{number}" for number in range(80)]
+            cuts = (Cut(bytes([number]) * 32, 0.2, "") for number in range(1, 250))
+            wanted = Cut(message.fields["key"], 0.2, "").held_out(ids)
+            key = next(c.key for c in cuts if (c.held_out(ids).sum() == wanted.sum()))
+            message = Message({"key": key})
+        await honest(party, peer, step, message)
+
+    monkeypatch.setattr(parts, "tell", lying)
+
+
+@pytest.mark.parametrize(
+    ("lie", "options"),
+    [("shifted_places", {"alignment": "intersection"}), ("two_keys", {"held_out": 0.2})],
+)
+def test_owners_that_were_told_different_people_stop_before_they_are_charged(
+    lie: str, options: dict[str, Any], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request.getfixturevalue(lie)
+    found = released(**options)
+    assert "does not hold the same people in the same order" in found[0] and found[1] == 0.0
+    # The control: without the comparison a person is in two rows.
+    monkeypatch.setattr(session, "compare_people", nothing_compared)
+    _bank, insurer, shop = released(**options)
+    assert len(shop) == len(insurer) and shop != insurer
+
+
+async def nothing_compared(party: Party, aligned: AlignedTable | None) -> None:
+    """The step as it would be without the comparison."""

@@ -1,0 +1,198 @@
+"""A plan for people: what it promises, what each method would cost and bring, and which to take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from colonnade.methods.margin.plan import MarginPlan
+from colonnade.report.numbers import duration_text, size_text, spent_text
+from colonnade.report.plain import lines_text
+from colonnade.report.text import guarantee_lines, table_lines, wrapped
+
+HEAD = ("method", "error", "ε at most", "sent", "rounds", "time", "memory", "budgets")
+_WAYS = {
+    "curve": "on a curve, as short lists are",
+    "oprf": "by oblivious transfers, as long lists are",
+}
+_CHECKED = {
+    "all": (
+        'Everything that is dealt, verify = "all": two keepers check the norm of every row, and every product before '
+        "it is used. Whatever is not proved stops the run before it is opened."
+    ),
+    "rows": (
+        'Rows, verify = "rows": two keepers check that no row an owner deals is longer than agreed. Whatever is not '
+        "proved stops the run before it is opened."
+    ),
+    "none": 'Nothing that is dealt, verify = "none": the guarantees suppose that everybody runs this protocol.',
+}
+_COULD = (
+    ' verify = "{}" in the job asks for checks; those that take more than two and a half times the time are not made '
+    "by default."
+)
+_SAID = {True: "yes", False: "no", None: "not known"}
+
+
+def _checked(plan: dict[str, Any]) -> str:
+    """What is checked of what is dealt, and what could be."""
+    verify = plan.get("verify", "none")
+    if verify != "none" or "verify" not in plan or plan["threshold"] > 1:
+        return _CHECKED[verify]
+    products = plan["protocol"] == MarginPlan.protocol or plan.get("conditional", False)
+    return _CHECKED[verify] + _COULD.format("all" if products else "rows")
+
+
+def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = False) -> str:
+    """The whole plan, wrapped to the terminal; `verbose` has every statement as its sentence too."""
+    lines = [
+        facts["name"],
+        f"  {facts['task']} by {facts['method']} on {facts['rows']} people with {facts['features']} features, "
+        f"plan {facts['plan']['hash'][:12]}",
+    ]
+    if facts["because"]:
+        said = f"The job names no method, so it takes {facts['method']}: {facts['because']}."
+        lines += wrapped([said], columns)
+    if facts["warnings"]:
+        lines += ["", "Warnings", *wrapped(facts["warnings"], columns, bullet="- ")]
+    lines += ["", "What each observer could learn at most"]
+    owners = list(facts["plan"]["schemas"])
+    lines += guarantee_lines(facts["guarantees"], owners, columns, verbose=verbose)
+    lines += ["", "Checked", *wrapped([_checked(facts["plan"])], columns)]
+    lines += _noise_lines(facts, columns)
+    if "block_lines" in facts:
+        lines += ["", "Blocks of the objective", *wrapped(facts["block_lines"], columns, bullet="- ")]
+    if facts["coding"]:
+        lines += ["", "Coding", *wrapped([facts["coding"]], columns)]
+    lines += ["", "Methods for this job", *_methods(facts["methods"], facts["recommended"], columns)]
+    lines += ["", *wrapped(_notes(facts), columns)]
+    lines += ["", "Recommended" if facts["recommended"] else "No recommendation"]
+    named = f"{facts['recommended']}. " if facts["recommended"] else ""
+    lines += wrapped([f"{named}{facts['why']}"], columns)
+    lines += ["", "Budgets"]
+    lines += table_lines(
+        [(item["party"], _SAID[item["admits"]], item["reason"]) for item in facts["budgets"]],
+        columns,
+        heads=False,
+    )
+    lines += ["", "Nothing was run or charged."]
+    return lines_text(lines)
+
+
+def _noise_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
+    noise = facts.get("noise")
+    if noise is None:
+        return []
+    sentence = f"Noise of standard deviation {noise['standard_deviation']:.3g} on {noise['on']}."
+    if "people" in noise:
+        people, rows = noise["people"], facts["rows"]
+        share = f"{people / rows:.2g} of the {rows} who take part"
+        sentence += f" {people:,.0f} people could move it as far at most, {share}."
+    return ["", "Noise", *wrapped([sentence], columns)]
+
+
+def _methods(methods: list[dict[str, Any]], recommended: str | None, columns: int | None) -> list[str]:
+    rows = [HEAD]
+    for item in methods:
+        made = item["forecast"]
+        if made is not None:
+            rows.append(
+                (
+                    f"{item['method']} *" if item["method"] == recommended else item["method"],
+                    _error(made),
+                    max(
+                        (spent_text(each["epsilon"]) for each in item["guarantees"]), key=_number, default="∞"
+                    ),
+                    size_text(made["bytes"]),
+                    str(made["rounds"]),
+                    duration_text(made["seconds"]),
+                    size_text(made["memory"]),
+                    _SAID[item["admitted"]],
+                )
+            )
+    return table_lines(rows, columns)
+
+
+def _error(made: dict[str, Any]) -> str:
+    expected = made["expected"]
+    if expected is None:
+        return "not known"
+    spread = "" if expected["spread"] is None else f" ± {expected['spread']:.3f}"
+    return f"{expected['error']:.3f}{spread}"
+
+
+def _number(text: str) -> float:
+    return float("inf") if text == "∞" else float(text)
+
+
+def _notes(facts: dict[str, Any]) -> list[str]:
+    """How to read the table, and what is missing from it."""
+    methods, line = facts["methods"], facts["line"]
+    made = {item["method"]: item["forecast"] for item in methods if item["forecast"] is not None}
+    found = []
+    if any(each["expected"] is not None for each in made.values()):
+        exact = facts["without_privacy"]
+        against = "" if exact is None else f" A model without privacy has {exact:.3f}."
+        found.append(
+            f"Error: {facts['error']}, simulated on invented people with the declared columns; the real one depends on "
+            f"the real people, the order of methods less so.{against}"
+        )
+    fewer = [
+        f"{name} ({each['expected']['rows']})"
+        for name, each in made.items()
+        if each["expected"] is not None and each["expected"]["rows"] < facts["rows"]
+    ]
+    if fewer:
+        found.append(f"Simulated on fewer people, so that the error is an upper figure: {', '.join(fewer)}.")
+    found += [
+        f"No prediction of the error of {name}: {each['unknown']}."
+        for name, each in made.items()
+        if each["expected"] is None
+    ]
+    found += [f"{item['method']} cannot do this job: {item['reason']}" for item in methods if item["reason"]]
+    passed = [f"{item['method']}: {item['passed']}" for item in methods if item["passed"]]
+    if passed:
+        found.append(f"Not rehearsed, unless --methods names them or says all. {'; '.join(passed)}.")
+    noises = [
+        f"{name}: {each['noise']['standard_deviation']:.3g} on {each['noise']['on']}"
+        for name, each in made.items()
+        if each["noise"] is not None
+    ]
+    if noises:
+        found.append(f"Noise, standard deviation. {'; '.join(noises)}.")
+    found += [f"ε of {item['method']}: {_observers(item)}." for item in methods if item["guarantees"]]
+    if any(each["unit"].startswith("columns:") for item in methods for each in item["guarantees"]):
+        found.append("ε about all of a party's columns (columns:NAME) is stated: no budget is kept for it.")
+    if facts["alignment"] == "auto" and set(facts["people"].values()) == {facts["rows"]}:
+        found.append(
+            "Everybody is taken to hold the same people in the same order. If not, ids are matched, which sends more "
+            "and takes longer: say with --held how many people each party holds."
+        )
+    if facts["matching"] is not None:
+        matching = facts["matching"]
+        listed = ", ".join(f"{party} {count:,}" for party, count in facts["people"].items())
+        found.append(
+            f"Ids are matched {_WAYS[matching['by']]} (alignment {facts['alignment']}; {listed}): "
+            f"{size_text(matching['bytes'])} and {duration_text(matching['seconds'])} of every method's figures."
+        )
+    where = "this machine" if facts["machine"] == facts["rehearsed_on"] else "the stated machine"
+    lines = (
+        "all parties in one process"
+        if line["bandwidth"] is None and not line["latency"]
+        else f"{_wide(line['bandwidth'])}{1e3 * line['latency']:g} ms from party to party"
+    )
+    parts = [name for name, each in made.items() if each["rehearsed"] != "whole"]
+    inferred = f" Rehearsed in part: {', '.join(parts)}." if parts else ""
+    found.append(
+        f"Time on {where}, {facts['machine']['cores']} cores, {lines}. Memory is that of all parties' arrays, with "
+        f"{size_text(facts['held'])} of matched rows on top.{inferred}"
+    )
+    return found
+
+
+def _wide(bandwidth: float | None) -> str:
+    return "" if bandwidth is None else f"{bandwidth / 1e6:g} Mbit a second, "
+
+
+def _observers(item: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{each['observer']} {spent_text(each['epsilon'])} ({each['unit']})" for each in item["guarantees"]
+    )
