@@ -12,10 +12,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "learn"))
 
 from tables_people import people, release_with
 
-from colonnade.learn.judgement import judge_rows
 from colonnade.report.describing import description_facts, description_text
 from colonnade.report.judged import judgement_facts
 from colonnade.report.text import judged_lines, table_lines
+from colonnade.scoring.judgement import judge_rows
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])
