@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typed import untyped
 
 from colonnade.data.coding import code
 from colonnade.data.forms import label_from_data
@@ -84,7 +83,9 @@ def test_names_and_shapes() -> None:
 def test_values_of_a_label_that_are_not_declared_are_grouped_where_a_class_takes_them_in() -> None:
     grouped = ClassLabel("cause", ("heart", "other"), other="other")
     assert code(["heart", "lungs", " liver", "other"], grouped).values.tolist() == [0, 1, 1, 1]
-    assert code(untyped([None, ""]), grouped).problems.missing == 2, "what is missing is nobody's class"
+    assert code(np.array([None, ""], dtype=object), grouped).problems.missing == 2, (
+        "what is missing is nobody's class"
+    )
     assert (
         label_from_data(grouped.to_data()) == grouped and "other" not in ClassLabel("y", ("a", "b")).to_data()
     )
