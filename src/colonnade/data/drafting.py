@@ -21,7 +21,7 @@ from colonnade.data.drafts import Draft, of_kinds
 from colonnade.data.name_ranges import expand_name
 from colonnade.data.packed_text import Text
 from colonnade.data.reading import SourceRows, open_source
-from colonnade.data.relation import Field, Relation
+from colonnade.data.relation import Relation, SourceColumn
 from colonnade.data.schema import Schema, blanks
 from colonnade.data.sources import Source
 from colonnade.data.suggesting import numbers_of, suggestions
@@ -99,7 +99,7 @@ def check_schema(path: Path, source: Source | None = None, *, party: str = "") -
     return Findings(document.name, blank, absent, mistake)
 
 
-def _by_type(field: Field) -> str:
+def _by_type(field: SourceColumn) -> str:
     if field.is_number:
         return "numeric"
     if field.is_date:
