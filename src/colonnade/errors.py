@@ -8,6 +8,7 @@
     │   ├── CannotWrite           E302  a file or folder cannot be written
     │   ├── NotInstalled          E303  an optional package is missing
     │   ├── RowsInFit             E304  rows or labels were given to a model   (a TypeError too)
+    │   ├── UnknownParameter      E305  an estimator has no such parameter     (a ValueError too)
     │   ├── DataError             E310  a table, a column, a value
     │   │   ├── DataMissing       E311  there is no such file
     │   │   ├── DataUnreadable    E312  it is there and cannot be read
@@ -64,9 +65,8 @@
             ├── PeerTimeout       E722  a peer did not answer in time
             └── RowsNotProved     E723  what a peer dealt did not pass its check
 
-A message says what was asked, what was found and what to do; it names the file, column, party and
-step, and never shows a secret, a share or a row. `colonnade explain E311` says more about a number; numbers are
-never given to another mistake.
+A message says what was asked, what was found and what to do; it names file, column, party and step, and shows no
+secret, share or row. `colonnade explain E311` says more about a number; no number is given to another mistake later.
 """
 
 from __future__ import annotations
@@ -80,8 +80,7 @@ class ColonnadeError(Exception):
     """The root of the tree; `exit_code` is what the command line returns, `number` what `colonnade explain` takes.
 
     `for_peers` says whether the message may be told to other parties. What a party's data, files, budget or ledger
-    are like is its own business: of such errors peers learn only that it stopped, and `family`, the kind of mistake
-    in the coarsest words.
+    are like is its own business: of such errors peers learn that it stopped, and `family`, in the coarsest words.
 
     >>> ColumnMissing("column 'age' is declared but not in the file.").number, ColumnMissing.family
     ('E313', 'DataError')
@@ -118,6 +117,10 @@ class NotInstalled(InputError, number="E303"):
 
 class RowsInFit(InputError, TypeError, number="E304"):
     """Rows or labels were given to a model, which is fitted on a federation or a release."""
+
+
+class UnknownParameter(InputError, ValueError, number="E305"):
+    """An estimator was given a parameter that it does not have."""
 
 
 class DataError(InputError, number="E310"):

@@ -252,6 +252,18 @@ def test_help_waits_for_no_numerical_library() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_run_by_moments_waits_for_no_library_that_it_does_not_need(project: Project) -> None:
+    script = (
+        "import sys\nfrom colonnade.cli.app import run\nassert run(['train', 'job.toml', '--json']) == 0\n"
+        "heavy = {'sklearn', 'pandas', 'torch', 'scipy.stats', 'scipy.optimize', 'pyarrow', 'matplotlib'}\n"
+        "sys.exit(', '.join(heavy & set(sys.modules)) or 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=project.folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_mistake_of_ours_is_owned_without_a_traceback_or_a_value(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

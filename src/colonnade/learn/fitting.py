@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
 
 from colonnade.errors import InputError
 from colonnade.learn.federation import Federation
@@ -128,6 +127,8 @@ def begin(model: Any, found: MomentRelease | Learnt) -> None:
 def fitted(model: Any, attribute: str) -> Frame:
     """How a fitted model reads people, or scikit-learn's `NotFittedError`."""
     if not hasattr(model, attribute):
+        from sklearn.exceptions import NotFittedError
+
         raise NotFittedError(
             f"this {type(model).__name__} is not fitted. Call fit with a MomentRelease or a federation first."
         )

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from colonnade.data.documents import check
 from colonnade.errors import InputError
 from colonnade.learn.columns import Rows
+from colonnade.learn.estimator import Classifier, Estimator, Regressor
 from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import begin, fitted, linear_of
 from colonnade.learn.logistic import accuracy
@@ -26,7 +26,7 @@ from colonnade.methods.method import Asked, Learnt
 Array = NDArray[np.float64]
 
 
-class _ByMessages(Saved, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class _ByMessages(Saved, Estimator):
     """A linear model of one loss, trained by private intermediate results.
 
     The weights stay with their parties in a real federation; here, where all parties are in one process, `coef_`
@@ -73,7 +73,7 @@ class _ByMessages(Saved, BaseEstimator):  # type: ignore[misc]  # scikit-learn h
         return np.asarray(fitted(self, "coef_").features(rows) @ self.coef_ + self.intercept_)
 
 
-class _LogLink(RegressorMixin, _ByMessages):  # type: ignore[misc]
+class _LogLink(_ByMessages, Regressor):
     def predict(self, X: Rows) -> Array:
         """The expected label of each person, in its own units; it can lie outside the bounds."""
         return np.asarray(np.exp(self._line(X)))
@@ -146,7 +146,7 @@ class GammaRegression(_LogLink):
         return float(np.mean(2 * ((values - means) / means - np.log(values / means))))
 
 
-class SupportVectorClassifier(ClassifierMixin, _ByMessages):  # type: ignore[misc]
+class SupportVectorClassifier(_ByMessages, Classifier):
     """A linear classifier with the squared hinge loss, for two classes; it has scores and no probabilities.
 
     Parameters are those of `PoissonRegression`.

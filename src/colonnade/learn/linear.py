@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
 
 from colonnade.learn.columns import Rows
+from colonnade.learn.estimator import Regressor
 from colonnade.learn.fitting import ReleaseSource, begin, fitted, obtain
 from colonnade.learn.least_squares import least_squares
 from colonnade.learn.model_content import Saved
@@ -22,7 +22,7 @@ from colonnade.methods.method import Learnt
 Array = NDArray[np.float64]
 
 
-class LinearRegression(Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LinearRegression(Saved, Regressor):
     """Least squares, or with `ridge` ridge regression, for a label that is a number or a count.
 
     `coef_` and `intercept_` are in the label's own units per unit of feature. The intercept is not

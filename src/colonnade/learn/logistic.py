@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from colonnade.data.coding import code
 from colonnade.data.declaring import nearest
@@ -16,6 +15,7 @@ from colonnade.errors import BadValues, DataError, InputError
 from colonnade.learn.class_weights import ClassWeight, check_fits, check_weight, weighed, weights_of
 from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import class_codes, probabilities
+from colonnade.learn.estimator import Classifier
 from colonnade.learn.federation import Federation
 from colonnade.learn.fitting import ReleaseSource, begin, fitted, obtain
 from colonnade.learn.forecasting.default import default_of
@@ -31,7 +31,7 @@ from colonnade.methods.method import Learnt
 Array = NDArray[np.float64]
 
 
-class LogisticRegression(Saved, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LogisticRegression(Saved, Classifier):
     """A linear classifier with logistic probabilities, for two classes or more.
 
     `coef_` and `intercept_` are log-odds, as in scikit-learn. Two classes: least squares on the indicator

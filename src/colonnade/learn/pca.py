@@ -8,11 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST
 from colonnade.errors import InputError
 from colonnade.learn.columns import Rows
+from colonnade.learn.estimator import Estimator
 from colonnade.learn.fitting import CountsFeatures, NoiseWarning, ReleaseSource, begin, fitted, obtain
 from colonnade.learn.model_content import Saved
 from colonnade.learn.moments import Scatter
@@ -25,7 +25,7 @@ from colonnade.methods.method import Learnt
 Array = NDArray[np.float64]
 
 
-class PCA(Saved, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class PCA(Saved, Estimator):
     """Principal components, and how many of them can be believed.
 
     `learnable_rank_` is the number of directions that stand out of the noise: eigenvalues of the scatter

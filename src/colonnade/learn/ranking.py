@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import gammaincc
 
 from colonnade.errors import DataError
 from colonnade.learn.moments import Scatter
@@ -198,7 +198,7 @@ def _gain(block: Array, contrasts: Array, noise: Array, label: _Label) -> tuple[
     if not mean > 0:
         return gain, 0.0 if seen > 0 else 1.0
     degrees = label.independent * float(through.sum()) ** 2 / float(np.sum(through**2))
-    return gain, float(chi2.sf(degrees * seen / mean, degrees))
+    return gain, float(gammaincc(degrees / 2, degrees * seen / mean / 2))
 
 
 def _ranked(unit: Unit, gain: float, chance: float) -> Ranked:

@@ -12,13 +12,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from colonnade.data.coding import code
 from colonnade.data.frames import columns_by_name
 from colonnade.errors import BadValues, ColumnMissing, DataError, InputError, NotInstalled
 from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import class_codes
+from colonnade.learn.estimator import Classifier
 from colonnade.learn.fitting import begin, fitted
 from colonnade.learn.logistic import accuracy
 from colonnade.learn.no_rows import refuse_labels, refuse_rows
@@ -40,7 +40,7 @@ AS_GOOD = 0.002
 _EFFECT_PEOPLE = 4000
 
 
-class GradientBoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class GradientBoostedTrees(Classifier):
     """Boosted trees of two questions each, for two classes, from a class-conditional release.
 
     Nothing is charged: trees are trained on a table drawn from the release. `check_` is what they and the linear rule

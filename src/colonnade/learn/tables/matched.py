@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from colonnade.errors import DrownedByNoise
@@ -76,6 +75,8 @@ def matched_rule(margins: Margins, fit: Fit, *, ridge: float = 0.0, people: int 
         shares = (1.0 / (1.0 + np.exp(-scores))).astype(np.float32)
         return value, (shares @ features).astype(np.float64) / people - target + weight * w
 
+    from scipy.optimize import minimize
+
     start = np.zeros(len(target))
     start[-1] = np.log(target[-1] / (1.0 - target[-1]))
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": 500, "gtol": 1e-6})
@@ -103,6 +104,8 @@ def _stretched(
         return value, np.array(
             [float(scores @ shares) / len(scores) - told, float(shares.mean()) - target[-1]]
         )
+
+    from scipy.optimize import minimize
 
     line = minimize(
         objective,

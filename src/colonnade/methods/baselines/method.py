@@ -6,13 +6,11 @@ guarantee it would really give, with the trust it would need.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from sklearn.linear_model import LinearRegression as Squares
-from sklearn.linear_model import LogisticRegression as Logistic
 
 from colonnade.data.documents import Form
 from colonnade.errors import DataError, LabelMismatch
@@ -67,10 +65,14 @@ def without_privacy(federation: Federation, asked: Asked) -> Learnt | MomentRele
     if rows.plan.label.one_hot:
         if len(np.unique(rows.labels)) < 2:
             raise DataError("only one class occurs among the rows, so there is nothing to tell apart.")
-        model = Logistic(C=1 / _PENALTY, max_iter=2000).fit(rows.features, rows.labels)
+        from sklearn.linear_model import LogisticRegression
+
+        model = LogisticRegression(C=1 / _PENALTY, max_iter=2000).fit(rows.features, rows.labels)
         coefficients, intercepts = _of_all_classes(model, rows)
     else:
-        model = Squares().fit(rows.features, rows.labels)
+        from sklearn.linear_model import LinearRegression
+
+        model = LinearRegression().fit(rows.features, rows.labels)
         coefficients, intercepts = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
     return LearntLinear(coefficients, intercepts, frame=rows.frame, privacy=Privacy(()), notes=(NO_PRIVACY,))
 
@@ -147,7 +149,7 @@ def _learnt(rows: Gathered, weights: Array, privacy: Privacy) -> Learnt:
     return LearntLinear(coefficients, intercepts, frame=rows.frame, privacy=privacy)
 
 
-def _of_all_classes(model: Logistic, rows: Gathered) -> tuple[Array, Array]:
+def _of_all_classes(model: Any, rows: Gathered) -> tuple[Array, Array]:
     """scikit-learn knows only the classes that occur; one that does not is never predicted."""
     coefficients, intercepts = np.asarray(model.coef_), np.asarray(model.intercept_)
     width = rows.plan.label.width

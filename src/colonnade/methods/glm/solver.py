@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.penalties import Penalty
@@ -42,6 +41,8 @@ def solve(features: Array, targets: Array, *, loss: Loss, penalty: Penalty, free
         slope = np.concatenate((np.full(held, penalty.l1), np.zeros(free)))
         value += penalty.l1 * float(np.abs(point[:held]).sum() + np.abs(point[width : width + held]).sum())
         return value, np.concatenate((gradient + slope, slope - gradient))
+
+    from scipy.optimize import minimize
 
     bounds = None if parts == 1 else [(0.0, None)] * (2 * width)
     found = minimize(

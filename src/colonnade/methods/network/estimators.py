@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import NotFittedError
 
 from colonnade.data.coding import code
 from colonnade.errors import DataError, InputError, ModelError
 from colonnade.learn.columns import Rows
 from colonnade.learn.discriminant import class_codes, probabilities
+from colonnade.learn.estimator import Classifier, Estimator, Regressor
 from colonnade.learn.joint_scoring import JointScores, trained_people
 from colonnade.learn.no_rows import refuse_labels, refuse_rows
 from colonnade.learn.own_files import keep_parts, keep_people
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class _Neural(Estimator):
     """What both estimators share: parameters, a fit on a federation, scores of raw rows."""
 
     _task: Task
@@ -215,6 +214,8 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def _fitted(self) -> None:
         if not hasattr(self, "network_"):
+            from sklearn.exceptions import NotFittedError
+
             raise NotFittedError(
                 f"this {type(self).__name__} is not fitted. Call fit with a federation first."
             )
@@ -225,7 +226,7 @@ class _Neural(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return np.asarray(self.network_.scores(self.frame_.features(rows)))
 
 
-class NeuralClassifier(ClassifierMixin, _Neural):  # type: ignore[misc]
+class NeuralClassifier(_Neural, Classifier):
     """A network over the columns of all parties, for two classes or more.
 
     Every party's module maps its columns to `embedding` numbers in [−1, 1]; the label holder sees noisy sums of them
@@ -276,7 +277,7 @@ class NeuralClassifier(ClassifierMixin, _Neural):  # type: ignore[misc]
         return float(np.average(right, weights=None if sample_weight is None else np.asarray(sample_weight)))
 
 
-class NeuralRegressor(RegressorMixin, _Neural):  # type: ignore[misc]
+class NeuralRegressor(_Neural, Regressor):
     """A network over the columns of all parties, for a number; see `NeuralClassifier`.
 
     >>> from colonnade import Federation, Schema, Table
