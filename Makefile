@@ -32,6 +32,7 @@ check: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy reproduction
 	$(BIN)/pytest tests/architecture
 
 format: .venv/ready

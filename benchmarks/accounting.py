@@ -22,7 +22,7 @@ from fractions import Fraction
 
 import dp_accounting.pld.pld_pmf  # noqa: F401 - the loss distributions import it when they first need it
 
-from colonnade.cli.privacy_answer import Question, work_out
+from colonnade.cli.privacy.answer import Question, work_out
 from colonnade.privacy.events import Event, Laplace, PoissonSampled, Repeated, Skellam
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.families import Descent, Sender, messages, moments, poisson_binomial

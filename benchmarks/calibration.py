@@ -40,7 +40,7 @@ from scipy.special import expit, log_expit
 from scipy.stats import rankdata
 
 from colonnade import Federation, LogisticRegression
-from colonnade.learn.discriminant import binary_score
+from colonnade.models.discriminant import binary_score
 
 DELTA = 1e-5
 BUDGET = (100.0, DELTA)

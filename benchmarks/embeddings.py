@@ -21,7 +21,7 @@ import torch
 
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.methods.network.estimators import NeuralClassifier
 from colonnade.methods.network.terms import Mechanism
 

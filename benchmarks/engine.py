@@ -66,9 +66,9 @@ def in_process_seconds(folder: Path) -> float:
     """The same release with all parties in one fresh process."""
     program = (
         "import sys, time\n"
-        "from colonnade.learn.jobs import Job\n"
-        "from colonnade.learn.party_files import federation_of, party_files\n"
-        "from colonnade.learn.training import found_for\n"
+        "from colonnade.federation.job import Job\n"
+        "from colonnade.federation.party_file import federation_of, party_files\n"
+        "from colonnade.federation.train import found_for\n"
         "job = Job.load(sys.argv[1])\n"
         "federation = federation_of(job, party_files(job))\n"
         "began = time.perf_counter()\n"

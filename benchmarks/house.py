@@ -16,7 +16,8 @@ Prints one JSON object on its last line:
 * ``import_cpu_s``, ``help_cpu_s``: processor time of ``import colonnade`` and of ``colonnade --help`` there, user and
   system, the least of several starts after a first one.
 
-``--no-install`` measures the last two in this environment, and no size.
+``--no-install`` measures the last two in this environment, and no size. ``--since COMMIT`` prints no JSON but a table:
+lines by room at that commit and here.
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ import re
 import resource
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tokenize
 import tomllib
 import venv
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -298,6 +301,40 @@ def counted() -> dict[str, Any]:
     }
 
 
+def lines_by_room(commit: str | None = None) -> Counter[str]:
+    """Lines of Python in every room, here or at a commit; of what lies in no room, together."""
+    if commit is None:
+        texts = {
+            str(path.relative_to(SOURCE)): path.read_text(encoding="utf-8") for path in modules().values()
+        }
+    else:
+        kept = subprocess.run(
+            ["git", "archive", commit, "src/colonnade"], cwd=ROOT, capture_output=True, check=True
+        ).stdout
+        with tarfile.open(fileobj=io.BytesIO(kept)) as archive:
+            texts = {
+                member.name.removeprefix("src/"): read.read().decode()
+                for member in archive
+                if member.name.endswith(".py") and (read := archive.extractfile(member))
+            }
+    found: Counter[str] = Counter()
+    for name, text in texts.items():
+        parts = Path(name).parts
+        found[parts[1] if len(parts) > 2 else "beside the rooms"] += len(text.splitlines())
+    return found
+
+
+def grown(commit: str) -> str:
+    """A table of rooms with their lines at a commit and here, the one that grew most first."""
+    before, here = lines_by_room(commit), lines_by_room()
+    rows = sorted(before.keys() | here.keys(), key=lambda room: before[room] - here[room])
+    table = [
+        f"| {room} | {before[room]:,} | {here[room]:,} | {here[room] - before[room]:+,} |" for room in rows
+    ]
+    total = f"| all | {before.total():,} | {here.total():,} | {here.total() - before.total():+,} |"
+    return "\n".join([f"| room | {commit} | here | |", "|---|---:|---:|---:|", *table, total])
+
+
 def installed(folder: Path) -> Path:
     """The interpreter of a fresh environment with the project and no extra."""
     venv.create(folder, symlinks=True, with_pip=True)
@@ -349,7 +386,13 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON line")
     parser.add_argument("--no-install", action="store_true", help="make no environment; no size is measured")
+    parser.add_argument(
+        "--since", metavar="COMMIT", help="print lines by room at a commit and here, and nothing else"
+    )
     arguments = parser.parse_args()
+    if arguments.since:
+        print(grown(arguments.since))
+        return
     figures = counted()
     where = figures.pop("where")
     with tempfile.TemporaryDirectory() as folder:

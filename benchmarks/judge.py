@@ -29,13 +29,13 @@ from public_data import PublicSet, adult, credit, give_credit
 
 from colonnade import Federation, LinearRegression, LogisticRegression
 from colonnade.data.targets import RealLabel
-from colonnade.learn.evaluating import Judged, judge_jointly, limits_of
-from colonnade.learn.figures import ScoreLaw, losses, recalibration
-from colonnade.learn.judgement import Judgement, judge_rows
-from colonnade.learn.model_file import model_file
-from colonnade.learn.numbers_judged import NumbersJudged, judge_numbers
-from colonnade.learn.training import joined_rows
+from colonnade.federation.train import joined_rows
+from colonnade.models.files.linear_file import model_file
 from colonnade.protocols.plans import Task
+from colonnade.scoring.evaluating import Judged, judge_jointly, limits_of
+from colonnade.scoring.figures import ScoreLaw, losses, recalibration
+from colonnade.scoring.judgement import Judgement, judge_rows
+from colonnade.scoring.numbers_judged import NumbersJudged, judge_numbers
 
 Rows = np.ndarray[Any, Any]
 

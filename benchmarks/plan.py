@@ -29,11 +29,11 @@ from colonnade.data.columns import CategoricalColumn, NumericColumn
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
-from colonnade.learn.federation import Federation
-from colonnade.learn.forecasting.clock import Clock
-from colonnade.learn.forecasting.forecast import forecast
-from colonnade.learn.forecasting.matching import matching_cost
-from colonnade.learn.forecasting.rehearsal import Rehearsals
+from colonnade.federation.federation import Federation
+from colonnade.forecast.alignment_cost import matching_cost
+from colonnade.forecast.clock import Clock
+from colonnade.forecast.forecast import forecast
+from colonnade.forecast.pilot_run import Rehearsals
 from colonnade.methods.method import Asked, Method
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.protocols.alignment import Alignment

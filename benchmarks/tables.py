@@ -55,10 +55,10 @@ from colonnade.data.coding import code
 from colonnade.data.columns import BinnedColumn, Column, DateColumn, NumericColumn
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel
-from colonnade.learn.forecasting.cost import Cost
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.rules import strength_of
-from colonnade.learn.trees import GradientBoostedTrees
+from colonnade.forecast.cost import Cost
+from colonnade.models.release import MomentRelease
+from colonnade.models.rules import strength_of
+from colonnade.models.trees import GradientBoostedTrees
 
 DELTA = 1e-5
 BUDGET = (100.0, DELTA)

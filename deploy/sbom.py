@@ -30,7 +30,8 @@ def component(found: Distribution) -> dict[str, object]:
         "version": version,
         "purl": url,
     }
-    licence = found.metadata.get("License-Expression") or found.metadata.get("License")
+    said = found.metadata
+    licence = next((said[key] for key in ("License-Expression", "License") if key in said), None)
     if licence and len(licence) < 100:
         facts["licenses"] = [{"license": {"name": licence.strip()}}]
     return facts

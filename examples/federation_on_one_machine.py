@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from colonnade import Ledger, LogisticRegression, MomentRelease
-from colonnade.cli.job import wait_for
+from colonnade.cli.federation.job import wait_for
 from colonnade.privacy.guarantee import epsilon_text
 from colonnade.runtime.operations import Administration, wait_for_server
 from colonnade.runtime.processes import connected, household

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits
 
 from colonnade import Schema, Table
-from colonnade.cli.demo_files import CLASSES, CLINIC, LABORATORY
+from colonnade.cli.demo.files import CLASSES, CLINIC, LABORATORY
 from colonnade.data import ClassLabel, Column, Label, NumericColumn
 from colonnade.randomness import public_permutation
 

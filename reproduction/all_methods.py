@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.public_data import adult
-from colonnade.learn.comparing import compare
-from colonnade.learn.contenders import Field, field_of
+from colonnade.comparison.compare import compare
+from colonnade.comparison.entries import Field, field_of
 from colonnade.methods.table import METHODS
 from colonnade.report.comparison import (
     comparison_facts,

@@ -10,20 +10,20 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.public_data import ADULT_BANK, ADULT_EMPLOYER, CLASSES, PublicSet, adult
+from colonnade.comparison.compare import TEST_SHARE, Comparison, Row, compare
+from colonnade.comparison.entries import PAPER, Contender, Field
+from colonnade.comparison.held_out import split
 from colonnade.data.columns import Column, NumericColumn
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
 from colonnade.data.table import Table as DataTable
 from colonnade.data.targets import ClassLabel, RealLabel
-from colonnade.learn.comparing import TEST_SHARE, Comparison, Row, compare
-from colonnade.learn.contenders import PAPER, Contender, Field
-from colonnade.learn.federation import Federation
-from colonnade.learn.frame import Frame
-from colonnade.learn.held_out import split
+from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import encoded_rows, label_values
 from colonnade.methods.functional.method import FunctionalOptions
 from colonnade.methods.method import Asked, NoOptions
 from colonnade.methods.table import METHODS
+from colonnade.models.input_spec import Frame
 from colonnade.privacy.paper.functional_mechanism import logistic_sensitivity
 from colonnade.privacy.sensitivity.functional import logistic_zero_out
 from colonnade.protocols.plans import Task

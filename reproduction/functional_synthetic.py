@@ -8,16 +8,16 @@ from fractions import Fraction
 
 import numpy as np
 
+from colonnade.comparison.entries import PAPER
 from colonnade.data.columns import NumericColumn
 from colonnade.data.label import LabelBlock
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import RealLabel
-from colonnade.learn.contenders import PAPER
-from colonnade.learn.least_squares import least_squares
-from colonnade.learn.release import MomentRelease
 from colonnade.methods.baselines.frank_wolfe import GRID, walk
 from colonnade.methods.functional.minimise import Objective, minimise
 from colonnade.methods.moments.request import MomentsRequest
+from colonnade.models.least_squares import least_squares
+from colonnade.models.release import MomentRelease
 from colonnade.noise import DiscreteLaplaceNoise, MatrixSkellamNoise
 from colonnade.privacy.paper.functional_mechanism import linear_sensitivity
 from colonnade.randomness import SystemRandomness

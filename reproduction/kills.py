@@ -215,7 +215,7 @@ def holds_release(folder: Path) -> bool:
 
 def check_release(folder: Path) -> None:
     """Raise unless what is in a folder can be read."""
-    from colonnade.learn.release import MomentRelease
+    from colonnade.models.release import MomentRelease
 
     if (folder / "release.npz").is_file():
         MomentRelease.load(folder / "release.npz")

@@ -12,13 +12,14 @@ from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import mean_poisson_deviance
 
 from colonnade.data.table import Table as Columns
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.vertical import IdealOptions, exactly, ideal_messages
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.options import GlmOptions
 from colonnade.methods.messages.method import METHOD, IntermediateOptions
-from colonnade.methods.method import Asked, Learnt
+from colonnade.methods.method import Asked, Learnt, LearntLinear
 from colonnade.methods.table import METHODS
+from colonnade.models.release import MomentRelease
 from reproduction.message_data import made_up
 from reproduction.sections import Section, Table, spread_text, timed
 
@@ -99,7 +100,9 @@ def poisson_regression(given: list[Columns], raw: Mapping[str, Any], counts: Any
     """Poisson regression of visits to a doctor, which the paper proposes and does not run."""
     loss = LOSSES["poisson"]
 
-    def deviance(learnt: Learnt) -> float:
+    def deviance(learnt: Learnt | MomentRelease) -> float:
+        if not isinstance(learnt, LearntLinear):
+            raise TypeError("Poisson regression has one weight a column")
         scores = learnt.frame.features(raw) @ learnt.coefficients.T + learnt.intercepts
         return float(mean_poisson_deviance(counts, np.exp(scores[:, 0])))
 

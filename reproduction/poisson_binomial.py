@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
 import torch
 
 from colonnade.errors import PlanError
-from colonnade.learn.federation import Federation
-from colonnade.learn.logistic import LogisticRegression
+from colonnade.federation.federation import Federation
 from colonnade.methods.network.estimators import NeuralClassifier
+from colonnade.models.logistic import LogisticRegression
 from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.guarantee import account, epsilon_text
 from colonnade.privacy.paper.pbm_vfl import feature_epsilon
@@ -339,7 +340,7 @@ def _noise_term(trainer: Trainer, trials: int, beta: float) -> float:
 
 def _which_tool(found: Tables, *, epsilons: tuple[float, ...]) -> Section:
     tables, test, labels = found
-    ways = {
+    ways: dict[str, dict[str, Any]] = {
         "frozen, P = 64": {"embedding": 64},
         "frozen, P = 16": {"embedding": 16},
         "frozen, local noise, P = 64": {"embedding": 64, "mechanism": "local-gaussian"},
@@ -359,9 +360,8 @@ def _which_tool(found: Tables, *, epsilons: tuple[float, ...]) -> Section:
                 except PlanError:
                     cells.append("no plan")
                     continue
-                whole = max(
-                    each.epsilon for each in model.plan_.guarantees if each.unit.name == "others-part"
-                )
+                guarantees = () if model.plan_ is None else model.plan_.guarantees
+                whole = max(each.epsilon for each in guarantees if each.unit.name == "others-part")
                 cells.append(f"{model.score(test, labels):.3f} (record {epsilon_text(whole)})")
             rows.append((name, *cells))
         cells = []

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.public_data import adult
+from colonnade.comparison.compare import Comparison, compare
+from colonnade.comparison.entries import PAPER, Contender, Field, paper_choice
 from colonnade.data.table import Table as Columns
-from colonnade.learn.comparing import Comparison, compare
-from colonnade.learn.contenders import PAPER, Contender, Field, paper_choice
 from colonnade.methods.baselines.vertical import IdealOptions
 from colonnade.methods.messages.method import IntermediateOptions
 from colonnade.methods.table import METHODS
@@ -43,6 +43,12 @@ def study(data: Path, quick: bool) -> list[Part]:
             return vertical(found.columns, found.label, found.rows, found.labels, parties=2)
         return hetero(data, {"Breast": "breast", "Credit": "default_credit"}[name])
 
+    def every_method(name: str) -> Part:
+        return Part(
+            f"{name}: every method at three ε",
+            lambda: _methods(name, people(name), runs=runs, drawn=not quick),
+        )
+
     sets = ("made up",) if quick else ("Breast", "Credit", "Adult")
     return [
         Part(
@@ -58,13 +64,7 @@ def study(data: Path, quick: bool) -> list[Part]:
             "Figure 2: epochs and radius",
             lambda: _hyper_parameters(people("Breast"), epsilons=(1.0,) if quick else PRINTED, runs=runs),
         ),
-        *(
-            Part(
-                f"{name}: every method at three ε",
-                lambda name=name: _methods(name, people(name), runs=runs, drawn=not quick),
-            )
-            for name in sets[:2]
-        ),
+        *(every_method(name) for name in sets[:2]),
         Part(
             "Figure 3: seconds",
             lambda: running_time(

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.table import Table as DataTable
-from colonnade.learn.federation import Federation
-from colonnade.learn.pca import PCA
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import Federation
 from colonnade.methods.method import Asked
 from colonnade.methods.table import METHODS, checked_options, train_with
+from colonnade.models.pca import PCA
+from colonnade.models.release import MomentRelease
 from colonnade.noise.discrete_gaussian import DiscreteGaussianNoise
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.randomness import SystemRandomness

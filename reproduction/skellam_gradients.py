@@ -8,10 +8,10 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.public_data import PublicSet, Split
-from colonnade.learn.federation import Federation
-from colonnade.learn.logistic import LogisticRegression
+from colonnade.federation.federation import Federation
 from colonnade.methods.method import Asked
 from colonnade.methods.table import METHODS, checked_options, train_with
+from colonnade.models.logistic import LogisticRegression
 from colonnade.privacy.paper.figure import LABEL
 from reproduction.sections import Section, Table, spread_text, timed
 

@@ -156,7 +156,8 @@ class Trainer:
         embedded = self.networks(self.data.train[:, rows])
         sums = self.noisy(embedded.detach()).requires_grad_()
         self.optimiser.zero_grad()
-        self.loss(self.fusion(sums), self.targets[rows]).mean().backward()
+        self.loss(self.fusion(sums), self.targets[rows]).mean().backward()  # type: ignore[no-untyped-call]
+        assert sums.grad is not None
         embedded.backward(sums.grad.expand_as(embedded))
         self.optimiser.step()
 

@@ -63,16 +63,19 @@ def study(data: Path, quick: bool) -> list[Part]:
         if quick
         else {"MNIST 0/1": lambda: mnist(data), "default credit": lambda: credit(data)}
     )
-    parts = []
-    for name, one in sets.items():
-        parts += [
+
+    def both(name: str, one: Callable[[], Set]) -> list[Part]:
+        return [
             Part(
                 f"{name}: reading labels, and what noise does",
-                lambda one=one: _curves(one(), seeds=1 if quick else SEEDS, drawn=not quick),
+                lambda: _curves(one(), seeds=1 if quick else SEEDS, drawn=not quick),
             ),
-            Part(f"{name}: attacks on recorded ciphertexts", lambda one=one: _encrypted(one(), keys)),
+            Part(f"{name}: attacks on recorded ciphertexts", lambda: _encrypted(one(), keys)),
         ]
-    return [*parts, Part("What the hardness theorem does not hide", lambda: _inner_products(one(), keys))]
+
+    parts = [part for name, one in sets.items() for part in both(name, one)]
+    *_, last = sets.values()
+    return [*parts, Part("What the hardness theorem does not hide", lambda: _inner_products(last(), keys))]
 
 
 def mnist(folder: Path) -> Set:
@@ -336,10 +339,9 @@ def _encrypted(one: Set, keys: PaillierKeys | PaillierKeysForTests) -> Section:
                 success, more = attack.by_epoch[0], f"{attack.determined:.0%} of batches determined"
             else:
                 transcript, asked = recorded(tables, once, attacker=attacker, asks=PackedQuestion)
-                success, more = (
-                    _read_packed(transcript, asked),
-                    f"{asked.fields.count} answers to a ciphertext",
-                )  # type: ignore[union-attr]
+                success = _read_packed(transcript, asked)
+                fields = asked.fields if isinstance(asked, PackedQuestion) else None
+                more = f"{fields.count if fields else 1} answers to a ciphertext"
         how = "solved for" if width >= (once.batch or 0) else "packed"
         note(f"no defence, {how}, batch {once.batch}", success, watch.seconds, more)
         sound = replace(once, defence="sound", initialisation="zero")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-import tables
+import soundness_tables as tables
 
 from colonnade.privacy.events import PoissonBinomial, Repeated
 from colonnade.privacy.gdp import gaussian_sigma

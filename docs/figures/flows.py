@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from colonnade import Federation, LogisticRegression, NeuralClassifier, Schema, Table
-from colonnade.learn.federation import Run
+from colonnade.federation.federation import Run
 from colonnade.protocols.plans import Request
 from colonnade.runtime.run import Outcome, Program
 

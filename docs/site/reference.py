@@ -13,8 +13,8 @@ from reading import ROOT
 PACKAGE = ROOT / "src" / "colonnade"
 # From what a user meets first to what lies deepest.
 ROOMS = (
-    "learn", "data", "ledger", "privacy", "noise", "protocols", "crypto", "runtime", "attacks", "audits",
-    "conformance", "report", "numbers", "cli",
+    "federation", "models", "scoring", "forecast", "comparison", "methods", "data", "ledger", "privacy", "noise",
+    "protocols", "crypto", "runtime", "attacks", "audits", "conformance", "report", "numbers", "cli",
 )  # fmt: skip
 NAMES = {
     "Federate and train": ("Federation", "LogisticRegression", "LinearRegression", "PCA", "MomentRelease"),

@@ -22,8 +22,8 @@ import numpy as np
 
 from colonnade import LogisticRegression
 from colonnade.errors import DrownedByNoise
-from colonnade.learn.fitting import NoiseWarning
 from colonnade.methods.baselines.gathering import encoded_rows
+from colonnade.models.fitting import NoiseWarning
 from colonnade.privacy.paper import functional_mechanism as paper
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.privacy.sensitivity.functional import linear_part_ordered_l1, linear_zero_out

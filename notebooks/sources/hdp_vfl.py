@@ -24,12 +24,12 @@ import numpy as np
 from scipy.special import ndtr
 
 from colonnade import LogisticRegression
-from colonnade.learn.fitting import NoiseWarning
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.penalties import Penalty
 from colonnade.methods.messages.plan import GRID
 from colonnade.methods.messages.protocol import Descent, step_weights
 from colonnade.methods.messages.request import IntermediateRequest
+from colonnade.models.fitting import NoiseWarning
 from colonnade.privacy.gdp import gaussian_epsilon, gaussian_mu
 from colonnade.privacy.guarantee import epsilon_text
 from colonnade.privacy.paper.figure import LABEL

@@ -22,8 +22,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from colonnade import PCA, LogisticRegression
-from colonnade.learn.fitting import NoiseWarning
 from colonnade.methods.baselines.gathering import encoded_rows
+from colonnade.models.fitting import NoiseWarning
 from colonnade.numbers.rounding import retry, stochastic
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Skellam

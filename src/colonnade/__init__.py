@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from colonnade.data.schema import Schema
     from colonnade.data.table import Table
-    from colonnade.learn.federation import Federation
-    from colonnade.learn.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
-    from colonnade.learn.linear import LinearRegression
-    from colonnade.learn.logistic import LogisticRegression
-    from colonnade.learn.offers import available_models
-    from colonnade.learn.paths import ridge_path
-    from colonnade.learn.pca import PCA
-    from colonnade.learn.ranking import rank_columns
-    from colonnade.learn.release import MomentRelease
-    from colonnade.learn.trees import GradientBoostedTrees
+    from colonnade.federation.federation import Federation
     from colonnade.ledger import Ledger
     from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
+    from colonnade.models.available import available_models
+    from colonnade.models.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
+    from colonnade.models.linear import LinearRegression
+    from colonnade.models.logistic import LogisticRegression
+    from colonnade.models.pca import PCA
+    from colonnade.models.ranking import rank_columns
+    from colonnade.models.release import MomentRelease
+    from colonnade.models.ridge_path import ridge_path
+    from colonnade.models.trees import GradientBoostedTrees
     from colonnade.privacy.guarantee import Guarantee
 
 __version__ = "0.1.0"
@@ -73,18 +73,18 @@ def __getattr__(name: str) -> object:
     global available_models, rank_columns, ridge_path
     from colonnade.data.schema import Schema
     from colonnade.data.table import Table
-    from colonnade.learn.federation import Federation
-    from colonnade.learn.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
-    from colonnade.learn.linear import LinearRegression
-    from colonnade.learn.logistic import LogisticRegression
-    from colonnade.learn.offers import available_models
-    from colonnade.learn.paths import ridge_path
-    from colonnade.learn.pca import PCA
-    from colonnade.learn.ranking import rank_columns
-    from colonnade.learn.release import MomentRelease
-    from colonnade.learn.trees import GradientBoostedTrees
+    from colonnade.federation.federation import Federation
     from colonnade.ledger import Ledger
     from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
+    from colonnade.models.available import available_models
+    from colonnade.models.glm import GammaRegression, PoissonRegression, SupportVectorClassifier
+    from colonnade.models.linear import LinearRegression
+    from colonnade.models.logistic import LogisticRegression
+    from colonnade.models.pca import PCA
+    from colonnade.models.ranking import rank_columns
+    from colonnade.models.release import MomentRelease
+    from colonnade.models.ridge_path import ridge_path
+    from colonnade.models.trees import GradientBoostedTrees
     from colonnade.privacy.guarantee import Guarantee
 
     return globals()[name]

@@ -108,3 +108,8 @@ def test_only_the_table_of_methods_and_that_of_audits_name_methods(figures: dict
 def test_the_house_is_counted_as_it_stands(figures: dict[str, Any]) -> None:
     assert figures["modules"] > 100 and figures["source_lines"] > 100 * figures["modules"]
     assert any(place.startswith("colonnade.") for place in figures["where"]["tables"])
+
+
+def test_lines_by_room_add_up_to_the_whole(figures: dict[str, Any]) -> None:
+    found = house.lines_by_room()
+    assert found.total() == figures["source_lines"] and found["privacy"] > 1000

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from encrypted_runs import WIDER, aligned_of, request_of, run_of, tables_of
 from numpy.typing import NDArray
+from typed import there
 
 from colonnade.attacks.active import PackedQuestion, WideQuestion
 from colonnade.attacks.averaging import average_signs, predicted_success
@@ -23,12 +24,11 @@ from colonnade.attacks.transcripts import arbiters
 from colonnade.attacks.views import PartyView
 from colonnade.data.table import Table
 from colonnade.errors import RemoteProtocolError
-from colonnade.learn.federation import Run
+from colonnade.federation.federation import Run
 from colonnade.methods.encrypted.ideal import ideal_descent
 from colonnade.methods.encrypted.owner import Diary, Holding
 from colonnade.methods.encrypted.protocol import Descended, encrypted_session
 from colonnade.methods.encrypted.request import EncryptedRequest
-from colonnade.protocols.paillier import PaillierKeysForTests
 from colonnade.randomness import SeededRandomness, SystemRandomness
 from colonnade.runtime.party import Party
 
@@ -47,11 +47,12 @@ def view_of(run: Run[Any], owner: str, diary: Diary | None = None) -> PartyView:
 
 
 def labels_of(run: Run[Any]) -> NDArray[np.float64]:
-    return holdings_of(run)[run.plan.active].labels
+    return there(holdings_of(run)[run.plan.active].labels)
 
 
 def signed_like(found: NDArray[np.float64], truth: NDArray[np.float64]) -> NDArray[np.float64]:
-    return found * np.sign(np.nansum(found * truth))
+    result: NDArray[np.float64] = found * np.sign(np.nansum(found * truth))
+    return result
 
 
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
@@ -83,7 +84,7 @@ def test_small_random_starting_weights_do_not_save_the_labels(initialisation: st
     score = transcript.largest_starting_score
     attack = recover_labels(transcript.view("b"), transcript.labels, largest_score=score)
     assert 0 < score < 2 and attack.by_epoch[0].rate == 1.0
-    assert 0 < attack.safe_steps.value < 29, "fewer steps than from zero"
+    assert 0 < there(attack.safe_steps).value < 29, "fewer steps than from zero"
 
 
 def test_starting_weights_that_are_large_leave_no_safe_step() -> None:
@@ -94,7 +95,7 @@ def test_starting_weights_that_are_large_leave_no_safe_step() -> None:
 def test_the_criterion_holds_for_as_many_steps_as_it_says() -> None:
     run = run_of({"a": 1, "b": 8}, 64, learning_rate=0.5, epochs=1)
     attack = recover_labels(view_of(run, "b"), labels_of(run))
-    safe = int(attack.safe_steps.value)
+    safe = int(there(attack.safe_steps).value)
     first = np.concatenate(run.plan.batches(0)[:safe])
     assert safe == 6 and label_success(attack.guesses[first], labels_of(run)[first]).rate == 1.0
 
@@ -161,10 +162,10 @@ def test_inner_products_of_several_columns_are_read_although_the_columns_are_not
 
 
 def run_asking(
-    question: type[PackedQuestion] | Callable[..., Any], **changes: str | PaillierKeysForTests
+    question: type[PackedQuestion] | Callable[..., Any], **changes: Any
 ) -> tuple[Run[Any], PackedQuestion]:
     """A run in which b asks something else than was agreed; and what it asked with."""
-    asked = []
+    asked: list[Any] = []
 
     async def session(party: Party, table: Table | None, request: EncryptedRequest) -> Descended:
         if party.name != "b":
@@ -227,7 +228,7 @@ def ideal_messages(run: Run[Any], owner: str) -> Any:
 
 def test_averaging_reads_signs_as_often_as_the_normal_law_says() -> None:
     """Noise of the paper's formula at a generous ε, over 12 epochs of 1,500 records."""
-    terms = {"epsilon": 8.0, "epochs": 12, "batch": 1500, "learning_rate": 0.01}
+    terms: dict[str, Any] = {"epsilon": 8.0, "epochs": 12, "batch": 1500, "learning_rate": 0.01}
     run = run_of({"a": 2, "b": 2}, 1500, defence="paper", **terms)
     sigma = run.plan.paper_sigmas["a"].value
     averaged = average_signs(ideal_messages(run, "a"), labels_of(run), sigma=sigma)

@@ -1,9 +1,12 @@
 """Declared columns of two parties, and what a job asks of a method, small enough to audit in a test."""
 
+from typing import Any
+
 from colonnade.audits.targets import Wanted
 from colonnade.data.schema import Schema
 from colonnade.methods.method import Asked
 from colonnade.methods.table import METHODS, checked_options
+from colonnade.protocols.plans import Task
 from colonnade.runtime.group import Group
 
 BANK = """id = "n"
@@ -22,7 +25,15 @@ LABELS = {
 }
 
 
-def wanted(method, *, task="classification", epsilon=1.0, delta=1e-5, parties=2, **options):
+def wanted(
+    method: str,
+    *,
+    task: Task = "classification",
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    parties: int = 2,
+    **options: Any,
+) -> Wanted:
     bank = Schema.parse(BANK + LABELS[task]).public("bank")
     shops = tuple(Schema.parse(SHOP).public(name) for name in ("shop", "store")[: parties - 1])
     group = Group.of(("bank", *(shop.party for shop in shops)), active="bank" if LABELS[task] else None)

@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from typed import there
 
-from colonnade.audits.papers import variants
+from colonnade.audits.papers import Variant, variants
 from colonnade.randomness import SeededRandomness
 from colonnade.report.audits import papers_text
 
@@ -13,7 +14,7 @@ VARIANTS = variants()
 LONG = {"the noise of (71) and (72)"}
 
 
-def marked(variant):
+def marked(variant: Variant) -> pytest.ParameterSet:
     return pytest.param(
         variant,
         id=f"{variant.paper}: {variant.claim}",
@@ -22,28 +23,28 @@ def marked(variant):
 
 
 @pytest.mark.parametrize("variant", [marked(variant) for variant in VARIANTS if variant.drawn is not None])
-def test_a_formula_is_caught_exactly_where_it_is_said_to_be(variant):
-    shown = variant.drawn.bound(variant.draws, SeededRandomness(f"audit of {variant.claim}")).epsilon
-    assert (shown > variant.drawn.claim.epsilon) is variant.caught
-    assert not variant.drawn.claim.proved
+def test_a_formula_is_caught_exactly_where_it_is_said_to_be(variant: Variant) -> None:
+    shown = there(variant.drawn).bound(variant.draws, SeededRandomness(f"audit of {variant.claim}")).epsilon
+    assert (shown > there(variant.drawn).claim.epsilon) is variant.caught
+    assert not there(variant.drawn).claim.proved
 
 
-def test_what_has_nothing_to_draw_says_why_and_is_not_said_to_be_caught():
+def test_what_has_nothing_to_draw_says_why_and_is_not_said_to_be_caught() -> None:
     silent = [variant for variant in VARIANTS if variant.drawn is None]
     assert silent
     assert not any(variant.caught for variant in silent)
     assert all(variant.why for variant in VARIANTS)
 
 
-def test_more_of_a_papers_noise_is_not_caught():
+def test_more_of_a_papers_noise_is_not_caught() -> None:
     """The control of the control: with four times the claim, nothing of PBM-VFL is exceeded."""
     variant = next(variant for variant in VARIANTS if "one party's value" in variant.claim)
-    claim = replace(variant.drawn.claim, epsilon=4 * variant.drawn.claim.epsilon)
-    drawn = replace(variant.drawn, claim=claim)
-    assert drawn.bound(variant.draws, SeededRandomness(1)).epsilon < claim.epsilon
+    claim = replace(there(variant.drawn).claim, epsilon=4 * there(variant.drawn).claim.epsilon)
+    drawn = replace(there(variant.drawn), claim=claim)
+    assert there(drawn).bound(variant.draws, SeededRandomness(1)).epsilon < claim.epsilon
 
 
-def test_what_is_shown_is_printed_rounded_down_and_what_is_claimed_rounded_up():
+def test_what_is_shown_is_printed_rounded_down_and_what_is_claimed_rounded_up() -> None:
     item = {
         "paper": "P",
         "claim": "c",

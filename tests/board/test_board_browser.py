@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from report_runs import hostile_run
 
 from colonnade.board.access import Access
-from colonnade.learn import approval
-from colonnade.learn.own_files import LOG
+from colonnade.federation import approval
+from colonnade.federation.own_files import LOG
 from colonnade.ledger import Ledger
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.logged import StepFacts, step_line

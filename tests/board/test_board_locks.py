@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 from boards import ADA, BEN, EVE, PORT, Client, Visit, application, ask, bank, noted, visit
+from typed import there
 
 from colonnade.board.access import MOST_WRONG, SESSION_SECONDS, WITHIN_SECONDS, Access, Person, TooMany
 from colonnade.board.place import Place
 from colonnade.board.proxy import Proxy
 from colonnade.cli.app import run
 from colonnade.errors import ColonnadeError
-from colonnade.learn.approval import list_requests
+from colonnade.federation.approval import list_requests
 from colonnade.ledger import Ledger
 
 PAGES = (
@@ -295,7 +296,7 @@ def test_the_process_says_its_links_answers_and_ends_politely(tmp_path: Path, ho
     code = "import sys; from colonnade.cli.app import run; sys.exit(run(sys.argv[1:]))"
     words = [sys.executable, "-c", code, "board", str(tmp_path), "--port", "0", "--person", "Ada", "--json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        told = json.loads(process.stdout.readline())
+        told = json.loads(there(process.stdout).readline())
         host = told["address"].removeprefix("http://")
         connection = http.client.HTTPConnection(host, timeout=20)
         connection.request("GET", "/enter?" + told["links"][0]["link"].partition("?")[2])

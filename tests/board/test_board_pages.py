@@ -24,8 +24,8 @@ from colonnade.board.acts import alone
 from colonnade.board.place import Place
 from colonnade.board.progress import Progress, told
 from colonnade.crypto.signatures import SigningKey
-from colonnade.learn.approval import list_requests
-from colonnade.learn.own_files import LOG, STANDING
+from colonnade.federation.approval import list_requests
+from colonnade.federation.own_files import LOG, STANDING
 from colonnade.ledger import Ledger
 from colonnade.ledger.release import Line, Release
 from colonnade.privacy.events import Gaussian

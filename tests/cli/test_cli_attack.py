@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from colonnade.protocols import paillier
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two parties with public data, and keys that take no time."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(paillier, "PaillierKeys", lambda bits: WIDER)
@@ -46,7 +48,9 @@ def project(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_attacks_succeed_without_a_defence_and_fail_with_one(project, capsys):
+def test_attacks_succeed_without_a_defence_and_fail_with_one(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["attack", "job.toml", "--epochs", "1", "--people", "24"]) == 0
     said = capsys.readouterr().out
     assert "The encrypted gradient without a defence" in said and "refused: bank at step" in said
@@ -66,7 +70,9 @@ def test_attacks_succeed_without_a_defence_and_fail_with_one(project, capsys):
     assert not (project / "bank.ledger").exists()
 
 
-def test_attacks_are_told_to_programs(project, capsys, monkeypatch):
+def test_attacks_are_told_to_programs(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Campaign, "findings", lambda self: iter(()))
     assert run(["attack", "job.toml", "--output", "out", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
@@ -86,7 +92,14 @@ def test_attacks_are_told_to_programs(project, capsys, monkeypatch):
         (None, ["--output", "job.toml"], 3, "job.toml"),
     ],
 )
-def test_what_cannot_be_attacked_is_said(project, capsys, change, arguments, code, said):
+def test_what_cannot_be_attacked_is_said(
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: str | None,
+    arguments: list[str],
+    code: int,
+    said: str,
+) -> None:
     if change == "public":
         file = project / "shop.toml"
         file.write_text(file.read_text().replace("public = true", "public = false"))
@@ -94,7 +107,9 @@ def test_what_cannot_be_attacked_is_said(project, capsys, change, arguments, cod
     assert said in capsys.readouterr().err
 
 
-def test_keys_below_2048_bits_are_refused(project, capsys, monkeypatch):
+def test_keys_below_2048_bits_are_refused(
+    project: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.undo()
     monkeypatch.chdir(project)
     assert run(["attack", "job.toml", "--key-bits", "1024"]) == 4

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from cli_project import one_object, train
+from cli_project import Project, one_object, train
 
 from colonnade.audits import auditing
+from colonnade.audits.auditing import Finding
+from colonnade.audits.experiments import Experiment
+from colonnade.audits.sessions import Sessions
 from colonnade.cli.app import run
 
 
-def audit(*arguments):
+def audit(*arguments: str) -> int:
     return run(["audit", *arguments])
 
 
-def test_an_audit_of_a_job_reads_no_row_and_charges_nothing(project, capsys):
+def test_an_audit_of_a_job_reads_no_row_and_charges_nothing(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     project.path("bank.csv").unlink()
     project.path("insurer.csv").unlink()
     assert audit("job.toml", "--runs", "8") == 0
@@ -35,7 +41,7 @@ def test_an_audit_of_a_job_reads_no_row_and_charges_nothing(project, capsys):
     assert project.charges("bank") == 0 and not project.path("bank.ledger").exists()
 
 
-def test_an_audit_of_a_run_joins_its_report(project, capsys):
+def test_an_audit_of_a_run_joins_its_report(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(project, "--output", "run") == 0
     before = project.path("run/facts.json").read_text()
     charges = project.charges("bank")
@@ -52,14 +58,16 @@ def test_an_audit_of_a_run_joins_its_report(project, capsys):
     assert audit("run", "--output", "elsewhere", "--runs", "8") == 3
 
 
-def test_a_damaged_audit_is_told_as_that(project, capsys):
+def test_a_damaged_audit_is_told_as_that(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(project, "--output", "run") == 0
     project.path("run/audit.json").write_text("{")
     assert run(["report", "run"]) == 3
     assert "audit.json is not JSON" in capsys.readouterr().err
 
 
-def test_people_of_private_data_are_refused_and_of_public_data_taken(project, capsys):
+def test_people_of_private_data_are_refused_and_of_public_data_taken(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert audit("job.toml", "--public", "--runs", "8") == 4
     assert "bank.toml, insurer.toml did not" in capsys.readouterr().err.replace("\n", " ")
     assert not project.path("audits").exists()
@@ -69,11 +77,17 @@ def test_people_of_private_data_are_refused_and_of_public_data_taken(project, ca
     assert "people declared public" in capsys.readouterr().out
 
 
-def test_more_than_is_proved_is_a_loud_defect(project, capsys, monkeypatch):
+def test_more_than_is_proved_is_a_loud_defect(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Noise that is far too small for its claim, which is what a defect would look like."""
     whole = auditing.carry_out
 
-    def claimed_less(experiments, sessions, **options):
+    def claimed_less(
+        experiments: tuple[Experiment, Experiment, Experiment, Experiment],
+        sessions: Sessions,
+        **options: Any,
+    ) -> tuple[Finding, ...]:
         found = whole(experiments, sessions, **options)
         loud = [replace(found[0].shown[0], bound=replace(found[0].shown[0].bound, epsilon=2.0))]
         return (replace(found[0], shown=tuple(loud)), *found[1:])
@@ -85,8 +99,13 @@ def test_more_than_is_proved_is_a_loud_defect(project, capsys, monkeypatch):
     assert json.loads(project.path("found/facts.json").read_text())["defect"]
 
 
-def test_ctrl_c_leaves_nothing(project, monkeypatch, capsys):
-    def interrupted(*arguments, **options):
+def test_ctrl_c_leaves_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(
+        *arguments: tuple[Experiment, Experiment, Experiment, Experiment] | Sessions,
+        **options: Any,
+    ) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(auditing, "carry_out", interrupted)
@@ -103,18 +122,22 @@ def test_ctrl_c_leaves_nothing(project, monkeypatch, capsys):
         (["nothing"], 3, "neither a run nor a job file"),
     ],
 )
-def test_what_cannot_be_audited_is_told(project, capsys, arguments, code, told):
+def test_what_cannot_be_audited_is_told(
+    project: Project, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, told: str
+) -> None:
     assert audit(*arguments) == code
     assert told in capsys.readouterr().err
 
 
-def test_a_method_without_observers_is_told(project, capsys):
+def test_a_method_without_observers_is_told(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
     project.edit("job.toml", 'method = "moments"', 'method = "single-party"')
     assert audit("job.toml", "--runs", "8") == 4
     assert "no observers to audit" in capsys.readouterr().err
 
 
-def test_an_older_run_says_that_its_job_can_be_audited(project, capsys):
+def test_an_older_run_says_that_its_job_can_be_audited(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert train(project, "--output", "run") == 0
     facts = json.loads(project.path("run/facts.json").read_text())
     del facts["asked"], facts["digest"]
@@ -123,7 +146,9 @@ def test_an_older_run_says_that_its_job_can_be_audited(project, capsys):
     assert "Audit its job file instead" in capsys.readouterr().err
 
 
-def test_a_report_refuses_folders_of_something_else(project, capsys):
+def test_a_report_refuses_folders_of_something_else(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert train(project, "--output", "run") == 0
     assert run(["report", "run", "--with", "run"]) == 3
     assert "neither of an attack nor of a comparison" in capsys.readouterr().err

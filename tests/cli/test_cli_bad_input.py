@@ -395,7 +395,7 @@ def test_what_a_party_finds_in_the_middle_of_a_run_is_told_as_that_party_found_i
 def test_a_refusal_in_the_middle_of_a_run_is_told_as_the_party_that_refused_said_it(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("colonnade.learn.federation.check_budgets", nothing)
+    monkeypatch.setattr("colonnade.federation.federation.check_budgets", nothing)
     project.edit("insurer.toml", "epsilon = 4.0", "epsilon = 0.5")
     before = project.files()
     assert train(project) == PRIVACY

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from colonnade.cli import completing
-from colonnade.learn.jobs import _JobForm
+from colonnade.federation.job import _JobForm
 from colonnade.methods.table import METHODS
 
 PROGRAM = "import sys; from colonnade.cli import main; sys.argv[0] = 'colonnade'; main()"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from cli_project import Project, one_object
 
-from colonnade.cli import installation
 from colonnade.cli.app import run
+from colonnade.cli.doctor import installation
 from colonnade.noise.skellam import SkellamNoise
 
 

@@ -13,15 +13,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from certificates import DAY, NOW, Root
 from kits import HOST, make_kit
 from two_houses import write_party
+from typed import untyped
 
-from colonnade.cli import doctor
 from colonnade.cli.app import run
-from colonnade.cli.party import check_way
+from colonnade.cli.doctor import command as doctor
+from colonnade.cli.federation.party import check_way
 from colonnade.ledger import Ledger
 from colonnade.runtime.kit import Kit
 
@@ -61,7 +63,7 @@ def listening(folder: Path, root: Root) -> Iterator[int]:
 def party_kit(folder: Path, *, port: int, **issued: object) -> Kit:
     """A bank's kit, hardened, with its files, that calls a server at this port."""
     folder.mkdir(exist_ok=True)
-    kit = make_kit(folder, ROOT, "bank", identity=ROOT.issue("bank", **{"days": 60, **issued}))
+    kit = make_kit(folder, ROOT, "bank", identity=ROOT.issue("bank", **untyped({"days": 60, **issued})))
     path = kit.path / "startup" / "fed_client.json"
     config = json.loads(path.read_text())
     config["servers"][0]["service"]["target"] = f"{HOST}:{port}"
@@ -130,7 +132,7 @@ def test_a_clock_that_is_before_the_certificate_or_the_ledger_is_found(
     ids=["soon", "over"],
 )
 def test_a_certificate_that_ends_is_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], issued: dict[str, object], words: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], issued: dict[str, Any], words: str
 ) -> None:
     with listening(tmp_path / "there", ROOT) as port:
         found = problems(party_kit(tmp_path, port=port, **issued), capsys)
@@ -161,7 +163,7 @@ def test_a_certificate_of_another_root_and_a_key_that_others_read_are_found(
     ],
 )
 def test_a_kit_that_permits_more_than_it_needs_is_found(
-    kit: Kit, capsys: pytest.CaptureFixture[str], file: str, change: dict[str, object]
+    kit: Kit, capsys: pytest.CaptureFixture[str], file: str, change: dict[str, Any]
 ) -> None:
     path = kit.path / "local" / file
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
@@ -193,7 +195,7 @@ def test_files_and_ledgers_that_are_wrong_are_found(
 def test_a_full_disk_is_found(
     kit: Kit, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: Usage(100, 99, 1 << 20))
+    monkeypatch.setattr(untyped(doctor).shutil, "disk_usage", lambda path: Usage(100, 99, 1 << 20))
     found = problems(kit, capsys)["disk"]
     assert found["found"] == "1 MB are free" and "Make room" in found["remedy"]
 

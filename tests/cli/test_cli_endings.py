@@ -12,13 +12,14 @@ import pytest
 from certificates import Root
 from cli_project import Project, one_object, train
 from kits import make_kit
+from typed import untyped
 
-import colonnade.cli.folders
+import colonnade.cli.runs.folders
 from colonnade.cli.app import run
-from colonnade.cli.folders import new_folder, terminated_as_interrupted
+from colonnade.cli.runs.folders import new_folder, terminated_as_interrupted
 from colonnade.errors import LedgerExists
-from colonnade.learn.party_files import PartyFile
-from colonnade.learn.records import is_sealed
+from colonnade.federation.party_file import PartyFile
+from colonnade.federation.records import is_sealed
 from colonnade.ledger import Ledger
 from colonnade.numbers import compiling
 
@@ -70,7 +71,7 @@ def test_loops_are_compiled_where_there_is_no_place_for_them(
     monkeypatch.setattr(compiling._Kept, "__init__", nowhere)
     monkeypatch.setattr(compiling, "_told", [])
     kernels = [compiling.machine_code(lambda value: value + 1) for _ in range(2)]
-    assert [kernel(1) for kernel in kernels] == [2, 2]
+    assert [untyped(kernel)(1) for kernel in kernels] == [2, 2]
     assert len(caplog.records) == 1 and "NUMBA_CACHE_DIR" in caplog.text
 
 
@@ -81,7 +82,7 @@ def test_a_full_place_for_compiled_loops_ends_nothing(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(compiling.caching.FunctionCache, "save_overload", full)
+    monkeypatch.setattr(untyped(compiling).caching.FunctionCache, "save_overload", full)
     monkeypatch.setattr(compiling, "_told", [])
     assert compiling.machine_code(lambda value: value + 2)(1) == 3
     assert "No space left on device" in caplog.text
@@ -90,7 +91,7 @@ def test_a_full_place_for_compiled_loops_ends_nothing(
 def test_a_comparison_that_is_stopped_keeps_what_was_charged(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from colonnade.learn import comparing
+    from colonnade.comparison import compare as comparing
 
     compare = comparing.compare_charged
 
@@ -168,14 +169,14 @@ def test_a_column_whose_name_has_a_line_break_makes_no_line(
 def test_ctrl_c_while_a_folder_is_claimed_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    claim = colonnade.cli.folders._claim
+    claim = colonnade.cli.runs.folders._claim
 
     def pressed(name: Path) -> Any:
         claimed = claim(name)
         signal.raise_signal(signal.SIGINT)
         return claimed
 
-    monkeypatch.setattr(colonnade.cli.folders, "_claim", pressed)
+    monkeypatch.setattr(colonnade.cli.runs.folders, "_claim", pressed)
     with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "a" / "b"):
         raise AssertionError("Ctrl-C was pressed before")
     assert list(tmp_path.iterdir()) == []

@@ -12,8 +12,8 @@ import pytest
 from sklearn.metrics import r2_score, roc_auc_score
 
 from colonnade.cli.app import run
-from colonnade.learn.model_file import ModelFile
 from colonnade.ledger import Ledger
+from colonnade.models.files.linear_file import ModelFile
 
 PEOPLE = 2400
 JOB = """name = "who buys"
@@ -297,12 +297,12 @@ def test_numbers_are_judged_on_private_people_and_on_public_rows_in_their_own_un
     assert code == 0, found
     _, scored = asked("predict", tmp_path / "run", "--rows", rows, capsys=capsys)
     with rows.open() as file:
-        truth = np.array([float(line["buys"]) for line in csv.DictReader(file)])
+        true = np.array([float(line["buys"]) for line in csv.DictReader(file)])
     said = np.array([float(line["buys"]) for line in scored["scores"]])
-    assert found["figures"]["RMSE"]["value"] == pytest.approx(np.sqrt(((said - truth) ** 2).mean()), rel=1e-3)
-    assert found["figures"]["MAE"]["value"] == pytest.approx(np.abs(said - truth).mean(), rel=1e-3)
-    assert found["figures"]["R²"]["value"] == pytest.approx(r2_score(truth, said), rel=1e-3)
-    assert found["figures"]["RMSE"]["beside"] == pytest.approx(truth.std())
+    assert found["figures"]["RMSE"]["value"] == pytest.approx(np.sqrt(((said - true) ** 2).mean()), rel=1e-3)
+    assert found["figures"]["MAE"]["value"] == pytest.approx(np.abs(said - true).mean(), rel=1e-3)
+    assert found["figures"]["R²"]["value"] == pytest.approx(r2_score(true, said), rel=1e-3)
+    assert found["figures"]["RMSE"]["beside"] == pytest.approx(true.std())
     assert run(["evaluate", str(tmp_path / "run"), "--rows", str(rows), "--label", "buys"]) == 0
     assert "always the mean" in capsys.readouterr().out
 

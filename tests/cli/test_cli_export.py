@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnxruntime
 import pytest
 import yaml
 from cli_project import Project, one_object, train
+from typed import untyped
 
 from colonnade.cli.app import run
-from colonnade.learn.model_file import ModelFile
+from colonnade.models.files.linear_file import ModelFile
 
 USAGE, INPUT = 2, 3
 
@@ -29,14 +32,19 @@ def test_a_run_is_exported_with_its_statement(project: Project, capsys: pytest.C
     for sentence in str(model.privacy).splitlines():
         assert sentence in out and sentence in card
     running = onnxruntime.InferenceSession(project.path("model.onnx"), providers=["CPUExecutionProvider"])
-    people = {"age": [30.0, 80.0], "job": ["clerk", "nurse"], "claims": [1.0, 12.0], "smoker": ["no", "yes"]}
+    people: dict[str, list[Any]] = {
+        "age": [30.0, 80.0],
+        "job": ["clerk", "nurse"],
+        "claims": [1.0, 12.0],
+        "smoker": ["no", "yes"],
+    }
     given = {
-        name: np.array(values, dtype=object if isinstance(values[0], str) else float).reshape(-1, 1)
+        name: np.array(values, dtype=object if isinstance(values[0], str) else untyped(float)).reshape(-1, 1)
         for name, values in people.items()
     }
     label, probabilities = running.run(["label", "probabilities"], given)
-    assert label.tolist() == model.estimator().predict(people).tolist()
-    assert np.allclose(probabilities, model.estimator().predict_proba(people), atol=1e-12)
+    assert label.tolist() == untyped(model.estimator()).predict(people).tolist()
+    assert np.allclose(probabilities, untyped(model.estimator()).predict_proba(people), atol=1e-12)
 
 
 def test_as_json_it_is_one_object(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,14 +14,15 @@ from typing import NamedTuple
 
 import pytest
 from cli_project import Project, write_project
+from typed import untyped
 
 from colonnade.cli.app import run
 from colonnade.cli.screen import complain
 from colonnade.data.schema import Schema
 from colonnade.errors import ColonnadeError
-from colonnade.learn.jobs import Job
-from colonnade.learn.party_files import PartyFile, federation_of, party_files
-from colonnade.learn.policy import Policy
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile, federation_of, party_files
+from colonnade.federation.policy import Policy
 
 PASSWORD = "hunter2"
 JOB = """name = "Default risk"
@@ -459,7 +460,7 @@ def test_what_is_typed_wrongly_is_named_with_file_line_field_and_nearest_choice(
     assert folder.charges("bank") == folder.charges("insurer") == 0
 
 
-SAMPLE = [mutation for mutation in MUTATIONS if mutation.values[0].file != "policy.toml"][::15]
+SAMPLE = [mutation for mutation in MUTATIONS if untyped(mutation.values[0]).file != "policy.toml"][::15]
 
 
 @pytest.mark.parametrize("mutation", SAMPLE)

@@ -6,11 +6,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from cli_project import Project, run
+from cli_project import Project
 
+from colonnade.cli.app import run
 from colonnade.data.sources import FileSource
-from colonnade.learn.jobs import Job
-from colonnade.learn.party_files import PartyFile
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile
 
 INPUT = 3
 

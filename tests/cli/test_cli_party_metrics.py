@@ -11,8 +11,8 @@ import pytest
 from certificates import Root
 from kits import make_kit
 
-from colonnade.cli import party_metrics
-from colonnade.cli.party_metrics import LOOPBACK, Tally, served
+from colonnade.cli.federation import party_metrics
+from colonnade.cli.federation.party_metrics import LOOPBACK, Tally, served
 from colonnade.errors import InputError
 from colonnade.runtime.kit import Kit
 

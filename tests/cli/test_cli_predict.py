@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_project import Project, one_object, run, train
+from cli_project import Project, one_object, train
+from typed import untyped
 
-from colonnade.learn.model_file import ModelFile
+from colonnade.cli.app import run
+from colonnade.models.files.linear_file import ModelFile
 
 INPUT, PLAN, REFUSED = 3, 4, 5
 
@@ -48,9 +50,11 @@ def test_released_weights_score_a_file_anywhere(project: Project, capsys: pytest
         "smoker": [row["smoker"] for row in rows],
     }
     found = list(csv.DictReader(Path("scores.csv").read_text().splitlines()))
-    assert [row["predicted"] for row in found] == model.predict(raw).tolist()
+    assert [row["predicted"] for row in found] == untyped(model).predict(raw).tolist()
     assert np.allclose(
-        [float(row["probability of high"]) for row in found], model.predict_proba(raw)[:, 1], rtol=1e-5
+        [float(row["probability of high"]) for row in found],
+        untyped(model).predict_proba(raw)[:, 1],
+        rtol=1e-5,
     )
     assert (
         run(["predict", "run", "--rows", "people.csv", "--id", "customer", "--output", "scores.csv"]) == INPUT

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from colonnade.cli import privacy
 from colonnade.cli.app import run
-from colonnade.cli.privacy_answer import number_text
+from colonnade.cli.privacy import commands as privacy
+from colonnade.cli.privacy.answer import number_text
 from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel

@@ -12,9 +12,9 @@ from cli_project import Project, one_object, train
 
 import colonnade.cli.train
 from colonnade.cli.app import run
-from colonnade.cli.folders import draft_of, terminated_as_interrupted, uninterrupted
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.scoring import Stored
+from colonnade.cli.runs.folders import draft_of, terminated_as_interrupted, uninterrupted
+from colonnade.models.release import MomentRelease
+from colonnade.scoring.score import Stored
 
 INPUT, INTERRUPTED = 3, 130
 WHOLE = {"release.npz", "model.json", "facts.json", "report.html"}

@@ -151,7 +151,7 @@ def failing_after_charges(monkeypatch: pytest.MonkeyPatch) -> None:
             raise PeerTimeout("insurer waited 600 s at step 'columns 0' for bank.")
         await party.channel.receive("insurer", "columns 0", 60.0)
 
-    monkeypatch.setattr("colonnade.methods.moments.protocol.share_rows", silent_peer)
+    monkeypatch.setattr("colonnade.protocols.verified_rows.share_rows", silent_peer)
 
 
 def test_a_run_that_failed_half_way_says_where_and_what_was_charged(
@@ -228,7 +228,7 @@ def test_a_disk_that_fills_up_during_the_run_is_told_with_file_and_charge(
     project: Project, small_disk: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if somebody else had filled the disk since: room is not set aside, and little is left.
-    monkeypatch.setattr("colonnade.cli.folders.Folder.reserve", lambda self, size: None)
+    monkeypatch.setattr("colonnade.cli.runs.folders.Folder.reserve", lambda self, size: None)
     (small_disk / "others").write_bytes(b"x" * (230 << 10))
     assert train(project, "--output", str(small_disk / "run")) == INPUT
     err = capsys.readouterr().err
@@ -264,7 +264,7 @@ def test_facts_hold_no_row_and_the_record_of_a_failure_no_reason_about_data(
     async def unreadable(party: Party, *_: object, **__: object) -> None:
         raise BadValues(f"party {party.name!r}, column 'age': 17 values are missing.")
 
-    monkeypatch.setattr("colonnade.protocols.sharing.share", unreadable)
+    monkeypatch.setattr("colonnade.protocols.verified_rows.share", unreadable)
     assert train(project, "--output", "half") == INPUT
     assert "17 values" in capsys.readouterr().err, "at the keyboard of its own operator"
     text = project.path("half/failed.json").read_text()

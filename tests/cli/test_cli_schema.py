@@ -111,11 +111,11 @@ def test_kinds_come_from_the_types_of_a_database_and_from_text_where_there_are_n
     with duckdb.connect("b.duckdb") as database:
         database.execute("INSERT INTO t VALUES (1, 2.5, '2020-01-01', true, '7')")
     assert json.loads(printed(capsys, "b.duckdb", "--sql", "select * from t", "--json"))["kinds"] == kinds
-    database = sqlite3.connect("b.db")
-    with database:
-        database.execute(create)
-        database.execute("INSERT INTO t VALUES (1, 2.5, '2020-01-01 10:00', 1, '7')")
-    database.close()
+    lite = sqlite3.connect("b.db")
+    with lite:
+        lite.execute(create)
+        lite.execute("INSERT INTO t VALUES (1, 2.5, '2020-01-01 10:00', 1, '7')")
+    lite.close()
     drafted = json.loads(printed(capsys, "sqlite:b.db", "--sql", "select * from t", "--json"))
     assert drafted["kinds"] == {"x": "numeric", "seen": "date", "ok": "numeric", "code": "numeric"}
 

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from cli_project import Project, one_object, train, write_project
 
-import colonnade.learn.party_files
+import colonnade.federation.party_file
 import colonnade.protocols.session
 import colonnade.report.run_folder
 from colonnade.cli.app import run as run_command
 from colonnade.crypto import blinded_sets
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
-from colonnade.learn.federation import Federation
-from colonnade.learn.model_document import PARTIES
+from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger
+from colonnade.models.files.document import PARTIES
 from colonnade.protocols.alignment import Alignment, align
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.party import Party
@@ -57,14 +57,14 @@ async def align_by_other_coins(party: Party, table: Table | None, how: Alignment
 
 @pytest.fixture(autouse=True)
 def same_coins(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = colonnade.learn.party_files.federation_of
+    made = colonnade.federation.party_file.federation_of
 
     def seeded(*arguments: Any, **named: Any) -> Federation:
         federation = made(*arguments, **named)
         federation._noise_seed = 3
         return federation
 
-    monkeypatch.setattr(colonnade.learn.party_files, "federation_of", seeded)
+    monkeypatch.setattr(colonnade.federation.party_file, "federation_of", seeded)
     monkeypatch.setattr(colonnade.protocols.session, "align", align_by_other_coins)
     monkeypatch.setattr(blinded_sets, "BLOCK_POINTS", FEW_POINTS)
     monkeypatch.setattr(colonnade.report.run_folder, "now", lambda: "2026-01-01T00:00:00+00:00")

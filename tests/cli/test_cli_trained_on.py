@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cli_project import Project, one_object, run, train
+from cli_project import Project, one_object, train
 
-from colonnade.learn.people import People
+from colonnade.cli.app import run
 from colonnade.ledger import Ledger
+from colonnade.models.files.membership import People
 
 DATA, REFUSED = 3, 5
 KEPT = Path(__file__).parents[1] / "learn" / "kept" / "people-format-1.npz"
@@ -26,7 +28,7 @@ def exact(project: Project) -> int:
     return sum(release.exact for release in releases(project, "insurer"))
 
 
-def releases(project: Project, party: str) -> list:
+def releases(project: Project, party: str) -> list[Any]:
     from colonnade.ledger.release import Release
 
     entries = Ledger.open(project.path(f"{party}.ledger")).entries()

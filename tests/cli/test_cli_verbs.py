@@ -15,7 +15,7 @@ from cli_project import ROWS, Project, one_object, train
 
 from colonnade import MomentRelease
 from colonnade.cli.app import app, run
-from colonnade.cli.demo_census import INCOMES, PARTIES, PEOPLE, RICH, people
+from colonnade.cli.demo.census import INCOMES, PARTIES, PEOPLE, RICH, people
 
 USAGE, INPUT = 2, 3
 
@@ -270,7 +270,7 @@ def test_a_mistake_of_ours_is_owned_without_a_traceback_or_a_value(
     def broken(*_: object) -> None:
         raise TypeError("row 17 is Jane Doe")
 
-    monkeypatch.setattr("colonnade.learn.jobs.Job.load", broken)
+    monkeypatch.setattr("colonnade.federation.job.Job.load", broken)
     assert train(project) == 1
     err = capsys.readouterr().err
     assert "TypeError" in err and "Jane" not in err and "Traceback" not in err

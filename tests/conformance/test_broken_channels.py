@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from typed import untyped
 
 from colonnade.conformance import ConformanceError, channels, check_channel
 from colonnade.errors import PeerTimeout, RemoteProtocolError
@@ -158,7 +159,7 @@ class Hasty(Sound):
     """Leaving, it takes back what was not read yet."""
 
     def stop(self, reason: str | None) -> None:
-        for line in self.inner._outgoing.values():
+        for line in untyped(self.inner)._outgoing.values():
             line.frames.clear()
         self.inner.stop(reason)
 

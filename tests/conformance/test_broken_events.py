@@ -81,8 +81,8 @@ def double_sampled(patch: Patch) -> Event:
 
 
 BROKEN: list[tuple[str, Callable[[Patch], Event]]] = [
-    ("an event is frozen", lambda patch: Changeable()),  # type: ignore[arg-type,return-value]
-    ("an event is frozen", lambda patch: "laplace"),  # type: ignore[arg-type,return-value]
+    ("an event is frozen", lambda patch: Changeable()),  # type: ignore[list-item,return-value]
+    ("an event is frozen", lambda patch: "laplace"),  # type: ignore[list-item,return-value]
     ("equal events hash alike", lambda patch: Unequal(1, 2)),
     ("an event comes back from data as it was", reading(lambda data: Laplace(1, 3))),
     ("an event comes back from data as it was", reading(lambda data: Laplace(1.0, 2))),

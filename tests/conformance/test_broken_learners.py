@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typed import untyped
 
 from colonnade import Federation, LinearRegression, Schema, Table
 from colonnade.conformance import ConformanceError, check_learner, learners
 from colonnade.errors import BudgetExceeded, DataError
-from colonnade.learn.model_file import ModelFile, model_file
-from colonnade.learn.privacy import Privacy
-from colonnade.learn.release import MomentRelease
+from colonnade.models.files.linear_file import ModelFile, model_file
+from colonnade.models.privacy import Privacy
+from colonnade.models.release import MomentRelease
 
 GENERATOR = np.random.default_rng(1)
 PEOPLE = {"age": GENERATOR.uniform(0, 9, 80), "pay": GENERATOR.uniform(0, 9, 80)}
@@ -34,7 +35,7 @@ def source() -> Federation:
     )
 
 
-class Sound(LinearRegression):  # type: ignore[misc]
+class Sound(LinearRegression):
     """Least squares, to be broken in one way."""
 
     def __init__(self, *, epsilon: Any = 9.0) -> None:
@@ -58,25 +59,25 @@ class Eager(Sound):
 
 
 class TakesRows(Sound):
-    def fit(self, source: Any) -> Any:
+    def fit(self, source: Any) -> Any:  # type: ignore[override]
         return self if isinstance(source, np.ndarray) else super().fit(source)
 
 
 class Changes(Sound):
-    def fit(self, source: Any) -> Any:
+    def fit(self, source: Any) -> Any:  # type: ignore[override]
         super().fit(source)
         self.epsilon = self.epsilon + 0.0
         return self
 
 
 class Returns(Sound):
-    def fit(self, source: Any) -> Any:
+    def fit(self, source: Any) -> Any:  # type: ignore[override]
         super().fit(source)
         return self.coef_
 
 
 class Plain(Sound):
-    def fit(self, source: Any) -> Any:
+    def fit(self, source: Any) -> Any:  # type: ignore[override]
         self.weights = super().fit(source).coef_
         return self
 
@@ -87,20 +88,20 @@ class Stubborn(Sound):
 
 
 class SaysNothing(Sound):
-    def fit(self, source: Any) -> Any:
+    def fit(self, source: Any) -> Any:  # type: ignore[override]
         super().fit(source).privacy_ = Privacy(())
         return self
 
 
 class Forgetful(Sound):
-    def fit(self, source: Any) -> Any:
-        del super().fit(source).releases_
+    def fit(self, source: Any) -> Any:  # type: ignore[override]
+        del untyped(super().fit(source)).releases_
         return self
 
 
 class Miscounts(Sound):
-    def fit(self, source: Any) -> Any:
-        super().fit(source).n_features_in_ += 1
+    def fit(self, source: Any) -> Any:  # type: ignore[override]
+        untyped(super().fit(source)).n_features_in_ += 1
         return self
 
 
@@ -147,14 +148,14 @@ class Raw(Sound):
 
 
 class Remembers(Sound):
-    def fit(self, source: Any) -> Any:
+    def fit(self, source: Any) -> Any:  # type: ignore[override]
         before = getattr(self, "coef_", 0.0)
         super().fit(source).coef_ += before
         return self
 
 
 class PaysTwice(Sound):
-    def fit(self, source: Any) -> Any:
+    def fit(self, source: Any) -> Any:  # type: ignore[override]
         super().fit(source)
         return super().fit(source)
 
@@ -162,7 +163,7 @@ class PaysTwice(Sound):
 class Pays(Sound):
     """Charges for answers."""
 
-    def fit(self, source: Any) -> Any:
+    def fit(self, source: Any) -> Any:  # type: ignore[override]
         self.source_ = source
         super().fit(source)
         self.source_ = source
@@ -177,7 +178,7 @@ class Pays(Sound):
 class Pretends(Sound):
     """What it could not pay for it makes up."""
 
-    def fit(self, source: Any) -> Any:
+    def fit(self, source: Any) -> Any:  # type: ignore[override]
         try:
             return super().fit(source)
         except BudgetExceeded:
@@ -188,7 +189,7 @@ class Pretends(Sound):
 class Afterwards(Sound):
     """Looks at its parameters when it has spent them."""
 
-    def fit(self, source: Any) -> Any:
+    def fit(self, source: Any) -> Any:  # type: ignore[override]
         asked = self.epsilon
         self.epsilon = asked if isinstance(asked, float) and asked > 0 else 1.0
         super().fit(source)
@@ -241,7 +242,7 @@ def saved(model: Any, folder: Path, *, digits: int) -> Any:
     """Through a file that keeps so many digits of every weight."""
     rounded = json.loads(json.dumps([round(weight, digits) for weight in model.coef_.tolist()]))
     whole = Sound()
-    vars(whole).update({**vars(model), "coef_": np.array(rounded)})
+    untyped(vars(whole)).update({**vars(model), "coef_": np.array(rounded)})
     return whole
 
 

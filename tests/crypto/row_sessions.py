@@ -28,7 +28,7 @@ def short_rows(rows: int, columns: int, bound: int, seed: int = 0) -> np.ndarray
     return out
 
 
-def dealt(values: np.ndarray, points: tuple[int, int]) -> list[FieldArray]:
+def dealt(values: np.ndarray, points: Any) -> list[FieldArray]:
     """Shares of the keepers at two points: f(x) = a + s·x."""
     secret = FIELD63.encode(values)
     base = FIELD63.uniform(secret.shape, SOURCE)

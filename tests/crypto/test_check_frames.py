@@ -11,10 +11,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from row_sessions import SOURCE, Claim, Session, dealt, short_rows
+from row_sessions import SOURCE, Session, dealt, short_rows
 
 from colonnade.crypto import product_proof
 from colonnade.crypto.product_proof import ProductClaim, ProductProof
+from colonnade.crypto.row_claims import Claim
 from colonnade.numbers.field import FIELD63, FieldArray
 
 Decide = Callable[[dict[str, np.ndarray]], bool]

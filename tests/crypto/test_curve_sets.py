@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from colonnade.crypto import blinded_sets
-from colonnade.crypto.blinded_sets import BlindedSet, match, shuffled
-from colonnade.randomness import SystemRandomness
+from colonnade.crypto.blinded_sets import BlindedSet, match
+from colonnade.randomness import SystemRandomness, shuffled
 
 FALSE_ALARM = 1e-9
 RANDOMNESS = SystemRandomness()

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def federation(parties: int, context: bytes = b"run") -> list[MaskStreams]:
 
 def masked(
     streams: Sequence[MaskStreams], values: Sequence[np.ndarray], ring: SumRing, step: str = "sum"
-) -> list:
+) -> list[Any]:
     return [stream.masked(value, ring, step=step) for stream, value in zip(streams, values, strict=True)]
 
 

@@ -7,7 +7,7 @@ ours in the one step that the test names.
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -161,7 +161,7 @@ def test_ids_are_hashed_in_pieces_and_never_held_as_texts() -> None:
     """A set of 50,000 texts takes 6 MB and more; sixteen bytes each are less than 1 MB, sorted once."""
     count = 50_000
 
-    def pieces() -> list[Text]:
+    def pieces() -> Iterator[Text]:
         return (
             Text.of([f"person {n}" for n in range(start, start + 5000)]) for start in range(0, count, 5000)
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -200,7 +202,7 @@ def test_ciphertexts_survive_the_wire() -> None:
         (lambda k: k.q * 12345, "factor"),
     ],
 )
-def test_what_is_no_ciphertext_is_refused_by_place(bad, why) -> None:
+def test_what_is_no_ciphertext_is_refused_by_place(bad: Callable[..., Any], why: str) -> None:
     good = encryptors()[0].encrypt([1]).values[0]
     with pytest.raises(InvalidCiphertext, match=f"ciphertext 1 of 3.*{why}"):
         Ciphertexts.checked(key().public, [good, bad(key()), good])

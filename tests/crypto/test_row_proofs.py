@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from row_sessions import Claim, RowClaims, Session, one_more, short_rows
+from row_sessions import Session, one_more, short_rows
 
 from colonnade.crypto.folding import derived, point_of
-from colonnade.crypto.row_claims import PROJECTIONS
+from colonnade.crypto.row_claims import PROJECTIONS, Claim, RowClaims
 from colonnade.errors import FieldTooSmall
 from colonnade.numbers.field import FIELD63
 from colonnade.numbers.kernels import plain_numpy
@@ -186,7 +187,7 @@ def test_compiled_loops_give_the_integers_of_the_plain_ones(name: str) -> None:
         )
         inner = loops()
         if name == "project_words":
-            out = [np.zeros((7, 3, 8), np.int64)]
+            out: list[Any] = [np.zeros((7, 3, 8), np.int64)]
             inner.project_words(words, words[:, :3].copy(), signs, subsets, out[0])
         elif name == "project_integers":
             out = [np.zeros((7, 8), np.int64)]

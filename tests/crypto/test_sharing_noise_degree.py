@@ -131,7 +131,9 @@ def coalitions(scheme: Scheme) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("keepers", [3, 5])
-def test_at_degree_t_the_receiver_and_t_keepers_tell_neighbours_apart_in_spite_of_the_noise(keepers):
+def test_at_degree_t_the_receiver_and_t_keepers_tell_neighbours_apart_in_spite_of_the_noise(
+    keepers: int,
+) -> None:
     scheme = make_scheme(keepers, FIELD63)
     table, neighbour, noise = tables()
     for coalition in coalitions(scheme):
@@ -143,7 +145,7 @@ def test_at_degree_t_the_receiver_and_t_keepers_tell_neighbours_apart_in_spite_o
 
 
 @pytest.mark.parametrize("keepers", [3, 5])
-def test_at_degree_2t_the_same_attack_fits_neither_neighbour(keepers):
+def test_at_degree_2t_the_same_attack_fits_neither_neighbour(keepers: int) -> None:
     scheme = make_scheme(keepers, FIELD63)
     table, neighbour, noise = tables()
     for coalition in coalitions(scheme):
@@ -153,7 +155,7 @@ def test_at_degree_2t_the_same_attack_fits_neither_neighbour(keepers):
         assert not solved(run.misfit(coalition, neighbour))
 
 
-def test_with_three_keepers_the_bare_coefficient_is_the_gram_of_the_table_minus_a_share():
+def test_with_three_keepers_the_bare_coefficient_is_the_gram_of_the_table_minus_a_share() -> None:
     table, _, noise = tables()
     run = Opening(make_scheme(3, FIELD63), fresh=False, seed=1, secret=table, noise=noise)
     share = plain(run.data[1])
@@ -161,7 +163,7 @@ def test_with_three_keepers_the_bare_coefficient_is_the_gram_of_the_table_minus_
     assert ((bare - (table - share).T @ (table - share)) % MODULUS == 0).all()
 
 
-def test_with_three_keepers_a_server_at_zero_needs_nobody_to_learn_exact_linear_equations():
+def test_with_three_keepers_a_server_at_zero_needs_nobody_to_learn_exact_linear_equations() -> None:
     table, _, noise = tables()
     run = Opening(make_scheme(3, FIELD63), fresh=False, seed=2, secret=table, noise=noise)
     known, equations = run.attack((0,))
@@ -186,15 +188,15 @@ def _p_value(residues: np.ndarray) -> float:
     return float(stats.chisquare(np.bincount(residues * 16 // FIELD63.primes[0], minlength=16)).pvalue)
 
 
-def test_at_degree_2t_what_is_left_of_the_equation_is_uniform():
+def test_at_degree_2t_what_is_left_of_the_equation_is_uniform() -> None:
     assert _p_value(_misfits(fresh=True)) > FALSE_ALARM
 
 
-def test_this_chi_square_sees_that_at_degree_t_nothing_is_left():
+def test_this_chi_square_sees_that_at_degree_t_nothing_is_left() -> None:
     assert _p_value(_misfits(fresh=False)) < FALSE_ALARM
 
 
-def test_noise_added_at_degree_t_without_raising_it_vanishes_from_the_sum():
+def test_noise_added_at_degree_t_without_raising_it_vanishes_from_the_sum() -> None:
     # The other way to get the degree wrong: the leading coefficient of the sum is the bare product.
     scheme = make_scheme(3, FIELD63)
     table, _, noise = tables()

@@ -43,7 +43,7 @@ def secret_of(field: Field, seed: object, shape: tuple[int, ...] = (2, 3)) -> Fi
 
 @given(schemes, seeds)
 @settings(max_examples=30, deadline=None)
-def test_any_t_plus_one_shares_open_a_secret_of_degree_t(scheme, seed):
+def test_any_t_plus_one_shares_open_a_secret_of_degree_t(scheme: Committee | Shamir, seed: int) -> None:
     secret = secret_of(scheme.field, seed)
     shares = dealt_shares(scheme, secret, scheme.threshold, seed)
     for count in range(scheme.threshold + 1, scheme.keepers + 1):
@@ -54,7 +54,9 @@ def test_any_t_plus_one_shares_open_a_secret_of_degree_t(scheme, seed):
 
 @given(schemes, seeds)
 @settings(max_examples=30, deadline=None)
-def test_all_shares_open_a_secret_of_degree_2t_and_fewer_are_refused(scheme, seed):
+def test_all_shares_open_a_secret_of_degree_2t_and_fewer_are_refused(
+    scheme: Committee | Shamir, seed: int
+) -> None:
     secret = secret_of(scheme.field, seed)
     degree = 2 * scheme.threshold
     shares: list[FieldArray | None] = list(dealt_shares(scheme, secret, degree, seed))
@@ -67,7 +69,7 @@ def test_all_shares_open_a_secret_of_degree_2t_and_fewer_are_refused(scheme, see
 
 @given(schemes, seeds)
 @settings(max_examples=30, deadline=None)
-def test_sums_and_products_of_shares_share_sums_and_products(scheme, seed):
+def test_sums_and_products_of_shares_share_sums_and_products(scheme: Committee | Shamir, seed: int) -> None:
     t = scheme.threshold
     x, y = secret_of(scheme.field, seed), secret_of(scheme.field, f"{seed} other")
     noise = secret_of(scheme.field, f"{seed} noise", (3, 3))
@@ -80,7 +82,9 @@ def test_sums_and_products_of_shares_share_sums_and_products(scheme, seed):
 
 @given(schemes, seeds, st.integers(-(2**40), 2**40))
 @settings(max_examples=30, deadline=None)
-def test_public_values_and_raised_degrees_share_the_same_secret(scheme, seed, value):
+def test_public_values_and_raised_degrees_share_the_same_secret(
+    scheme: Committee | Shamir, seed: int, value: int
+) -> None:
     t = scheme.threshold
     public = scheme.field.encode(np.full((2, 3), value))
     for degree in (t, 2 * t):
@@ -93,7 +97,7 @@ def test_public_values_and_raised_degrees_share_the_same_secret(scheme, seed, va
 
 @given(schemes, seeds)
 @settings(max_examples=20, deadline=None)
-def test_the_weights_open_what_all_keepers_hold(scheme, seed):
+def test_the_weights_open_what_all_keepers_hold(scheme: Committee | Shamir, seed: int) -> None:
     secret = secret_of(scheme.field, seed)
     shares = dealt_shares(scheme, secret, 2 * scheme.threshold, seed)
     out = scheme.field.zeros(secret.shape)
@@ -104,7 +108,7 @@ def test_the_weights_open_what_all_keepers_hold(scheme, seed):
 
 @given(schemes, seeds)
 @settings(max_examples=20, deadline=None)
-def test_resharing_brings_a_product_to_degree_t_and_keeps_it(scheme, seed):
+def test_resharing_brings_a_product_to_degree_t_and_keeps_it(scheme: Committee | Shamir, seed: int) -> None:
     t = scheme.threshold
     x = secret_of(scheme.field, seed)
     squares = [share.multiply(share) for share in dealt_shares(scheme, x, t, seed)]
@@ -118,7 +122,7 @@ def test_resharing_brings_a_product_to_degree_t_and_keeps_it(scheme, seed):
     assert scheme.reconstruct(cubes, 2 * t).equals(x.multiply(x).multiply(x))
 
 
-def test_a_total_of_one_piece_is_an_array_of_its_own():
+def test_a_total_of_one_piece_is_an_array_of_its_own() -> None:
     scheme = make_scheme(3, FIELD63)
     piece = FIELD63.encode(np.array([5]))
     out = total(scheme, [piece])
@@ -128,7 +132,7 @@ def test_a_total_of_one_piece_is_an_array_of_its_own():
 
 @given(st.sampled_from(FIELDS), st.sampled_from([1, 2]), seeds)
 @settings(max_examples=30, deadline=None)
-def test_the_committee_is_shamirs_scheme_with_three_keepers(field, degree, seed):
+def test_the_committee_is_shamirs_scheme_with_three_keepers(field: Field, degree: int, seed: int) -> None:
     secret = secret_of(field, seed)
     ours = Committee(field).deal(secret, degree, SeededRandomness(seed))
     general = Shamir(3, field).deal(secret, degree, SeededRandomness(seed))
@@ -142,7 +146,7 @@ def test_the_committee_is_shamirs_scheme_with_three_keepers(field, degree, seed)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
-def test_as_many_keepers_as_the_degree_receive_only_a_seed(scheme):
+def test_as_many_keepers_as_the_degree_receive_only_a_seed(scheme: Committee) -> None:
     for degree in (scheme.threshold, 2 * scheme.threshold):
         pieces = scheme.deal(scheme.field.zeros((4, 5)), degree, SeededRandomness(1))
         assert [isinstance(piece, Seed) for piece in pieces] == [j < degree for j in range(scheme.keepers)]
@@ -151,7 +155,7 @@ def test_as_many_keepers_as_the_degree_receive_only_a_seed(scheme):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=repr)
-def test_a_wrong_share_is_noticed_where_there_is_one_to_spare(scheme):
+def test_a_wrong_share_is_noticed_where_there_is_one_to_spare(scheme: Committee) -> None:
     t = scheme.threshold
     secret = secret_of(scheme.field, "wrong")
     for liar in range(scheme.keepers):
@@ -194,7 +198,9 @@ def _p_value(scheme: Scheme, chosen: tuple[int, ...], shares: list[FieldArray]) 
 
 @pytest.mark.parametrize("scheme", [Committee(FIELD63), Shamir(5, FIELD63), Shamir(5, FIELD61)], ids=repr)
 @pytest.mark.parametrize("value", [0, -123456])
-def test_as_many_shares_as_the_degree_are_jointly_uniform_whatever_the_secret(scheme, value):
+def test_as_many_shares_as_the_degree_are_jointly_uniform_whatever_the_secret(
+    scheme: Committee | Shamir, value: int
+) -> None:
     secret = scheme.field.encode(np.full(40_000, value))
     for degree in (scheme.threshold, 2 * scheme.threshold):
         shares = dealt_shares(scheme, secret, degree, f"uniform {degree}")
@@ -204,7 +210,7 @@ def test_as_many_shares_as_the_degree_are_jointly_uniform_whatever_the_secret(sc
 
 @pytest.mark.parametrize("scheme", [Committee(FIELD63), Shamir(5, FIELD63), Shamir(5, FIELD61)], ids=repr)
 @pytest.mark.parametrize("value", [0, -123456])
-def test_these_tests_see_that_one_share_more_is_not_uniform(scheme, value):
+def test_these_tests_see_that_one_share_more_is_not_uniform(scheme: Committee | Shamir, value: int) -> None:
     secret = scheme.field.encode(np.full(40_000, value))
     for degree in (scheme.threshold, 2 * scheme.threshold):
         shares = dealt_shares(scheme, secret, degree, f"uniform {degree}")
@@ -213,7 +219,7 @@ def test_these_tests_see_that_one_share_more_is_not_uniform(scheme, value):
 
 
 @pytest.mark.parametrize("scheme", [Committee(FIELD63), Shamir(5, FIELD63)], ids=repr)
-def test_these_tests_see_shares_that_lack_one_bit(scheme):
+def test_these_tests_see_shares_that_lack_one_bit(scheme: Committee | Shamir) -> None:
     # The top bit of every residue is cleared: the values are half of what they should be.
     secret = scheme.field.encode(np.full(40_000, 1))
     shares = dealt_shares(scheme, secret, scheme.threshold, "lacking")
@@ -225,7 +231,7 @@ def test_these_tests_see_shares_that_lack_one_bit(scheme):
 
 @pytest.mark.parametrize("keepers", [3, 5])
 @pytest.mark.parametrize("field", [FIELD63, FIELD126])
-def test_a_gram_streamed_by_row_blocks_opens_to_the_integers(keepers, field):
+def test_a_gram_streamed_by_row_blocks_opens_to_the_integers(keepers: int, field: Field) -> None:
     rng = np.random.default_rng(3)
     scheme = make_scheme(keepers, field)
     tables = [rng.integers(-(2**15), 2**15, (700, columns)) for columns in (3, 2)]
@@ -245,7 +251,7 @@ def test_a_gram_streamed_by_row_blocks_opens_to_the_integers(keepers, field):
 
 
 @pytest.mark.parametrize("keepers", [-1, 0, 1, 2, 4, 6])
-def test_a_number_of_keepers_that_is_not_2t_plus_1_is_refused(keepers):
+def test_a_number_of_keepers_that_is_not_2t_plus_1_is_refused(keepers: int) -> None:
     with pytest.raises(PlanError, match="odd"):
         make_scheme(keepers, FIELD63)
     with pytest.raises(ValueError, match="keepers"):
@@ -253,7 +259,7 @@ def test_a_number_of_keepers_that_is_not_2t_plus_1_is_refused(keepers):
 
 
 @pytest.mark.parametrize("scheme", [Committee(FIELD63), Shamir(7, FIELD63)], ids=repr)
-def test_a_degree_other_than_t_and_2t_is_refused(scheme):
+def test_a_degree_other_than_t_and_2t_is_refused(scheme: Committee | Shamir) -> None:
     secret = scheme.field.zeros((1,))
     for degree in (0, scheme.threshold + (1 if scheme.threshold > 1 else 2), 2 * scheme.threshold + 1):
         with pytest.raises(ValueError, match="degree"):
@@ -264,7 +270,7 @@ def test_a_degree_other_than_t_and_2t_is_refused(scheme):
         scheme.reconstruct([secret], scheme.threshold)
 
 
-def test_weights_between_the_keepers_points_are_integers():
+def test_weights_between_the_keepers_points_are_integers() -> None:
     # So that dealing multiplies by small numbers; the points are consecutive integers.
     for keepers in (3, 5, 7, 9):
         points = keeper_points(keepers)
@@ -274,7 +280,7 @@ def test_weights_between_the_keepers_points_are_integers():
                 assert all(abs(weight) < 2**20 for weight in value_weights(points[:degree], point, FIELD63))
 
 
-def test_a_seed_hides_its_key_and_checks_its_shape():
+def test_a_seed_hides_its_key_and_checks_its_shape() -> None:
     assert "41" not in repr(Seed(b"A" * 32, (1,)))
     with pytest.raises(ValueError, match="32 bytes"):
         Seed(bytes(31), (1,))

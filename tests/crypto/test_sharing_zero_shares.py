@@ -8,7 +8,7 @@ from scipy import stats
 from zero_shares import ZeroShares
 
 from colonnade.crypto.shares import Scheme, make_scheme
-from colonnade.numbers.field import FIELD61, FIELD63, FieldArray
+from colonnade.numbers.field import FIELD61, FIELD63, Field, FieldArray
 from colonnade.randomness import SeededRandomness
 
 FALSE_ALARM = 1e-9
@@ -31,14 +31,14 @@ def zero_shares(scheme: Scheme, run: str, step: str, shape: tuple[int, ...]) -> 
 
 @pytest.mark.parametrize("keepers", [3, 5, 7])
 @pytest.mark.parametrize("field", [FIELD63, FIELD61])
-def test_zero_shares_open_to_zero_and_no_share_is_zero(keepers, field):
+def test_zero_shares_open_to_zero_and_no_share_is_zero(keepers: int, field: Field) -> None:
     scheme = make_scheme(keepers, field)
     shares = zero_shares(scheme, "run", "moments", (3, 2))
     assert scheme.reconstruct(shares, 2 * scheme.threshold).equals(field.zeros((3, 2)))
     assert not any(share.equals(field.zeros((3, 2))) for share in shares)
 
 
-def test_zero_shares_differ_by_run_and_by_step():
+def test_zero_shares_differ_by_run_and_by_step() -> None:
     scheme = make_scheme(3, FIELD63)
     # Names that would collide if they were only put one after the other.
     names = [
@@ -52,7 +52,7 @@ def test_zero_shares_differ_by_run_and_by_step():
     assert len(set(first)) == len(names)
 
 
-def test_a_step_is_served_once():
+def test_a_step_is_served_once() -> None:
     keeper = keepers_of(make_scheme(3, FIELD63), "run")[0]
     keeper.share("moments", (2,))
     with pytest.raises(ValueError, match="already"):
@@ -60,7 +60,7 @@ def test_a_step_is_served_once():
     keeper.share("more moments", (2,))
 
 
-def test_keys_must_be_those_of_all_the_others():
+def test_keys_must_be_those_of_all_the_others() -> None:
     scheme = make_scheme(3, FIELD63)
     key = bytes(32)
     for keeper, keys in ((0, {1: key}), (0, {0: key, 1: key, 2: key}), (3, {0: key, 1: key, 2: key})):
@@ -75,7 +75,8 @@ def test_keys_must_be_those_of_all_the_others():
 def _middle_coefficient(shares: list[FieldArray]) -> np.ndarray:
     """What the receiver of three shares sees beside the secret: (h(1) − h(−1)) / 2."""
     _, plus, minus = shares
-    return (plus - minus).times(FIELD63.inverse(2)).residues[0]
+    result: np.ndarray = (plus - minus).times(FIELD63.inverse(2)).residues[0]
+    return result
 
 
 def _p_value(residues: np.ndarray) -> float:
@@ -83,7 +84,7 @@ def _p_value(residues: np.ndarray) -> float:
     return float(stats.chisquare(np.bincount(bins, minlength=64)).pvalue)
 
 
-def test_under_zero_shares_the_lower_coefficients_of_a_product_are_uniform():
+def test_under_zero_shares_the_lower_coefficients_of_a_product_are_uniform() -> None:
     scheme = make_scheme(3, FIELD63)
     # A sharing whose lower coefficient is far from uniform: every keeper's share is known in advance.
     secret = FIELD63.encode(np.full(20_000, 3))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typed import untyped
 
 from colonnade.data.coding import code
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, DateColumn, NumericColumn
@@ -112,12 +113,12 @@ def test_a_date_is_the_same_day_however_it_is_given() -> None:
 
 
 def test_dates_outside_are_clipped_missing_ones_filled_and_other_things_counted() -> None:
-    coded = code(["1999-12-31", "2030-01-01T10:00", None, ""], DATES)
+    coded = code(untyped(["1999-12-31", "2030-01-01T10:00", None, ""]), DATES)
     assert coded.clipped == 2 and not coded.problems
     assert coded.values.tolist() == [*DATES.range, DATES.fill, DATES.fill]
     assert code(["2004-02-30", "soon", "2004-01-01"], DATES).problems.undated == 2
     assert code([1, 2], DATES).problems.undated == 2
-    assert code([None], DateColumn("d", low=DATES.low, high=DATES.high)).problems.missing == 1
+    assert code(untyped([None]), DateColumn("d", low=DATES.low, high=DATES.high)).problems.missing == 1
     assert "format" in code(["x"], DATES).problems.advice
 
 
@@ -152,8 +153,8 @@ def test_missing_values_count_as_what_is_declared_and_are_refused_otherwise() ->
     filled = CategoricalColumn("x", ("a", "b", "rest"), other="rest", missing="b")
     assert coded(filled, ["a", None, "", "z"]) == [0, 1, 1, 2]
     for refusing in (NumericColumn("x", 0, 9), BinnedColumn("x", (0,)), CategoricalColumn("x", ("1", "2"))):
-        assert code([1, None], refusing).problems.missing == 1
-        assert "missing = {value" in code([1, None], refusing).problems.advice
+        assert code(untyped([1, None]), refusing).problems.missing == 1
+        assert "missing = {value" in code(untyped([1, None]), refusing).problems.advice
 
 
 def parse(declaration: str) -> object:
@@ -248,7 +249,7 @@ def test_dates_and_bins_come_back_from_their_features_and_stay_within_norm_one()
     raw = {"opened": ["2000-01-01", "2004-02-29T12:00", "2020-01-01", None], "age": [17, 18, 65, None]}
     for mode in MODES:
         encoder = Encoder(columns, mode)
-        features = encoder.encode(raw)
+        features = encoder.encode(untyped(raw))
         for span in encoder.spans.values():
             assert (np.linalg.norm(features[:, span], axis=1) <= 1 + 1e-12).all()
         back = encoder.decode(features)

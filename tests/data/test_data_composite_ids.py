@@ -7,12 +7,13 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from typed import untyped
 
 from colonnade.data.schema import Schema
 from colonnade.data.sources import DuckDBSource, PostgreSQLSource, SQLiteSource
 from colonnade.data.table import Table
 from colonnade.errors import BadIds, ColumnMissing, DataError, PlanError, SchemaError
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 
 COLUMNS = "[columns.{0}]\nkind = 'numeric'\nlow = 0\nhigh = 100\n"
 IDS = 'id = ["name", "birth"]\n'
@@ -44,7 +45,7 @@ def sources(folder: Path) -> dict[str, object]:
 
 def test_every_source_spells_an_id_of_several_columns_alike(tmp_path: Path) -> None:
     for kind, source in sources(tmp_path).items():
-        table = Table("bank", source, schema("x")).check()
+        table = Table("bank", untyped(source), schema("x")).check()
         assert sorted(table.ids()) == sorted(SPELT), kind
 
 
@@ -94,7 +95,9 @@ def test_parties_that_name_people_by_other_numbers_of_columns_are_told_so() -> N
         (["1", " 1", "3"], BadIds, "id columns 'name' and 'birth': 1 id is repeated"),
     ],
 )
-def test_what_is_missing_or_repeated_after_spelling_is_counted(births, error, why) -> None:
+def test_what_is_missing_or_repeated_after_spelling_is_counted(
+    births: list[str], error: type[BadIds] | None, why: str
+) -> None:
     given = {"name": ["a", "a", "b"], "birth": births, "x": [1, 2, 3]}
     if error is None:
         assert Table.from_arrays("bank", given, schema("x")).rows == 3

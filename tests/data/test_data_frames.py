@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +11,7 @@ import duckdb
 import numpy as np
 import pyarrow
 import pytest
+from typed import there, untyped
 
 from colonnade import Federation, Ledger, LogisticRegression, MomentRelease, Schema, Table
 from colonnade.data.coding import code
@@ -54,7 +56,7 @@ def chunked() -> Any:
     return pyarrow.concat_tables([table.slice(0, 1), table.slice(1)])
 
 
-MADE = {
+MADE: dict[str, Callable[[], Any]] = {
     "mapping": lambda: MappingProxyType(ROWS),
     "pandas": pandas_frame,
     "polars": polars_frame,
@@ -120,7 +122,7 @@ def test_whole_classes_come_back_as_whole_numbers_and_text_as_text(classes: list
     truth = mine["y"] if whole else mine["y"].astype(str)
     assert (predicted == truth).mean() > 0.9 and model.score(rows, truth) == (predicted == truth).mean()
     release = federation.runs[-1].release
-    release.save(tmp_path / "release.npz")
+    there(release).save(tmp_path / "release.npz")
     again = LogisticRegression().fit(MomentRelease.load(tmp_path / "release.npz"))
     assert again.predict(rows).tolist() == predicted.tolist()
 
@@ -152,11 +154,11 @@ def test_durations_are_seconds() -> None:
         np.array([120, 86400], dtype="timedelta64[s]"),
         pyarrow.array([timedelta(minutes=2), timedelta(days=1)]),
     ):
-        assert code(given, column).values.tolist() == [120.0, 86400.0]
+        assert code(untyped(given), column).values.tolist() == [120.0, 86400.0]
 
 
 AGE = Schema.from_data({"id": "n", "columns": {"age": {"kind": "numeric", "low": 0, "high": 90}}})
-MISTAKES = {
+MISTAKES: dict[str, Callable[[], Any]] = {
     "no table": lambda: Table.of("bank", None, AGE),
     "an array": lambda: Table.of("bank", np.zeros((2, 2)), AGE),
     "a column of two dimensions": lambda: Table.of("bank", {"age": np.zeros((2, 2))}, AGE),

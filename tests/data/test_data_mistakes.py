@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typed import untyped
 
 from colonnade import PCA, Federation, Ledger, Schema, Table
 from colonnade.errors import ColonnadeError, DataError, InputError, SchemaError
@@ -48,12 +49,12 @@ def test_what_is_no_schema_is_told_as_that(schema: Any) -> None:
         lambda: Table.from_arrays("bank", None, SCHEMA),
         lambda: Table.from_arrays("bank", [GOOD], SCHEMA),
         lambda: Table.from_arrays("bank", {1: [1]}, SCHEMA),
-        lambda: Table.from_arrays(None, GOOD, SCHEMA),
+        lambda: Table.from_arrays(untyped(None), GOOD, SCHEMA),
         lambda: Table.from_arrays("bank", {**GOOD, "c": np.array([["a", "b"]] * 4)}, SCHEMA),
-        lambda: Federation(None),
-        lambda: Federation([GOOD, GOOD]),
-        lambda: Schema.parse(None),
-        lambda: Schema.parse(b'id = "c"'),
+        lambda: Federation(untyped(None)),
+        lambda: Federation(untyped([GOOD, GOOD])),
+        lambda: Schema.parse(untyped(None)),
+        lambda: Schema.parse(untyped(b'id = "c"')),
         lambda: Ledger.in_memory("bank").set_budget("a", "record", "server", epsilon=10**400, delta=1e-5),
     ],
 )

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
 
 from colonnade.data.block import Block
 from colonnade.data.clipping import clamp_columns
 from colonnade.data.columns import BinaryColumn, CategoricalColumn, NumericColumn
 from colonnade.data.encoding import MODES, Encoder, Mode
-from colonnade.data.quantizer import Quantizer
+from colonnade.data.quantizer import Quantizer, Rounding
 from colonnade.errors import DataError, PlanError
 from colonnade.randomness import SeededRandomness
 
@@ -54,7 +57,7 @@ def hostile_blocks(draw: st.DrawFn) -> Block:
 
 @given(modes, roundings, caps, st.integers(2**12, 2**28), st.integers(4, 40), hostile_blocks())
 def test_no_row_exceeds_the_norm_bound_whatever_reaches_the_quantizer(
-    mode: Mode, rounding: str, cap: Fraction | None, gamma: int, total: int, block: Block
+    mode: Mode, rounding: Rounding, cap: Fraction | None, gamma: int, total: int, block: Block
 ) -> None:
     quantizer = Quantizer(Encoder(COLUMNS, mode), total, gamma, cap, rounding)
     with np.errstate(over="ignore"):
@@ -66,14 +69,14 @@ def test_no_row_exceeds_the_norm_bound_whatever_reaches_the_quantizer(
 class Swollen(Encoder):
     """An encoder that breaks its promise by a factor, to see that the quantizer does not rely on it."""
 
-    def pieces(self, block, *, scale=1.0):
+    def pieces(self, block: Block, *, scale: float = 1.0) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         for rows, piece in super().pieces(block, scale=scale):
             yield rows, piece * 1.7
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("rounding", ["nearest", "retry"])
-def test_an_encoder_that_overshoots_is_cut_back_on_integers(mode: Mode, rounding: str) -> None:
+def test_an_encoder_that_overshoots_is_cut_back_on_integers(mode: Mode, rounding: Rounding) -> None:
     rows = random_rows(500)
     quantizer = Quantizer(Swollen(COLUMNS, mode), 4, 4096, rounding=rounding)
     norms = exact_norms(quantizer.quantize(rows, SeededRandomness(1)))
@@ -82,7 +85,7 @@ def test_an_encoder_that_overshoots_is_cut_back_on_integers(mode: Mode, rounding
     assert np.median(norms) > 0.98 * quantizer.norm_squared_bound
 
 
-def random_rows(count: int) -> dict[str, object]:
+def random_rows(count: int) -> dict[str, Any]:
     rng = np.random.default_rng(7)
     return {
         "age": rng.choice([17.0, 90.0], count) if count < 1000 else rng.uniform(17, 90, count),
@@ -173,7 +176,7 @@ def test_retry_without_coins_is_refused() -> None:
     ],
 )
 def test_numbers_that_do_not_fit_are_refused(
-    total: int, gamma: int, cap: Fraction | None, rounding: str, part: str
+    total: int, gamma: int, cap: Fraction | None, rounding: Rounding, part: str
 ) -> None:
     with pytest.raises(PlanError, match=part):
         Quantizer(Encoder(COLUMNS, "linear"), total, gamma, cap, rounding)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typed import untyped
 
 from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, NumericColumn
 from colonnade.data.documents import Document
@@ -58,7 +59,11 @@ def columns(draw: st.DrawFn, name: str) -> Column:
         low, high = draw(bounds)
         encoding = draw(st.sampled_from([None, "circle", "linear", "hats"]))
         return NumericColumn(
-            name, low, high, missing=draw(st.sampled_from([None, low, "category"])), encoding=encoding
+            name,
+            low,
+            high,
+            missing=draw(st.sampled_from([None, low, "category"])),
+            encoding=untyped(encoding),
         )
     if kind == "log1p":
         return NumericColumn(name, draw(st.floats(-0.9, 10)), draw(st.floats(11, 1e9)), "log1p")
@@ -208,7 +213,7 @@ def test_a_peer_s_description_is_checked_like_a_file(data: dict[str, object]) ->
         PublicSchema.from_data(data)
 
 
-def test_a_missing_schema_file_brings_the_nearest_name(tmp_path) -> None:
+def test_a_missing_schema_file_brings_the_nearest_name(tmp_path: Path) -> None:
     (tmp_path / "bank.toml").write_text(GOOD)
     assert Schema.load(tmp_path / "bank.toml") == Schema.parse(GOOD)
     with pytest.raises(SchemaError, match=r"does not exist. Did you mean 'bank.toml'"):

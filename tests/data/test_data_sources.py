@@ -11,6 +11,7 @@ import sqlite3
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -137,7 +138,7 @@ def write_text(path: Path, arrays: Mapping[str, Sequence[object]], delimiter: st
     return path
 
 
-def write_duckdb(path: Path, arrays: Mapping[str, Sequence[object]]) -> Path:
+def write_duckdb(path: Path, arrays: Any) -> Path:
     with duckdb.connect(path) as database:
         database.execute(CREATE)
         marks = ", ".join("?" * len(arrays))
@@ -145,7 +146,7 @@ def write_duckdb(path: Path, arrays: Mapping[str, Sequence[object]]) -> Path:
     return path
 
 
-def write_sqlite(path: Path, arrays: Mapping[str, Sequence[object]]) -> Path:
+def write_sqlite(path: Path, arrays: Any) -> Path:
     def stored(value: object) -> object:
         # SQLite has no truth values, dates or decimals; these are its own customs, but true as text.
         if isinstance(value, bool):
@@ -162,7 +163,7 @@ def write_sqlite(path: Path, arrays: Mapping[str, Sequence[object]]) -> Path:
     return path
 
 
-def fill_postgresql(address: str, arrays: Mapping[str, Sequence[object]]) -> PostgreSQLSource:
+def fill_postgresql(address: str, arrays: Any) -> PostgreSQLSource:
     import psycopg
 
     # Each table in a schema of its own: a table that is being read cannot be dropped.
@@ -323,7 +324,10 @@ def test_a_directory_a_missing_file_and_a_wrong_file_are_no_databases(tmp_path: 
 def databases(folder: Path, address: str | None = None) -> list[Callable[[str], Source]]:
     """Each kind of database with the same table, and a text in it that must not be seen."""
     arrays = {**{name: values[:3] for name, values in extract().items()}, "town": [SECRET, "bern", "bern"]}
-    one, two = write_duckdb(folder / "b.duckdb", arrays), write_sqlite(folder / "b.db", arrays)
+    one, two = (
+        write_duckdb(folder / "b.duckdb", arrays),
+        write_sqlite(folder / "b.db", arrays),
+    )
     made: list[Callable[[str], Source]] = [
         lambda sql: DuckDBSource(sql, one),
         lambda sql: SQLiteSource(sql, two),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typed import untyped
 
 from colonnade.data import AlignedTable, Encoder, LabelBlock, NumericColumn, Quantizer, Schema, Table
 from colonnade.errors import ColonnadeError, DataError
@@ -123,7 +125,9 @@ def test_blocks_have_exactly_the_size_asked_and_rows_keep_their_order(tmp_path: 
         table = Table("bank", path, SCHEMA)
         blocks = list(table.blocks(70_001))
         assert [block.rows for block in blocks] == [70_001] * 4 + [19_996]
-        assert np.array_equal(np.concatenate([block.columns["age"] for block in blocks]), arrays["age"])
+        assert np.array_equal(
+            np.concatenate([block.columns["age"] for block in blocks]), untyped(arrays["age"])
+        )
         assert list(table.ids()) == [str(number) for number in range(300_000)]
 
 
@@ -226,7 +230,7 @@ def test_bad_values_are_counted_over_the_whole_file_and_never_shown(
 
 
 def test_parquet_nulls_infinities_and_wrong_types_are_refused(tmp_path: Path) -> None:
-    def refused(changes: dict[str, object], part: str) -> None:
+    def refused(changes: dict[str, Any], part: str) -> None:
         path = write_parquet(tmp_path / "a.parquet", {**numbered(3), **changes})
         with pytest.raises(DataError, match=part):
             Table("bank", path, SCHEMA).check()
@@ -244,9 +248,9 @@ def test_parquet_nulls_infinities_and_wrong_types_are_refused(tmp_path: Path) ->
 
 
 def test_arrays_are_held_to_the_same_rules() -> None:
-    def refused(changes: dict[str, object], part: str, **more: object) -> None:
+    def refused(changes: dict[str, Any], part: str, **more: object) -> None:
         with pytest.raises(DataError, match=part):
-            Table.from_arrays("bank", {**numbered(3), **changes}, SCHEMA, **more)
+            Table.from_arrays("bank", {**numbered(3), **changes}, SCHEMA, **untyped(more))
 
     refused({"age": [1.0, None, 2.0]}, "1 value is missing")
     refused({"age": np.array([1.0, np.inf, 2.0])}, "1 value is infinite")
@@ -389,7 +393,7 @@ print(right and next(iter(taken.ids())) == str(order[0]), after - before)
 def test_taking_rows_in_any_order_takes_the_memory_of_what_is_taken(tmp_path: Path) -> None:
     rows, columns = 500_000, 20
     numbers = np.arange(rows)
-    values = {f"x{i}": ((numbers * (i + 1)) % 1000) / 1000 for i in range(columns)}
+    values: dict[str, Any] = {f"x{i}": ((numbers * (i + 1)) % 1000) / 1000 for i in range(columns)}
     pq.write_table(
         pa.table({"customer": numbers, **values}), tmp_path / "long.parquet", row_group_size=50_000
     )
@@ -416,7 +420,7 @@ def test_a_very_wide_table_is_read_a_few_columns_of_it_or_all(tmp_path: Path) ->
             blocks = list(Table("bank", path, schema).blocks(25))
             for column in schema.columns:
                 read = np.concatenate([block.columns[column.name] for block in blocks])
-                assert np.array_equal(read, np.clip(arrays[column.name], 0, 1))
+                assert np.array_equal(read, np.clip(untyped(arrays[column.name]), 0, 1))
 
 
 def test_every_refusal_is_one_the_command_line_knows() -> None:

@@ -9,6 +9,7 @@ import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typed import untyped
 
 from colonnade.data.arrow import batches
 from colonnade.data.coding import code
@@ -47,7 +49,7 @@ COLUMNS = {
 }
 
 
-def objects(column):
+def objects(column: Any) -> list[Any]:
     return column.texts() if isinstance(column, Text) else column.objects()
 
 
@@ -58,13 +60,13 @@ def test_an_arrow_array_its_slices_and_its_chunks_are_the_values_that_it_holds(n
     assert objects(values_of(array)) == wanted
     assert objects(values_of(array.slice(1))) == wanted[1:]
     assert objects(values_of(pa.chunked_array([array, array.slice(2)]))) == wanted + wanted[2:]
-    distinct, places = values_of(array).distinct()
+    distinct, places = untyped(values_of(array)).distinct()
     assert [[*distinct, None][min(place, len(distinct))] for place in places.tolist()] == wanted
 
 
 def test_exact_decimals_lose_nothing_and_unknown_types_are_refused_by_name() -> None:
     exact = [Decimal("12345678901234567890123456789.01"), None, Decimal("-0.50")]
-    assert values_of(pa.array(exact, pa.decimal128(38, 2))).texts() == [
+    assert untyped(values_of(pa.array(exact, pa.decimal128(38, 2)))).texts() == [
         None if one is None else str(one) for one in exact
     ]
     with pytest.raises(DataError, match=r"type 'ttu', which is not read\. Turn it into"):
@@ -75,7 +77,7 @@ def test_a_column_outlives_the_array_that_it_was_read_from() -> None:
     column = values_of(pa.array(np.arange(100_000)))
     pa.default_memory_pool().release_unused()
     churn = [np.full(100_000, 7) for _ in range(20)]
-    assert np.array_equal(column.data, np.arange(100_000)) and churn
+    assert np.array_equal(untyped(column).data, np.arange(100_000)) and churn
 
 
 @given(TEXTS)
@@ -162,14 +164,17 @@ def test_every_short_text_of_number_signs_is_read_as_a_number_exactly_if_it_is_o
 )
 def test_pythons_own_values_are_of_one_kind_or_text(values: list[object], kind: str) -> None:
     found = of_objects(values)
-    assert ("text" if isinstance(found, Text) else found.kind) == kind
+    assert ("text" if isinstance(found, Text) else untyped(found).kind) == kind
     assert len(found) == len(values)
 
 
 def test_numpy_dates_are_dates_and_missing_ones_missing() -> None:
     days = values_of(np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"))
     exact = values_of(np.array(["2020-01-01T12:00", "NaT"], dtype="datetime64[ns]"))
-    assert objects(days) == [date(2020, 1, 1), None] and objects(exact) == [datetime(2020, 1, 1, 12), None]
+    assert objects(days) == [date(2020, 1, 1), None] and objects(exact) == [
+        datetime(2020, 1, 1, 12),
+        None,
+    ]
 
 
 def test_what_databases_hold_besides_comes_as_text_and_dates_without_end_are_not_a_mistake() -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from typed import untyped
 
 from colonnade.data.block import Block
 from colonnade.data.columns import BinaryColumn, CategoricalColumn, Column, NumericColumn
@@ -64,7 +65,7 @@ def block_of(columns: tuple[Column, ...], numbers: np.ndarray) -> Block:
             column.name: values
             if isinstance(column, NumericColumn)
             else np.abs(np.nan_to_num(values, posinf=0)).astype(np.int64).astype(np.int32)
-            % len(column.levels)
+            % len(untyped(column).levels)
             for column, values in zip(columns, numbers, strict=True)
         },
         None,
@@ -78,7 +79,7 @@ def within(columns: tuple[Column, ...], rows: int, seed: int = 0) -> Block:
         {
             column.name: rng.uniform(column.low, column.high, rows)
             if isinstance(column, NumericColumn)
-            else rng.integers(0, len(column.levels), rows).astype(np.int32)
+            else rng.integers(0, len(untyped(column).levels), rows).astype(np.int32)
             for column in columns
         },
         None,
@@ -155,7 +156,7 @@ def test_another_process_makes_the_same_features_to_the_last_bit() -> None:
     rows = {
         column.name: rng.uniform(column.low, column.high, 50)
         if isinstance(column, NumericColumn)
-        else rng.choice(column.levels, 50)
+        else rng.choice(untyped(column).levels, 50)
         for column in columns
     }
     here = hashlib.sha256(encoder.encode(rows).tobytes()).hexdigest()
@@ -226,7 +227,8 @@ def slow_histogram(image: np.ndarray, cells: int, orientations: int) -> np.ndarr
                         histogram[cell_row, cell_col, place] += length * share * tall * wide
     flat = np.sqrt(histogram.ravel())
     flat -= flat.mean()
-    return flat / np.linalg.norm(flat)
+    result: np.ndarray = flat / np.linalg.norm(flat)
+    return result
 
 
 def test_a_histogram_of_gradients_is_what_its_description_says() -> None:
@@ -339,7 +341,7 @@ def test_maps_of_numbers_refuse_other_columns_and_transforms() -> None:
         ((logarithmic,), Ball(100.0), "has a transform"),
     ):
         with pytest.raises(SchemaError, match=message):
-            Schema("id", columns, map=FeatureMap(rule))
+            Schema("id", untyped(columns), map=FeatureMap(rule))
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 3), st.integers(0, 3))

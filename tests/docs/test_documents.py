@@ -14,13 +14,14 @@ import pytest
 import typer
 from fences import ROOT, fences, perform, prose, says, silent_screen
 from stages import STAGES
+from typed import there, untyped
 
 import colonnade.errors
 from colonnade import Federation, Schema, Table
 from colonnade.cli.app import app, run
 from colonnade.errors import ColonnadeError
-from colonnade.learn.jobs import Job
-from colonnade.learn.party_files import PartyFile
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile
 
 FRONT = ("README.md", "ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PAGES = (*(ROOT / name for name in FRONT), *sorted((ROOT / "docs").rglob("*.md")))
@@ -127,14 +128,18 @@ def follow(page: Path) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("page", PERFORMED, ids=name_of)
-def test_every_snippet_and_command_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
+def test_every_snippet_and_command_runs_and_prints_what_the_page_says(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     STAGES.get(name_of(page), lambda: None)()
     follow(page)
 
 
-def test_this_performance_would_notice_another_output_and_a_command_that_fails(tmp_path, monkeypatch):
+def test_this_performance_would_notice_another_output_and_a_command_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("test_documents.ROOT", tmp_path)
     page = tmp_path / "page.md"
@@ -152,7 +157,7 @@ def test_this_performance_would_notice_another_output_and_a_command_that_fails(t
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_no_command_hides_in_a_fence_that_is_not_run(page):
+def test_no_command_hides_in_a_fence_that_is_not_run(page: Path) -> None:
     looks = re.compile(r"^(?:\$ )?(?:colonnade|make|python3?|pip|\.venv/bin/\w+) [\w./-]", re.MULTILINE)
     hidden = [
         f.line for f in fences(page) if f.kind in ("", "text", "bash", "shell") and looks.search(f.text)
@@ -163,7 +168,7 @@ def test_no_command_hides_in_a_fence_that_is_not_run(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_fence_says_what_it_is(page):
+def test_every_fence_says_what_it_is(page: Path) -> None:
     kinds = {"python", "sh", "console", "text", "toml", "csv", "json", "sql", "yaml"}
     assert [fence.line for fence in fences(page) if fence.kind not in kinds] == []
     for fence in fences(page):
@@ -171,7 +176,7 @@ def test_every_fence_says_what_it_is(page):
             tomllib.loads(fence.text)
 
 
-def test_the_lists_of_what_is_not_run_name_what_pages_show():
+def test_the_lists_of_what_is_not_run_name_what_pages_show() -> None:
     shown = [
         line for page in PAGES for fence in fences(page) if fence.kind == "sh" for line in fence.commands
     ]
@@ -180,7 +185,7 @@ def test_the_lists_of_what_is_not_run_name_what_pages_show():
 
 
 @pytest.mark.parametrize("page", fenced("python", True), ids=name_of)
-def test_every_excerpt_is_in_the_file_it_names(page):
+def test_every_excerpt_is_in_the_file_it_names(page: Path) -> None:
     for fence in fences(page):
         if fence.kind == "python" and fence.rest:
             source = (ROOT / fence.rest).read_text(encoding="utf-8")
@@ -188,12 +193,12 @@ def test_every_excerpt_is_in_the_file_it_names(page):
                 assert piece in source, f"{name_of(page)}, line {fence.line}: not in {fence.rest}\n{piece}"
 
 
-def test_every_file_that_the_readme_shows_is_one_that_the_program_reads(tmp_path):
+def test_every_file_that_the_readme_shows_is_one_that_the_program_reads(tmp_path: Path) -> None:
     shown = {}
     for fence in fences(ROOT / "README.md"):
         if fence.kind == "toml":
             shown[fence.file] = fence.text
-            (tmp_path / fence.file).write_text(fence.text, encoding="utf-8")
+            (tmp_path / there(fence.file)).write_text(fence.text, encoding="utf-8")
     assert set(shown) == {"job.toml", "bank.toml", "bank.schema.toml"}
     job = Job.load(tmp_path / "job.toml")
     party = PartyFile.load(tmp_path / "bank.toml")
@@ -217,7 +222,7 @@ def problem_with(command: str) -> str:
         targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
         return "" if words[0] in targets else f"no target {words[0]}"
     if program == "colonnade":
-        verbs = typer.main.get_command(app).commands
+        verbs = untyped(typer.main.get_command(app)).commands
         if words[0].startswith("--"):
             return ""
         if words[0] not in verbs:
@@ -237,11 +242,11 @@ def problem_with(command: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_command_named_exists(page):
+def test_every_command_named_exists(page: Path) -> None:
     assert {command: wrong for command in commands(page) if (wrong := problem_with(command))} == {}
 
 
-def test_this_check_would_notice_a_command_that_does_not_exist():
+def test_this_check_would_notice_a_command_that_does_not_exist() -> None:
     assert problem_with("make coffee")
     assert problem_with("colonnade dance")
     assert problem_with("colonnade train job.toml --faster")
@@ -250,7 +255,7 @@ def test_this_check_would_notice_a_command_that_does_not_exist():
     assert problem_with(".venv/bin/python benchmarks/nothing.py --json")
 
 
-def test_the_readme_lists_every_exit_code():
+def test_the_readme_lists_every_exit_code() -> None:
     families = [thing for thing in vars(colonnade.errors).values() if isinstance(thing, type)]
     codes = {kind.exit_code for kind in families if issubclass(kind, ColonnadeError)} - {
         ColonnadeError.exit_code
@@ -278,7 +283,7 @@ def dead_links(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_link_leads_to_a_file_or_a_heading_of_this_project(page):
+def test_every_link_leads_to_a_file_or_a_heading_of_this_project(page: Path) -> None:
     assert dead_links(page) == []
 
 
@@ -291,12 +296,12 @@ def missing(mentioned: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_file_and_test_that_a_page_names_exists(page):
+def test_every_file_and_test_that_a_page_names_exists(page: Path) -> None:
     assert [span for span in SPAN.findall(prose(page)) if FILE.match(span) and missing(span)] == []
 
 
 @pytest.mark.parametrize("folder", ["src", "tests", "benchmarks"])
-def test_every_document_that_code_cites_exists(folder):
+def test_every_document_that_code_cites_exists(folder: str) -> None:
     cited = {
         (name_of(path), document)
         for path in CODE
@@ -306,7 +311,7 @@ def test_every_document_that_code_cites_exists(folder):
     assert sorted(entry for entry in cited if not (ROOT / entry[1]).exists()) == []
 
 
-def test_these_checks_would_notice_what_is_not_there(tmp_path, monkeypatch):
+def test_these_checks_would_notice_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert missing("docs/proofs/of-everything.md")
     assert missing("tests/docs/test_documents.py::test_that_nobody_wrote")
     monkeypatch.setattr("test_documents.ROOT", tmp_path)
@@ -317,14 +322,14 @@ def test_these_checks_would_notice_what_is_not_there(tmp_path, monkeypatch):
     assert dead_links(page) == ["gone.md", "../out.md", "#nowhere"]
 
 
-def test_decisions_are_numbered_without_gaps_and_titled_by_their_number():
+def test_decisions_are_numbered_without_gaps_and_titled_by_their_number() -> None:
     records = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
     assert [int(record.name[:4]) for record in records] == list(range(1, len(records) + 1))
     for number, record in enumerate(records, start=1):
         assert record.read_text(encoding="utf-8").startswith(f"# {number}. "), record.name
 
 
-def test_nothing_names_a_folder_of_somebodys_machine():
+def test_nothing_names_a_folder_of_somebodys_machine() -> None:
     """A path that exists on one machine only is of no use to the next reader."""
     machine = re.compile(
         r"(?<![\w.}/])/(?:home|root|Users|mnt|srv|opt(?!/colonnade)|work|workspace|data)/\w|file://|localhost:\d"
@@ -337,12 +342,14 @@ def test_nothing_names_a_folder_of_somebodys_machine():
     assert found == []
 
 
-def test_pages_hold_no_open_ends():
+def test_pages_hold_no_open_ends() -> None:
     open_end = re.compile(r"\b(TODO|FIXME|XXX|TBD)\b|#\d{1,4}\b|\blorem\b", re.IGNORECASE)
     assert [name_of(page) for page in PAGES if open_end.search(prose(page))] == []
 
 
-def test_the_demonstration_says_what_the_readme_says_it_does(tmp_path, monkeypatch, capsys):
+def test_the_demonstration_says_what_the_readme_says_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (shown,) = (
         fence.text for fence in fences(ROOT / "README.md") if (fence.kind, fence.rest) == ("text", "demo")
     )

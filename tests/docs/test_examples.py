@@ -8,13 +8,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from typed import there
 
 from colonnade.errors import PrivacyError
-from colonnade.learn.jobs import Job
-from colonnade.learn.party_files import PartyFile
-from colonnade.learn.policy import Policy
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import PartyFile
+from colonnade.federation.policy import Policy
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.py"))}
@@ -50,11 +52,11 @@ LONG = {"federation_on_one_machine"}
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in EXAMPLES]
 )
-def test_an_example_prints_lines_like_those_that_the_index_shows(name, tmp_path):
+def test_an_example_prints_lines_like_those_that_the_index_shows(name: str, tmp_path: Path) -> None:
     assert openings(printed(name, tmp_path)) == openings(shown(name))
 
 
-def test_this_comparison_would_notice_a_line_that_is_missing_or_another():
+def test_this_comparison_would_notice_a_line_that_is_missing_or_another() -> None:
     text = shown("four_parties")
     assert openings(text) == openings(re.sub(r"0\.\d+", "0.123", text))
     assert openings(text) != openings("\n".join(text.splitlines()[1:]))
@@ -62,7 +64,7 @@ def test_this_comparison_would_notice_a_line_that_is_missing_or_another():
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_is_short_says_what_to_look_at_and_takes_no_options(name):
+def test_an_example_is_short_says_what_to_look_at_and_takes_no_options(name: str) -> None:
     source = EXAMPLES[name].read_text(encoding="utf-8")
     assert len(source.splitlines()) <= MOST_LINES
     assert re.search(r'^""".*^Look at: .*?^"""', source, re.MULTILINE | re.DOTALL)
@@ -70,7 +72,7 @@ def test_an_example_is_short_says_what_to_look_at_and_takes_no_options(name):
     assert "sys.argv" not in source
 
 
-def test_what_the_example_of_a_federation_writes_is_in_order_without_starting_one(tmp_path):
+def test_what_the_example_of_a_federation_writes_is_in_order_without_starting_one(tmp_path: Path) -> None:
     example = loaded("federation_on_one_machine")
     example.write_houses(tmp_path)
     accepted, refused = (Job.parse(example.JOB.format(epsilon=epsilon)) for epsilon in (1.0, 3.0))
@@ -82,8 +84,8 @@ def test_what_the_example_of_a_federation_writes_is_in_order_without_starting_on
             policy.check_job(refused, party)
 
 
-def loaded(name: str):
+def loaded(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES[name])
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = importlib.util.module_from_spec(there(spec))
+    there(there(spec).loader).exec_module(module)
     return module

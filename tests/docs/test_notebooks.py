@@ -6,11 +6,15 @@ import ast
 import json
 import re
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
+from nbformat.notebooknode import NotebookNode
+from typed import untyped
 
 ROOT = Path(__file__).parents[2]
 SOURCES = {path.stem: path for path in sorted((ROOT / "notebooks" / "sources").glob("*.py"))}
@@ -22,23 +26,24 @@ MOST_BYTES = 400_000
 
 
 @pytest.fixture(autouse=True)
-def from_the_root(monkeypatch):
+def from_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
 
 
-def kept(name):
-    return nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+def kept(name: str) -> NotebookNode:
+    result: NotebookNode = untyped(nbformat).read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+    return result
 
 
-def code_of(notebook):
+def code_of(notebook: NotebookNode) -> list[NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def prose(notebook):
+def prose(notebook: NotebookNode) -> str:
     return "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
 
 
-def imported(source):
+def imported(source: str) -> Iterator[Any]:
     """Every (module, name) that a cell imports."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -47,12 +52,12 @@ def imported(source):
             yield from ((node.module, alias.name) for alias in node.names)
 
 
-def test_there_is_a_notebook_for_each_of_the_five_papers():
+def test_there_is_a_notebook_for_each_of_the_five_papers() -> None:
     assert set(SOURCES) == {"functional_mechanism", "hdp_vfl", "pbm_vfl", "skellam", "vertical_logistic"}
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_notebook_that_is_kept_has_the_cells_of_its_source(name):
+def test_a_notebook_that_is_kept_has_the_cells_of_its_source(name: str) -> None:
     from notebooks.making import cells_of
 
     notebook = kept(name)
@@ -64,14 +69,14 @@ def test_a_notebook_that_is_kept_has_the_cells_of_its_source(name):
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_an_epsilon_that_was_computed_is_not_printed_rounded_to_nearest(name):
+def test_an_epsilon_that_was_computed_is_not_printed_rounded_to_nearest(name: str) -> None:
     rounded = re.compile(r"(?:epsilon\([^{}]*\)|\.epsilon):[^{}]*[fg]\}")
     assert rounded.search('f"{account(event, DELTA).epsilon:8.2f}"')
     assert not rounded.findall(SOURCES[name].read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_notebook_that_is_kept_ran_to_its_end_and_shows_pictures(name):
+def test_a_notebook_that_is_kept_ran_to_its_end_and_shows_pictures(name: str) -> None:
     cells = code_of(kept(name))
     outputs = [output for cell in cells for output in cell.outputs]
     assert {output.output_type for output in outputs} == {"stream", "display_data"}
@@ -82,7 +87,7 @@ def test_a_notebook_that_is_kept_ran_to_its_end_and_shows_pictures(name):
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_notebook_that_is_kept_is_small_and_names_no_machine_and_no_moment(name):
+def test_a_notebook_that_is_kept_is_small_and_names_no_machine_and_no_moment(name: str) -> None:
     path = ROOT / "notebooks" / f"{name}.ipynb"
     assert path.stat().st_size < MOST_BYTES
     notebook = kept(name)
@@ -95,14 +100,14 @@ def test_a_notebook_that_is_kept_is_small_and_names_no_machine_and_no_moment(nam
     assert not MACHINE.search(json.dumps(notebook, ensure_ascii=False))
 
 
-def test_these_checks_would_notice_a_path_and_the_address_of_an_object():
+def test_these_checks_would_notice_a_path_and_the_address_of_an_object() -> None:
     assert MACHINE.search("File /home/somebody/colonnade/x.py")
     assert MACHINE.search("<Figure at 0x7f00deadbeef>")
     assert not MACHINE.search("see ../docs/networks.md, δ = 1e-5 and/or 1/2")
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_notebook_imports_public_names_that_exist(name):
+def test_a_notebook_imports_public_names_that_exist(name: str) -> None:
     for cell in code_of(kept(name)):
         for module, found in imported(cell.source):
             top = module.split(".")[0]
@@ -114,7 +119,7 @@ def test_a_notebook_imports_public_names_that_exist(name):
             assert found is None or hasattr(whole, found) or import_module(f"{module}.{found}")
 
 
-def test_links_of_notebooks_and_of_both_indices_resolve():
+def test_links_of_notebooks_and_of_both_indices_resolve() -> None:
     pages = {ROOT / "notebooks" / f"{name}.ipynb": prose(kept(name)) for name in SOURCES}
     for folder in ("notebooks", "examples"):
         pages[ROOT / folder / "README.md"] = (ROOT / folder / "README.md").read_text(encoding="utf-8")
@@ -124,7 +129,7 @@ def test_links_of_notebooks_and_of_both_indices_resolve():
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_figures_of_a_paper_are_called_what_they_are(name):
+def test_figures_of_a_paper_are_called_what_they_are(name: str) -> None:
     printed = "".join(
         output.text
         for cell in code_of(kept(name))
@@ -136,7 +141,7 @@ def test_figures_of_a_paper_are_called_what_they_are(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOURCES)
-def test_a_notebook_runs_from_top_to_bottom(name, monkeypatch):
+def test_a_notebook_runs_from_top_to_bottom(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from notebooks.making import executed
 
     monkeypatch.setenv("COLONNADE_DATA", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +105,14 @@ def test_a_reproduction_that_stopped_goes_on_and_loses_no_part(
     monkeypatch.setattr(
         Study,
         "parts",
-        lambda *_, **__: [Part(title, lambda title=title: run(title)) for title in ("first", "second")],
+        lambda *_, **__: [Part(title, partial(run, title)) for title in ("first", "second")],
     )
-    wanted = {"quick": False, "part": "", "anew": False, "progress": tmp_path / "progress.json"}
+    wanted: dict[str, Any] = {
+        "quick": False,
+        "part": "",
+        "anew": False,
+        "progress": tmp_path / "progress.json",
+    }
     with pytest.raises(KeyboardInterrupt):
         program.run_parts([Study("made", "Made up")], tmp_path, **wanted)
     broken = False

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from typed import untyped
 
 from colonnade.data.columns import CategoricalColumn, NumericColumn
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel, RealLabel
-from colonnade.learn.federation import Federation
-from colonnade.learn.forecasting.cost import Cost
-from colonnade.learn.forecasting.rehearsal import Rehearsals
+from colonnade.federation.federation import Federation
+from colonnade.forecast.cost import Cost
+from colonnade.forecast.pilot_run import Rehearsals
 from colonnade.methods.method import Asked, Method
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.protocols.plans import Plan, Task
@@ -62,7 +63,7 @@ def foretold(method: str, asked: Asked, plan: Plan, made: list[Table]) -> Cost:
     rehearsals = Rehearsals(
         {table.party: table.public() for table in made}, effort=0.0, tries=1, weighed=False
     )
-    return rehearsals.rehearse(METHODS[method], asked, plan).cost
+    return rehearsals.rehearse(untyped(METHODS[method]), asked, plan).cost
 
 
 def ran(method: str, asked: Asked, federation: Federation) -> Outcome:

@@ -16,8 +16,8 @@ from colonnade.data.quantizer import Quantizer
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel, CountLabel, Label, RealLabel
-from colonnade.learn.federation import Federation
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import Federation
+from colonnade.models.release import MomentRelease
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.neighbours import ZERO_OUT, OthersPart
 from colonnade.privacy.observers import PartyView, Server

@@ -8,7 +8,7 @@ import numpy as np
 
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 
 CLASSES = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["no", "yes"]\n'
 THREE = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["a", "b", "c"]\n'

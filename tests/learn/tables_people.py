@@ -12,7 +12,7 @@ from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel
-from colonnade.learn.release import MomentRelease
+from colonnade.models.release import MomentRelease
 
 AGE = BinnedColumn("age", (30, 40, 50, 65), ordered=True, low=18, high=90, whole=True)
 JOB = CategoricalColumn("job", ("clerk", "farmer", "missing"), missing="missing")

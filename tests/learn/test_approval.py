@@ -20,11 +20,11 @@ from two_houses import MEMBERS, charges, job_text, policy_text, split
 from colonnade.cli.app import run
 from colonnade.crypto.signatures import SigningKey
 from colonnade.errors import InputError, OutOfRange, WrongType
-from colonnade.learn import approval
-from colonnade.learn.approval import Request, approve, decline, list_requests, vouched
-from colonnade.learn.own_files import waits_for
-from colonnade.learn.policy import Policy
-from colonnade.learn.policy_terms import People
+from colonnade.federation import approval
+from colonnade.federation.approval import Request, approve, decline, list_requests, vouched
+from colonnade.federation.own_files import waits_for
+from colonnade.federation.policy import Policy
+from colonnade.federation.policy_terms import People
 from colonnade.ledger import Decision, Ledger
 from colonnade.ledger.export import export, read_export
 from colonnade.randomness import SystemRandomness

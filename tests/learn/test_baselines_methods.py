@@ -9,15 +9,16 @@ import pytest
 from ideals import ideal_moments
 from sklearn.linear_model import LinearRegression as Squares
 from sklearn.linear_model import LogisticRegression as Logistic
+from typed import untyped
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
 from colonnade.data.documents import Form
 from colonnade.errors import DataError, PlanError
-from colonnade.learn.release import MomentRelease
 from colonnade.methods.baselines import central
 from colonnade.methods.baselines.gathering import gather
 from colonnade.methods.baselines.method import BASELINES, DescentOptions, LaplaceOptions, WalkOptions
 from colonnade.methods.method import Asked, Learnt
+from colonnade.models.release import MomentRelease
 from colonnade.privacy.observers import Reader
 from colonnade.protocols.plans import Task
 from colonnade.randomness import SeededRandomness
@@ -93,7 +94,7 @@ def _score(found: Learnt | MomentRelease, rows: np.ndarray, labels: np.ndarray, 
     if isinstance(found, MomentRelease):
         model = LinearRegression() if kind == "real" else LogisticRegression()
         return float(model.fit(found).score(rows, labels))
-    scores = rows @ found.coefficients.T + found.intercepts
+    scores = rows @ untyped(found).coefficients.T + untyped(found).intercepts
     if kind == "real":
         return float(1 - np.mean((scores[:, 0] - labels) ** 2) / np.var(labels))
     names = np.array(found.frame.label.classes)
@@ -115,7 +116,9 @@ def test_without_privacy_is_scikit_learns_solution() -> None:
     exact = Squares().fit(rows.features, labels)
     found = METHODS["non-private"].train(federation, asked("regression"))
     assert isinstance(found, Learnt)
-    assert np.allclose(found.coefficients[0], exact.coef_) and np.allclose(found.intercepts, exact.intercept_)
+    assert np.allclose(untyped(found).coefficients[0], exact.coef_) and np.allclose(
+        untyped(found).intercepts, exact.intercept_
+    )
     assert "without any privacy" in found.notes[0]
     for kind in ("two", "three"):
         federation, labels = shops(kind)
@@ -136,9 +139,9 @@ def test_a_class_that_does_not_occur_is_never_predicted() -> None:
         [bank.take(kept), federation.tables["shop"].take(kept)], budget=(1.0, 1e-5), public=True
     )
     found = METHODS["non-private"].train(smaller, asked("classification"))
-    assert isinstance(found, Learnt) and found.coefficients.shape[0] == 3
+    assert isinstance(found, Learnt) and untyped(found).coefficients.shape[0] == 3
     rows = gather(smaller, asked("classification"))
-    scores = rows.features @ found.coefficients.T + found.intercepts
+    scores = rows.features @ untyped(found).coefficients.T + untyped(found).intercepts
     assert set(scores.argmax(axis=1)) == {0, 2}
     one = np.flatnonzero(labels == "low")
     alone = Federation([bank.take(one), federation.tables["shop"].take(one)], budget=(1.0, 1e-5), public=True)

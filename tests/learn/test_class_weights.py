@@ -8,12 +8,12 @@ from sklearn.linear_model import LogisticRegression as Exact
 
 from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.errors import InputError, LabelMismatch, PlanError
-from colonnade.learn.class_weights import weighed, weights_of
-from colonnade.learn.jobs import Job
+from colonnade.federation.job import Job
 from colonnade.methods.margin.method import MarginOptions
 from colonnade.methods.method import Asked
 from colonnade.methods.moments.method import MomentsOptions
 from colonnade.methods.table import train_with
+from colonnade.models.class_weights import weighed, weights_of
 
 PEOPLE = 2000
 JOB = """name = "who buys"
@@ -79,7 +79,7 @@ def test_what_no_classes_have_is_refused_before_anything_is_charged() -> None:
         ({"options": {"threshold": 0.3}}, InputError, "a parameter of LogisticRegression itself"),
     ):
         with pytest.raises(error, match=said):
-            LogisticRegression(epsilon=1.0, **arguments).fit(source)  # type: ignore[arg-type]
+            LogisticRegression(epsilon=1.0, **arguments).fit(source)
     assert not source.runs and not source.ledgers["bank"].totals()
     with pytest.raises(PlanError, match="which this method does not open"):
         weights_of("balanced", ("no", "yes"), None)

@@ -14,9 +14,9 @@ import pytest
 from colonnade import Federation, LogisticRegression, MomentRelease, Schema, Table
 from colonnade.data.spelling import Spelling
 from colonnade.errors import ColonnadeError, DataError, ModelDamaged, ModelError, ModelNewer
-from colonnade.learn.model_document import _digest
-from colonnade.learn.model_file import ModelFile, model_file, parts_of
-from colonnade.learn.people import IdRules, People
+from colonnade.models.files.document import _digest
+from colonnade.models.files.linear_file import ModelFile, model_file, parts_of
+from colonnade.models.files.membership import IdRules, People
 from colonnade.randomness import SeededRandomness
 
 EVERY = 64

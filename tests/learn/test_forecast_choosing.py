@@ -11,18 +11,19 @@ import pytest
 from forecast_jobs import planned, tables
 from hypothesis import given
 from hypothesis import strategies as st
+from typed import untyped
 
 from colonnade.data.schema import Schema
 from colonnade.errors import InputError
-from colonnade.learn.forecasting.choosing import AS_MUCH, Candidate, choose
-from colonnade.learn.forecasting.cost import Cost
-from colonnade.learn.forecasting.forecast import Expected, Forecast, forecast
-from colonnade.learn.forecasting.invented import Invented
-from colonnade.learn.forecasting.machine import Line, Machine
-from colonnade.learn.forecasting.pairs import MOST_TRIALS, ONE_PAIR, best_of, difference, race
-from colonnade.learn.forecasting.rehearsal import Rehearsals
-from colonnade.learn.forecasting.work import Work
-from colonnade.learn.planning import Answer
+from colonnade.forecast.cost import Cost
+from colonnade.forecast.forecast import Expected, Forecast, forecast
+from colonnade.forecast.machine import Line, Machine
+from colonnade.forecast.pairs import MOST_TRIALS, ONE_PAIR, best_of, difference, race
+from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.forecast.plan_job import Answer
+from colonnade.forecast.recommend import AS_MUCH, Candidate, choose
+from colonnade.forecast.synthetic import Invented
+from colonnade.forecast.work import Work
 from colonnade.methods.table import METHODS
 
 NAMES = ("moments", "functional", "slr", "local", "intermediate", "one-shot")
@@ -46,7 +47,7 @@ def candidate(
 ) -> Candidate:
     expected = None if error is None else Expected((error, *errors), 100)
     made = Forecast(Cost({("a", "b", "x"): size}), True, None, "products", expected)
-    return Candidate(METHODS[name], answers=(Answer("bank", admits, ""),), forecast=made)
+    return Candidate(untyped(METHODS[name]), answers=(Answer("bank", admits, ""),), forecast=made)
 
 
 errors = st.none() | st.floats(0, 1)
@@ -233,7 +234,8 @@ def test_a_plan_has_one_answer() -> None:
     asked, plan, _ = planned("moments", made, 600, options={})
     schemas = {table.party: table.public() for table in made}
     one, again = (
-        forecast(Rehearsals(schemas, weighed=False), METHODS["moments"], asked, plan) for _ in range(2)
+        forecast(Rehearsals(schemas, weighed=False), untyped(METHODS["moments"]), asked, plan)
+        for _ in range(2)
     )
     assert one.expected == again.expected and one.expected is not None and len(one.expected.errors) == 2
     assert one.trial is not None and again.trial is not None and one.trial(5) == again.trial(5)
@@ -256,11 +258,11 @@ def test_a_method_too_long_to_run_is_simulated_by_its_twin_or_on_fewer_people() 
         {table.party: table.public() for table in made}, effort=0.0, tries=1, weighed=False
     )
     asked, plan, _ = planned("slr", made, 1500, options={"epochs": 4.0})
-    found = forecast(rehearsals, METHODS["slr"], asked, plan)
+    found = forecast(rehearsals, untyped(METHODS["slr"]), asked, plan)
     assert not found.whole and found.expected is None and "--effort" in found.unknown
     asked, plan, _ = planned("intermediate", made, 1500, options={})
     quick = Rehearsals(rehearsals.schemas, effort=60.0, tries=1, draws=2, weighed=False)
-    found = forecast(quick, METHODS["intermediate"], asked, plan)
+    found = forecast(quick, untyped(METHODS["intermediate"]), asked, plan)
     assert found.whole and found.expected is not None and found.expected.rows == 1500
     assert 0 <= found.expected.error <= 1 and found.to_data()["expected"]["draws"] == 2
 

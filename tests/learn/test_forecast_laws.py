@@ -9,13 +9,14 @@ import pytest
 from forecast_jobs import foretold, planned, ran, tables
 from hypothesis import given
 from hypothesis import strategies as st
+from typed import untyped
 
-from colonnade.learn.federation import Federation
-from colonnade.learn.forecasting import before
-from colonnade.learn.forecasting.abridging import Axis, product
-from colonnade.learn.forecasting.cost import Cost, weighted
-from colonnade.learn.forecasting.matching import matching_cost
-from colonnade.learn.jobs import Job
+from colonnade.federation.federation import Federation
+from colonnade.federation.job import Job
+from colonnade.forecast import before_run as before
+from colonnade.forecast.alignment_cost import matching_cost
+from colonnade.forecast.cost import Cost, weighted
+from colonnade.forecast.pilots import Axis, product
 from colonnade.methods.table import METHODS
 
 DIGITS = 0.01
@@ -46,7 +47,9 @@ def test_a_run_takes_the_bytes_and_rounds_that_were_foretold(
     made = tables(widths, rows, task=task)
     asked, plan, federation = planned(method, made, rows, task=task, options=options)
     if method in ("slr", "margin", "intermediate"):
-        assert len(METHODS[method].pilots(plan)) > 1, "something must be left out for this to show anything"
+        assert len(untyped(METHODS[method]).pilots(plan)) > 1, (
+            "something must be left out for this to show anything"
+        )
     cost, outcome = foretold(method, asked, plan, made), ran(method, asked, federation)
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
@@ -59,7 +62,7 @@ def test_blocks_that_are_left_out_are_counted(method: str, monkeypatch: pytest.M
         monkeypatch.setattr(f"colonnade.methods.{name}.plan.block_rows", lambda columns: 64)
     made = tables([2, 2, 2], 700)
     asked, plan, federation = planned(method, made, 700, options={})
-    assert [pilot.plan.rows for pilot in METHODS[method].pilots(plan)] == [60 + 2 * 64, 60 + 6 * 64]
+    assert [pilot.plan.rows for pilot in untyped(METHODS[method]).pilots(plan)] == [60 + 2 * 64, 60 + 6 * 64]
     cost, outcome = foretold(method, asked, plan, made), ran(method, asked, federation)
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
@@ -72,7 +75,7 @@ def test_blocks_that_are_left_out_are_counted(method: str, monkeypatch: pytest.M
 def test_batches_under_encryption_are_counted(widths: list[int]) -> None:
     made = tables(widths, 29)
     asked, plan, federation = planned("encrypted", made, 29, options={"epochs": 3, "batch": 8})
-    assert len(METHODS["encrypted"].pilots(plan)) == 3
+    assert len(untyped(METHODS["encrypted"]).pilots(plan)) == 3
     cost, outcome = foretold("encrypted", asked, plan, made), ran("encrypted", asked, federation)
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
@@ -84,7 +87,10 @@ def test_batches_of_networks_are_counted(regime: str) -> None:
     made = tables([3, 2, 2], 130)
     options = {"regime": regime, "batch": 3, "epochs": 4, "held_out": 0.2, "embedding": 4, "patience": 50}
     asked, plan, federation = planned("network", made, 130, options=options)
-    assert max(pilot.plan.train_rows for pilot in METHODS["network"].pilots(plan)) < plan.train_rows
+    assert (
+        max(pilot.plan.train_rows for pilot in untyped(METHODS["network"]).pilots(plan))
+        < untyped(plan).train_rows
+    )
     cost, outcome = foretold("network", asked, plan, made), ran("network", asked, federation)
     assert cost.rounds == outcome.rounds
     assert cost.bytes_sent == pytest.approx(outcome.bytes_sent, rel=DIGITS)
@@ -111,7 +117,7 @@ def test_equal_lists_of_people_need_no_matching() -> None:
     group = planned("one-shot", made, 20, options={})[2].group
     held = dict.fromkeys(schemas, 20)
     for alignment in ("auto", "equal"):
-        assert matching_cost(group, schemas, alignment=alignment, rows=20, held=held) is None  # type: ignore[arg-type]
+        assert matching_cost(group, schemas, alignment=alignment, rows=20, held=held) is None
     assert matching_cost(group, schemas, alignment="intersection", rows=20, held=held) is not None
 
 
@@ -150,7 +156,7 @@ def test_pilots_add_up_to_whatever_is_a_straight_line_in_each_axis(
 def test_a_pilot_charges_what_the_whole_plan_charges() -> None:
     made = tables([2, 2], 200)
     _, plan, _ = planned("slr", made, 200, options={})
-    for pilot in METHODS["slr"].pilots(plan):
+    for pilot in untyped(METHODS["slr"]).pilots(plan):
         assert pilot.plan.schedule.steps < plan.schedule.steps  # type: ignore[attr-defined]
         assert pilot.plan.views == plan.views and pilot.plan.guarantees == plan.guarantees
         assert pilot.plan.capacity == plan.capacity and pilot.plan.field == plan.field  # type: ignore[attr-defined]

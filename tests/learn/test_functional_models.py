@@ -12,13 +12,12 @@ from functional_parties import NAMES, tables_of
 from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression as Squares
 from sklearn.linear_model import LogisticRegression as Logistic
+from typed import there, untyped
 
 from colonnade import Federation, LinearRegression, LogisticRegression
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, InputError, PlanError
-from colonnade.learn.frame import Frame
-from colonnade.learn.spectral import floor_of
 from colonnade.methods.functional.method import METHOD, FunctionalOptions, notes_on, paper_figures
 from colonnade.methods.functional.minimise import (
     Minimum,
@@ -28,10 +27,14 @@ from colonnade.methods.functional.minimise import (
     paper_objective,
 )
 from colonnade.methods.functional.noise import BlockNoise
-from colonnade.methods.functional.protocol import FunctionalRequest, OpenedObjective, functional_session
+from colonnade.methods.functional.protocol import OpenedObjective, functional_session
+from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.methods.method import Asked, NoOptions
 from colonnade.methods.table import METHODS, train_with
+from colonnade.models.input_spec import Frame
+from colonnade.models.spectral import floor_of
 from colonnade.privacy.paper.figure import LABEL
+from colonnade.protocols.plans import Task
 from colonnade.randomness import SeededRandomness, SystemRandomness
 
 
@@ -44,14 +47,15 @@ class Silent:
         return np.zeros(shape, dtype=np.int64)
 
 
-def opened_without_noise(tables: list[Table], task: str, **more: str | bool) -> OpenedObjective:
+def opened_without_noise(tables: list[Table], task: Task, **more: Any) -> OpenedObjective:
     federation = Federation(tables, budget=(100.0, 1e-5))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(BlockNoise, "part", lambda self, group: Silent())
         # An ε that no other test asks for, so that no plan with silent noise is remembered.
         request = FunctionalRequest(task, 0.987, delta=1e-5, gamma=2**16, **more)
         run = federation.run(functional_session, request)
-    return run.result()
+    result: OpenedObjective = run.result()
+    return result
 
 
 def rows_of(tables: list[Table], opened: OpenedObjective) -> tuple[NDArray[np.float64], NDArray[Any]]:
@@ -61,13 +65,13 @@ def rows_of(tables: list[Table], opened: OpenedObjective) -> tuple[NDArray[np.fl
         (block,) = table.blocks(table.rows)
         for column in table.schema.columns:
             values = block.columns[column.name]
-            raw[column.name] = values if values.dtype == float else np.array(column.levels)[values]
+            raw[column.name] = values if values.dtype == float else np.array(untyped(column).levels)[values]
         if table.schema.label is not None:
             labels = block.label
-    return Frame(tuple(opened.plan.encoders.items()), opened.plan.label).features(raw), labels
+    return Frame(tuple(opened.plan.encoders.items()), opened.plan.label).features(raw), there(labels)
 
 
-def exact_minimum(opened: OpenedObjective, **more: float) -> Minimum:
+def exact_minimum(opened: OpenedObjective, **more: Any) -> Minimum:
     objective = replace(opened_objective(opened), noise=0.0, border_noise=0.0)
     return minimise(objective, **more)
 
@@ -135,7 +139,7 @@ def test_for_a_weak_signal_the_log_odds_are_scikit_learns() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"domain": "box"}, {"noise": "laplace"}, {"ridge": 2.0}])
-def test_the_learners_train_by_this_method(options: dict[str, str]) -> None:
+def test_the_learners_train_by_this_method(options: dict[str, Any]) -> None:
     tables = tables_of(NAMES[:3], 3000, task="regression")
     federation = Federation(tables, budget=(100.0, 1e-5), noise_seed=1)
     model = LinearRegression(epsilon=20.0, delta=1e-5, method="functional", options=options).fit(federation)
@@ -170,7 +174,7 @@ def test_bottom_up_blocks_have_their_own_noise_and_the_sum_is_said() -> None:
         budget="bottom-up", epsilons={"bank": 4.0, "insurer": 1.0, "insurer+bank": 3.0}
     )
     learnt = METHOD.train(federation, Asked("classification", 8.0, 1e-5, options=options))
-    assert any("sum to 8" in note for note in learnt.notes)
+    assert any("sum to 8" in note for note in untyped(learnt).notes)
     plan = federation.runs[0].plan
     assert len({noise.parameter for noise in plan.noises}) == 3
     assert learnt.privacy[0].epsilon <= 8.0
@@ -185,7 +189,7 @@ def test_bottom_up_blocks_have_their_own_noise_and_the_sum_is_said() -> None:
     ],
 )
 def test_budgets_that_make_no_sense_are_refused_before_anything_is_charged(
-    options: dict[str, str | dict[str, float]], message: str
+    options: dict[str, Any], message: str
 ) -> None:
     federation = Federation(tables_of(NAMES[:2], 50), budget=(100.0, 1e-5))
     with pytest.raises(PlanError, match=message):
@@ -233,15 +237,15 @@ def test_paper_mode_is_for_public_data_and_promises_nothing() -> None:
     learnt = train_with(federation, "functional", asked)
     assert len(learnt.privacy) == 0 and learnt.run is None
     assert all(LABEL in str(figure) for figure in learnt.figures) and any(LABEL in n for n in learnt.notes)
-    d = learnt.coefficients.shape[1]
+    d = untyped(learnt).coefficients.shape[1]
     assert learnt.figures[0].value == d**2 / 4 + d
     own = [f.value for f in learnt.figures if f.formula.startswith("ε^(k)")]
     assert len(own) == 2 and all(0 < value < 100.0 for value in own)
     assert not federation.ledgers["bank"].totals(), "nothing is released, so nothing is charged"
     raw = rows_of(tables, opened_without_noise(tables, "classification", domain="box"))[0]
-    scores = raw @ learnt.coefficients[0]
+    scores = raw @ untyped(learnt).coefficients[0]
     (block,) = tables[0].blocks(2000)
-    assert ((scores > 0) == (block.label > 0)).mean() > 0.7
+    assert ((scores > 0) == (there(block.label) > 0)).mean() > 0.7
 
 
 def test_paper_mode_of_regression_and_of_corollary_1() -> None:
@@ -250,7 +254,7 @@ def test_paper_mode_of_regression_and_of_corollary_1() -> None:
     shares = {"bank": 1.0, "insurer": 2.0, "insurer+bank": 3.0}
     options = FunctionalOptions(calibration="paper", budget="bottom-up", epsilons=shares)
     learnt = METHOD.train(federation, Asked("regression", 1000.0, 1e-5, options=options))
-    corollary = learnt.figures[-1]
+    corollary = untyped(learnt).figures[-1]
     # Four features a party: Δ_f = 2·81, Δ_g = 2·25 with the label and 2·16 without, Δ_h = 2(2·16 + 2·4).
     assert corollary.value == pytest.approx(162 / 50 * 1 + 162 / 32 * 2 + 162 / 80 * 3)
     with pytest.raises(PlanError, match=r"none for bank\+insurer"):
@@ -274,7 +278,7 @@ def test_paper_mode_tells_two_classes_apart() -> None:
 
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
-def test_the_papers_noise_has_the_papers_scale(task: str) -> None:
+def test_the_papers_noise_has_the_papers_scale(task: Task) -> None:
     x = np.zeros((1, 30))
     objective = paper_objective(x, np.zeros(1), task=task, epsilon=2.0, randomness=SeededRandomness(1))
     delta = 30**2 / 4 + 30 if task == "classification" else 2 * 31**2

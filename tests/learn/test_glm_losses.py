@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import GammaRegressor, Lasso, PoissonRegressor
 from sklearn.linear_model import LogisticRegression as SklearnLogistic
 from sklearn.svm import LinearSVC
+from typed import untyped
 
 from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import PlanError
@@ -29,7 +30,7 @@ LABELS = {
 small = st.floats(-1, 1)
 
 
-def values(name: str, generator: Any, rows: int) -> NDArray[np.int64]:
+def values(name: str, generator: np.random.Generator, rows: int) -> NDArray[Any]:
     if name in ("logistic", "svm"):
         return generator.integers(0, 2, rows)
     # Far outside the declared range: targets are clipped to it.
@@ -39,7 +40,7 @@ def values(name: str, generator: Any, rows: int) -> NDArray[np.int64]:
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_residual_is_the_derivative_of_the_value(name: str) -> None:
     loss, generator = LOSSES[name], np.random.default_rng(1)
-    targets = loss.targets(LABELS[name], values(name, generator, 200))
+    targets = loss.targets(untyped(LABELS[name]), values(name, generator, 200))
     scores, step = generator.uniform(-2, 2, 200), 1e-6
     slope = (loss.value(scores + step, targets) - loss.value(scores - step, targets)) / (2 * step)
     assert np.allclose(loss.residual(scores, targets), slope, atol=1e-5)
@@ -51,8 +52,8 @@ def test_residuals_of_any_data_keep_the_bounds_that_noise_is_computed_from(
     name: str, radius: float, own: float, passive: float, seed: int
 ) -> None:
     loss, generator = LOSSES[name], np.random.default_rng(seed)
-    bounds = loss.bounds(LABELS[name], radius=radius, active_cap=own, passive_cap=passive)
-    targets = loss.targets(LABELS[name], values(name, generator, 64))
+    bounds = loss.bounds(untyped(LABELS[name]), radius=radius, active_cap=own, passive_cap=passive)
+    targets = loss.targets(untyped(LABELS[name]), values(name, generator, 64))
     received = generator.uniform(-radius * passive, radius * passive, 64)
     scores = generator.choice([-1, 1], 64) * radius * own + received
     residuals = loss.residual(scores, targets)
@@ -72,14 +73,14 @@ def test_a_logistic_residual_does_not_overflow() -> None:
 
 
 def test_means_are_in_the_labels_own_units() -> None:
-    assert LOSSES["least_squares"].mean(np.array([-1.0, 1.0]), LABELS["least_squares"]).tolist() == [
+    assert LOSSES["least_squares"].mean(np.array([-1.0, 1.0]), untyped(LABELS["least_squares"])).tolist() == [
         -5.0,
         3.0,
     ]
-    assert LOSSES["gamma"].mean(np.array([0.0]), LABELS["gamma"]).tolist() == [2.0]
-    assert LOSSES["poisson"].mean(np.array([0.0]), LABELS["poisson"]).tolist() == [1.0]
-    assert LOSSES["logistic"].mean(np.array([0.0]), LABELS["logistic"]).tolist() == [0.5]
-    assert LOSSES["svm"].mean(np.array([0.5]), LABELS["svm"]).tolist() == [0.5]
+    assert LOSSES["gamma"].mean(np.array([0.0]), untyped(LABELS["gamma"])).tolist() == [2.0]
+    assert LOSSES["poisson"].mean(np.array([0.0]), untyped(LABELS["poisson"])).tolist() == [1.0]
+    assert LOSSES["logistic"].mean(np.array([0.0]), untyped(LABELS["logistic"])).tolist() == [0.5]
+    assert LOSSES["svm"].mean(np.array([0.5]), untyped(LABELS["svm"])).tolist() == [0.5]
 
 
 @given(

@@ -12,7 +12,10 @@ from sklearn.metrics import average_precision_score, brier_score_loss, log_loss,
 
 from colonnade.data.schema import Schema
 from colonnade.errors import InputError, ModelError
-from colonnade.learn.figures import (
+from colonnade.protocols.judging import Opened
+from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
+from colonnade.runtime.group import Group
+from colonnade.scoring.figures import (
     ScoreLaw,
     calibration_curve,
     commonest,
@@ -20,11 +23,8 @@ from colonnade.learn.figures import (
     recalibration,
     threshold_of,
 )
-from colonnade.learn.judgement import Figure, Judgement, judge_opened, judge_rows
-from colonnade.learn.score_laws import Phi
-from colonnade.protocols.judging import Opened
-from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
-from colonnade.runtime.group import Group
+from colonnade.scoring.judgement import Figure, Judgement, judge_opened, judge_rows
+from colonnade.scoring.score_laws import Phi
 
 PEOPLE = 4000
 
@@ -70,10 +70,12 @@ def test_rules_find_the_threshold_that_they_name() -> None:
         return scores > threshold_of(rule, law)
 
     def f1(said: np.ndarray) -> float:
-        return 2 * (said & (classes == 1)).sum() / (said.sum() + classes.sum())
+        result: float = 2 * (said & (classes == 1)).sum() / (said.sum() + classes.sum())
+        return result
 
     def cost(said: np.ndarray) -> float:
-        return 5 * (~said & (classes == 1)).sum() + (said & (classes == 0)).sum()
+        result: float = 5 * (~said & (classes == 1)).sum() + (said & (classes == 0)).sum()
+        return result
 
     others = [scores > level for level in np.quantile(scores, np.linspace(0.01, 0.99, 99))]
     assert f1(predicted("f1")) >= max(map(f1, others))

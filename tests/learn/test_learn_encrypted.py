@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pytest
 from encrypted_runs import SMALL, WIDER, tables_of
 from numpy.typing import NDArray
+from typed import there, untyped
 
 from colonnade.data.table import Table
 from colonnade.errors import InputError, PlanError
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.methods.encrypted import method as method_encrypted
 from colonnade.methods.encrypted.method import METHOD, EncryptedOptions
 from colonnade.methods.encrypted.owner import Holding
@@ -24,7 +26,7 @@ from colonnade.randomness import SystemRandomness
 WIDTHS = {"a": 2, "b": 3}
 
 
-def asked(epsilon: float = 1.0, **options: str | float) -> Asked:
+def asked(epsilon: float = 1.0, **options: Any) -> Asked:
     return Asked("classification", epsilon, 1e-5, options=EncryptedOptions(epochs=2, batch=20, **options))
 
 
@@ -55,35 +57,38 @@ def test_scores_of_the_model_are_those_of_the_parties_together() -> None:
     learnt = METHOD.train(parties, asked(defence="none"))
     run = learnt.run
     together = sum(
-        Holding(o, run.aligned[o], run.plan, SystemRandomness()).features @ run.result(o).weights
+        Holding(o, untyped(run).aligned[o], untyped(run).plan, SystemRandomness()).features
+        @ untyped(run).result(o).weights
         for o in WIDTHS
     )
-    scores = learnt.frame.features(raw_rows(parties.tables.values())) @ learnt.coefficients[0]
+    scores = (
+        untyped(learnt).frame.features(raw_rows(parties.tables.values())) @ untyped(learnt).coefficients[0]
+    )
     # Rows of the run are rounded to the grid 1/γ.
-    assert np.allclose(scores, together, atol=1e-3 * np.abs(learnt.coefficients).sum())
-    assert learnt.split and learnt.intercepts.tolist() == [0.0]
+    assert np.allclose(scores, together, atol=1e-3 * np.abs(untyped(learnt).coefficients).sum())
+    assert untyped(learnt).split and untyped(learnt).intercepts.tolist() == [0.0]
 
 
 def test_without_a_defence_it_learns_as_well_as_least_squares() -> None:
     parties = federation(rows=200)
     options = EncryptedOptions(epochs=60, batch=200, learning_rate=7.0, defence="none")
     learnt = METHOD.train(parties, Asked("classification", 1.0, 1e-5, options=options))
-    features = learnt.frame.features(raw_rows(parties.tables.values()))
+    features = untyped(learnt).frame.features(raw_rows(parties.tables.values()))
     run = learnt.run
-    labels = Holding("a", run.aligned["a"], run.plan, SystemRandomness()).labels
-    fitted, *_ = np.linalg.lstsq(features, 2 * labels, rcond=None)
+    labels = Holding("a", untyped(run).aligned["a"], untyped(run).plan, SystemRandomness()).labels
+    fitted, *_ = np.linalg.lstsq(features, 2 * there(labels), rcond=None)
     # The Taylor coefficient is the gradient of ‖Xθ − 2y‖²/8.
-    assert np.allclose(learnt.coefficients[0], fitted, rtol=0.05, atol=0.05)
+    assert np.allclose(untyped(learnt).coefficients[0], fitted, rtol=0.05, atol=0.05)
 
 
 def test_each_defence_says_what_it_is() -> None:
     sound = METHOD.train(federation(public=False), asked(defence="sound"))
-    assert [item.epsilon <= 1.0 for item in sound.privacy] == [True, True] and sound.figures == ()
+    assert [item.epsilon <= 1.0 for item in sound.privacy] == [True, True] and untyped(sound).figures == ()
     none = METHOD.train(federation(), asked(defence="none"))
-    assert tuple(none.privacy) == () and "no ε" in none.notes[0]
+    assert tuple(none.privacy) == () and "no ε" in untyped(none).notes[0]
     paper = METHOD.train(federation(), asked(epsilon=0.5, defence="paper", learning_rate=0.5))
-    assert tuple(paper.privacy) == () and LABEL in paper.notes[0]
-    assert len(paper.figures) == 2 and all(LABEL in str(figure) for figure in paper.figures)
+    assert tuple(paper.privacy) == () and LABEL in untyped(paper).notes[0]
+    assert len(untyped(paper).figures) == 2 and all(LABEL in str(figure) for figure in untyped(paper).figures)
 
 
 @pytest.mark.parametrize("defence", ["none", "paper"])
@@ -95,7 +100,7 @@ def test_private_data_is_refused_without_a_sound_defence(defence: str) -> None:
 
 
 def test_a_plan_without_a_run_is_of_the_sound_defence_only() -> None:
-    assert METHOD.request(asked(), "equal").declared_public == ()
+    assert untyped(METHOD.request(asked(), "equal")).declared_public == ()
     with pytest.raises(PlanError, match="in one process"):
         METHOD.request(asked(defence="none"), "equal")
 
@@ -112,9 +117,9 @@ def test_options_that_are_none_are_told_by_name() -> None:
 def test_between_machines_every_owner_keeps_its_own_weights() -> None:
     parties = federation(public=False)
     run = METHOD.train(parties, asked()).run
-    own = METHOD.model(asked(), {"b": run.result("b")})
-    assert own.frame.feature_names == ("b0", "b1", "b2")
-    assert own.coefficients[0].tolist() == run.result("b").weights.tolist()
-    nobody = METHOD.model(asked(), {"server": run.result("server")})
-    assert nobody.coefficients.size == 0 and nobody.split
+    own = METHOD.model(asked(), {"b": untyped(run).result("b")})
+    assert untyped(own).frame.feature_names == ("b0", "b1", "b2")
+    assert untyped(own).coefficients[0].tolist() == untyped(run).result("b").weights.tolist()
+    nobody = METHOD.model(asked(), {"server": untyped(run).result("server")})
+    assert untyped(nobody).coefficients.size == 0 and untyped(nobody).split
     assert METHOD.resumable and METHOD.session(asked()) is encrypted_session

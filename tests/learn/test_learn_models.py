@@ -14,24 +14,26 @@ from numpy.testing import assert_allclose
 from sklearn import decomposition, linear_model
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import log_loss
+from typed import untyped
 
 from colonnade.data.columns import NumericColumn
 from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import DataError, InputError, LabelMismatch
-from colonnade.learn.fitting import NoiseWarning
-from colonnade.learn.linear import LinearRegression
-from colonnade.learn.log_odds import log_odds
-from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.pca import PCA
-from colonnade.learn.release import MomentRelease
+from colonnade.models.fitting import NoiseWarning
+from colonnade.models.linear import LinearRegression
+from colonnade.models.log_odds import log_odds
+from colonnade.models.logistic import LogisticRegression
+from colonnade.models.pca import PCA
+from colonnade.models.release import MomentRelease
 
 PEOPLE = Shoppers(4000)
 
 
 def named(people: Shoppers) -> np.ndarray:
-    return np.array(["no", "yes"])[people.buys]
+    result: np.ndarray = np.array(["no", "yes"])[people.buys]
+    return result
 
 
 class Recorder:
@@ -119,7 +121,7 @@ def test_raw_columns_arrow_tables_and_encoded_rows_are_predicted_alike() -> None
     ):
         assert_allclose(model.predict_proba(rows), expected)
     assert_allclose(model.predict_proba({**PEOPLE.raw, "unrelated": ["?"] * PEOPLE.rows}), expected)
-    assert model.columns_in_ == ("age", "income", "sex", "visits", "region")
+    assert untyped(model).columns_in_ == ("age", "income", "sex", "visits", "region")
 
 
 class FrameLike:
@@ -143,7 +145,7 @@ def test_a_column_that_two_parties_have_is_told_apart_by_its_party() -> None:
     ]
     release = release_of(parties, LabelBlock(ClassLabel("y", ("0", "1"))), (bank > shop).astype(int))
     model = LogisticRegression().fit(release)
-    assert list(model.feature_names_in_) == ["bank.age", "shop.age"]
+    assert list(untyped(model).feature_names_in_) == ["bank.age", "shop.age"]
     assert model.score({"bank.age": bank, "shop.age": shop}, (bank > shop).astype(int)) > 0.95
     with pytest.raises(DataError, match=r"'bank\.age' is missing.*Did you mean"):
         model.predict({"shop.age": shop, "bank_age": bank})
@@ -166,7 +168,7 @@ def test_wrong_rows_say_what_is_wrong() -> None:
         (np.full((2, 10), np.nan), "not finite"),
     ):
         with pytest.raises(DataError, match=message):
-            model.predict(rows)  # type: ignore[arg-type]
+            model.predict(rows)
     with pytest.raises(DataError, match=r"label 'buys': .*not among the declared"):
         model.score(raw, np.full(PEOPLE.rows, "perhaps"))
 
@@ -183,7 +185,7 @@ def test_a_model_refuses_a_release_of_another_kind() -> None:
 def test_rows_given_to_fit_are_refused() -> None:
     for model in (LogisticRegression(), LinearRegression(), PCA()):
         with pytest.raises(TypeError, match="stay with the parties"):
-            model.fit(np.zeros((3, 3)))
+            model.fit(untyped(np.zeros((3, 3))))
 
 
 @pytest.mark.parametrize(

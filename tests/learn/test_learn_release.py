@@ -7,16 +7,18 @@ import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from learn_releases import GAMMA, GUARANTEES, Shoppers
 from numpy.testing import assert_allclose
+from typed import untyped
 
 from colonnade.errors import CannotWrite, DataError
-from colonnade.learn.privacy import Privacy
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.release_file import VERSION
+from colonnade.models.files.release_file import VERSION
+from colonnade.models.privacy import Privacy
+from colonnade.models.release import MomentRelease
 
 # Rounding on the grid moves an entry of a row by at most 1/(2γ), and a sum over n rows by at most n/γ.
 PEOPLE = Shoppers(500)
@@ -60,15 +62,16 @@ def test_without_a_label_the_border_still_counts_and_sums() -> None:
 def test_the_noise_of_every_view_has_the_standard_deviation_it_says(kind: str) -> None:
     # The spread of many differences against the spread stated: a ratio of variances within 6.1 of its own
     # standard deviations (√(2/m) for m differences), which fails by chance about once in 1e9.
-    exact, noisy = [], []
+    exact: Any = []
+    noisy: list[Any] = []
     people = Shoppers(50)
     for seed in range(300):
         release = people.release(kind, noise=3.0, seed=seed)
         noisy.append(release.class_moments() if kind == "two" else release.value_moments())
     release = people.release(kind)
     exact = release.class_moments() if kind == "two" else release.value_moments()
-    off = np.triu_indices(len(exact.gram), 1)
-    grams = np.array([item.gram - exact.gram for item in noisy])
+    off = np.triu_indices(len(untyped(exact).gram), 1)
+    grams = np.array([item.gram - untyped(exact).gram for item in noisy])
 
     def check(differences: np.ndarray, deviation: float) -> None:
         ratio = float(np.mean(differences**2)) / deviation**2
@@ -78,10 +81,13 @@ def test_the_noise_of_every_view_has_the_standard_deviation_it_says(kind: str) -
     assert exact_noise == pytest.approx(3.0)
     check(np.diagonal(grams, axis1=1, axis2=2), 2**0.5 * exact_noise)
     if kind == "two":
-        check(np.array([item.sums - exact.sums for item in noisy]), noisy[0].sum_noise)
-        check(np.array([item.counts - exact.counts for item in noisy]), noisy[0].count_noise)
+        check(np.array([untyped(item).sums - untyped(exact).sums for item in noisy]), noisy[0].sum_noise)
+        check(
+            np.array([untyped(item).counts - untyped(exact).counts for item in noisy]),
+            untyped(noisy[0]).count_noise,
+        )
     else:
-        check(np.array([item.cross - exact.cross for item in noisy]), noisy[0].sum_noise)
+        check(np.array([untyped(item).cross - untyped(exact).cross for item in noisy]), noisy[0].sum_noise)
 
 
 def test_a_release_of_another_kind_says_what_it_lacks() -> None:
@@ -161,7 +167,7 @@ def test_a_file_with_one_bit_turned_is_refused_or_reads_the_same(tmp_path: Path)
     assert refused > 250
 
 
-def rewritten(path: Path, **members: np.ndarray) -> None:
+def rewritten(path: Path, **members: Any) -> None:
     """The archive with some members replaced, as someone would who edits it by hand."""
     with np.load(path, allow_pickle=False) as archive:
         held = {name: archive[name] for name in archive.files}

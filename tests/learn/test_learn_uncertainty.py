@@ -11,11 +11,11 @@ import pytest
 from learn_releases import Shoppers
 from scipy.stats import binom
 
-from colonnade.learn import uncertainty
-from colonnade.learn.linear import LinearRegression
-from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.uncertainty import RATE, Rule, Uncertainty, Watch, noise_free, noise_uncertainty
+from colonnade.models import uncertainty
+from colonnade.models.linear import LinearRegression
+from colonnade.models.logistic import LogisticRegression
+from colonnade.models.release import MomentRelease
+from colonnade.models.uncertainty import RATE, Rule, Uncertainty, Watch, noise_free, noise_uncertainty
 
 FALSE_ALARM = 1e-9
 RELEASES = 200

@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from typed import untyped
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
 from colonnade.errors import PlanError, RemoteProtocolError
-from colonnade.learn.federation import Run
+from colonnade.federation.federation import Run
 from colonnade.methods.local import protocol as local_perturbation
 from colonnade.methods.local.method import perturbed_release
-from colonnade.methods.local.plan import LocalPlan
-from colonnade.methods.local.protocol import LocalRequest, local_session
+from colonnade.methods.local.plan import LocalPlan, LocalRequest
+from colonnade.methods.local.protocol import local_session
 from colonnade.privacy.guarantee import account
 from colonnade.protocols import session
+from colonnade.protocols.plans import Task
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -72,7 +74,7 @@ def run_without_noise(
     tables, people, labels = tables_of(rows, task)
     kind = "classification" if task == "three" else task
     monkeypatch.setattr(LocalPlan, "noise", Silence())
-    run = federation(tables).run(local_session, LocalRequest(kind, 1.0, delta=1e-5))
+    run = federation(tables).run(local_session, LocalRequest(untyped(kind), 1.0, delta=1e-5))
     return run, people, labels
 
 
@@ -103,7 +105,7 @@ def test_for_components_the_constant_is_known_and_not_sent(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("task", ["pca", "classification"])
-def test_the_guarantee_is_its_own_and_rests_on_nobody_else(task: str) -> None:
+def test_the_guarantee_is_its_own_and_rests_on_nobody_else(task: Task) -> None:
     tables, _, _ = tables_of(100, task)
     source = federation(tables)
     run = source.run(local_session, LocalRequest(task, 1.0, delta=1e-5))
@@ -122,12 +124,15 @@ def test_the_guarantee_is_its_own_and_rests_on_nobody_else(task: str) -> None:
 def test_a_large_enough_epsilon_lets_something_through() -> None:
     tables, people, labels = tables_of(20_000, "classification")
     model = LogisticRegression(epsilon=16.0, method="local").fit(federation(tables))
-    assert model.score(people, labels) > 0.85
+    assert model.score(people, untyped(labels)) > 0.85
     numbers, rows, values = tables_of(20_000, "regression")
     line = LinearRegression(epsilon=16.0, method="local").fit(federation(numbers))
-    assert line.score(rows, values) > 0.4
+    assert line.score(rows, untyped(values)) > 0.4
     three, rows, names = tables_of(20_000, "three")
-    assert LogisticRegression(epsilon=16.0, method="local").fit(federation(three)).score(rows, names) > 0.6
+    assert (
+        LogisticRegression(epsilon=16.0, method="local").fit(federation(three)).score(rows, untyped(names))
+        > 0.6
+    )
 
 
 def test_at_epsilon_one_a_release_captures_what_perturbed_rows_do_not() -> None:
@@ -147,7 +152,7 @@ def test_noise_alone_shows_no_direction_even_with_few_rows() -> None:
 
 def test_rows_past_what_noise_can_reach_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     tables, _, _ = tables_of(50, "pca")
-    original = local_perturbation.tell
+    original = untyped(local_perturbation).tell
 
     async def swollen(party: Party, to: str, step: str, message: Message) -> None:
         if step.startswith("rows") and party.name == "bank":
@@ -161,7 +166,7 @@ def test_rows_past_what_noise_can_reach_are_refused(monkeypatch: pytest.MonkeyPa
 
 def test_a_matrix_that_is_not_symmetric_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     tables, _, _ = tables_of(50, "pca")
-    original = session.tell
+    original = untyped(session).tell
 
     async def bent(party: Party, to: str, step: str, message: Message) -> None:
         if step == "release":

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 from scipy.stats import beta as beta_of
 
-from colonnade.learn.discriminant import above_zero, binary_rule, binary_score
-from colonnade.learn.log_odds import (
+from colonnade.models.discriminant import above_zero, binary_rule, binary_score
+from colonnade.models.log_odds import (
     LARGEST_EXPLAINED,
     LogOdds,
     beta_law,
@@ -21,8 +21,8 @@ from colonnade.learn.log_odds import (
     log_odds,
     normal_law,
 )
-from colonnade.learn.moments import ClassMoments
-from colonnade.learn.spectral import deflated, held
+from colonnade.models.moments import ClassMoments
+from colonnade.models.spectral import deflated, held
 
 Array = NDArray[np.float64]
 SHARES = st.floats(0.002, 0.998)

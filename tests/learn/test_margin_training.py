@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from gradient_tables import ledgers_for, tables_of
 from numpy.typing import NDArray
+from typed import untyped
 
 from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.data.schema import PublicSchema
 from colonnade.errors import BudgetExceeded, ColonnadeError, InputError, LocalProtocolError, PlanError
-from colonnade.learn.forecasting.default import default_for, settle
-from colonnade.learn.jobs import Job
+from colonnade.federation.job import Job
+from colonnade.forecast.default import default_for, settle
 from colonnade.methods.margin.method import MarginOptions, request
 from colonnade.methods.margin.method import twin as margin_twin
 from colonnade.methods.margin.optimiser import log_odds_slope
@@ -42,7 +43,8 @@ def federation(parties: tuple[str, ...] = PAIR, rows: int = ROWS, **more: Any) -
 
 def people(source: Federation) -> tuple[dict[str, NDArray[Any]], NDArray[Any]]:
     """Everybody's raw columns and labels in one place, as only a test may have them."""
-    rows, labels = {}, None
+    rows: dict[Any, Any] = {}
+    labels = None
     for table in source.tables.values():
         for block in table.blocks(ROWS):
             rows |= dict(block.columns)
@@ -90,7 +92,7 @@ def test_probabilities_are_near_the_best_that_a_slope_could_make_them(
         return float(np.logaddexp(0, -signs * slope * scores).mean())
 
     best = min(loss(slope) for slope in np.linspace(0.3, 3, 200))
-    assert loss(1.0) < 1.03 * best
+    assert loss(untyped(1.0)) < 1.03 * best
 
 
 def test_skewed_classes_get_probabilities_that_are_better_than_their_share() -> None:
@@ -149,7 +151,7 @@ def test_notes_say_how_it_was_trained() -> None:
     learnt = train_with(
         federation(rows=300), "margin", Asked("classification", 2.0, 1e-5, options=MarginOptions(steps=2))
     )
-    assert "2 steps over all 300 people" in " ".join(learnt.notes)
+    assert "2 steps over all 300 people" in " ".join(untyped(learnt).notes)
 
 
 # --- the default
@@ -160,7 +162,7 @@ def test_a_classifier_without_a_method_takes_margin_and_moments_where_a_release_
     model = LogisticRegression(epsilon=4.0).fit(source)
     assert model.method_ == "margin" and model.releases_ == () and "4 trials" in model.because_
     assert LogisticRegression(epsilon=4.0, ridge=1.0).fit(source).method_ == "moments"
-    assert LogisticRegression(epsilon=4.0, method="moments").fit(source).releases_
+    assert untyped(LogisticRegression(epsilon=4.0, method="moments").fit(source)).releases_
 
 
 @pytest.mark.parametrize(
@@ -305,7 +307,7 @@ def attempt(folder: Any, books: Any, *, resumed: Any, falls: Any = None, seen: A
 
     async def member(name: str, inner: Any) -> Any:
         journal = (Journal.resume if resumed else Journal.begin)(folder / name)
-        wire = Mortal(inner, falls if name == "shop" else None, heard)
+        wire = Mortal(inner, untyped(falls if name == "shop" else None), heard)
         channel = JournalChannel(name, wire, journal)
         try:
             if resumed:
@@ -336,13 +338,14 @@ def attempt(folder: Any, books: Any, *, resumed: Any, falls: Any = None, seen: A
 def test_a_run_that_fell_in_a_step_goes_on_with_the_same_frames_and_no_new_charge(
     tmp_path: Path, falls: Any
 ) -> None:
-    books, seen = ledgers_for(GROUP), []
+    books = ledgers_for(GROUP)
+    seen: list[Any] = []
     first = attempt(tmp_path, books, resumed=False, falls=falls, seen=seen)
     assert isinstance(first["shop"], Crash)
     ended = attempt(tmp_path, books, resumed=True, seen=seen)
     assert ended["bank"].weights.tolist() == ended["shop"].weights.tolist()
     steps = [(to, step) for to, step, _ in seen if not step.startswith("resumed")]
-    frames = {}
+    frames: dict[Any, Any] = {}
     for to, step, frame in seen:
         if not step.startswith("resumed"):
             frames.setdefault((to, step, _sender(frame, step)), set()).add(frame)

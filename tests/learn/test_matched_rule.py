@@ -12,9 +12,9 @@ from tables_people import LABEL, OWNER, coded, people, release_with
 from colonnade.data.columns import NumericColumn
 from colonnade.data.encoding import Encoder
 from colonnade.errors import InputError
-from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.rules import PAYS_FROM, choose_rule, strength_of
-from colonnade.learn.tables.matched import MOST_STRETCH, matched_rule
+from colonnade.models.logistic import LogisticRegression
+from colonnade.models.rules import PAYS_FROM, choose_rule, strength_of
+from colonnade.models.tables.matched import MOST_STRETCH, matched_rule
 
 RAW, RISK = people(6000)
 

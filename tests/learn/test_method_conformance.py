@@ -11,7 +11,7 @@ import pytest
 from colonnade.conformance import ConformanceError, check_method
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.methods.method import LearntLinear, Method, Noise
 from colonnade.methods.table import METHODS
 

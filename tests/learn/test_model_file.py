@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typed import untyped
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
 from colonnade.errors import DataError
-from colonnade.learn.model_file import ModelFile, model_file, parts_of
+from colonnade.models.files.linear_file import ModelFile, model_file, parts_of
 
 KEPT = Path(__file__).parent / "kept"
 RNG = np.random.default_rng(3)
@@ -60,7 +61,7 @@ def test_a_saved_model_predicts_as_the_fitted_one_and_carries_its_statement(
 def test_a_model_kept_from_before_says_of_people_what_it_said_then() -> None:
     # Log-odds are in the weights, whichever rule made them: a file carries the rule of its day.
     model = ModelFile.load(KEPT / "model-format-1.json").estimator()
-    found = model.predict_proba({"age": [20.0, 44.0, 80.0], "spent": [1.0, 5.0, 9.0]})[:, 1]
+    found = untyped(model).predict_proba({"age": [20.0, 44.0, 80.0], "spent": [1.0, 5.0, 9.0]})[:, 1]
     np.testing.assert_allclose(found, [0.000225980537, 0.425718689894, 0.999987153351], rtol=1e-8)
 
 

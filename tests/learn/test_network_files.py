@@ -6,6 +6,7 @@ import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,24 +15,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from network_federations import REAL, THREE, federation_of, rows_of
 from torch import nn
+from typed import untyped
 
 from colonnade.errors import DataMissing, InputError, ModelDamaged, ModelError, ModelNewer
-from colonnade.learn.model_document import read_document, write_document
-from colonnade.learn.people import People
-from colonnade.learn.scoring import Stored
 from colonnade.methods.network.design import Design
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.network import Network
 from colonnade.methods.network.network_file import NetworkFile, weights_path
+from colonnade.models.files.document import read_document, write_document
+from colonnade.models.files.membership import People
+from colonnade.scoring.score import Stored
 
-PLAIN = {"regime": "paper", "mechanism": "none", "embedding": 4, "batch": 20, "delta": 1e-5, "epochs": 1}
+PLAIN: dict[str, Any] = {
+    "regime": "paper",
+    "mechanism": "none",
+    "embedding": 4,
+    "batch": 20,
+    "delta": 1e-5,
+    "epochs": 1,
+}
 torch.set_num_threads(1)
 
 
 def fitted(label: str | None = None, **changes: object) -> NeuralClassifier | NeuralRegressor:
     kind = NeuralRegressor if label == REAL else NeuralClassifier
     more = {} if label is None else {"label": label}
-    return kind(**PLAIN, **changes).fit(federation_of(60, public=True, **more))
+    return kind(**PLAIN, **untyped(changes)).fit(federation_of(60, public=True, **untyped(more)))
 
 
 @pytest.mark.parametrize("label", [None, THREE, REAL])
@@ -45,7 +54,7 @@ def test_a_saved_network_predicts_as_the_fitted_one_and_carries_its_statement(
     rows, _ = rows_of(30, seed=4)
     assert np.array_equal(loaded.predict(rows), model.predict(rows))
     if label != REAL:
-        assert np.array_equal(loaded.predict_proba(rows), model.predict_proba(rows))
+        assert np.array_equal(untyped(loaded).predict_proba(rows), untyped(model).predict_proba(rows))
     assert str(loaded.privacy_) == str(model.privacy_) and loaded.statement_ == model.statement_
     said = json.loads(path.read_text())["statement"]
     assert model.statement_ in said and "does not cover showing it" in said
@@ -88,7 +97,7 @@ def test_every_part_holds_its_partys_network_alone_and_the_label_holders_the_las
     with pytest.raises(ModelError, match="p0 has its last layer"):
         parts["p1"].read(np.zeros((1, 4)))
     rows = model.frame_.features(rows_of(20, seed=3)[0])
-    assert np.array_equal(Network.joined(parts).scores(rows), model.network_.scores(rows))
+    assert np.array_equal(Network.joined(untyped(parts)).scores(rows), model.network_.scores(rows))
     with pytest.raises(ModelError, match="a party's part is missing"):
         Network.joined({"p0": parts["p0"]})
 
@@ -163,7 +172,7 @@ def test_files_that_are_cut_altered_newer_or_missing_are_refused_by_name(tmp_pat
     ],
 )
 def test_a_document_that_was_written_with_another_network_in_mind_is_refused(
-    change: dict[str, object], told: str, tmp_path: Path
+    change: dict[str, Any], told: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "model.json"
     fitted().save(path)
@@ -195,7 +204,7 @@ def test_modules_of_ones_own_are_brought_by_whoever_loads_them(tmp_path: Path) -
     again = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
     loaded = NeuralClassifier.load(path, networks=modules, fusion=again)
     rows, _ = rows_of(20, seed=6)
-    assert np.array_equal(loaded.predict_proba(rows), model.predict_proba(rows))
+    assert np.array_equal(loaded.predict_proba(rows), untyped(model).predict_proba(rows))
 
 
 def test_a_design_is_read_back_as_it_was_written() -> None:

@@ -5,27 +5,30 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from network_federations import REAL, federation_of, rows_of
+from typed import untyped
 
 from colonnade import Federation, LogisticRegression, PoissonRegression
+from colonnade.comparison.compare import compare
+from colonnade.comparison.entries import field_of
+from colonnade.comparison.held_out import HeldOut
 from colonnade.errors import DataError, InputError, NotInstalled, OnlyForPublicData, PlanError
-from colonnade.learn.comparing import compare
-from colonnade.learn.contenders import field_of
-from colonnade.learn.held_out import HeldOut
-from colonnade.learn.jobs import Job
-from colonnade.learn.training import request_of
+from colonnade.federation.job import Job
+from colonnade.federation.train import request_of
 from colonnade.methods.method import Asked, LearntLinear, NoOptions
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.learnt import LearntNetwork
 from colonnade.methods.network.method import METHOD, NetworkOptions
 from colonnade.methods.table import METHODS, method_named, train_with
+from colonnade.protocols.plans import Task
 
 torch.set_num_threads(1)
-SMALL = {"embedding": 2, "trials": 2, "batch": 50}
+SMALL: dict[str, Any] = {"embedding": 2, "trials": 2, "batch": 50}
 JOB = """name = "n"
 task = "classification"
 method = "network"
@@ -39,7 +42,7 @@ batch = 50
 """
 
 
-def asked(task: str = "classification", **options: object) -> Asked:
+def asked(task: Task = "classification", **options: object) -> Asked:
     return Asked(task, 6.0, 1e-5, options=NetworkOptions(**{**SMALL, **options}))
 
 
@@ -54,8 +57,8 @@ def found() -> LearntNetwork:
 def test_the_table_and_a_plan_need_no_pytorch() -> None:
     code = f"""
 import sys
-from colonnade.learn.jobs import Job
-from colonnade.learn.training import request_of
+from colonnade.federation.job import Job
+from colonnade.federation.train import request_of
 request = request_of(Job.parse({JOB!r}))
 print(request.embedding, 'torch' in sys.modules)
 """
@@ -108,13 +111,13 @@ def test_a_method_trains_what_the_estimator_would_and_its_run_is_the_one_that_wa
 def test_numbers_are_predicted_in_their_own_units_within_their_bounds() -> None:
     federation = federation_of(200, label=REAL, public=True)
     found = train_with(federation, "network", asked("regression", regime="paper", mechanism="none", epochs=1))
-    predicted = found.scores(found.frame.features(rows_of(50, seed=2)[0]))
+    predicted = untyped(found).scores(untyped(found).frame.features(rows_of(50, seed=2)[0]))
     assert predicted.shape == (50, 1) and np.abs(predicted).max() <= 1.0
 
 
 def test_jobs_name_the_options_and_what_they_cannot_be() -> None:
     job = Job.parse(JOB)
-    assert request_of(job).epsilon == 6.0 and job.options.embedding == 2
+    assert untyped(request_of(job)).epsilon == 6.0 and untyped(job.options).embedding == 2
     for wrong, told in (
         ("embeding = 3", "Did you mean 'embedding'"),
         ('networks = "dens"', "Did you mean 'dense'"),

@@ -14,6 +14,7 @@ from network_federations import REAL, THREE, federation_of, rows_of
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from torch import nn
+from typed import there, untyped
 
 from colonnade.errors import BudgetExceeded, InputError, PlanError, PrivacyError
 from colonnade.methods.network import estimators
@@ -21,11 +22,11 @@ from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegress
 from colonnade.methods.network.modules import DenseNet, from_seed
 from colonnade.methods.network.parts import LocalNetwork
 
-PLAIN = {"regime": "paper", "mechanism": "none", "embedding": 4, "batch": 20, "delta": 1e-5}
+PLAIN: dict[str, Any] = {"regime": "paper", "mechanism": "none", "embedding": 4, "batch": 20, "delta": 1e-5}
 # Networks this small are slower on two threads.
 torch.set_num_threads(1)
 # One small plan for all tests that need a private one: calibrating is what takes time.
-PRIVATE = {"epsilon": 6.0, "delta": 1e-5, "embedding": 2, "trials": 2, "batch": 50}
+PRIVATE: dict[str, Any] = {"epsilon": 6.0, "delta": 1e-5, "embedding": 2, "trials": 2, "batch": 50}
 
 
 def test_without_noise_the_parts_learn_what_one_network_would() -> None:
@@ -47,11 +48,11 @@ def test_without_noise_the_parts_learn_what_one_network_would() -> None:
     whole = nn.ModuleDict({**{party: modules[party] for party in inputs}, "fusion": fusion})
     optimiser = torch.optim.SGD(whole.parameters(), lr=0.5, momentum=0.5)
     for epoch in range(2):
-        for batch in model.plan_.batches(epoch):
+        for batch in there(model.plan_).batches(epoch):
             rows = torch.from_numpy(batch.rows)
             total = sum(torch.tanh(modules[party](inputs[party][rows])) for party in inputs)
             optimiser.zero_grad()
-            nn.functional.binary_cross_entropy_with_logits(fusion(total), targets[rows]).backward()
+            nn.functional.binary_cross_entropy_with_logits(fusion(total), targets[rows]).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
     for party in inputs:
         for mine, theirs in zip(
@@ -75,8 +76,8 @@ def test_a_frozen_classifier_states_what_it_protects_and_scores_jointly() -> Non
     federation = federation_of(400)
     model = NeuralClassifier(**PRIVATE).fit(federation)
     assert "end to end" in model.statement_ and len(model.history_) == 1
-    assert model.plan_.guarantees[0].epsilon <= 6.0
-    assert model.communication_.gradients == 0 and model.communication_.sums > 0
+    assert there(model.plan_).guarantees[0].epsilon <= 6.0
+    assert there(model.communication_).gradients == 0 and there(model.communication_).sums > 0
 
     new = federation_of(40, seed=8, first=1000)
     found = model.joint_scores(new)
@@ -94,7 +95,7 @@ def test_a_private_local_classifier_is_trained_end_to_end_and_only_paid_for_once
         **PRIVATE, regime="private-local", epochs=2, held_out=0.25, checkpoint=tmp_path
     ).fit(federation)
     assert "randomised labels" in model.statement_
-    assert {guarantee.observer.name for guarantee in model.plan_.guarantees} == {
+    assert {guarantee.observer.name for guarantee in there(model.plan_).guarantees} == {
         "server",
         "party:p0",
         "party:p1",
@@ -107,11 +108,17 @@ def test_a_private_local_classifier_is_trained_end_to_end_and_only_paid_for_once
 def test_a_fit_that_stopped_goes_on_from_its_folder_and_is_charged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = {**PLAIN, "mechanism": "poisson-binomial", "beta": 0.2, "epochs": 3, "checkpoint": tmp_path}
+    settings: dict[str, Any] = {
+        **PLAIN,
+        "mechanism": "poisson-binomial",
+        "beta": 0.2,
+        "epochs": 3,
+        "checkpoint": tmp_path,
+    }
     federation = federation_of(80, public=True)
     embed, calls = LocalNetwork.embed, []
 
-    def failing(self, rows: Any) -> Any:
+    def failing(self: Any, rows: Any) -> Any:
         calls.append(self.party)
         if len(calls) == 22:  # in the second of three epochs of four batches at three parties
             raise OSError("out of memory")
@@ -132,11 +139,13 @@ def test_a_fit_that_goes_on_needs_no_budget_for_a_second_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = NeuralClassifier(**PRIVATE).fit(federation_of(60)).plan_
-    whole = max(guarantee.epsilon for guarantee in plan.guarantees if guarantee.unit.name == "others-part")
+    whole = max(
+        guarantee.epsilon for guarantee in there(plan).guarantees if guarantee.unit.name == "others-part"
+    )
     federation = federation_of(60, budget=(1.2 * whole, 1e-5))
     embed, calls = LocalNetwork.embed, []
 
-    def failing(self, rows: Any) -> Any:
+    def failing(self: Any, rows: Any) -> Any:
         calls.append(self.party)
         if len(calls) == 5:
             raise OSError("out of memory")
@@ -157,7 +166,7 @@ def test_early_stopping_ends_all_parties_and_keeps_the_curve() -> None:
     ).fit(federation)
     held_out = [point.held_out_loss for point in model.history_]
     assert model.n_epochs_ == len(held_out) < 40
-    assert np.argmin(held_out) == len(held_out) - 2
+    assert np.argmin(untyped(held_out)) == len(held_out) - 2
 
 
 def test_three_classes_and_a_number_are_learnt_too() -> None:
@@ -168,23 +177,23 @@ def test_three_classes_and_a_number_are_learnt_too() -> None:
     assert model.predict_proba(columns).shape == (200, 3) and model.score(columns, y) > 0.6
     assert np.allclose(model.predict_proba(columns).sum(axis=1), 1)
     columns, y = rows_of(200, label=REAL)
-    model = NeuralRegressor(**PLAIN, epochs=12, learning_rate=0.1).fit(
+    number = NeuralRegressor(**PLAIN, epochs=12, learning_rate=0.1).fit(
         federation_of(200, label=REAL, public=True)
     )
-    assert model.score(columns, y) > 0.9
+    assert number.score(columns, y) > 0.9
 
 
 def test_a_solved_fusion_of_three_classes_and_of_a_number_predicts_within_bounds() -> None:
     columns, _ = rows_of(20, label=THREE)
     model = NeuralClassifier(**PRIVATE).fit(federation_of(200, label=THREE))
     assert set(model.predict(columns)) <= {"a", "b", "c"}
-    model = NeuralRegressor(**PRIVATE).fit(federation_of(200, label=REAL))
-    assert np.abs(model.predict(columns)).max() <= 1
+    number = NeuralRegressor(**PRIVATE).fit(federation_of(200, label=REAL))
+    assert np.abs(number.predict(columns)).max() <= 1
 
 
 def test_a_label_holder_without_columns_only_listens() -> None:
     model = NeuralClassifier(**PLAIN, epochs=1).fit(federation_of(60, holder_has_columns=False, public=True))
-    assert model.plan_.contributors == ("p0", "p1", "p2") and model.plan_.receiver == "h"
+    assert there(model.plan_).contributors == ("p0", "p1", "p2") and there(model.plan_).receiver == "h"
 
 
 def test_another_fusion_model_learns_from_frozen_sums_at_home() -> None:

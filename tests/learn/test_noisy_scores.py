@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from colonnade.learn.noisy_scores import expected, noisy_text
+from colonnade.scoring.noisy_scores import expected, noisy_text
 
 
 @pytest.mark.parametrize("deviation", [0.2, 1.5])
@@ -16,7 +16,9 @@ def test_the_noise_of_what_is_read_is_how_far_it_lies_when_noise_is_drawn_again(
     sums = rng.normal(size=(5, 4))
 
     def read(values: np.ndarray) -> np.ndarray:
-        return expit(np.tanh(values) @ weights)
+        scores: np.ndarray = expit(np.tanh(values) @ weights)
+
+        return scores
 
     mean, noise = expected(read, sums, deviation=deviation, most=100.0)
     again = np.stack([read(sums + deviation * rng.normal(size=sums.shape)) for _ in range(4000)])

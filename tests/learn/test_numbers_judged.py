@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from typed import untyped
 
 from colonnade.data.schema import Schema
-from colonnade.learn.number_laws import RESIDUAL, judge_numbers_opened, law_of
-from colonnade.learn.numbers_judged import NumbersJudged, judge_numbers
 from colonnade.protocols.judging import Opened, own_phases
 from colonnade.protocols.judging_plan import JudgePlan, JudgeRequest
 from colonnade.runtime.group import Group
+from colonnade.scoring.number_laws import RESIDUAL, judge_numbers_opened, law_of
+from colonnade.scoring.numbers_judged import NumbersJudged, judge_numbers
 
 PEOPLE = 4000
 CENTRE = 10.5
@@ -23,11 +27,12 @@ def people(seed: int, law: str) -> tuple[np.ndarray, np.ndarray]:
     """Predictions and labels between 0 and 20."""
     rng = np.random.default_rng(seed)
     scores = 1.5 * rng.normal(size=PEOPLE)
-    wrong = {
+    drawn: dict[str, Callable[[], NDArray[Any]]] = {
         "normal": lambda: 1.2 * rng.normal(size=PEOPLE),
         "long tails": lambda: 0.9 * rng.laplace(size=PEOPLE),
         "a count": lambda: rng.poisson(1.4, PEOPLE) - 1.4,
-    }[law]()
+    }
+    wrong = drawn[law]()
     return 8.3 + 0.9 * scores, np.clip(8.0 + scores + wrong, 0, 20)
 
 
@@ -106,7 +111,10 @@ def test_doubled_frequencies_say_more_of_a_small_residual_than_its_square_summed
     asked = plan(30.0)
     predicted, labels = people(1, "normal")
     square = float(((labels - predicted) ** 2).mean())
-    laws = [law_of(asked, RESIDUAL, opened(asked, predicted, labels, seed).coefficients) for seed in range(8)]
+    laws = [
+        law_of(asked, RESIDUAL, untyped(opened(asked, predicted, labels, seed).coefficients))
+        for seed in range(8)
+    ]
     off = [law.mean((law.values + 10.0 - CENTRE) ** 2) - square for law in laws]
     alone = asked.deviation / math.sqrt(9.0) * asked.heads[RESIDUAL].bound ** 2 / PEOPLE
     assert math.sqrt(np.mean(np.square(off))) < alone / 4

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from learn_releases import GUARANTEES, Shoppers
+from typed import untyped
 
 from colonnade import PCA, LinearRegression, LogisticRegression, SupportVectorClassifier
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, DateColumn, NumericColumn
@@ -25,11 +26,11 @@ from colonnade.data.feature_maps import FeatureMap, RandomRelu
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
 from colonnade.errors import CannotWrite, DataError, ModelError, NotInstalled
-from colonnade.learn import onnx_export
-from colonnade.learn.frame import Frame
-from colonnade.learn.model_file import ModelFile, parts_of
-from colonnade.learn.onnx_export import onnx_model, save_onnx
-from colonnade.learn.privacy import Privacy
+from colonnade.models.files import onnx as onnx_export
+from colonnade.models.files.linear_file import ModelFile, parts_of
+from colonnade.models.files.onnx import onnx_model, save_onnx
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
 
 PRIVACY = Privacy(GUARANTEES)
 EPOCH = date(1970, 1, 1)
@@ -73,13 +74,14 @@ def columns(draw: st.DrawFn, name: str) -> tuple[Any, st.SearchStrategy[Any]]:
     """A declared column, and values that it takes."""
     kind = draw(st.sampled_from(["numeric", "log", "binary", "categorical", "bins", "date"]))
     nothing = st.just(math.nan)
+    missing: Any
     if kind == "numeric":
         low, high = draw(BOUNDS)
         missing = draw(st.one_of(st.none(), st.just("category"), st.floats(low, high)))
         encoding = draw(st.sampled_from([None, "circle", "linear", "hats"]))
         values = st.floats(low - (high - low), high + (high - low))
         return NumericColumn(
-            name, low, high, "none", missing, encoding
+            name, low, high, "none", missing, untyped(encoding)
         ), values if missing is None else values | nothing
     if kind == "log":
         high = draw(st.sampled_from([1e-9, 1.0, 99999.0]))
@@ -99,8 +101,8 @@ def columns(draw: st.DrawFn, name: str) -> tuple[Any, st.SearchStrategy[Any]]:
         missing = draw(st.sampled_from([None, 0.5, "category"]))
         values = st.floats(-9, 9) | st.integers(-9, 9).map(float)
         return BinnedColumn(name, edges, missing), values if missing is None else values | nothing
-    low = EPOCH + timedelta(draw(st.integers(0, 9000)))
-    return DateColumn(name, low, low + timedelta(draw(st.integers(1, 9000)))), st.floats(-100, 30000)
+    first = EPOCH + timedelta(draw(st.integers(0, 9000)))
+    return DateColumn(name, first, first + timedelta(draw(st.integers(1, 9000)))), st.floats(-100, 30000)
 
 
 @st.composite
@@ -167,7 +169,7 @@ def test_the_graph_says_what_the_model_says(case: tuple[ModelFile, dict[str, lis
     name = next(found for found in answers if found != "label")
     assert np.allclose(answers[name], wanted, rtol=close, atol=close)
     if model.reading.classifies:
-        scores = estimator.decision_function(given)
+        scores = untyped(estimator).decision_function(given)
         edge = (
             0.0 if model.kind != "LogisticRegression" else math.log(model.threshold / (1 - model.threshold))
         )
@@ -176,7 +178,7 @@ def test_the_graph_says_what_the_model_says(case: tuple[ModelFile, dict[str, lis
             if scores.ndim == 1
             else np.diff(np.sort(scores, axis=1)[:, -2:])[:, 0] > 10 * close
         )
-        assert (answers["label"] == estimator.predict(given))[sure].all()
+        assert (answers["label"] == untyped(estimator).predict(given))[sure].all()
 
 
 @given(models())
@@ -215,7 +217,7 @@ def test_where_the_model_refuses_a_value_the_graph_says_nothing_of_that_person(
     people: dict[str, list[Any]] = {"age": [30.0, 40.0], "job": ["clerk", "cook"], "visits": [2.0, 7.0]}
     people[column][1] = value
     with pytest.raises(DataError):
-        classifier().estimator().predict({**people, column: [people[column][0], value or None]})
+        untyped(classifier().estimator()).predict({**people, column: [people[column][0], value or None]})
     answers = asked(onnx_model(classifier()), people)
     assert answers["label"].tolist()[1] == "" and answers["label"].tolist()[0] in ("no", "yes")
     assert np.isnan(answers["probabilities"][1]).all() and np.isfinite(answers["probabilities"][0]).all()

@@ -10,9 +10,10 @@ import pytest
 
 from colonnade import Federation, Ledger, Schema, Table
 from colonnade.errors import ModelDamaged, OutOfRange, PlanError
-from colonnade.learn.cuts import kept_cut
-from colonnade.learn.jobs import Job
-from colonnade.methods.moments.session import MomentsRequest, moments_session
+from colonnade.federation.cuts import kept_cut
+from colonnade.federation.job import Job
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import moments_session
 
 PEOPLE = 600
 

@@ -10,7 +10,7 @@ from certificates import Root
 from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, MOMENTS, PARTIES, in_process, job_text
 
-from colonnade.learn.cuts import kept_cut
+from colonnade.federation.cuts import kept_cut
 from colonnade.ledger import Ledger
 from colonnade.runtime.kit import Kit
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from colonnade.data.schema import Schema
 from colonnade.data.spelling import Spelling
 from colonnade.data.table import Table
 from colonnade.errors import CannotWrite, ModelDamaged, ModelNewer, TrainedOn
-from colonnade.learn.people import IdRules, People, remember, remembered
+from colonnade.models.files.membership import IdRules, People, remember, remembered
 from colonnade.randomness import SystemRandomness
 
 KEPT = Path(__file__).parent / "kept" / "people-format-1.npz"
@@ -78,7 +79,7 @@ def test_a_list_of_format_1_is_read_and_its_rules_are_unknown() -> None:
 
 def test_a_list_of_a_later_format_and_a_strange_one_are_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "people.npz"
-    parts = {"key": np.zeros(32, dtype=np.uint8), "digests": np.zeros(0, dtype=np.uint64)}
+    parts: dict[str, Any] = {"key": np.zeros(32, dtype=np.uint8), "digests": np.zeros(0, dtype=np.uint64)}
 
     def write(about: object) -> None:
         np.savez(path, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), **parts)
@@ -86,7 +87,12 @@ def test_a_list_of_a_later_format_and_a_strange_one_are_refused_by_name(tmp_path
     write({"format": 3})
     with pytest.raises(ModelNewer, match=r"format 3.*reads up to 2"):
         People.load(path)
-    for about in ({}, [], {"format": 2, "column": "a", "rules": {"case": "?"}, "dataset": "", "runs": []}):
+    wrong: tuple[Any, ...] = (
+        {},
+        [],
+        {"format": 2, "column": "a", "rules": {"case": "?"}, "dataset": "", "runs": []},
+    )
+    for about in wrong:
         write(about)
         with pytest.raises(ModelDamaged):
             People.load(path)

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typed import untyped
 
 from colonnade.errors import FormError, PolicyRefused
-from colonnade.learn.jobs import Job
-from colonnade.learn.policy import PolicedLedger, Policy
+from colonnade.federation.job import Job
+from colonnade.federation.policy import PolicedLedger, Policy
 from colonnade.ledger import CoalitionBound, Comparison, Ledger, Line, Release
 from colonnade.privacy.events import Gaussian
 
@@ -269,9 +270,9 @@ def test_a_coalition_by_its_name_is_limited_also_where_nothing_bounds_it() -> No
 def test_a_plan_for_few_people_is_judged_by_its_delta_and_not_by_their_number() -> None:
     accepted = Policy.parse(f"rows = 20000\n{POLICY}")
     few = SimpleNamespace(rows=10_000, delta=1e-5)
-    accepted.check_plan(few, counts=False)
+    accepted.check_plan(untyped(few), counts=False)
     with pytest.raises(PolicyRefused, match="the fewest accepted are 20000"):
-        accepted.check_plan(few)
+        accepted.check_plan(untyped(few))
 
 
 def test_a_job_turns_no_check_off_unless_the_policy_says_so() -> None:
@@ -287,11 +288,11 @@ def test_a_job_turns_no_check_off_unless_the_policy_says_so() -> None:
 
 def test_a_policy_that_asks_for_checks_looks_at_the_plan() -> None:
     asked = policy('verify = "rows"\n')
-    asked.check_plan(SimpleNamespace(delta=1e-6, rows=10, verify="rows"))
-    asked.check_plan(SimpleNamespace(delta=1e-6, rows=10, verify="all"))
+    asked.check_plan(untyped(SimpleNamespace(delta=1e-6, rows=10, verify="rows")))
+    asked.check_plan(untyped(SimpleNamespace(delta=1e-6, rows=10, verify="all")))
     for plan in (SimpleNamespace(delta=1e-6, rows=10, verify="none"), SimpleNamespace(delta=1e-6, rows=10)):
         with pytest.raises(PolicyRefused, match="the least accepted is 'rows'"):
-            asked.check_plan(plan)
+            asked.check_plan(untyped(plan))
     assert "checked: rows" in asked.words
 
 

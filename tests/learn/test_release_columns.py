@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +19,10 @@ from colonnade.data.feature_maps import Ball, FeatureMap, RandomRelu
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import DataError
-from colonnade.learn.linear import LinearRegression
-from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.pca import PCA
-from colonnade.learn.release import MomentRelease
+from colonnade.models.linear import LinearRegression
+from colonnade.models.logistic import LogisticRegression
+from colonnade.models.pca import PCA
+from colonnade.models.release import MomentRelease
 
 PEOPLE = Shoppers(600)
 COLUMNS = ("age", "income", "sex", "visits", "region")
@@ -110,7 +111,9 @@ def test_a_party_is_selected_by_its_name_and_a_shared_name_by_both() -> None:
         ({"columns": ["age"], "parties": ["shop"]}, "no column 'age'. It holds sex"),
     ],
 )
-def test_asking_for_columns_that_a_release_does_not_hold_is_answered(arguments: dict, message: str) -> None:
+def test_asking_for_columns_that_a_release_does_not_hold_is_answered(
+    arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         PEOPLE.release("two").select(**arguments)
 

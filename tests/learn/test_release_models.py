@@ -18,14 +18,14 @@ from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import DataError, InputError
-from colonnade.learn.discriminant import binary_score, one_vs_rest_rule
-from colonnade.learn.fitting import NoiseWarning
-from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.moments import ClassMoments
-from colonnade.learn.offers import available_models
-from colonnade.learn.paths import ridge_path
-from colonnade.learn.pca import PCA
-from colonnade.learn.ranking import CHANCE, rank_columns
+from colonnade.models.available import available_models
+from colonnade.models.discriminant import binary_score, one_vs_rest_rule
+from colonnade.models.fitting import NoiseWarning
+from colonnade.models.logistic import LogisticRegression
+from colonnade.models.moments import ClassMoments
+from colonnade.models.pca import PCA
+from colonnade.models.ranking import CHANCE, rank_columns
+from colonnade.models.ridge_path import ridge_path
 
 FALSE_ALARM = 1e-9
 PEOPLE = Shoppers(3000)
@@ -130,7 +130,7 @@ def test_a_column_that_is_the_same_for_everybody_breaks_nothing(noise: float) ->
     buys = (raw["age"] + rng.normal(0, 20, 900) > 50).astype(np.int64)
     label = LabelBlock(ClassLabel("buys", ("no", "yes")))
     for mode in ("circle", "linear"):
-        release = release_of([("shop", Encoder(columns, mode), raw)], label, buys, noise=noise)  # type: ignore[arg-type]
+        release = release_of([("shop", Encoder(columns, mode), raw)], label, buys, noise=noise)
         model = LogisticRegression().fit(release)
         assert np.isfinite(model.coef_).all()
         assert model.score(raw, np.array(["no", "yes"])[buys]) > 0.7

@@ -5,17 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from typed import untyped
 
 from colonnade import Federation, LogisticRegression, MomentRelease, Schema, Table, rank_columns
 from colonnade.data.own_maps import OwnMap
 from colonnade.errors import FieldTooSmall, PlanError
-from colonnade.learn.planning import coding_advice, coding_warnings, map_warnings
+from colonnade.forecast.plan_job import coding_advice, coding_warnings, map_warnings
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.protocols import limits
@@ -61,7 +63,7 @@ def test_the_protocol_releases_the_moments_of_mapped_features(name: str) -> None
     assert_allclose(release.gram, x.T @ x, atol=tolerance)
     for index, count in enumerate(release.class_moments().counts):
         here = release.label.classes[index] == BUYS
-        assert abs(count - here.sum()) < 10 * release.class_moments().count_noise
+        assert abs(count - untyped(here).sum()) < 10 * release.class_moments().count_noise
     assert np.linalg.norm(x, axis=1).max() <= 1 + 1e-12
 
 
@@ -130,7 +132,7 @@ def test_an_own_function_takes_part_like_any_columns(tmp_path: Path) -> None:
     def product(person: dict[str, float]) -> list[float]:
         return [person["x0"] * person["x5"]]
 
-    own = OwnMap("product", product, features=1, bound=1.0, weight=1)
+    own = OwnMap("product", untyped(product), features=1, bound=1.0, weight=1)
     tables = [
         own.on(Table.from_arrays("eye", RAW, eye)),
         Table.from_arrays("shop", {**RAW, "buys": BUYS}, shop),
@@ -197,9 +199,11 @@ def test_a_label_at_nobody_and_a_label_at_two_are_refused_before_anything_runs()
         (both, "eye, shop all declare one. Keep one"),
     ):
         parties = Federation(tables, budget=(10.0, 1e-4))
-        refused(lambda parties=parties: LogisticRegression().fit(parties), PlanError, message)
+        refused(partial(LogisticRegression().fit, parties), PlanError, message)
         assert not parties.runs
-        assert not any(total.spent for ledger in parties.ledgers.values() for total in ledger.totals())
+        assert not any(
+            untyped(total).spent for ledger in parties.ledgers.values() for total in ledger.totals()
+        )
 
 
 def test_a_federation_without_noise_to_speak_of_warns_of_nothing() -> None:

@@ -13,13 +13,13 @@ from certificates import Root
 from relayed_jobs import houses, run_job
 from two_houses import MEMBERS, PARTIES, ROWS, SEED, job_text, policy_text, write_party
 
-from colonnade.learn.jobs import Job
-from colonnade.learn.party_files import federation_of, party_files
-from colonnade.learn.people import People
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.training import found_for
+from colonnade.federation.job import Job
+from colonnade.federation.party_file import federation_of, party_files
+from colonnade.federation.train import found_for
 from colonnade.methods.method import Method
 from colonnade.methods.table import METHODS
+from colonnade.models.files.membership import People
+from colonnade.models.release import MomentRelease
 from colonnade.report.run_folder import write_run
 
 ROOT = Root.make()

@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from typed import untyped
 
 from colonnade.data.columns import BinnedColumn, CategoricalColumn, Column, NumericColumn
 from colonnade.data.encoding import MODES, Encoder, Mode
 from colonnade.data.label import LabelBlock
-from colonnade.learn.evaluating import score_ranges
-from colonnade.learn.frame import Frame
+from colonnade.models.input_spec import Frame
+from colonnade.scoring.evaluating import score_ranges
 
 KINDS: dict[str, tuple[Column, list[object]]] = {
     "ordered bins": (BinnedColumn("x", (1, 2, 3, 4), ordered=True), [0, 1, 2, 3, 4]),
@@ -37,7 +38,7 @@ def test_no_score_lies_outside_its_range_and_some_score_is_at_either_end(kind: s
     rng = np.random.default_rng(4)
     for _ in range(20):
         weights = rng.normal(size=encoder.width)
-        scores = encoder.encode({"x": values}) @ weights
+        scores = encoder.encode({"x": untyped(values)}) @ weights
         found = score_ranges(Frame((("bank", encoder),), LabelBlock(None)), weights)["bank"]
         assert found.middle - found.reach <= scores.min() <= found.middle - found.reach + 1e-3
         assert found.middle + found.reach - 1e-3 <= scores.max() <= found.middle + found.reach

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gradient_tables import tables_of
+from typed import untyped
 
 from colonnade import Federation, LogisticRegression
 from colonnade.errors import InputError, PlanError
@@ -15,7 +16,7 @@ from colonnade.methods.slr.method import SlrOptions, as_log_odds, request
 from colonnade.methods.table import train_with
 
 ROWS = 4000
-SHORT = {"epochs": 4.0, "rate": 0.25, "weight_cap": 4.0}
+SHORT: dict[str, Any] = {"epochs": 4.0, "rate": 0.25, "weight_cap": 4.0}
 
 
 def federation(parties: Any = ("bank", "shop"), rows: Any = ROWS, **more: Any) -> Any:
@@ -26,7 +27,8 @@ def federation(parties: Any = ("bank", "shop"), rows: Any = ROWS, **more: Any) -
 
 def people(source: Any) -> Any:
     """Everybody's raw columns and labels in one place, as only a test may have them."""
-    rows, labels = {}, None
+    rows: dict[Any, Any] = {}
+    labels = None
     for table in source.tables.values():
         for block in table.blocks(ROWS):
             rows |= dict(block.columns)
@@ -104,7 +106,7 @@ def test_five_parties_train_with_two_colluders_allowed_for() -> None:
 def test_notes_say_how_often_a_person_can_be_used() -> None:
     source = federation(rows=500)
     learnt = train_with(source, "slr", Asked("classification", 2.0, 1e-5, options=SlrOptions(**SHORT)))
-    assert f"more than {learnt.run.plan.uses} of them" in " ".join(learnt.notes)
+    assert f"more than {untyped(learnt.run).plan.uses} of them" in " ".join(untyped(learnt).notes)
 
 
 def test_a_budget_that_does_not_cover_the_whole_schedule_stops_it_before_it_starts() -> None:

@@ -13,7 +13,8 @@ from colonnade import PCA, Federation, Schema, Table
 from colonnade.errors import InputError, JobError, PlanError
 from colonnade.methods.baselines.gathering import gather
 from colonnade.methods.method import Asked
-from colonnade.methods.moments.session import MomentsRequest, moments_session
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import moments_session
 from colonnade.methods.spca.method import SpcaOptions, request
 from colonnade.methods.spca.paper import paper_gram, paper_noise
 from colonnade.randomness import SeededRandomness

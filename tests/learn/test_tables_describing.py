@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tables_people import coded, people, release_with
+from typed import untyped
 
-from colonnade.learn.tables.describing import description
+from colonnade.models.tables.describing import description
 
 RAW, RISK = people(6000)
 QUIET = description(release_with(RAW, RISK).margins())
@@ -23,7 +24,7 @@ def test_without_noise_shares_are_those_of_the_people() -> None:
 def test_without_noise_correlations_are_those_of_the_middles_of_bins() -> None:
     from tables_people import AGE
 
-    from colonnade.learn.tables.drawing import middles
+    from colonnade.models.tables.drawing import middles
 
     codes = coded(RAW)
     exact = np.corrcoef(middles(AGE)[codes["age"]], codes["owner"])[0, 1]
@@ -33,7 +34,9 @@ def test_without_noise_correlations_are_those_of_the_middles_of_bins() -> None:
 
 def test_without_noise_weight_of_evidence_and_information_value_are_as_defined() -> None:
     codes = coded(RAW)["owner"]
-    shares = [np.bincount(codes[kind == RISK], minlength=2) / (kind == RISK).sum() for kind in (0, 1)]
+    shares = [
+        np.bincount(codes[kind == RISK], minlength=2) / (untyped(kind == RISK)).sum() for kind in (0, 1)
+    ]
     weights = np.log(shares[1] / shares[0])
     found = [one["weight"] for one in COLUMNS["owner"]["weight_of_evidence"]]
     np.testing.assert_allclose(found, weights, atol=0.01)

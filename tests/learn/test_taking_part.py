@@ -26,11 +26,11 @@ from two_houses import (
     write_party,
 )
 
-from colonnade.learn.jobs import Job
-from colonnade.learn.own_files import LOG, OUTCOME
-from colonnade.learn.policy import Policy
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.job import Job
+from colonnade.federation.own_files import LOG, OUTCOME
+from colonnade.federation.policy import Policy
 from colonnade.ledger import Ledger
+from colonnade.models.release import MomentRelease
 from colonnade.runtime.kit import COORDINATOR, MEMBER, Kit
 from colonnade.runtime.sealed import SealedChannel
 
@@ -420,7 +420,8 @@ def test_a_short_run_goes_on_as_long_as_it_matches_people(
             policy_text(party, more='alignment = ["intersection"]\nalignments = {most = 1, days = 30}')
         )
     texts = dict.fromkeys(MEMBERS, job_text('method = "moments"\nalignment = "intersection"'))
-    first, again = [], []
+    first: list[Any] = []
+    again: list[Any] = []
     stopped = run_job(kits, texts=texts, relay=both(noting(first), breaking(step)))
     assert {outcome["state"] for outcome in stopped.values()} == {"failed"}, stopped
     assert [charges(tmp_path, party) for party in PARTIES] == [0, 0]
@@ -512,7 +513,7 @@ def test_a_policy_that_says_nothing_is_refused_with_its_line(text: str, found: s
 
 def test_a_method_that_does_not_run_between_machines_is_refused() -> None:
     from colonnade.errors import JobError
-    from colonnade.learn.training import protocol_of
+    from colonnade.federation.train import protocol_of
 
     with pytest.raises(JobError, match="no protocol to plan or to run between parties"):
         protocol_of(Job.parse(job_text('method = "central"')))

@@ -16,9 +16,9 @@ from tables_people import BANK, GAMMA, LABEL, SHOP, people, release_with
 from colonnade.data.encoding import Encoder
 from colonnade.data.quantizer import Quantizer
 from colonnade.errors import InputError, NotInstalled
-from colonnade.learn.logistic import LogisticRegression
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.trees import GradientBoostedTrees
+from colonnade.models.logistic import LogisticRegression
+from colonnade.models.release import MomentRelease
+from colonnade.models.trees import GradientBoostedTrees
 
 RAW, _ = people(8000)
 
@@ -26,7 +26,8 @@ RAW, _ = people(8000)
 def crossed(raw: Any) -> NDArray[np.int64]:
     """A class that no line tells: whether one of two, and not both, are so."""
     old, owns = np.asarray(raw["age"]) >= 45, np.asarray(raw["owner"]) == "yes"
-    return (old != owns).astype(np.int64)
+    result: NDArray[np.int64] = (old != owns).astype(np.int64)
+    return result
 
 
 def conditional(raw: Any, risk: NDArray[np.int64], *, noise: float = 0.5) -> MomentRelease:
@@ -94,7 +95,7 @@ def test_where_a_line_does_as_well_they_say_so() -> None:
 
 def test_the_graph_says_what_the_trees_say(trees: GradientBoostedTrees, tmp_path: Path) -> None:
     onnxruntime = pytest.importorskip("onnxruntime")
-    from colonnade.learn.tree_export import save_onnx_trees
+    from colonnade.models.files.tree_export import save_onnx_trees
 
     save_onnx_trees(trees, tmp_path / "trees.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "trees.onnx"))

@@ -105,7 +105,7 @@ class World:
             "others-part": set(self.owners) - looking,
             "own-part": {name} & set(self.owners),
         }[kind]
-        square = sum(self.widths[party] ** 2 for party in replaced)
+        square = float(sum(self.widths[party] ** 2 for party in replaced))
         if kind == "record":
             # The zero row need not be a row that a record can have: a constant is zeroed and never replaced.
             square = sum(self.widths[party] ** 2 for party in self.owners) / 4 + self.constant**2

@@ -10,7 +10,7 @@ import pytest
 from ledger_samples import ledger_with_history, release
 
 from colonnade.errors import LedgerAltered, LedgerNewer
-from colonnade.learn.readiness import read_book
+from colonnade.federation.preflight import read_book
 from colonnade.ledger import Decision, Ledger, layout
 from colonnade.ledger.chain import write
 from colonnade.ledger.prospect import prospects

@@ -56,7 +56,8 @@ def test_writes_are_logged_ahead_and_fully_synchronised(path: Path, monkeypatch:
     def traced(*args: object, **options: object) -> sqlite3.Connection:
         connection = connect(*args, **options)  # type: ignore[call-overload]
         connection.set_trace_callback(statements.append)
-        return connection
+        result: sqlite3.Connection = connection
+        return result
 
     ledger, _ = ledger_with_history(path)
     monkeypatch.setattr(sqlite3, "connect", traced)

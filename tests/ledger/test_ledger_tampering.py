@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ledger_samples import DELTA, ledger_with_history, release
+from typed import untyped
 
 from colonnade.errors import LedgerAltered, LedgerError
 from colonnade.ledger import Ledger, Receipt
@@ -109,7 +110,7 @@ def test_a_history_written_anew_is_noticed_against_receipts(path: Path, tmp_path
     head, statements = GENESIS, [("DELETE FROM entries", ())]
     for seq, entry in enumerate(kept, start=1):
         anew = write(seq, head, kind=entry.kind, time=entry.time, body=entry.body)
-        statements.append(("INSERT INTO entries VALUES (?, ?, ?)", (seq, anew.text, anew.hash)))
+        statements.append(untyped(("INSERT INTO entries VALUES (?, ?, ?)", (seq, anew.text, anew.hash))))
         head = anew.hash
     forge(path, *statements)
     forged = Ledger.open(path)

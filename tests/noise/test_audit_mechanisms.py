@@ -20,7 +20,7 @@ from colonnade.noise import (
     SkellamNoise,
     VectorChange,
 )
-from colonnade.privacy.events import Approximated, MatrixChange
+from colonnade.privacy.events import Event, MatrixChange
 from colonnade.privacy.guarantee import account
 from colonnade.randomness import SystemRandomness
 
@@ -28,7 +28,7 @@ DELTA = 1e-5
 SOURCE = SystemRandomness()
 
 
-def skellam_parts(shrink: int) -> tuple[Approximated, float, Callable[..., Any]]:
+def skellam_parts(shrink: int) -> tuple[Event, float, Callable[..., Any]]:
     """Three parties add parts of 1/2; the observer takes the one it knows off again."""
     change = np.array([3, -2, 1, 0])
     noise = SkellamNoise(Fraction(40))
@@ -38,12 +38,13 @@ def skellam_parts(shrink: int) -> tuple[Approximated, float, Callable[..., Any]]
         part = SkellamNoise(Fraction(40, shrink)).part(2)
         parts = [part.draw((count, 4), SOURCE) for _ in range(3)]
         released = neighbour * change + sum(parts)
-        return (released - parts[2]) @ change
+        result: NDArray[np.int64] = (released - parts[2]) @ change
+        return result
 
     return event, DELTA, statistic
 
 
-def matrix_skellam(shrink: int) -> tuple[Approximated, float, Callable[..., Any]]:
+def matrix_skellam(shrink: int) -> tuple[Event, float, Callable[..., Any]]:
     """The row (2, 1) zeroed out of a moment matrix."""
     row = np.array([2, 1])
     event = MatrixSkellamNoise(Fraction(30)).event(

@@ -1,6 +1,7 @@
 """Binomial draws: the compiled kernel is its twin, the counts follow their law, p stays inside its interval."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ from hypothesis import strategies as st
 from kernel_twin import run_binomial
 from noise_statistics import FALSE_ALARM, chi_square
 from noise_statistics import binomial as binomial_law
-from numba.core.registry import CPUDispatcher
 from numpy.typing import NDArray
+from typed import untyped
 
 from colonnade.errors import DataError, PlanError, PrivacyError
 from colonnade.noise import PoissonBinomialNoise, binomial
@@ -25,7 +26,8 @@ class Recorded:
     reproducible = True
 
     def __init__(self, seed: str) -> None:
-        self._source, self.words_given = SeededRandomness(seed), []
+        self._source = SeededRandomness(seed)
+        self.words_given: list[Any] = []
 
     def words(self, count: int) -> NDArray[np.uint64]:
         words = self._source.words(count)
@@ -34,7 +36,7 @@ class Recorded:
 
 
 def by_kernel(
-    kernel: CPUDispatcher, trials: int, numerators: list[int], words: NDArray[np.uint64], pieces: int = 1
+    kernel: Any, trials: int, numerators: list[int], words: NDArray[np.uint64], pieces: int = 1
 ) -> list[int]:
     """Feeds the words in pieces: the kernel must go on inside an element."""
     out = np.full(len(numerators), -1, dtype=np.int64)
@@ -55,7 +57,7 @@ NUMERATORS = [0, 1, ONE // 4, ONE // 2 - 1, ONE // 2, ONE // 2 + 1, 10**15, ONE 
 def test_the_binomial_kernel_is_its_twin_on_the_same_words(trials: int, compiled: bool) -> None:
     """With fewer than 64 trials a word never spans two pieces, so every cut of the words gives the same counts."""
     words = SeededRandomness(trials).words(60 + 15 * trials)
-    kernel = count_below if compiled else count_below.py_func
+    kernel = count_below if compiled else untyped(count_below).py_func
     expected = run_binomial(trials, NUMERATORS, words.tolist())
     assert by_kernel(kernel, trials, NUMERATORS, words) == expected
     assert by_kernel(kernel, trials, NUMERATORS, words, pieces=len(words) // 2) == expected
@@ -65,14 +67,14 @@ def test_the_binomial_kernel_is_its_twin_on_the_same_words(trials: int, compiled
 @pytest.mark.parametrize("compiled", [True, False])
 def test_the_binomial_kernel_is_its_twin_across_several_words(trials: int, compiled: bool) -> None:
     words = SeededRandomness(trials).words(3 * trials)
-    kernel = count_below if compiled else count_below.py_func
+    kernel = count_below if compiled else untyped(count_below).py_func
     assert by_kernel(kernel, trials, NUMERATORS, words) == run_binomial(trials, NUMERATORS, words.tolist())
 
 
 def test_many_chunks_give_the_same_counts_as_one_long_stream() -> None:
     source = Recorded("chunks")
     numerators = np.random.default_rng(3).integers(0, ONE, 60_000, endpoint=True)
-    drawn = binomial(50, numerators, source)
+    drawn = binomial(50, numerators, untyped(source))
     assert len(source.words_given) > 1
     stream = np.concatenate(source.words_given)
     head = 3000  # the twin is slow; the first chunk holds many more elements than this
@@ -83,7 +85,7 @@ def test_many_chunks_give_the_same_counts_as_one_long_stream() -> None:
 @settings(deadline=None)
 def test_popcount_counts_ones(word: int) -> None:
     with np.errstate(over="ignore"):
-        assert popcount(np.uint64(word)) == popcount.py_func(np.uint64(word)) == word.bit_count()
+        assert popcount(np.uint64(word)) == untyped(popcount).py_func(np.uint64(word)) == word.bit_count()
 
 
 @pytest.mark.parametrize("trials", [1, 16, 64, 200])

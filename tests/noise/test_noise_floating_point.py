@@ -24,12 +24,14 @@ GRID = 1 << 20  # units of our integers in one unit of the value
 
 def textbook_laplace(value: float, source: Any) -> NDArray[np.float64]:
     uniform = source.random(DRAWS) - 0.5
-    return value - np.sign(uniform) * np.log1p(-2 * np.abs(uniform))
+    result: NDArray[np.float64] = value - np.sign(uniform) * np.log1p(-2 * np.abs(uniform))
+    return result
 
 
 def textbook_gaussian(value: float, source: Any) -> NDArray[np.float64]:
     radius = np.sqrt(-2 * np.log(1 - source.random(DRAWS)))
-    return value + radius * np.cos(2 * np.pi * source.random(DRAWS))
+    result: NDArray[np.float64] = value + radius * np.cos(2 * np.pi * source.random(DRAWS))
+    return result
 
 
 def attack(from_zero: NDArray[np.float64], from_one: NDArray[np.float64]) -> float:

@@ -14,6 +14,7 @@ from kernel_twin import Candidate, run, verdict
 from mpmath.ctx_mp_python import mpf
 from numba.core.registry import CPUDispatcher
 from numpy.typing import NDArray
+from typed import untyped
 
 from colonnade.errors import PlanError
 from colonnade.noise.audit import findings
@@ -112,7 +113,7 @@ def narrowed(table: Table) -> Table:
     return dataclasses.replace(table, rows=rows)
 
 
-DAMAGE = {
+DAMAGE: dict[str, Callable[[Any], Any]] = {
     "A: threshold one higher": lambda t: with_row(t, 5, 0, lambda v: v + 1 if v < CAPACITY else v - 1),
     "A: threshold past its column": lambda t: with_row(t, 5, 0, lambda v: CAPACITY + 1),
     "A: another alias target": lambda t: with_row(
@@ -196,7 +197,8 @@ def by_kernel(
     slots = out[:slot].tolist()
     for place, cell, offset, uniform in doubts[:noted].tolist():
         slots[place] = Candidate(cell, offset, uniform)
-    return slots
+    result: list[int | Candidate] = slots
+    return result
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
@@ -216,7 +218,7 @@ def test_the_kernel_before_compilation_is_its_twin(law: SkellamLaw) -> None:
     words = SeededRandomness(f"python {law}").words(2 * 1500)
     words[1::2] |= np.uint64(((1 << 24) - 1 - 4095) << 40)
     found = run(table, words.tolist())
-    assert by_kernel(fill.py_func, table, words) == found
+    assert by_kernel(untyped(fill).py_func, table, words) == found
     assert any(isinstance(slot, Candidate) for slot in found)
     assert len(found) < 1500
 
@@ -311,7 +313,11 @@ def exact_polya(law: Any, k: Any) -> Any:
 def test_masses_are_within_two_units_of_an_independent_formula(
     law: DiscreteGaussianLaw | DiscreteLaplaceLaw,
 ) -> None:
-    formula = {DiscreteGaussianLaw: exact_gaussian, DiscreteLaplaceLaw: exact_laplace, PolyaLaw: exact_polya}
+    formula: dict[Any, Callable[[Any, int], Any]] = {
+        DiscreteGaussianLaw: exact_gaussian,
+        DiscreteLaplaceLaw: exact_laplace,
+        PolyaLaw: exact_polya,
+    }
     reach = 1 << law.exponent
     values = {0, 1, 2, 3, 511, 512, 513, reach, *range(0, reach + 1, max(1, reach // 12))}
     with mpmath.workprec(law.precision + 700):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from colonnade.randomness import KeyedRandomness, SeededRandomness
 
 FALSE_ALARM = 1e-9
 FIELDS = (FIELD61, FIELD63, FIELD126)
-LOOPS = {"compiled": nullcontext, "numpy": plain_numpy}
+LOOPS: dict[str, Any] = {"compiled": nullcontext, "numpy": plain_numpy}
 
 fields = st.sampled_from(FIELDS)
 loops = st.sampled_from(sorted(LOOPS))

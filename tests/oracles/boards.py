@@ -27,9 +27,9 @@ from colonnade.board.place import Place
 from colonnade.board.proxy import Proxy
 from colonnade.board.serving import bound, server
 from colonnade.board.site import site
-from colonnade.learn import approval
-from colonnade.learn.approval import Request
-from colonnade.learn.records import sealed_text
+from colonnade.federation import approval
+from colonnade.federation.approval import Request
+from colonnade.federation.records import sealed_text
 from colonnade.ledger import Ledger
 from colonnade.ledger.prospect import Prospect
 from colonnade.runtime.kit import Kit

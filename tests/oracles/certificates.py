@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -73,7 +74,7 @@ def _named(name: str) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, public: object, start: datetime.datetime, days: int
+    subject: x509.Name, issuer: x509.Name, public: Any, start: datetime.datetime, days: int
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()

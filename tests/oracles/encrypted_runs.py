@@ -10,7 +10,7 @@ import numpy as np
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.learn.federation import Federation, Run
+from colonnade.federation.federation import Federation, Run
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.protocol import encrypted_session
 from colonnade.methods.encrypted.request import EncryptedRequest
@@ -41,7 +41,7 @@ def tables_of(
     return tables
 
 
-def request_of(widths: dict[str, int], **changes: Any) -> EncryptedRequest:
+def request_of(widths: Any, **changes: Any) -> EncryptedRequest:
     """A request on public data without a defence, unless it says otherwise."""
     chosen = {
         "epsilon": 0.5,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typed import untyped
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
@@ -18,6 +19,7 @@ from colonnade.methods.functional.protocol import functional_mechanism
 from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
+from colonnade.protocols.plans import Task
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -64,7 +66,7 @@ def tables_of(
     return tables
 
 
-def group_of(tables: list[Table], **roles: tuple[str, str, str]) -> Group:
+def group_of(tables: list[Table], **roles: Any) -> Group:
     active = next(table.party for table in tables if table.schema.label is not None)
     return Group.of(tuple(table.party for table in tables), active=active, **roles)
 
@@ -72,12 +74,12 @@ def group_of(tables: list[Table], **roles: tuple[str, str, str]) -> Group:
 def plan_for(
     tables: list[Table],
     *,
-    task: str = "classification",
+    task: Task = "classification",
     epsilon: float = 1.0,
     delta: float = 1e-5,
     rows: int | None = None,
     group: Group | None = None,
-    **more: str | int | dict[str, float],
+    **more: Any,
 ) -> FunctionalPlan:
     schemas = tuple(table.public() for table in tables)
     group = group or group_of(tables)
@@ -92,14 +94,15 @@ class Remembered:
     """A block's noise whose parts are remembered, or left out altogether."""
 
     noise: object
-    drawn: list = field(default_factory=list, compare=False)
+    drawn: list[Any] = field(default_factory=list[Any], compare=False)
     silent: bool = False
 
     def __getattr__(self, name: str) -> Callable[..., Any] | bool:
-        return getattr(self.noise, name)
+        result: Callable[..., Any] | bool = getattr(self.noise, name)
+        return result
 
     def part(self, group: Group) -> Any:
-        return _Part(self, self.noise.part(group))
+        return _Part(self, untyped(self.noise).part(group))
 
 
 @dataclass(frozen=True)
@@ -110,13 +113,14 @@ class _Part:
     def draw(self, shape: int, randomness: SystemRandomness) -> NDArray[np.int64]:
         if self.of.silent:
             return np.zeros(shape, dtype=np.int64)
-        self.of.drawn.append(self.part.draw(shape, randomness))
-        return self.of.drawn[-1]
+        self.of.drawn.append(untyped(self.part).draw(shape, randomness))
+        result: NDArray[np.int64] = self.of.drawn[-1]
+        return result
 
 
 def with_noise(plan: FunctionalPlan, *, silent: bool) -> FunctionalPlan:
     """The plan with noises that remember what was drawn; silent ones draw zeros."""
-    return replace(plan, noises=tuple(Remembered(noise, [], silent) for noise in plan.noises))
+    return replace(plan, noises=untyped(tuple(Remembered(noise, [], silent) for noise in plan.noises)))
 
 
 def ledgers_for(group: Group, epsilon: float = 50.0) -> dict[str, Ledger]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.data.aligned import AlignedTable
+from colonnade.data.quantizer import Rounding
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
@@ -65,8 +66,8 @@ def plan_for(
     *,
     epsilon: float = 1.0,
     gamma: int = 1 << 10,
-    rounding: str = "retry",
-    **shape: float,
+    rounding: Rounding = "retry",
+    **shape: Any,
 ) -> GradientPlan:
     group = group or Group.of(tuple(t.party for t in tables), active=tables[0].party)
     return GradientRequest(

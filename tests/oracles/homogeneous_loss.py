@@ -20,9 +20,10 @@ def homogeneous_epsilon(
         binom.pmf(np.arange(trials + 1), trials, 0.5 - beta),
     )
     laws = [{value: math.log(p) for value, p in enumerate(law) if p > 0} for law in (first, second)]
-    return max(
+    result: float = max(
         from_two_probability_mass_functions(one, other, value_discretization_interval=interval)
         .self_compose(times)
         .get_epsilon_for_delta(delta)
         for one, other in (laws, laws[::-1])
     )
+    return result

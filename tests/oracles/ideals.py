@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
+from typed import there
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.methods.functional.plan import FunctionalPlan
@@ -31,7 +32,7 @@ def ideal_moments(tables: Mapping[str, AlignedTable], plan: MomentsPlan) -> NDAr
         # The rows of each class beside those of the others: what is 0 for all of a class stays 0.
         one = plan.label.constant(plan.gamma)
         alone = np.concatenate([*rows, np.full((plan.rows, 1), one, dtype=np.int64)], axis=1)
-        rows = [alone * (label[:, [kind]] // one) for kind in range(plan.label.width)]
+        rows = [alone * (there(label)[:, [kind]] // one) for kind in range(plan.label.width)]
     elif label is not None:
         rows.append(label)
     joint = np.concatenate(rows, axis=1).astype(object)

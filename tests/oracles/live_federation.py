@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 from two_houses import PARTIES, SEED, charges, write_party
 
 from colonnade.errors import RemoteProtocolError
-from colonnade.learn.own_files import OUTCOME
+from colonnade.federation.own_files import OUTCOME
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import Administration, wait_for_server
 from colonnade.runtime.processes import CONSOLE, LONGEST_NAME, SPARE, Begin, connected, family, household
@@ -57,7 +57,12 @@ class Live:
     def outcome(self, member: str, job_id: str) -> dict[str, Any] | None:
         """What a member noted; None if it noted nothing."""
         path = self.kits[member].run_folder(job_id) / OUTCOME
-        return json.loads(path.read_text()) if path.exists() else None
+        noted: dict[str, Any] | None = json.loads(path.read_text()) if path.exists() else None
+        return noted
+
+    def has_ended(self, member: str, job_id: str) -> bool:
+        """Whether a member noted how its run ended."""
+        return self.outcome(member, job_id) is not None
 
     def at_step(self, member: str, job_id: str, step: str, *, timeout: float = PATIENCE_SECONDS) -> None:
         """Return when a member has left a step behind."""

@@ -45,16 +45,19 @@ def measures(changes: np.ndarray) -> np.ndarray:
 
 
 def outer(rows: np.ndarray) -> np.ndarray:
-    return rows[:, :, None] * rows[:, None, :]
+    result: np.ndarray = rows[:, :, None] * rows[:, None, :]
+    return result
 
 
 def worst_zero_out(row: Any) -> np.ndarray:
-    return measures(outer(all_rows(row))).max(0)
+    result: np.ndarray = measures(outer(all_rows(row))).max(0)
+    return result
 
 
 def worst_replace(row: Any) -> np.ndarray:
     products = outer(all_rows(row))
-    return np.max([measures(products - one).max(0) for one in products], axis=0)
+    result: np.ndarray = np.max([measures(products - one).max(0) for one in products], axis=0)
+    return result
 
 
 def _beside(part: np.ndarray, rest: np.ndarray) -> np.ndarray:
@@ -62,8 +65,10 @@ def _beside(part: np.ndarray, rest: np.ndarray) -> np.ndarray:
 
 
 def worst_part_replaced(part: Any, rest: Any) -> np.ndarray:
-    parts, worst = all_rows(part), []
+    parts = all_rows(part)
+    worst: list[Any] = []
     for fixed in all_rows(rest):
         products = outer(_beside(parts, fixed))
         worst.extend(measures(products - one).max(0) for one in products)
-    return np.max(worst, axis=0)
+    result: np.ndarray = np.max(worst, axis=0)
+    return result

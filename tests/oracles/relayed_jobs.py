@@ -11,12 +11,13 @@ from cells import addresses, cells
 from certificates import Root
 from kits import make_kit
 from two_houses import MEMBERS, PARTIES, SEED, job_text, write_party
+from typed import untyped
 
-from colonnade.learn.jobs import Job
-from colonnade.learn.model_file import ModelFile
-from colonnade.learn.score_jobs import parse_job
-from colonnade.learn.taking_part import take_part
-from colonnade.learn.training import protocol_of
+from colonnade.federation.job import Job
+from colonnade.federation.score_jobs import parse_job
+from colonnade.federation.site import take_part
+from colonnade.federation.train import protocol_of
+from colonnade.models.files.linear_file import ModelFile
 from colonnade.report.run_folder import write_run
 from colonnade.runtime.flare import FlareChannel
 from colonnade.runtime.kit import Kit
@@ -71,10 +72,14 @@ def own_weights(kit: Kit, party: str, job_id: str) -> list[list[float]]:
     """A party's part of a model, as its kit has it."""
     (model,) = (kit.run_folder(job_id) / "parties").glob("*.model.json")
     assert model.name == f"{party}.model.json"
-    return ModelFile.load(model).weights.tolist()
+    result: list[list[float]] = ModelFile.load(model).weights.tolist()
+    return result
 
 
 def part_of(kind: str, run: Any, party: str) -> list[list[float]]:
     """The same part of a run in one process."""
     job = Job.parse(job_text(kind))
-    return protocol_of(job).model(job.asked, {party: run.result(party)}).coefficients.tolist()
+    result: list[list[float]] = untyped(
+        protocol_of(job).model(job.asked, {party: run.result(party)})
+    ).coefficients.tolist()
+    return result

@@ -10,8 +10,8 @@ import numpy as np
 
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.learn.federation import Federation
-from colonnade.learn.jobs import Job
+from colonnade.federation.federation import Federation
+from colonnade.federation.job import Job
 from colonnade.ledger import Ledger
 from colonnade.methods.table import train_with
 

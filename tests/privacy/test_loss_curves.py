@@ -11,6 +11,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typed import there
 
 from colonnade.privacy.composition import itemise
 from colonnade.privacy.events import (
@@ -221,16 +222,16 @@ def test_the_least_epsilon_is_the_librarys_own_and_never_below_its_curve(
     event: Laplace | PoissonSampled, delta: float
 ) -> None:
     losses = loss_distribution(itemise(Repeated(event, times=40)), 1.0)
-    found = losses.epsilon(delta)
-    inside = delta - losses.lost
-    own = max(float(pmf.get_epsilon_for_delta(inside)) for pmf in losses.directions)
+    found = there(losses).epsilon(delta)
+    inside = delta - there(losses).lost
+    own = max(float(pmf.get_epsilon_for_delta(inside)) for pmf in there(losses).directions)
     assert found == pytest.approx(own, abs=1e-9)
-    assert losses.delta(found) <= delta
+    assert there(losses).delta(found) <= delta
 
 
 def test_what_has_no_finite_loss_has_no_finite_epsilon() -> None:
     losses = loss_distribution(itemise(Repeated(Gaussian(1, 2), times=40)), 16.0)
-    unbounded = max(float(pmf.get_delta_for_epsilon(2.0**13)) for pmf in losses.directions)
+    unbounded = max(float(pmf.get_delta_for_epsilon(2.0**13)) for pmf in there(losses).directions)
     assert unbounded > 0
-    assert losses.epsilon(losses.lost + unbounded / 2) == math.inf
-    assert losses.epsilon(losses.lost) == math.inf
+    assert there(losses).epsilon(there(losses).lost + unbounded / 2) == math.inf
+    assert there(losses).epsilon(there(losses).lost) == math.inf

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typed import untyped
 
 from colonnade.privacy.events import PoissonBinomial
 from colonnade.privacy.gdp import gaussian_delta
@@ -28,9 +30,9 @@ MU = skellam_moments.server_mu(GRAM, 1.0, 1e-5).value
 PARTS = [(skellam_moments.Moments(1.0, 1.0), 10.0)]
 LINEAR = functional_mechanism.linear_sensitivity(10)
 PARTY = functional_mechanism.linear_party_sensitivity(10, own=1, holds_label=False)
-PBM = {"contributors": 5, "trials": 4, "beta": 0.1}
-VLR = {"gradient_bound": 1, "epochs": 30, "steps": 30, "step_size": 0.01, "batch": 256}
-HDP = {"batch": 569, "epochs": 10, "steps": 10, "radius": 1, "step_size": 0.1, "lipschitz": 1}
+PBM: dict[str, Any] = {"contributors": 5, "trials": 4, "beta": 0.1}
+VLR: dict[str, Any] = {"gradient_bound": 1, "epochs": 30, "steps": 30, "step_size": 0.01, "batch": 256}
+HDP: dict[str, Any] = {"batch": 569, "epochs": 10, "steps": 10, "radius": 1, "step_size": 0.1, "lipschitz": 1}
 
 FIGURES = [
     hdp_vfl.passive_sensitivity(**HDP),
@@ -76,7 +78,7 @@ def test_every_figure_prints_its_label_and_one_sentence_of_reason(figure: PaperF
 def test_a_figure_is_not_a_number() -> None:
     assert not isinstance(FIGURES[0], float)
     with pytest.raises(TypeError):
-        FIGURES[0] + 1.0
+        untyped(FIGURES[0]) + 1.0
 
 
 def test_figures_with_equal_contents_are_equal() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from unclipped_messages import achieved_delta, realised_shifts
 
 from colonnade.privacy.paper.hdp_vfl import active_sensitivity, classical_sigma, passive_sensitivity
 from colonnade.privacy.sensitivity.messages import Schedule, passive_messages
 
-SETTING = {"rows": 4000, "batch": 200, "epochs": 10, "step_size": 0.1, "radius": 1.0}
+SETTING: dict[str, Any] = {"rows": 4000, "batch": 200, "epochs": 10, "step_size": 0.1, "radius": 1.0}
 DELTA = 1e-5
 
 
@@ -24,7 +26,14 @@ def test_with_one_batch_it_is_not() -> None:
 def test_most_runs_move_further_than_the_lemma_says_and_none_further_than_our_bound_for_what_was_received() -> (
     None
 ):
-    shared = {"batch": 200, "epochs": 10, "steps": 200, "radius": 1, "step_size": 0.1, "lipschitz": 1}
+    shared: dict[str, Any] = {
+        "batch": 200,
+        "epochs": 10,
+        "steps": 200,
+        "radius": 1,
+        "step_size": 0.1,
+        "lipschitz": 1,
+    }
     claimed = passive_sensitivity(**shared).value
     noise = classical_sigma(
         1.0,

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath.ctx_mp_python import mpf
+from typed import untyped
 
 from colonnade.errors import PrivacyError
 from colonnade.privacy.calibrate import calibrate
@@ -140,7 +141,7 @@ def test_no_vector_of_discrete_gaussians_costs_more_than_the_route_says(
     event = DiscreteGaussian(math.hypot(*shift), variance, coordinates=max(2, len(shift)))
     [(leaf, _)] = next(rounded_normals(itemise(event))).leaves
     for epsilon in (0.1, 0.5, 1.0, 2.2, 4.0):
-        by_normal = gaussian_delta(float(leaf.sensitivity / leaf.sigma), epsilon)
+        by_normal = gaussian_delta(float(untyped(leaf).sensitivity / untyped(leaf).sigma), epsilon)
         assert exact_delta(variance, shift, epsilon) <= by_normal + 1e-13
         assert exact_delta(variance, shift, epsilon) <= delta_at(event, epsilon) + 1e-13
 

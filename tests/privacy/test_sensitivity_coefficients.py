@@ -25,7 +25,7 @@ from colonnade.privacy.sensitivity.coefficients import (
 CLOSE = 1 + 1e-12
 
 
-def coefficients(x: NDArray[np.int64], label: int, constant: int) -> NDArray[np.int64]:
+def coefficients(x: Any, label: Any, constant: Any) -> NDArray[np.int64]:
     """What is opened of one row: products of features once, and features with constant and label."""
     upper = np.outer(x, x)[np.triu_indices(len(x))]
     border = [constant * x] if constant else []
@@ -71,7 +71,7 @@ def test_no_integer_row_of_a_box_moves_the_coefficients_further(
             parts = split(np.array(key[0]), widths)
             return tuple(tuple(parts[i]) for i in fixed), key[1] if 0 in fixed else None
 
-        groups = {}
+        groups: dict[Any, Any] = {}
         for key, value in values.items():
             groups.setdefault(frozen(key), []).append(value)
         pairs = [np.array(members) for members in groups.values()]
@@ -192,7 +192,7 @@ def test_without_constant_these_are_the_closed_forms_on_the_unit_grid(features: 
 def test_the_blocks_of_a_zeroed_record_add_up_to_the_whole(
     widths: list[int], side: int, label: int, constant: int, ball: bool
 ) -> None:
-    part = (
+    part: Callable[[int], FeatureBounds] = (
         (lambda width: FeatureBounds.ball(width, square=side**2))
         if ball
         else (lambda width: FeatureBounds.box(width, side=side))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import matrix_brute_force as brute
 import numpy as np
@@ -42,7 +43,7 @@ def by_class(rows: NDArray[np.int64], features: int, classes: int) -> NDArray[np
     return brute.outer(np.concatenate(placed, axis=1))
 
 
-def claimed(change: MatrixChange) -> list[Fraction]:
+def claimed(change: MatrixChange) -> list[Any]:
     return [change.frobenius**2, change.weighted_l1, change.fourth, change.fourth_l1]
 
 
@@ -71,7 +72,7 @@ def worst_part(part: RowShape, rest: RowShape) -> NDArray[np.int64]:
     """Over all values of what stays, the largest change by what is replaced; the label is in one of them."""
     label_first = bool(part.label_entries)
     holder, other = (part, rest) if label_first else (rest, part)
-    worst = []
+    worst: list[Any] = []
     for fixed in brute.all_rows(rest):
         parts = brute.all_rows(part)
         moving = np.concatenate([parts, np.broadcast_to(fixed, (len(parts), len(fixed)))], axis=1)
@@ -84,7 +85,8 @@ def worst_part(part: RowShape, rest: RowShape) -> NDArray[np.int64]:
             np.concatenate([*features, label], axis=1), holder.features + other.features, holder.label_entries
         )
         worst.extend(brute.measures(products - one).max(0) for one in products)
-    return np.max(worst, axis=0)
+    result: NDArray[np.int64] = np.max(worst, axis=0)
+    return result
 
 
 PLAIN = [RowShape(1, 4), RowShape(2, 2), RowShape(1, 9)]

@@ -36,7 +36,8 @@ def contributions(gamma: int, rows: NDArray[np.int64], weight: NDArray[np.int64]
 
 def inside(vectors: NDArray[np.int64], change: VectorChange) -> np.bool:
     squares = (vectors.astype(object) ** 2).sum(-1).max()
-    return squares <= change.l2**2 and np.abs(vectors).sum(-1).max() <= change.l1
+    result: np.bool = squares <= change.l2**2 and np.abs(vectors).sum(-1).max() <= change.l1
+    return result
 
 
 @pytest.mark.parametrize("numbers", SHAPES)

@@ -116,7 +116,10 @@ def test_between_two_owners_the_bound_is_a_two_hundredth_above_what_occurs() -> 
 def apart(scores: NDArray[np.float64], wave_grid: int, harmonics: int) -> NDArray[np.int64]:
     """What an owner would deal that computes every harmonic from the score itself."""
     angles = np.outer(scores, np.arange(1, harmonics + 1)) * (2 * np.pi / PERIOD)
-    return np.rint(wave_grid * np.hstack([np.cos(angles), np.sin(angles)])).astype(np.int64)
+    result: NDArray[np.int64] = np.rint(wave_grid * np.hstack([np.cos(angles), np.sin(angles)])).astype(
+        np.int64
+    )
+    return result
 
 
 @pytest.mark.parametrize("size", [1e15, 1e16, 1e300])

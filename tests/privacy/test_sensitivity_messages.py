@@ -24,7 +24,7 @@ from colonnade.privacy.sensitivity.messages import (
 )
 
 # name → residual, bounds by (k, c, c′, k_y), labels by k_y
-LOSSES = {
+LOSSES: dict[str, tuple[Callable[..., Any], ...]] = {
     "logistic": (
         lambda t, y: -y / (1 + np.exp(y * t)),
         lambda k, c, p, ky: losses.logistic_bounds(radius=k, active_cap=c),
@@ -115,7 +115,8 @@ def project(w: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
 
 def clipped_rows(generator: Any, rows: int, columns: int, cap: float) -> NDArray[np.float64]:
     x = generator.normal(size=(rows, columns))
-    return x * cap / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), cap)
+    result: NDArray[np.float64] = x * cap / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), cap)
+    return result
 
 
 def run(
@@ -205,7 +206,8 @@ def test_two_active_runs_on_neighbouring_data_stay_within_the_total(
         def h(
             batch: NDArray[np.int64], scores: NDArray[np.float64], m: NDArray[np.float64]
         ) -> NDArray[np.float64]:
-            return residual(scores + m, label[batch])
+            result: NDArray[np.float64] = residual(scores + m, label[batch])
+            return result
 
         return run(
             schedule,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -26,14 +25,13 @@ def phases(gamma: int, harmonics: int, *reaches: float) -> Phases:
     return Phases(frequencies, amplitudes, gamma, gamma, tuple(2 * omega * reach for reach in reaches))
 
 
-def rounded(
-    sizes: tuple[int] | list[int], angle: np.float64, frequencies: tuple[int]
-) -> NDArray[np.complex128]:
+def rounded(sizes: Any, angle: Any, frequencies: Any) -> NDArray[np.complex128]:
     turned = np.array(sizes) * np.exp(1j * angle * np.array(frequencies))
-    return np.rint(turned.real) + 1j * np.rint(turned.imag)
+    result: NDArray[np.complex128] = np.rint(turned.real) + 1j * np.rint(turned.imag)
+    return result
 
 
-def row(bounds: Phases, label: int, first: float, *others: float) -> NDArray[np.float64]:
+def row(bounds: Phases, label: int, first: Any, *others: float) -> NDArray[np.float64]:
     """What a record adds, both classes beside each other."""
     product, count = rounded(bounds.amplitudes, first, bounds.frequencies), bounds.count
     for angle in others:
@@ -51,7 +49,7 @@ def angles(turn: float) -> NDArray[np.float64]:
 CASES = [(4, 1, 1.0, 1.0), (8, 2, 1.0, 1.0), (16, 3, 3.0, 1.0), (64, 2, 0.2, 2.0), (9, 4, 1.0, 5.0)]
 
 
-def moved(pairs: Iterator[Any] | product) -> tuple[np.float64, np.float64]:
+def moved(pairs: Iterable[Any]) -> tuple[Any, Any]:
     changes = [after - before for before, after in pairs]
     return max(np.linalg.norm(change) for change in changes), max(np.abs(change).sum() for change in changes)
 
@@ -173,10 +171,10 @@ def shares(gamma: int, harmonics: int, *reaches: float) -> Phases:
     return dataclasses.replace(phases(gamma, harmonics, *reaches), kind="shares")
 
 
-def shared_row(bounds: Phases, share: float, first: float, *others: float):
+def shared_row(bounds: Phases, share: float, first: float, *others: float) -> NDArray[np.float64]:
     """What a record adds that is so near to the second end: both ends beside each other, each rounded by itself."""
     share = round(bounds.count * share) / bounds.count
-    found = []
+    found: list[Any] = []
     for weight in (1 - share, share):
         product = rounded([weight * size for size in bounds.amplitudes], first, bounds.frequencies)
         count = round(weight * bounds.count)
@@ -188,7 +186,7 @@ def shared_row(bounds: Phases, share: float, first: float, *others: float):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_record_between_two_ends_moves_the_sums_further_than_is_said(case) -> None:
+def test_no_record_between_two_ends_moves_the_sums_further_than_is_said(case: Any) -> None:
     bounds = shares(*case)
     mine, theirs = (angles(turn)[:: STEPS // 4] for turn in bounds.turns)
     rows = {
@@ -216,7 +214,7 @@ def test_no_record_moves_sums_of_everybody_further_than_is_said() -> None:
     for turns in ((2.0, 1.5), (math.pi * 1.5, 0.0), (3.0, 1.7)):
         bounds = Phases(frequencies, amplitudes, 0, gamma, turns, kind="whole")
 
-        def added(first: float, second: float, bounds: Phases = bounds):
+        def added(first: float, second: float, bounds: Phases = bounds) -> NDArray[np.float64]:
             both = rounded(amplitudes, first, frequencies) * rounded([gamma] * 4, second, frequencies)
             return np.concatenate([both.real, both.imag])
 

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typed import untyped
 
 from colonnade.privacy.sensitivity.rows import (
+    Rounding,
     grid_sensitivity,
     norm_squared_bound,
     rounded_norm_squared,
@@ -29,7 +31,7 @@ entries = st.lists(st.floats(-1, 1), min_size=1, max_size=6)
 
 @given(entries, st.integers(1, 50), st.sampled_from(sorted(NEIGHBOURS)))
 def test_no_rounding_of_a_clipped_row_is_longer_than_the_bound(
-    values: list[float], gamma: int, rounding: str
+    values: list[float], gamma: int, rounding: Rounding
 ) -> None:
     length = math.sqrt(sum(v * v for v in values))
     scaled = [gamma * v / max(length, 1.0) * (1 - 1e-12) for v in values]
@@ -48,7 +50,7 @@ def test_the_stochastic_bound_is_needed_where_the_papers_bound_fails() -> None:
 
 @given(st.integers(1, 10**9), st.fractions(0, 4), st.integers(0, 500), st.sampled_from(ROUNDINGS))
 def test_the_integer_bound_is_the_floor_of_the_formula(
-    gamma: int, cap: Fraction, columns: int, rounding: str
+    gamma: int, cap: Fraction, columns: int, rounding: Rounding
 ) -> None:
     exact = rounded_norm_squared(gamma, cap, columns=columns, rounding=rounding)
     formula = norm_squared_bound(gamma, cap, columns=columns, rounding=rounding)
@@ -57,7 +59,9 @@ def test_the_integer_bound_is_the_floor_of_the_formula(
 
 @given(st.integers(1, 10**6), st.fractions(0, 1), st.integers(0, 300))
 def test_the_roundings_are_ordered_by_how_much_they_can_add(gamma: int, cap: Fraction, columns: int) -> None:
-    of = {name: rounded_norm_squared(gamma, cap, columns=columns, rounding=name) for name in ROUNDINGS}
+    of = {
+        name: rounded_norm_squared(gamma, cap, columns=columns, rounding=untyped(name)) for name in ROUNDINGS
+    }
     assert of["toward_zero"] <= of["nearest"] <= of["stochastic"]
     assert of["toward_zero"] <= of["retry"] <= of["stochastic"]
 
@@ -74,7 +78,7 @@ def test_rounding_an_aggregate_to_a_grid_adds_the_grid_times_the_root_of_its_coo
         lambda: rounded_norm_squared(1, math.nan, columns=1, rounding="nearest"),
         lambda: rounded_norm_squared(1, math.inf, columns=1, rounding="nearest"),
         lambda: rounded_norm_squared(1, 1, columns=-1, rounding="nearest"),
-        lambda: rounded_norm_squared(1, 1, columns=1, rounding="up"),
+        lambda: rounded_norm_squared(1, 1, columns=1, rounding=untyped("up")),
         lambda: grid_sensitivity(-1.0, grid=1, coordinates=1),
         lambda: grid_sensitivity(1.0, grid=-1, coordinates=1),
         lambda: grid_sensitivity(1.0, grid=1, coordinates=-1),

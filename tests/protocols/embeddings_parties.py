@@ -59,9 +59,9 @@ class Line:
 
     features: np.ndarray
     embedding: int
-    weights: np.ndarray = None
+    weights: Any = None
     fails_at: int = -1
-    embedded: list = field(default_factory=list)
+    embedded: list[Any] = field(default_factory=list[Any])
 
     def __post_init__(self) -> None:
         if self.weights is None:
@@ -75,7 +75,8 @@ class Line:
         if len(self.embedded) == self.fails_at:
             raise ConnectionError("the machine of this party lost its power")
         self.embedded.append(np.array(rows))
-        return np.clip(self.features[rows, :1] * self.weights, -1, 1)
+        result: NDArray[np.float64] = np.clip(self.features[rows, :1] * self.weights, -1, 1)
+        return result
 
     def clipped_sum(
         self, rows: NDArray[np.int64], gradient: NDArray[np.float32], *, clip: float, grid: int
@@ -83,10 +84,12 @@ class Line:
         per_row = self.features[rows, :1] * gradient
         norms = np.linalg.norm(per_row, axis=1, keepdims=True)
         clipped = per_row * np.minimum(1, clip / np.maximum(norms, 1e-12))
-        return (clipped * (grid * 0.999 / clip)).astype(np.int64).sum(axis=0)
+        result: NDArray[np.int64] = (clipped * (grid * 0.999 / clip)).astype(np.int64).sum(axis=0)
+        return result
 
     def plain_sum(self, rows: NDArray[np.int64], gradient: NDArray[np.float32]) -> NDArray[np.float64]:
-        return (self.features[rows, :1] * gradient).sum(axis=0)
+        result: NDArray[np.float64] = (self.features[rows, :1] * gradient).sum(axis=0)
+        return result
 
     def step(self, direction: NDArray[np.float64]) -> None:
         self.weights = self.weights - 0.1 * np.asarray(direction, dtype=np.float64)
@@ -97,8 +100,8 @@ class Recorder:
     """A fusion model that writes down what it is given and returns a gradient that can be told apart."""
 
     targets: np.ndarray
-    seen: list = field(default_factory=list)
-    looked: list = field(default_factory=list)
+    seen: list[Any] = field(default_factory=list[Any])
+    looked: list[Any] = field(default_factory=list[Any])
     stops_after: int = 10**9
 
     def labels(self) -> NDArray[np.float64]:
@@ -173,7 +176,7 @@ def run(
     request: EmbeddingsRequest,
     *,
     bring: Callable[..., Any] | None = None,
-    journals: dict[str, Journal] | None = None,
+    journals: Any = None,
     epsilon: float = 1e6,
     ledgers: dict[str, Ledger] | None = None,
     record: bool = False,

@@ -14,16 +14,17 @@ from typing import Any
 
 import msgpack
 import numpy as np
+from typed import untyped
 
 from colonnade.errors import PeerTimeout, RemoteProtocolError
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import MAGIC, VERSION, decode
 
 PREFIX = struct.Struct("<4sBI")
-DEEP: list = []
+DEEP: list[Any] = []
 for _ in range(400):
     DEEP = [DEEP]
-VALUES = (
+VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 7, 255, 2**31, 2**63 - 1, -(2**63), 2**64 - 1, 0.0, -0.5, 1e308),
     *(
         float("nan"),
@@ -43,13 +44,14 @@ VALUES = (
 CODES = ("u1", "i4", "u4", "i8", "u8", "f8")
 
 
-def packed(header: dict, content: bytes) -> bytes:
+def packed(header: dict[str, Any], content: bytes) -> bytes:
     """A frame with a right prefix around whatever the header is."""
     header_bytes = msgpack.packb(header, use_bin_type=True)
-    return PREFIX.pack(MAGIC, VERSION, len(header_bytes)) + header_bytes + content
+    result: bytes = PREFIX.pack(MAGIC, VERSION, len(header_bytes)) + header_bytes + content
+    return result
 
 
-def opened(frame: bytes) -> tuple[dict, bytes]:
+def opened(frame: bytes) -> tuple[dict[str, Any], bytes]:
     """A frame's header as plain values, and the bytes of its arrays."""
     _, _, length = PREFIX.unpack_from(frame)
     end = PREFIX.size + length
@@ -127,7 +129,7 @@ def other_header(frame: bytes, rng: random.Random) -> bytes:
     return packed(header, content)
 
 
-SHAPES = (
+SHAPES: tuple[Any, ...] = (
     [],
     [0],
     [1],
@@ -160,16 +162,16 @@ def altered(value: object, rng: random.Random) -> object:
                 changed[key] = altered(changed[key], rng)
         return changed
     if isinstance(value, list) and value and rng.random() < 0.8:
-        changed = list(value)
-        place = rng.randrange(len(changed))
+        listed = list(value)
+        place = rng.randrange(len(listed))
         match rng.randrange(4):
             case 0:
-                del changed[place]
+                del listed[place]
             case 1:
-                changed.append(changed[place])
+                listed.append(listed[place])
             case _:
-                changed[place] = altered(changed[place], rng)
-        return changed
+                listed[place] = altered(listed[place], rng)
+        return listed
     if isinstance(value, int) and type(value) is int and rng.random() < 0.3:
         return rng.choice([value + 1, value - 1, -value, value * 2])
     return rng.choice(VALUES)
@@ -205,7 +207,7 @@ def other_arrays(frame: bytes, rng: random.Random) -> bytes:
             array = np.zeros(array.shape, dtype=array.dtype)
         case 6:
             extreme = (
-                rng.choice([np.iinfo(array.dtype).max, np.iinfo(array.dtype).min])
+                rng.choice([np.iinfo(untyped(array.dtype)).max, np.iinfo(untyped(array.dtype)).min])
                 if array.dtype.kind in "iu"
                 else np.nan
             )
@@ -264,7 +266,7 @@ class Script:
         return None
 
 
-def reshuffled(seen: list, at: int, rng: random.Random, damage: Any = None) -> tuple[str, list]:
+def reshuffled(seen: list[Any], at: int, rng: random.Random, damage: Any = None) -> tuple[str, list[Any]]:
     """A recorded run with one thing wrong at one place: what was done, and (sender, step, frame) in order."""
     frames = [(one.sender, one.step, bytes(one.frame)) for one in seen]
     sender, step, frame = frames[at]
@@ -287,7 +289,7 @@ def reshuffled(seen: list, at: int, rng: random.Random, damage: Any = None) -> t
     return getattr(damage, "__name__", damage), frames
 
 
-def scripted(party: Party, frames: list) -> Party:
+def scripted(party: Party, frames: list[Any]) -> Party:
     """The party with this recorded run as its channel."""
     channel = Script(party.name)
     for sender, step, frame in frames:

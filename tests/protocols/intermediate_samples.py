@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typed import untyped
 
 from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import Schema
@@ -38,13 +39,13 @@ LABELS = {
 }
 
 
-def labels(loss: str, rows: int, generator: Any) -> NDArray[Any]:
+def labels(loss: str, rows: int, generator: np.random.Generator) -> NDArray[Any]:
     if loss in ("logistic", "svm"):
         return np.array(["no", "yes"])[generator.integers(0, 2, rows)]
     label = LABELS[loss]
     if loss == "poisson":
         return generator.integers(0, 5, rows).astype(float)
-    return generator.uniform(label.low, label.high, rows)
+    return generator.uniform(untyped(label).low, untyped(label).high, rows)
 
 
 def tables(
@@ -59,12 +60,12 @@ def tables(
         label = LABELS[loss] if name == NAMES[0] else None
         if label is not None:
             arrays["y"] = labels(loss, rows, generator)
-        made.append(Table.from_arrays(name, arrays, Schema("row", columns, label)))
+        made.append(Table.from_arrays(name, arrays, Schema("row", columns, untyped(label))))
     return made
 
 
-def request(loss: str = "logistic", **changes: float) -> IntermediateRequest:
-    settings = {"epsilon": 1.0, "delta": 1e-6, "penalty": Penalty(l2=0.01), **changes}
+def request(loss: str = "logistic", **changes: Any) -> IntermediateRequest:
+    settings: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "penalty": Penalty(l2=0.01), **changes}
     if changes.get("calibration", "sound") != "sound":
         settings.setdefault("declared_public", NAMES)
     return IntermediateRequest(loss=LOSSES[loss], **settings)

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typed import there, untyped
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger, Opening
 from colonnade.protocols.agreement import meet
-from colonnade.protocols.alignment import _digest, align
+from colonnade.protocols.alignment import Alignment, _digest, align
 from colonnade.protocols.id_list import Ids
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -41,7 +42,7 @@ def test_different_id_rules_are_named_before_ids_are_compared() -> None:
 
 
 def aligned(
-    how: str, ids: dict[str, list[str]], *, shown: dict[str, int] | None = None, record: bool = False
+    how: Alignment, ids: dict[str, list[str]], *, shown: dict[str, int] | None = None, record: bool = False
 ) -> Outcome:
     group = Group.of(tuple(ids))
 
@@ -73,7 +74,7 @@ IDS = {
 
 @pytest.mark.parametrize("how", ["auto", "intersection"])
 @pytest.mark.parametrize("parties", [("bank", "insurer"), ("bank", "insurer", "shop")])
-def test_everybody_gets_the_common_people_in_one_order(how: str, parties: tuple[str, ...]) -> None:
+def test_everybody_gets_the_common_people_in_one_order(how: Alignment, parties: tuple[str, ...]) -> None:
     ids = {party: IDS[party] for party in parties}
     outcome = aligned(how, ids)
     common = set.intersection(*(set(names) for names in ids.values()))
@@ -94,17 +95,17 @@ def test_equal_tables_are_left_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("how", ["auto", "equal"])
-def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: str) -> None:
+def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: Alignment) -> None:
     """A digest that peers could recompute would tell a guesser who the one more person is."""
     bank, insurer = IDS["bank"], [*IDS["bank"], "p777"]
-    seen = []
+    seen: list[Any] = []
 
     async def program(party: Party, table: Table | None) -> None:
         await meet(party)
         try:
             await align(party, table, how)
         finally:
-            seen.extend((party.name, party.run, entry.frame) for entry in party.seen)
+            seen.extend((party.name, party.run, entry.frame) for entry in there(party.seen))
 
     group = Group.of(("bank", "insurer"))
     desks = {
@@ -117,7 +118,7 @@ def test_nothing_that_a_peer_saw_can_be_compared_with_a_guess_of_the_list(how: s
         assert how == "equal"
     party = SimpleNamespace(run=seen[0][1])
     for what, guess in (("in order", insurer), ("sorted", sorted(insurer))):
-        digest = _digest(party, what, Ids.of(guess))
+        digest = _digest(untyped(party), what, Ids.of(guess))
         assert not any(digest in frame or digest.hex().encode() in frame for _, _, frame in seen)
 
 
@@ -144,7 +145,7 @@ def test_padding_hides_how_many_people_there_are() -> None:
 
 def test_ids_never_travel_in_clear() -> None:
     outcome = aligned("intersection", IDS, record=True)
-    frames = [seen.frame for party in IDS for seen in outcome.seen[party]]
+    frames = [seen.frame for party in IDS for seen in there(outcome.seen[party])]
     assert frames
     assert not any(number.encode() in frame for frame in frames for number in ("p24", "p58"))
 
@@ -172,7 +173,7 @@ def test_a_model_is_learnt_from_the_common_people_only() -> None:
     federation = Federation([bank, shop], budget=(30.0, 1e-5))
     release = federation.moments(task="classification", epsilon=10.0, delta=1e-5)
     assert release.rows == 200
-    from colonnade.learn.logistic import LogisticRegression
+    from colonnade.models.logistic import LogisticRegression
 
     model = LogisticRegression().fit(release)
     common = np.arange(100, 300)
@@ -211,13 +212,14 @@ def test_where_a_ledger_does_not_take_the_entry_nothing_made_of_ids_leaves() -> 
             sent.append((party.name, step))
             await honest(to, step, frame)
 
-        party.channel.send = send
+        untyped(party.channel).send = send
         await meet(party)
         return await align(party, table, "auto")
 
     group = Group.of(("bank", "shop"))
     desks = {
-        name: Desk(Full(), table_of(name, ["p1"]) if name != "server" else None) for name in group.members
+        name: Desk(untyped(Full()), table_of(name, ["p1"]) if name != "server" else None)
+        for name in group.members
     }
     with pytest.raises(LedgerError, match="the disk is full"):
         run_here(program, group, desks)

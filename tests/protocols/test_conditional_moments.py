@@ -10,15 +10,16 @@ import pytest
 from ideals import ideal_moments
 from numpy.typing import NDArray
 from test_noisy_moments import LABELS, NAMES, Silence, Witnessed, ledgers_for, plan_for, tables_of
+from typed import untyped
 
 from colonnade.crypto.shares import make_scheme
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
 from colonnade.errors import LabelMismatch, LocalProtocolError
-from colonnade.learn.federation import Federation
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import Federation
 from colonnade.methods.moments.conditional import conditional_moments
 from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.models.release import MomentRelease
 from colonnade.numbers.field import FIELD63
 from colonnade.privacy.observers import PartyView, Server
 from colonnade.protocols.agreement import meet
@@ -54,7 +55,7 @@ def test_without_noise_moments_by_class_are_the_ideal(
     parties = NAMES[:count]
     tables = tables_of(parties, 130, active=parties[holder], seed=count)
     more = {} if keepers is None else {"keepers": keepers}
-    group = Group.of(parties, active=parties[holder], **more)
+    group = Group.of(parties, active=parties[holder], **untyped(more))
     plan = plan_for(tables, group, conditional=True)
     plan.__dict__.update(noise=Silence(), views=(), block=50)
     outcome = run_plan(plan, tables)
@@ -67,8 +68,8 @@ def test_without_noise_moments_by_class_are_the_ideal(
 def test_what_is_opened_by_class_is_the_ideal_plus_every_owners_noise() -> None:
     tables = tables_of(("bank", "insurer"), 60)
     plan = plan_for(tables, Group.of(("bank", "insurer"), active="bank"), conditional=True)
-    drawn = []
-    plan.__dict__["noise"] = Witnessed(plan.noise, drawn)
+    drawn: list[Any] = []
+    plan.__dict__["noise"] = Witnessed(untyped(plan.noise), drawn)
     outcome = run_plan(plan, tables)
     opened, _ = outcome.results["server"]
     ideal = ideal_moments({name: outcome.results[name][1] for name in plan.group.owners}, plan)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import pytest
+from typed import untyped
 
 from colonnade.data.columns import NumericColumn
 from colonnade.data.schema import PublicSchema
@@ -45,7 +47,7 @@ def moments(group: Group, epsilon: float = 1.0) -> MomentsPlan:
     )
 
 
-def pair(**more: int) -> Group:
+def pair(**more: Any) -> Group:
     return Group.of(NAMES[:2], active="bank", **more)
 
 
@@ -146,7 +148,7 @@ def test_a_ledger_charges_what_the_server_knows(tmp_path: object) -> None:
 def test_the_smaller_noise_is_taken() -> None:
     group = pair()
 
-    def least(sensitivity: int, entries: int, **more: float) -> DealtNoise:
+    def least(sensitivity: int, entries: int, **more: Any) -> DealtNoise:
         change = VectorChange(sensitivity, sensitivity)
         return least_noise(
             lambda noise: noise.vector_event(change, group, entries=entries),
@@ -180,7 +182,7 @@ def test_the_smaller_noise_is_taken() -> None:
 @pytest.mark.parametrize("epsilon", [30.0, 100.0])
 def test_at_a_large_epsilon_every_observer_has_one(epsilon: float) -> None:
     plan = moments(pair(), epsilon)
-    assert plan.noise.bits == FINE_BITS
+    assert untyped(plan.noise).bits == FINE_BITS
     assert all(math.isfinite(item.epsilon) for item in plan.guarantees)
     assert plan.guarantees[0].epsilon <= epsilon < plan.guarantees[2].epsilon
 

@@ -14,6 +14,7 @@ import pytest
 from embeddings_parties import Line, Recorder, brings, group_of, run, tables_for
 from numpy.typing import NDArray
 from scipy.stats import norm
+from typed import there, untyped
 
 from colonnade.crypto.bit_packing import packed_size
 from colonnade.data.aligned import AlignedTable
@@ -55,7 +56,8 @@ LOCAL = replace(FROZEN, regime="private-local", epochs=2, label_epsilon=1.0, par
 
 
 def fusion_of(outcome: Outcome) -> Recorder:
-    return outcome.results["h"].brought.fusion
+    result: Recorder = outcome.results["h"].brought.fusion
+    return result
 
 
 def test_without_noise_the_label_holder_reads_the_exact_sums_and_everybody_learns_from_its_gradient() -> None:
@@ -78,11 +80,12 @@ def test_without_noise_the_label_holder_reads_the_exact_sums_and_everybody_learn
 def test_with_noise_the_sums_are_the_estimate_of_everybodys_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     tables, drawn = tables_for(24), []
     mechanism = type(PAPER.plan(group_of(tables), tuple(table.public() for table in tables), 24).noise)
-    draw = mechanism.draw
+    draw = untyped(mechanism).draw
 
-    def witnessed(self, values: NDArray[np.float64], randomness: SystemRandomness) -> NDArray[np.int64]:
+    def witnessed(self: Any, values: NDArray[np.float64], randomness: SystemRandomness) -> NDArray[np.int64]:
         drawn.append(draw(self, values, randomness))
-        return drawn[-1]
+        last: NDArray[np.int64] = drawn[-1]
+        return last
 
     monkeypatch.setattr(mechanism, "draw", witnessed)
     outcome = run(tables, PAPER)
@@ -99,7 +102,7 @@ def test_a_frozen_label_holder_uses_its_own_embedding_as_it_is_and_sends_nothing
     own = next(tables[0].blocks()).columns["x"][:, None] * np.linspace(0.5, 1.0, 2)
     others = (sums - own) * float(plan.beta * plan.trials) + 2 * plan.trials / 2
     assert np.allclose(others, np.rint(others), atol=1e-6) and others.min() > -0.5 and others.max() < 4.5
-    steps = {seen.step.split()[0] for party in ("p0", "p1") for seen in outcome.seen[party]}
+    steps = {seen.step.split()[0] for party in ("p0", "p1") for seen in there(outcome.seen[party])}
     assert "back" not in steps and "sum" not in steps
 
 
@@ -109,7 +112,7 @@ def test_a_frozen_label_holder_of_the_local_baseline_adds_no_noise_to_its_own_em
     sums = outcome.results["h"].sums
     sent = {
         int(seen.step.split()[1]): decode(seen.frame)[1].arrays["rows"] / 4096
-        for seen in outcome.seen["h"]
+        for seen in there(outcome.seen["h"])
         if seen.step.startswith("sum")
     }
     own = next(tables[0].blocks()).columns["x"][:, None] * np.linspace(0.5, 1.0, 2)
@@ -134,7 +137,7 @@ def _estimate_errors(*, shift: float) -> tuple[float, float]:
     x = {table.party: next(table.blocks()).columns["x"] for table in tables}
     exact = sum(np.clip(x[party][rows, None] * np.linspace(0.5, 1.0, 2), -1, 1) for party in x)
     variance = 3 / (4 * 4 * 0.25**2)
-    return float((sums + shift - exact).mean()), math.sqrt(variance / exact.size)
+    return float((sums + shift - exact).mean()), math.sqrt(variance / untyped(exact).size)
 
 
 def test_held_out_rows_are_looked_at_and_never_learnt_from_and_the_label_holder_may_stop() -> None:
@@ -158,7 +161,7 @@ def test_a_private_local_run_learns_from_randomised_labels_and_noisy_integer_sum
 
 def test_a_record_has_the_same_randomised_label_in_every_epoch() -> None:
     outcome = run(tables_for(40), LOCAL)
-    labels = {}
+    labels: dict[Any, Any] = {}
     for rows, _, targets in fusion_of(outcome).seen:
         for row, target in zip(rows.tolist(), targets[:, 0].tolist(), strict=True):
             assert labels.setdefault(row, target) == target
@@ -172,11 +175,13 @@ def test_what_travels_is_k_bits_a_count_and_as_many_a_gradient_as_agreed(bits: i
     plan = outcome.results["h"].plan
     assert plan.ring.bits == 4
     sums = [
-        decode(seen.frame)[1].arrays["words"] for seen in outcome.seen["h"] if seen.step.startswith("sum")
+        decode(seen.frame)[1].arrays["words"]
+        for seen in there(outcome.seen["h"])
+        if seen.step.startswith("sum")
     ]
     back = [
         decode(seen.frame)[1].arrays["gradient"]
-        for seen in outcome.seen["p0"]
+        for seen in there(outcome.seen["p0"])
         if seen.step.startswith("back")
     ]
     assert {words.nbytes for words in sums} == {packed_size(30, 4)}
@@ -202,7 +207,8 @@ def test_a_refused_charge_leaves_nothing_of_the_data_on_the_wire() -> None:
             brought = bring(name)(aligned, plan)
             if brought.contributor is not None:
                 seen.append(brought.contributor)
-            return brought
+            result: Brought = brought
+            return result
 
         return inner
 
@@ -214,10 +220,11 @@ def test_a_refused_charge_leaves_nothing_of_the_data_on_the_wire() -> None:
 class Bent(Line):
     """A network whose embeddings are wrong in one way."""
 
-    wrong = None
+    wrong: Any = None
 
     def embed(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        return self.wrong(super().embed(rows))
+        result: NDArray[np.float64] = self.wrong(super().embed(rows))
+        return result
 
 
 @pytest.mark.parametrize(
@@ -235,10 +242,10 @@ def test_an_embedding_that_is_not_as_agreed_is_refused_by_its_own_party(
 
     def bent(name: str) -> Callable[..., Any]:
         def inner(aligned: AlignedTable | None, plan: EmbeddingsPlan) -> Brought:
-            brought = bring(name)(aligned, plan)
+            brought: Brought = bring(name)(aligned, plan)
             if name != "p0":
                 return brought
-            contributor = Bent(brought.contributor.features, 3)
+            contributor = Bent(untyped(brought.contributor).features, 3)
             contributor.wrong = wrong
             return Brought(contributor, None)
 

@@ -11,12 +11,13 @@ from encrypted_runs import WIDER, aligned_of, plan_of, request_of, run_of, table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from typed import there, untyped
 
 from colonnade.crypto.paillier import Ciphertexts, Encryptor
 from colonnade.crypto.paillier_keys import PrivateKey
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, LocalProtocolError, PlansDiffer, RemoteProtocolError
-from colonnade.learn.federation import Federation, Run
+from colonnade.federation.federation import Federation, Run
 from colonnade.ledger import Ledger
 from colonnade.methods.encrypted import exchange as encrypted_exchange
 from colonnade.methods.encrypted import owner as encrypted_holding
@@ -67,7 +68,7 @@ def test_the_ideal_is_gradient_descent_on_the_joint_rows() -> None:
     weights = np.zeros(5)
     for epoch in range(3):
         for batch in run.plan.batches(epoch):
-            x, y = rows[batch], holdings[0].labels[batch]
+            x, y = rows[batch], there(holdings[0].labels)[batch]
             weights = weights - 2.0 / (4 * 8) * x.T @ (x @ weights - 2 * y)
     found = np.concatenate([run.result(owner).weights for owner in owners])
     assert np.allclose(found, weights, atol=1e-8)
@@ -77,12 +78,13 @@ def test_the_ideal_is_gradient_descent_on_the_joint_rows() -> None:
 def test_with_noise_the_encrypted_gradient_is_the_ideal_on_the_same_messages(
     widths: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = {owner: [] for owner in widths}
+    sent: dict[str, list[Any]] = {owner: [] for owner in widths}
     message = Holding.message
 
-    def remembered(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def remembered(self: Any, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         sent[self.owner].append(message(self, rows))
-        return sent[self.owner][-1]
+        result: NDArray[np.int64] = sent[self.owner][-1]
+        return result
 
     monkeypatch.setattr(Holding, "message", remembered)
     run = run_of(widths, 20, defence="sound")
@@ -169,7 +171,7 @@ def run_with(tables: list[Table], requests: dict[str, EncryptedRequest], ledgers
 )
 def test_parties_that_want_different_things_are_told_which(field: str, value: str | float) -> None:
     widths = {"a": 2, "b": 2}
-    keys = {"keys": WIDER}
+    keys: dict[str, Any] = {"keys": WIDER}
     requests = {"*": request_of(widths, **keys), "b": request_of(widths, **keys, **{field: value})}
     with pytest.raises(PlansDiffer, match=field):
         run_with(tables_of(widths, 12), requests)
@@ -256,10 +258,10 @@ def first_is(value: int) -> Callable[..., Any]:
 
 
 def hostile(
-    monkeypatch: pytest.MonkeyPatch, owner: str, step: str, change: Callable[..., Any], **terms: str
+    monkeypatch: pytest.MonkeyPatch, owner: str, step: str, change: Callable[..., Any], **terms: Any
 ) -> Any:
     """A run in which one owner sends something else at one step."""
-    real = encrypted_exchange.tell
+    real = untyped(encrypted_exchange).tell
 
     async def told(party: Party, to: str, at: str, message: Message) -> Any:
         return await real(party, to, at, change(message) if (party.name, at) == (owner, step) else message)

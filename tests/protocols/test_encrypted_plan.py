@@ -10,12 +10,13 @@ import pytest
 from encrypted_runs import WIDER, plan_of, tables_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typed import untyped
 
 from colonnade.crypto.packing import Fields
 from colonnade.errors import PlanError
 from colonnade.methods.encrypted.owner import Holding
 from colonnade.methods.encrypted.plan import EncryptedPlan
-from colonnade.methods.encrypted.sigmoid import HARMLESS_SCORES, SLOPES, coefficients
+from colonnade.methods.encrypted.sigmoid import HARMLESS_SCORES, SLOPES, Approximation, coefficients
 from colonnade.privacy.guarantee import account
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
@@ -61,10 +62,10 @@ def test_keys_are_of_2048_bits_or_more() -> None:
 def test_three_classes_are_refused() -> None:
     tables = tables_of(TWO, 20, classes=("no", "maybe"))
     schema = tables[0].public()
-    three = replace(schema, label=replace(schema.label, classes=("no", "maybe", "yes")))
+    three = replace(schema, label=replace(untyped(schema.label), classes=("no", "maybe", "yes")))
     plan = plan_of(TWO, 20)
     with pytest.raises(PlanError, match="two classes"):
-        plan.request.plan(plan.group, (three, tables[1].public()), 20)
+        untyped(plan.request).plan(plan.group, (three, tables[1].public()), 20)
 
 
 @pytest.mark.parametrize("widths", [TWO, {"a": 0, "b": 2}, {"a": 1, "b": 1, "c": 2}])
@@ -203,7 +204,7 @@ def test_batches_are_every_record_once_and_the_same_every_epoch_where_it_matters
 
 @given(st.floats(-20, 20), st.sampled_from([-1.0, 1.0]), st.sampled_from(sorted(SLOPES)))
 def test_small_scores_leave_the_sign_of_a_coefficient_to_the_label(
-    score: float, label: float, approximation: str
+    score: float, label: float, approximation: Approximation
 ) -> None:
     (found,) = coefficients(approximation, np.array([score]), np.array([label]))
     if abs(score) < HARMLESS_SCORES[approximation]:
@@ -211,7 +212,9 @@ def test_small_scores_leave_the_sign_of_a_coefficient_to_the_label(
 
 
 @given(st.floats(-4, 4), st.floats(-4, 4), st.sampled_from(sorted(SLOPES)))
-def test_no_coefficient_is_steeper_than_its_slope(first: float, second: float, approximation: str) -> None:
+def test_no_coefficient_is_steeper_than_its_slope(
+    first: float, second: float, approximation: Approximation
+) -> None:
     found = coefficients(approximation, np.array([first, second]), np.ones(2))
     assert abs(found[0] - found[1]) <= SLOPES[approximation] * abs(first - second) + 1e-12
 

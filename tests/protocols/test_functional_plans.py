@@ -11,6 +11,7 @@ import pytest
 from functional_parties import LABELS, NAMES, group_of, plan_for, tables_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typed import untyped
 
 from colonnade.data.columns import NumericColumn
 from colonnade.data.feature_maps import Ball, FeatureMap
@@ -18,11 +19,12 @@ from colonnade.data.schema import Schema
 from colonnade.errors import FieldTooSmall, PlanError
 from colonnade.methods.functional.noise import BlockNoise, least_noise
 from colonnade.methods.functional.plan import FunctionalPlan
-from colonnade.methods.functional.protocol import FunctionalRequest
+from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
 from colonnade.noise.polya import PolyaNoise
 from colonnade.privacy.composition import itemise
 from colonnade.privacy.guarantee import account
+from colonnade.protocols.plans import Task
 from colonnade.runtime.group import Group
 
 
@@ -39,7 +41,7 @@ def epsilon_to(plan: FunctionalPlan, observer: str) -> float:
     st.sampled_from([0.05, 0.5, 1.0, 3.0]),
 )
 def test_what_was_calibrated_is_within_what_was_asked(
-    task: str, domain: str, noise: str, parties: int, epsilon: float
+    task: Task, domain: str, noise: str, parties: int, epsilon: float
 ) -> None:
     tables = tables_of(NAMES[:parties], 10, task=task, width=1)
     gamma = 4096 if domain == "ball" else 128
@@ -112,7 +114,7 @@ def test_no_owner_s_part_of_the_noise_helps_it_and_others_are_dealt_enough() -> 
     """A part is one over the parts of a whole, so that what one dealer knows leaves a whole."""
     for parties in (2, 3, 4, 5):
         plan = plan_for(tables_of(NAMES[:parties], 10), noise="skellam", rows=10_000)
-        assert plan.noises[0].part(plan.group).mu * plan.group.whole == plan.noises[0].parameter
+        assert untyped(plan.noises[0].part(plan.group)).mu * plan.group.whole == plan.noises[0].parameter
         ratio = plan.noises[0].variance(plan.group) / (2 * float(plan.noises[0].parameter))
         dealers = len(plan.group.dealers)
         assert dealers == (3 if parties == 2 else parties)
@@ -122,12 +124,18 @@ def test_no_owner_s_part_of_the_noise_helps_it_and_others_are_dealt_enough() -> 
 @pytest.mark.parametrize(("width", "delta", "less"), [(1, 1e-25, "laplace"), (20, 1e-5, "gaussian")])
 def test_auto_takes_whichever_adds_less(width: int, delta: float, less: str) -> None:
     tables = tables_of(NAMES[:2], 10, width=width)
-    more = {"domain": "box", "rows": 10_000, "delta": delta, "task": "classification", "epsilon": 0.5}
+    more: dict[str, Any] = {
+        "domain": "box",
+        "rows": 10_000,
+        "delta": delta,
+        "task": "classification",
+        "epsilon": 0.5,
+    }
     variances = {}
     for law in ("laplace", "gaussian", "skellam"):
         plan = plan_for(tables, noise=law, **more)
         variances[law] = plan.noises[0].variance(plan.group)
-    assert plan_for(tables, **more).noises[0].law == less == min(variances, key=variances.get)
+    assert plan_for(tables, **more).noises[0].law == less == min(variances, key=lambda law: variances[law])
 
 
 def test_noise_without_a_law_is_none() -> None:
@@ -217,9 +225,7 @@ def test_the_request_makes_the_plan_and_knows_its_choices() -> None:
         ({"task": "regression"}, "needs a label of kind real or count"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(
-    more: dict[str, float | str | dict[str, float]], message: str
-) -> None:
+def test_what_cannot_be_planned_is_refused(more: dict[str, Any], message: str) -> None:
     tables = tables_of(("bank", "insurer"), 30)
     with pytest.raises(PlanError, match=message):
         plan_for(tables, **more)
@@ -278,7 +284,7 @@ def test_a_grid_that_overflows_the_field_is_refused_with_the_largest_that_fits(
     domain: str, gamma: int
 ) -> None:
     tables = tables_of(("bank", "insurer"), 30)
-    more = {"domain": domain, "rows": 2**32, "delta": 1e-11, "noise": "skellam"}
+    more: dict[str, Any] = {"domain": domain, "rows": 2**32, "delta": 1e-11, "noise": "skellam"}
     with pytest.raises(FieldTooSmall, match="The largest gamma that fits is") as refused:
         plan_for(tables, gamma=gamma, **more)
     largest = int(str(refused.value).rstrip(".").split()[-1])
@@ -295,7 +301,7 @@ def test_rows_that_no_grid_can_hold_say_so() -> None:
 
 def test_laplace_noise_past_what_can_be_drawn_names_the_largest_grid() -> None:
     tables = tables_of(NAMES[:3], 30)
-    more = {"domain": "box", "gamma": 2**14, "epsilon": 0.01}
+    more: dict[str, Any] = {"domain": "box", "gamma": 2**14, "epsilon": 0.01}
     with pytest.raises(PlanError, match="The largest gamma that fits is"):
         plan_for(tables, noise="laplace", **more)
     assert plan_for(tables, **more).noises[0].law == "gaussian"
@@ -306,7 +312,7 @@ def test_a_map_has_no_box() -> None:
     bank = Schema("n", columns, label, map=FeatureMap(Ball(bound=1.0)))
     group = Group.of(("bank", "insurer"), active="bank")
     schemas = (bank.public("bank"), schema_with("").public("insurer"))
-    asked = {"task": "classification", "epsilon": 1.0, "delta": 1e-5}
+    asked: dict[str, Any] = {"task": "classification", "epsilon": 1.0, "delta": 1e-5}
     assert FunctionalRequest(domain="ball", **asked).plan(group, schemas, 100).domain == "ball"
     with pytest.raises(PlanError, match=r"bank maps its columns.*domain = 'ball'"):
         FunctionalRequest(domain="box", **asked).plan(group, schemas, 100)
@@ -337,6 +343,6 @@ def test_the_sensitivity_in_the_bill_is_what_rows_of_this_plan_attain() -> None:
     )
     for row in dealt:
         product = np.outer(row, row)
-        for block, line in zip(plan.dissection.blocks, plan.bill, strict=True):
-            moved = np.abs(product[block.left, block.right]).sum() / 100**2
+        for opened, line in zip(plan.dissection.blocks, plan.bill, strict=True):
+            moved = np.abs(product[opened.left, opened.right]).sum() / 100**2
             assert moved <= line.l1 * (1 + 1e-12)

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from ideals import ideal_objective
 from numpy.typing import NDArray
 from scipy import stats
+from typed import untyped
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
@@ -33,16 +34,13 @@ from colonnade.errors import (
     PlansDiffer,
     RemoteProtocolError,
 )
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.methods.functional.plan import FunctionalPlan
-from colonnade.methods.functional.protocol import (
-    FunctionalRequest,
-    functional_mechanism,
-    functional_session,
-    integer_rows,
-)
+from colonnade.methods.functional.protocol import functional_mechanism, functional_session, integer_rows
+from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
+from colonnade.protocols.plans import Task
 from colonnade.randomness import SeededRandomness
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, run_here
@@ -61,7 +59,7 @@ FALSE_ALARM = 1e-9
     st.booleans(),
 )
 def test_without_noise_the_protocol_is_the_ideal(
-    task: str, domain: str, count: int, rows: int, active: int, intercept: bool, bare: bool
+    task: Task, domain: str, count: int, rows: int, active: int, intercept: bool, bare: bool
 ) -> None:
     parties = NAMES[:count]
     holder = parties[active % count]
@@ -89,12 +87,14 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise(noise: str, bottom_
     ideal = ideal_objective({name: outcome.results[name][1] for name in plan.group.owners}, plan)
     noises = [plan.noise_of(block) for block in plan.dissection.blocks]
     if bottom_up:
-        drawn = np.concatenate([sum(each.drawn) for each in noises])
-        assert all(len(each.drawn) == (2 if noise == "laplace" else 3) for each in noises)
+        drawn = np.concatenate([sum(untyped(each).drawn) for each in noises])
+        assert all(len(untyped(each).drawn) == (2 if noise == "laplace" else 3) for each in noises)
     else:
-        parts, size = plan.noises[0].drawn, len(noises)
+        parts, size = untyped(plan.noises[0]).drawn, len(noises)
         # Owners draw in turn, block by block.
-        drawn = sum(np.concatenate(parts[start : start + size]) for start in range(0, len(parts), size))
+        drawn = untyped(sum)(
+            np.concatenate(parts[start : start + size]) for start in range(0, len(parts), size)
+        )
         assert len(parts) == 3 * size
     assert (outcome.results["server"][0] - ideal.astype(np.int64)).tolist() == drawn.tolist()
     assert np.count_nonzero(drawn) > len(drawn) // 2
@@ -134,7 +134,9 @@ def test_the_blocks_have_every_product_once_and_no_square_of_label_or_constant()
     st.sampled_from(["ball", "box"]), st.sampled_from(["classification", "regression"]), st.integers(0, 99)
 )
 @settings(max_examples=20, deadline=None)
-def test_no_row_passes_the_bounds_that_the_noise_was_calibrated_to(domain: str, task: str, seed: int) -> None:
+def test_no_row_passes_the_bounds_that_the_noise_was_calibrated_to(
+    domain: str, task: Task, seed: int
+) -> None:
     tables = tables_of(("bank", "insurer"), 50, task=task, seed=seed)
     plan = plan_for(tables, task=task, domain=domain)
     for table, bounds in zip(tables, plan.row.parts, strict=True):
@@ -150,7 +152,7 @@ def test_no_row_passes_the_bounds_that_the_noise_was_calibrated_to(domain: str, 
 
 def drawn_noise(plan: FunctionalPlan, owners: tuple[str, ...], seed: int) -> NDArray[np.int64]:
     """All owners' parts of a plan's noise, from seeded coins."""
-    total = 0
+    total = np.zeros(plan.dissection.coefficients, dtype=np.int64)
     for owner in owners:
         coins = SeededRandomness(f"{seed}/{owner}")
         total = total + np.concatenate(
@@ -165,7 +167,8 @@ def chi_square(values: NDArray[np.int64], law: Any) -> np.float64:
     counts = np.bincount(np.searchsorted(edges, values, side="left"), minlength=20)
     # Probabilities of the bins as the discrete law has them.
     cumulative = np.concatenate([[0.0], law.cdf(edges), [1.0]])
-    return stats.chisquare(counts, np.diff(cumulative) * len(values)).pvalue
+    result: np.float64 = stats.chisquare(counts, np.diff(cumulative) * len(values)).pvalue
+    return result
 
 
 @pytest.mark.parametrize(
@@ -217,7 +220,8 @@ def test_exact_cross_coefficients_would_give_the_last_record_away() -> None:
     def last_record(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
         known = held[:-1].T @ theirs[:-1]
         left = coefficients.reshape(known.shape) - known
-        return left[0] / held[-1, 0]
+        result: NDArray[np.float64] = left[0] / held[-1, 0]
+        return result
 
     assert np.allclose(last_record(exact), theirs[-1]), "the attack works on exact coefficients"
     noisy = last_record(outcome.results["server"][0][cross].astype(float))
@@ -228,7 +232,7 @@ def test_a_refused_release_leaves_no_column_on_the_wire() -> None:
     tables = tables_of(("bank", "insurer"), 30)
     plan = plan_for(tables)
     ledgers = ledgers_for(plan.group) | {"bank": ledgers_for(plan.group, epsilon=0.5)["bank"]}
-    steps = []
+    steps: list[Any] = []
 
     async def program(party: Party, table: Table | None) -> None:
         try:
@@ -268,7 +272,7 @@ def test_a_second_draw_under_the_same_charge_is_refused() -> None:
 )
 def test_different_jobs_stop_the_run_and_name_the_field(field: str, other: float | str) -> None:
     request = FunctionalRequest("classification", 1.0, delta=1e-5)
-    theirs = replace(request, **{field: other})
+    theirs = replace(request, **untyped({field: other}))
     tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
     group = group_of(list(tables.values()))
 

@@ -14,6 +14,7 @@ import contextlib
 import math
 import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,7 @@ import numpy as np
 import pytest
 from hostile import reshuffled, scripted
 from numpy.typing import NDArray
+from typed import there, untyped
 
 from colonnade.crypto.masks import SumRing
 from colonnade.crypto.paillier import Encryptor
@@ -33,7 +35,8 @@ from colonnade.data.schema import PublicSchema, Schema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, InputError, LedgerAltered, PlanError, RemoteProtocolError
 from colonnade.ledger import Ledger, Opening, Receipt, Release
-from colonnade.methods.moments.session import MomentsRequest, checked_release
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import checked_release
 from colonnade.numbers.field import FIELD63
 from colonnade.protocols.agreement import agree, meet
 from colonnade.protocols.alignment import align
@@ -127,7 +130,7 @@ async def introduction(party: Party, table: Table | None) -> int:
     party.run = "fixed"
     await introduce(party, table)
     rows = table if table is not None else None
-    return await agreed_rows(party, rows)
+    return await agreed_rows(party, untyped(rows))
 
 
 async def alignment(party: Party, table: Table | None) -> AlignedTable | None:
@@ -154,7 +157,7 @@ async def sharing(party: Party, _: Any) -> NDArray[np.int64] | None:
     shapes = dict.fromkeys(party.group.owners, (2, 2))
     columns = await share(party, mine, shapes, scheme=scheme, degree=1, step="columns 0")
     noise = await share(party, mine, shapes, scheme=scheme, degree=2, step="noise")
-    assert all(value.share.shape == (2, 2) for value in columns.values())
+    assert all(there(value.share).shape == (2, 2) for value in columns.values())
     return await open_to(
         party, "server", total(noise.values()), scheme=scheme, release=RELEASE, step="moments"
     )
@@ -234,14 +237,14 @@ async def encrypted_numbers(party: Party, table: Any) -> None:
 class Protocol:
     """A protocol to attack: who runs it, and which errors of their own its parties may end with."""
 
-    program: object
+    program: Callable[..., Any]
     group: Group = PAIR
-    tables: dict = field(default_factory=dict)
-    own_errors: tuple = ()
+    tables: dict[str, Any] = field(default_factory=dict[str, Any])
+    own_errors: tuple[Any, ...] = ()
     frames: int = FRAMES
 
     def party(self, name: str, channel: Any = None) -> Party:
-        return Party(name, self.group, channel, OpenBook(), SeededRandomness(name), timeout=5.0)
+        return Party(name, self.group, channel, untyped(OpenBook()), SeededRandomness(name), timeout=5.0)
 
 
 PROTOCOLS = {
@@ -263,7 +266,7 @@ PROTOCOLS = {
 def recorded(name: str) -> dict[str, list[Seen]]:
     """What each party received in an honest run."""
     protocol = PROTOCOLS[name]
-    seen: dict[str, list] = {}
+    seen: dict[str, list[Any]] = {}
 
     async def program(party: Party, table: Table | None) -> None:
         try:
@@ -271,10 +274,10 @@ def recorded(name: str) -> dict[str, list[Seen]]:
         except (RemoteProtocolError, InputError):
             # Where parties differ the protocol ends in an error that is part of it.
             await asyncio.sleep(0.05)
-        seen[party.name] = party.seen
+        seen[party.name] = there(party.seen)
 
     desks = {
-        member: Desk(OpenBook(), protocol.tables.get(member), randomness=SeededRandomness(member))
+        member: Desk(untyped(OpenBook()), protocol.tables.get(member), randomness=SeededRandomness(member))
         for member in protocol.group.members
     }
     run_here(program, protocol.group, desks, record=True)
@@ -348,13 +351,13 @@ def could_be_sent(step: str, message: Message, honest: Message, sender: str) -> 
         case ["sum", _]:
             return arrays["words"].dtype == np.uint8 and arrays["words"].shape == honest.arrays["words"].shape
         case ["set", "sizes"]:
-            return 0 <= fields["size"] <= MOST_IDS
+            return bool(0 <= fields["size"] <= MOST_IDS)
         case ["blinded", "ids"]:
             return are_points(message)
         case ["twice", "blinded", "ids"]:
             return arrays["points"].shape == honest.arrays["points"].shape
         case ["common", "number"]:
-            return 0 <= fields["common"] <= 3
+            return bool(0 <= fields["common"] <= 3)
         case ["common", "places"]:
             return are_places(message)
         case ["release"]:
@@ -367,7 +370,7 @@ def could_be_sent(step: str, message: Message, honest: Message, sender: str) -> 
     raise AssertionError(f"no rule for step {step!r}")
 
 
-async def attacked(protocol: Protocol, name: str, seen: list, seed: int) -> str:
+async def attacked(protocol: Protocol, name: str, seen: list[Any], seed: int) -> str:
     """One run of one party with one thing wrong: "refused" or "taken"; anything else fails the test."""
     rng = random.Random(seed)
     at = rng.randrange(len(seen))
@@ -389,7 +392,7 @@ async def attacked(protocol: Protocol, name: str, seen: list, seed: int) -> str:
         return "refused"
     except Exception as error:
         raise AssertionError(f"{what}: {type(error).__name__}: {error}") from error
-    left = {peer: len(queue) for peer, queue in party.channel.frames.items()}
+    left = {peer: len(queue) for peer, queue in untyped(party.channel).frames.items()}
     for peer in {one.sender for one in seen}:
         sent = [frame for sender, _, frame in frames if sender == peer]
         honest = [one.frame for one in seen if one.sender == peer]
@@ -428,7 +431,7 @@ def test_this_harness_would_notice_a_receiver_that_trusts_its_peer(monkeypatch: 
     async def trusting(party: Party, _: Any) -> int | None:
         party.run = "fixed"
         if party.name == "bank":
-            return await tell(party, "insurer", "rows", Message({"rows": 3}))
+            await tell(party, "insurer", "rows", Message({"rows": 3}))
         return (await hear(party, "bank", "rows")).fields["rows"] + 1 if party.name == "insurer" else None
 
     recorded.cache_clear()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from random import Random
@@ -19,6 +18,7 @@ import numpy as np
 import pytest
 from hostile import BYTES, DAMAGES
 from test_fuzz_frames import PAIR, TABLES, TRIO, table_of
+from typed import untyped
 
 from colonnade.crypto.masks import SumRing
 from colonnade.data.columns import CategoricalColumn, NumericColumn
@@ -27,7 +27,8 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import DataError, PlanError, RemoteProtocolError, TooMuchMemory
 from colonnade.ledger import Ledger, Release
-from colonnade.methods.moments.session import MomentsRequest, moments_session
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import moments_session
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.messages import tell
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
@@ -64,11 +65,11 @@ class HostileChannel:
 
     inner: object
     at: int
-    damage: object
+    damage: Any
     rng: random.Random
-    old: list = field(default_factory=list)
-    sent: list = field(default_factory=list)
-    held: tuple | None = None
+    old: list[Any] = field(default_factory=list[Any])
+    sent: list[Any] = field(default_factory=list[Any])
+    held: tuple[Any, ...] | None = None
     done: str = ""
 
     async def send(self, to: str, step: str, frame: bytes) -> Any:
@@ -76,41 +77,42 @@ class HostileChannel:
         self.sent.append((to, step, frame))
         if self.held is not None and self.held[0] == to:
             held, self.held = self.held, None
-            await self.inner.send(to, step, frame)
-            return await self.inner.send(*held)
+            await untyped(self.inner).send(to, step, frame)
+            return await untyped(self.inner).send(*held)
         if number < self.at or (self.done and self.damage != "silence"):
-            return await self.inner.send(to, step, frame)
+            return await untyped(self.inner).send(to, step, frame)
         self.done = str(getattr(self.damage, "__name__", self.damage))
         match self.damage:
             case "drop" | "silence":
                 return None
             case "repeat":
-                await self.inner.send(to, step, frame)
-                return await self.inner.send(to, step, frame)
+                await untyped(self.inner).send(to, step, frame)
+                return await untyped(self.inner).send(to, step, frame)
             case "swap":
                 self.held = (to, step, frame)
                 return None
             case "replay":
                 earlier = self.rng.choice(self.sent[:number] or [(to, step, b"")])
-                return await self.inner.send(to, step, earlier[2])
+                return await untyped(self.inner).send(to, step, earlier[2])
             case "redirect":
-                others = [peer for peer in self.inner._outgoing if peer != to]
-                await self.inner.send(self.rng.choice(others), step, frame)
+                others = [peer for peer in untyped(self.inner)._outgoing if peer != to]
+                await untyped(self.inner).send(self.rng.choice(others), step, frame)
                 return None
             case "old":
-                return await self.inner.send(to, step, self.rng.choice(self.old)[2])
+                return await untyped(self.inner).send(to, step, self.rng.choice(self.old)[2])
             case "relabel":
-                return await self.inner.send(to, "another step", frame)
+                return await untyped(self.inner).send(to, "another step", frame)
             case _:
-                return await self.inner.send(to, step, self.damage(frame, self.rng))
+                return await untyped(self.inner).send(to, step, self.damage(frame, self.rng))
 
     async def receive(self, peer: str, step: str, timeout: float) -> bytes:
-        return await self.inner.receive(peer, step, timeout)
+        result: bytes = await untyped(self.inner).receive(peer, step, timeout)
+        return result
 
     def stop(self, reason: str | None) -> None:
         # A hostile party does not say that it stopped: the others must find out by waiting.
         if reason is None:
-            self.inner.stop(reason)
+            untyped(self.inner).stop(reason)
 
 
 async def sums(party: Party, values: Any) -> Any:
@@ -133,7 +135,8 @@ async def sums(party: Party, values: Any) -> Any:
 
 async def moments(party: Party, table: Table | None) -> list[list[int]]:
     opened = await moments_session(party, table, MomentsRequest("classification", 1.0, delta=1e-5))
-    return opened.matrix.tolist()
+    result: list[list[int]] = opened.matrix.tolist()
+    return result
 
 
 async def matched_moments(party: Party, table: Any) -> Any:
@@ -156,10 +159,10 @@ async def everybody(
     name: str,
     *,
     villain: str | None = None,
-    wrap: Callable[..., Any] | None = None,
+    wrap: Any = None,
     seed: int = 0,
     timeout: float = TIMEOUT,
-) -> tuple[dict[str, list[list[int]] | RemoteProtocolError | TooMuchMemory], dict[str, Party]]:
+) -> tuple[dict[str, Any], dict[str, Party]]:
     """Each party's result or exception, and whoever hangs fails the test."""
     program, group, tables = WHOLE[name]
     network = memory_network(group.members)
@@ -170,10 +173,10 @@ async def everybody(
         channel = wrap(network[member]) if member == villain else network[member]
         coins = SeededRandomness(f"{member}/{seed}")
         parties[member] = Party(member, group, channel, ledger, coins, dataset=member, timeout=timeout)
-    tasks = [run_as(party, program, tables.get(member)) for member, party in parties.items()]
+    tasks = [run_as(party, program, untyped(tables).get(member)) for member, party in parties.items()]
     async with asyncio.timeout(HANG):
         ends = await asyncio.gather(*tasks, return_exceptions=True)
-    return dict(zip(parties, ends, strict=True)), parties
+    return dict(zip(parties, untyped(ends), strict=True)), parties
 
 
 @cache
@@ -187,10 +190,11 @@ def honest(
     """What everybody ends with, and what each party sends, in an honest run."""
     # Nobody is silent here, so patience costs nothing, and a busy machine needs it.
     ends, _ = asyncio.run(everybody(name, timeout=HANG))
-    sent, old = {}, {}
+    sent: dict[Any, Any] = {}
+    old: dict[Any, Any] = {}
     for villain in WHOLE[name][1].members:
         for seed, kept in ((0, sent), (1, old)):
-            spy = []
+            spy: list[Any] = []
 
             def wrap(inner: MemoryChannel, spy: list[Any] = spy) -> HostileChannel:
                 channel = HostileChannel(inner, 10**9, None, random.Random(0))
@@ -312,7 +316,8 @@ def introduced(*columns: CategoricalColumn | NumericColumn) -> TooMuchMemory | R
         return channel[0]
 
     ends, _ = asyncio.run(everybody("moments", villain="insurer", wrap=wrap))
-    return ends[sent["insurer"][at][0]]
+    ending: TooMuchMemory | RemoteProtocolError = ends[sent["insurer"][at][0]]
+    return ending
 
 
 def test_a_peer_that_declares_more_columns_than_anybody_can_hold_ends_the_run() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from gradient_tables import NAMES, plan_for, tables_of
+from typed import untyped
 
 from colonnade.errors import PlanError
-from colonnade.methods.slr.optimiser import Optimiser
+from colonnade.methods.slr.optimiser import Optimiser, OptimiserName
 from colonnade.methods.slr.plan import GradientPlan, schedule
 from colonnade.privacy.batches import as_draws
 from colonnade.privacy.composition import contains_sampling, itemise
@@ -49,7 +51,7 @@ def test_parties_know_the_batches_and_get_no_credit_for_sampling(plan: GradientP
 def test_a_party_pays_for_the_most_uses_and_not_for_the_expected_ones(plan: GradientPlan) -> None:
     expected = plan.schedule.steps * plan.schedule.rate
     assert expected < plan.uses < plan.schedule.steps
-    at_mean = replace(view(plan, "party:bank").event, times=int(expected))
+    at_mean = replace(view(plan, "party:bank").event, times=untyped(int(expected)))
     assert account(at_mean, plan.delta).epsilon < account(view(plan, "party:bank").event, plan.delta).epsilon
 
 
@@ -88,8 +90,8 @@ def test_noise_parts_of_the_honest_make_the_whole(count: int) -> None:
     tables = tables_of(NAMES[:count], 100)
     plan = plan_for(tables)
     whole = plan.group.whole
-    assert plan.noise.part(whole).sigma_squared * whole == 2 * plan.mu == plan.dealt_noise.variance
-    leaf = plan.all_replaced(plan.group.threshold).event.event
+    assert untyped(plan.noise.part(whole)).sigma_squared * whole == 2 * plan.mu == plan.dealt_noise.variance
+    leaf = untyped(plan.all_replaced(plan.group.threshold)).event.event
     assert isinstance(leaf, DiscreteGaussian) and leaf.sigma_squared == 2 * plan.mu
 
 
@@ -145,7 +147,7 @@ def test_a_rate_at_which_parties_would_pay_without_limit_is_refused_with_a_way_o
         ({"epochs": 1e9}, "is the most"),
     ],
 )
-def test_schedules_that_are_none_are_refused(wrong: dict[str, float], part: str) -> None:
+def test_schedules_that_are_none_are_refused(wrong: dict[str, Any], part: str) -> None:
     with pytest.raises(PlanError, match=part):
         schedule(**wrong)
 
@@ -154,7 +156,9 @@ def test_schedules_that_are_none_are_refused(wrong: dict[str, float], part: str)
     ("name", "rate", "average", "part"),
     [("newton", 1.0, 0.5, "'newton'"), ("sgd", 0.0, 0.5, "learning_rate"), ("sgd", 1.0, 1.5, "average")],
 )
-def test_optimisers_that_are_none_are_refused(name: str, rate: float, average: float, part: str) -> None:
+def test_optimisers_that_are_none_are_refused(
+    name: OptimiserName, rate: float, average: float, part: str
+) -> None:
     with pytest.raises(PlanError, match=part):
         Optimiser(name, rate, average)
 

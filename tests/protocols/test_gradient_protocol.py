@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ideals import ideal_gradient
 from numpy.typing import NDArray
+from typed import there, untyped
 
 from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolError
 from colonnade.methods.slr import protocol
 from colonnade.methods.slr.batches import Batches
-from colonnade.methods.slr.optimiser import Descent, Optimiser
+from colonnade.methods.slr.optimiser import Descent, Optimiser, OptimiserName
 from colonnade.methods.slr.plan import GradientPlan
 from colonnade.methods.slr.protocol import batch_rows, integer_rows, noisy_gradient
 from colonnade.randomness import SeededRandomness, SystemRandomness
@@ -43,12 +44,14 @@ class Watched(Descent):
 
     def __init__(self, size: int, optimiser: Optimiser, *, cap: float, steps: int) -> None:
         super().__init__(size, optimiser, cap=cap, steps=steps)
-        self.path, self.gradients = [], []
-        Watched.last = self
+        self.path: list[Any] = []
+        self.gradients: list[Any] = []
+        untyped(Watched).last = self
 
     def on_grid(self, gamma: int, norm_squared: int) -> NDArray[np.int64]:
         self.path.append(super().on_grid(gamma, norm_squared))
-        return self.path[-1]
+        result: NDArray[np.int64] = self.path[-1]
+        return result
 
     def step(self, gradient: NDArray[np.float64]) -> None:
         self.gradients.append(gradient)
@@ -75,7 +78,7 @@ def joint_rows(outcome: Outcome, plan: GradientPlan) -> NDArray[np.object_]:
 
     parts, label = [], None
     for owner in plan.group.owners:
-        mine = integer_rows(Owner(owner), outcome.results[owner][1], plan).astype(object)
+        mine = integer_rows(untyped(Owner(owner)), outcome.results[owner][1], plan).astype(object)
         parts.append(mine[:, : plan.widths[owner]])
         if owner == plan.label_holder:
             label = (mine[:, -1:] + plan.gamma) // 2  # dealt as −γ or γ
@@ -112,13 +115,13 @@ def test_without_noise_every_step_is_the_ideal(
         outcome = run_plan(plan, tables)
     everybody, batches = joint_rows(outcome, plan), Batches(plan, KEY)
     scale = 4.0 * plan.gamma**3 * float(plan.rows * plan.schedule.rate)
-    assert len(Watched.last.gradients) == plan.schedule.steps == 4
-    for weights, seen in zip(Watched.last.path, Watched.last.gradients, strict=True):
-        members = batch_rows(everybody, batches.next()).astype(object)
+    assert len(untyped(Watched).last.gradients) == plan.schedule.steps == 4
+    for weights, seen in zip(untyped(Watched).last.path, untyped(Watched).last.gradients, strict=True):
+        members = batch_rows(untyped(everybody), batches.next()).astype(object)
         ideal = ideal_gradient(members, weights.astype(object), plan.gamma)
         assert seen.tolist() == (ideal.astype(np.float64) / scale).tolist()
     assert all(outcome.results[name][0] is None for name in parties), "only the server trains"
-    assert np.abs(Watched.last.path[-1]).sum() > 0, "the weights moved"
+    assert np.abs(untyped(Watched).last.path[-1]).sum() > 0, "the weights moved"
 
 
 def test_what_is_opened_is_the_ideal_plus_every_owners_noise() -> None:
@@ -141,8 +144,10 @@ def test_what_is_opened_is_the_ideal_plus_every_owners_noise() -> None:
     everybody, batches = joint_rows(outcome, plan), Batches(plan, KEY)
     assert len(drawn) == 3 * plan.schedule.steps
     scale = 4.0 * plan.gamma**3 * float(plan.rows * plan.schedule.rate)
-    for step, (weights, seen) in enumerate(zip(Watched.last.path, Watched.last.gradients, strict=True)):
-        members = batch_rows(everybody, batches.next()).astype(object)
+    for step, (weights, seen) in enumerate(
+        zip(untyped(Watched).last.path, untyped(Watched).last.gradients, strict=True)
+    ):
+        members = batch_rows(untyped(everybody), batches.next()).astype(object)
         ideal = ideal_gradient(members, weights.astype(object), plan.gamma)
         whole = ideal + sum(part[0].astype(object) for part in drawn[3 * step : 3 * step + 3])
         assert seen.tolist() == (whole.astype(np.float64) / scale).tolist()
@@ -192,7 +197,7 @@ def test_the_key_of_the_batches_goes_to_owners_only() -> None:
     tables = tables_of(("bank", "insurer", "shop"), 40)
     outcome = run_plan(plan_for(tables, epochs=0.5), tables, record=True)
     heard = {
-        member: {seen.sender for seen in seen_by if seen.step == "batch key"}
+        member: {seen.sender for seen in there(seen_by) if seen.step == "batch key"}
         for member, seen_by in outcome.seen.items()
     }
     assert heard["server"] == set() and heard["bank"] == {"insurer", "shop"}
@@ -297,14 +302,14 @@ def test_rows_that_were_not_aligned_are_refused() -> None:
         name, randomness = "bank", SeededRandomness(0)
 
     with pytest.raises(LocalProtocolError, match="should bring 40 aligned rows, brought none"):
-        integer_rows(Owner(), None, plan)
+        integer_rows(untyped(Owner()), None, plan)
 
 
 # --- the server's side
 
 
 @pytest.mark.parametrize("name", ["sgd", "momentum", "adam"])
-def test_every_optimiser_finds_the_minimum_of_a_bowl(name: str) -> None:
+def test_every_optimiser_finds_the_minimum_of_a_bowl(name: OptimiserName) -> None:
     target = np.array([0.6, -0.3, 0.1])
     rate = 0.05 if name == "adam" else 0.5
     descent = Descent(3, Optimiser(name, learning_rate=rate), cap=2.0, steps=400)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from intermediate_samples import LABELS, request, tables
+from typed import untyped
 
 from colonnade.data.schema import PublicSchema
 from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
@@ -27,7 +29,7 @@ from colonnade.runtime.group import Group
 
 
 def plan_of(
-    rows: int = 200, *, loss: str = "logistic", widths: tuple[int, ...] = (2, 3), **changes: float
+    rows: int = 200, *, loss: str = "logistic", widths: tuple[int, ...] = (2, 3), **changes: Any
 ) -> IntermediatePlan:
     made = tables(4, loss=loss, widths=widths)
     group = Group.of(tuple(table.party for table in made), active=made[0].party)
@@ -87,7 +89,7 @@ def test_every_passive_party_has_noise_for_its_own_share_of_the_row() -> None:
 def test_a_plan_costs_what_its_events_cost_and_more_epsilon_never_needs_more_noise(
     loss: str, rows: int, batch: int, epochs: int, epsilon: float
 ) -> None:
-    settings = {"loss": loss, "batch": min(batch, rows), "epochs": epochs}
+    settings: dict[str, Any] = {"loss": loss, "batch": min(batch, rows), "epochs": epochs}
     plan = plan_of(rows, epsilon=epsilon, **settings)
     looser = plan_of(rows, epsilon=2 * epsilon, **settings)
     for owner in plan.group.owners:
@@ -139,7 +141,7 @@ def test_a_step_that_could_spread_weights_apart_is_refused_with_the_largest_allo
         ({"epsilon": 0.01, "radius": 1e9}, r"outside 1e-9 to 2\^88"),
     ],
 )
-def test_numbers_that_do_not_fit_are_refused(changes: dict[str, str | float], message: str) -> None:
+def test_numbers_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         if changes.get("penalty") == "?":
             changes = {"penalty": Penalty(l1=-1.0)}
@@ -173,7 +175,7 @@ def test_a_loss_says_itself_which_labels_it_takes(loss: str, kind: str) -> None:
 
 def test_a_passive_party_without_columns_is_refused_and_an_active_one_is_not() -> None:
     made = tables(4)
-    label_only = PublicSchema("clinic", (), LABELS["logistic"])
+    label_only = PublicSchema("clinic", (), untyped(LABELS["logistic"]))
     group = Group.of(("clinic", "bank"), active="clinic")
     assert request().plan(group, (label_only, made[1].public()), 50).cap("clinic") > 0
     with pytest.raises(SchemaError, match="A party without the label needs at least one column"):

@@ -13,11 +13,12 @@ from ideals import ideal_descent
 from intermediate_samples import LABELS, against, labels, request, tables
 from numpy.typing import NDArray
 from scipy import stats
+from typed import there, untyped
 
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, LocalProtocolError, RemoteProtocolError
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger
 from colonnade.methods.glm.penalties import Penalty
 from colonnade.methods.messages.plan import GRID_BITS
@@ -33,7 +34,7 @@ from colonnade.runtime.wire import decode
 FALSE_ALARM = 1e-9
 
 
-def federation(made: list[Table], **changes: tuple[float, float] | None) -> Federation:
+def federation(made: list[Table], **changes: Any) -> Federation:
     return Federation(made, **{"budget": (100.0, 1e-3), "noise_seed": 3, **changes})
 
 
@@ -65,7 +66,7 @@ def test_weights_stay_in_their_ball_and_pass_through_it_without_noise() -> None:
 
 def test_the_first_scores_are_noise_of_the_planned_deviation_and_nothing_else() -> None:
     run = federation(tables(6000)).run(intermediate_session, request(epochs=1), record=True)
-    (scores,) = values(run.outcome.seen["clinic"], "scores")
+    (scores,) = values(there(run.outcome.seen["clinic"]), "scores")
     square = float((scores.astype(float) ** 2).sum()) / float(run.plan.variances[1])
     tail = min(stats.chi2.cdf(square, 6000), stats.chi2.sf(square, 6000))
     assert tail > FALSE_ALARM
@@ -76,12 +77,12 @@ def test_all_passive_parties_receive_the_same_residuals_and_the_server_no_messag
     asked = request(epochs=2, batch=16)
     run = federation(tables(40, widths=(2, 3, 1))).run(intermediate_session, asked, record=True)
     seen = run.outcome.seen
-    first, second = values(seen["bank"], "residuals"), values(seen["shop"], "residuals")
+    first, second = values(there(seen["bank"]), "residuals"), values(there(seen["shop"]), "residuals")
     assert len(first) == run.plan.schedule.steps == 6
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
-    assert len(values(seen["clinic"], "scores")) == 12
-    assert not values(seen["bank"], "scores")
-    assert not {frame.step.split(" ")[0] for frame in seen["server"]} & {"scores", "residuals"}
+    assert len(values(there(seen["clinic"]), "scores")) == 12
+    assert not values(there(seen["bank"]), "scores")
+    assert not {frame.step.split(" ")[0] for frame in there(seen["server"])} & {"scores", "residuals"}
 
 
 def test_a_passive_partys_weights_are_what_its_clipped_messages_make_of_its_rows() -> None:
@@ -90,12 +91,12 @@ def test_a_passive_partys_weights_are_what_its_clipped_messages_make_of_its_rows
     plan = run.plan
     rows, _ = batch_order(run.aligned["bank"], plan)
     weights = np.zeros(rows.shape[1])
-    received = values(run.outcome.seen["bank"], "residuals")
+    received = values(there(run.outcome.seen["bank"]), "residuals")
     for (_, batch), message in zip(plan.batches(), received, strict=True):
-        clipped = np.clip(message * 2.0**-GRID_BITS, -plan.clip, plan.clip)
+        clipped = np.clip(message * 2.0**-GRID_BITS, -there(plan.clip), there(plan.clip))
         weights = weights - plan.rate("bank") / 16 * (clipped @ rows[batch])
         weights = plan.penalty.step(weights, plan.rate("bank"))
-        weights = weights / max(1.0, np.linalg.norm(weights) / plan.radius)
+        weights = weights / max(1.0, float(np.linalg.norm(weights)) / plan.radius)
     assert np.allclose(run.result("bank").weights, weights, atol=1e-14)
 
 
@@ -105,7 +106,8 @@ def test_noise_is_drawn_anew_and_a_seed_taints_the_run() -> None:
     second = federation(made, noise_seed=None).run(intermediate_session, request(), record=True)
     assert not first.reproducible
     assert not np.array_equal(
-        values(first.outcome.seen["clinic"], "scores")[0], values(second.outcome.seen["clinic"], "scores")[0]
+        values(there(first.outcome.seen["clinic"]), "scores")[0],
+        values(there(second.outcome.seen["clinic"]), "scores")[0],
     )
     assert federation(made).run(intermediate_session, request()).reproducible
 
@@ -129,7 +131,7 @@ def test_a_refused_run_puts_no_message_on_the_wire() -> None:
     schemas = tuple(table.public() for table in made)
     plan = asked.plan(parties.group, schemas, 20)
     parties.ledgers["bank"].set_budget("bank", "*", "*", epsilon=0.1, delta=1e-5)
-    steps = []
+    steps: list[Any] = []
 
     async def program(party: Party, table: Table | None) -> None:
         try:
@@ -213,13 +215,21 @@ def neighbour(table: Table, record: int, loss: str, generator: Any, *, seed: int
     if label is not None:
         given = labels(loss, block.rows, np.random.default_rng(seed + 1))
         coded = (
-            block.label.copy() if loss not in ("logistic", "svm") else np.array(["no", "yes"])[block.label]
+            there(block.label).copy()
+            if loss not in ("logistic", "svm")
+            else np.array(["no", "yes"])[block.label]
         )
         coded[record] = (
-            given[record] if loss not in ("logistic", "svm") else ("no", "yes")[1 - block.label[record]]
+            given[record]
+            if loss not in ("logistic", "svm")
+            else ("no", "yes")[1 - there(block.label)[record]]
         )
         if loss in ("poisson", "least_squares", "gamma"):
-            coded[record] = label.low if coded[record] > (label.low + label.high) / 2 else label.high
+            coded[record] = (
+                untyped(label).low
+                if coded[record] > (untyped(label).low + untyped(label).high) / 2
+                else untyped(label).high
+            )
         arrays["y"] = coded
     return Table.from_arrays(table.party, arrays, Schema("row", table.schema.columns, label))
 
@@ -232,7 +242,7 @@ def test_a_peer_that_sends_the_largest_integers_moves_weights_no_further_than_th
     huge = np.full(6, np.iinfo(np.int64).max)
     _, state = against("bank", made["bank"], {"clinic": made["clinic"]}, plan, lambda *_: huge)
     moved = np.linalg.norm(state.weights)
-    assert 0 < moved <= plan.rate("bank") * plan.clip * plan.cap("bank")
+    assert 0 < moved <= plan.rate("bank") * there(plan.clip) * plan.cap("bank")
 
 
 @pytest.mark.parametrize(
@@ -285,7 +295,7 @@ def test_noisy_columns_are_the_rows_with_noise_and_reach_the_active_party_only()
     assert min(stats.chi2.cdf(square, 1000), stats.chi2.sf(square, 1000)) > FALSE_ALARM
     assert set(received) == {"bank", "shop"}
     for member in ("bank", "shop", "server"):
-        assert not [frame for frame in run.outcome.seen[member] if frame.step.startswith("columns")]
+        assert not [frame for frame in there(run.outcome.seen[member]) if frame.step.startswith("columns")]
         assert not run.result(member).columns
 
 
@@ -312,4 +322,4 @@ def test_two_owners_need_no_server() -> None:
         desks[member] = Desk(ledger, table, dataset="data")
     outcome = run_here(intermediate_session, group, desks, request(epochs=2))
     assert {part.weights.shape for part in outcome.results.values()} == {(3,)}
-    assert all(desk.ledger.totals() for desk in desks.values())
+    assert all(untyped(desk.ledger).totals() for desk in desks.values())

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from intermediate_samples import request, tables
 from scipy.special import ndtr
+from typed import untyped
 
 from colonnade.methods.glm.penalties import Penalty
 from colonnade.methods.messages.plan import GRID
@@ -65,7 +66,7 @@ def shifts(plan: Any, *, cap: Any, runs: Any, seed: int) -> Any:
             for state, sign in ((here, 1.0), (there, -1.0)):
                 rows[1] = sign * cap
                 own = received[0] if used else 0.0
-                step_weights(bank, plan, state, batch=rows, residuals=np.array([others, own]))
+                step_weights(untyped(bank), plan, state, batch=rows, residuals=np.array([others, own]))
         found.append(math.sqrt(square))
     return np.array(found)
 

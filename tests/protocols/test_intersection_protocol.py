@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typed import there, untyped
 
 from colonnade.crypto import blinded_sets
 from colonnade.errors import DataError, LocalProtocolError, RemoteProtocolError
@@ -51,7 +52,7 @@ async def program(party: Party, ids: Any, padding: Any) -> Any:
 def run(
     group: Group, tables: dict[str, list[str]], padding: dict[str, int] | None = None, play: Any = program
 ) -> Outcome:
-    desks = {name: Desk(NoLedger(), tables.get(name)) for name in group.members}
+    desks = {name: Desk(untyped(NoLedger()), tables.get(name)) for name in group.members}
     return run_here(play, group, desks, padding or {}, record=True, timeout=20)
 
 
@@ -94,7 +95,7 @@ def test_sets_longer_than_a_block_and_than_the_channel_is_deep(monkeypatch: pyte
 def test_nodes_without_columns_take_no_part() -> None:
     outcome = run(PAIR, {"bank": ["a"], "insurer": ["a"]})
     assert outcome.results["server"] is None
-    assert {seen.step for seen in outcome.seen["server"]} == {"hello"}
+    assert {seen.step for seen in there(outcome.seen["server"])} == {"hello"}
 
 
 def test_an_owner_that_is_not_active_sees_points_sizes_and_its_own_places_only() -> None:
@@ -102,7 +103,7 @@ def test_an_owner_that_is_not_active_sees_points_sizes_and_its_own_places_only()
     tables = {"bank": ["shared", "secret"], "insurer": ["shared"], "clinic": ["shared", "secret"]}
     outcome = run(TRIO, tables)
     for name in ("bank", "clinic"):
-        frames = [seen for seen in outcome.seen[name] if seen.step != "hello"]
+        frames = [seen for seen in there(outcome.seen[name]) if seen.step != "hello"]
         assert {(seen.sender, seen.step) for seen in frames} == {
             ("insurer", step) for step in ("set sizes", "blinded ids", "common number", "common places")
         }
@@ -119,7 +120,7 @@ def test_ids_do_not_travel_and_no_point_travels_twice() -> None:
     points = []
     for outcome in (first, second):
         for name in PAIR.owners:
-            for seen in outcome.seen[name]:
+            for seen in there(outcome.seen[name]):
                 assert not any(identifier.encode() in seen.frame for identifier in ids)
                 if seen.step in ("blinded ids", "twice blinded ids"):
                     points += [row.tobytes() for row in decode(seen.frame)[1].arrays["points"]]
@@ -154,12 +155,12 @@ def test_parties_meet_before_they_intersect() -> None:
 
 # A peer that does not follow: the insurer runs one altered step, the bank must name it and stop.
 
-GOOD = blinded_sets.BlindedSet.prepare([b"x"], domain=b"d", randomness=Desk(NoLedger()).randomness)
+GOOD = blinded_sets.BlindedSet.prepare([b"x"], domain=b"d", randomness=Desk(untyped(NoLedger())).randomness)
 POINT = next(GOOD.blinded_blocks())
 POINTS = [
     next(
         blinded_sets.BlindedSet.prepare(
-            [name], domain=b"d", randomness=Desk(NoLedger()).randomness
+            [name], domain=b"d", randomness=Desk(untyped(NoLedger())).randomness
         ).blinded_blocks()
     )
     for name in (b"x", b"y", b"z")

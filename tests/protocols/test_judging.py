@@ -15,7 +15,7 @@ from colonnade.audits.bounds import threshold_bound
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.errors import BudgetExceeded, LabelMismatch, PlanError
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.dealt_noise import DealtNoise
@@ -138,7 +138,7 @@ def test_without_noise_numbers_are_the_ideal(
     monkeypatch.setattr(JudgePlan, "block", 120)
     given, said = tables(parties, label=NUMBER), terms(parties)
 
-    async def session(party, table, asked):
+    async def session(party: Party, table: Table | None, asked: JudgeRequest) -> Any:
         mine = said.get(party.name)
         return await judge_session(party, table, asked, None if mine is None else lambda aligned: mine)
 
@@ -257,7 +257,9 @@ def audited(plan: JudgePlan, noise: DealtNoise, label: float, draws: int = 200_0
 
 
 @pytest.mark.parametrize(("declared", "value"), [('classes = ["no", "yes"]', 1), (NUMBER, 30.0)])
-def test_an_audit_stays_below_what_is_promised_and_catches_half_of_the_noise(declared, value) -> None:
+def test_an_audit_stays_below_what_is_promised_and_catches_half_of_the_noise(
+    declared: str, value: float
+) -> None:
     group = Group.of(("bank", "shop"), active="bank")
     schemas = (schema(declared).public("bank"), schema("").public("shop"))
     plan = replace(REQUEST, epsilon=2.5).plan(group, schemas, 1000)

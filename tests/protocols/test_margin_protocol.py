@@ -11,6 +11,7 @@ from gradient_tables import NAMES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from margin_runs import ledgers_for, margin_plan, run_margin, silenced, tables_of
+from typed import untyped
 
 from colonnade.crypto.shares import make_scheme, reshare, total
 from colonnade.errors import BudgetExceeded, LocalProtocolError, NotMasked, RemoteProtocolError
@@ -33,9 +34,9 @@ from colonnade.runtime.wire import Message
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The integers that every owner made of its rows."""
-    found, honest = {}, OwnRows.read.__func__
+    found, honest = {}, untyped(OwnRows.read).__func__
 
-    def watched(cls, owner: str, *how: Any) -> Any:
+    def watched(cls: Any, owner: str, *how: Any) -> Any:
         found[owner] = honest(cls, owner, *how)
         return found[owner]
 
@@ -51,7 +52,8 @@ def test_without_noise_everything_opened_is_the_ideal(count: int, active: Any, s
     tables = tables_of(parties, 30, active=holder, seed=seed)
     plan = silenced(margin_plan(tables, Group.of(parties, active=holder), steps=2))
     with pytest.MonkeyPatch.context() as patch:
-        rows, honest = {}, OwnRows.read.__func__
+        rows: dict[Any, Any] = {}
+        honest = untyped(OwnRows.read).__func__
         patch.setattr(
             OwnRows,
             "read",
@@ -116,7 +118,7 @@ def test_weights_that_are_not_finite_are_refused(monkeypatch: pytest.MonkeyPatch
     plan = margin_plan(tables)
     honest = MarginDescent.step
 
-    def step(self, opened: Any) -> None:
+    def step(self: Any, opened: Any) -> None:
         honest(self, opened)
         self.weights = self.weights * np.nan
 
@@ -128,9 +130,9 @@ def test_weights_that_are_not_finite_are_refused(monkeypatch: pytest.MonkeyPatch
 def test_owners_that_were_told_different_weights_deal_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = tables_of(("bank", "insurer"), 30)
     plan = margin_plan(tables)
-    dealt, share, honest = [], protocol.share, protocol.published_weights
+    dealt, share, honest = [], untyped(protocol).share, protocol.published_weights
 
-    async def two_faced(party: Party, descent: Any, plan: Any, step: str) -> Any:
+    async def two_faced(party: Party, descent: Any, plan: Any, step: Any) -> Any:
         if descent is None or step == 0:
             return await honest(party, descent, plan, step)
         for owner, lie in (("bank", 0.0), ("insurer", 1e-9)):

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ideals import ideal_moments
 from numpy.typing import NDArray
+from typed import untyped
 
 from colonnade.crypto.shares import make_scheme
 from colonnade.data.schema import Schema
@@ -31,17 +32,18 @@ from colonnade.errors import (
     PlansDiffer,
     RemoteProtocolError,
 )
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger, Release
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import noisy_moments
-from colonnade.methods.moments.session import MomentsRequest, moments_session
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import moments_session
 from colonnade.noise.discrete_gaussian import MatrixGaussianNoise
 from colonnade.numbers.field import FIELD63
 from colonnade.privacy.guarantee import account
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
-from colonnade.protocols.plans import default_delta
+from colonnade.protocols.plans import Task, default_delta
 from colonnade.protocols.shared import MomentSum, Shared, total
 from colonnade.protocols.sharing import open_to, share
 from colonnade.randomness import SystemRandomness
@@ -145,10 +147,10 @@ def plan_for(
     tables: list[Table],
     group: Group,
     *,
-    task: str = "classification",
+    task: Task = "classification",
     rows: Any = None,
     epsilon: float = 1.0,
-    **more: bool,
+    **more: Any,
 ) -> MomentsPlan:
     schemas = tuple(table.public() for table in tables)
     return MomentsRequest(task=task, epsilon=epsilon, delta=1e-5, **more).plan(
@@ -183,8 +185,8 @@ def test_without_noise_the_protocol_is_the_ideal(
 def test_what_is_opened_is_the_ideal_plus_every_owners_noise() -> None:
     tables = tables_of(("bank", "insurer", "shop"), 50)
     plan = plan_for(tables, Group.of(("bank", "insurer", "shop"), active="bank"))
-    drawn = []
-    plan.__dict__["noise"] = Witnessed(plan.noise, drawn)
+    drawn: list[Any] = []
+    plan.__dict__["noise"] = Witnessed(untyped(plan.noise), drawn)
     outcome = run_plan(plan, tables)
     opened, _ = outcome.results["server"]
     ideal = ideal_moments({name: outcome.results[name][1] for name in plan.group.owners}, plan)
@@ -282,7 +284,7 @@ def test_a_refused_release_leaves_no_column_on_the_wire() -> None:
     group = Group.of(("bank", "insurer"), active="bank")
     plan = plan_for(tables, group)
     ledgers = ledgers_for(group) | {"bank": ledgers_for(group, epsilon=0.5)["bank"]}
-    steps = []
+    steps: list[Any] = []
 
     async def program(party: Party, table: Any) -> None:
         try:
@@ -332,7 +334,7 @@ def test_every_owner_and_keeper_is_charged_before_the_first_column() -> None:
     ledgers = {name: Noting(name, ledger) for name, ledger in ledgers_for(group).items()}
     original = type(plan.quantizers["bank"]).quantize
 
-    def noted(self, values: Any, randomness: Any = None) -> Any:
+    def noted(self: Any, values: Any, randomness: Any = None) -> Any:
         order.append(("rows", "somebody"))
         return original(self, values, randomness)
 
@@ -414,7 +416,7 @@ def test_peers_keep_receipts_that_show_another_ledger(tmp_path: Path) -> None:
 @pytest.mark.parametrize("field", ["epsilon", "gamma", "task"])
 def test_different_jobs_stop_the_run_and_name_the_field(field: Any) -> None:
     request = MomentsRequest("classification", 1.0, delta=1e-5)
-    other = replace(request, **{field: {"epsilon": 2.0, "gamma": 8192, "task": "pca"}[field]})
+    other = replace(request, **untyped({field: {"epsilon": 2.0, "gamma": 8192, "task": "pca"}[field]}))
     tables = {table.party: table for table in tables_of(("bank", "insurer"), 20)}
     group = Group.of(("bank", "insurer"), active="bank")
 
@@ -553,7 +555,9 @@ def test_the_noise_left_to_an_observer_is_what_the_owners_it_does_not_know_dealt
     plan = plan_for(tables, Group.of(NAMES[:3], active="bank"))
     for view in plan.views:
         # What rounding may take off the diagonal is left out.
-        assert view.event.event.sigma_squared == 2 * plan.mu - 36, "K − t parts of 1/(K − t) are a whole"
+        assert untyped(view.event).event.sigma_squared == 2 * plan.mu - 36, (
+            "K − t parts of 1/(K − t) are a whole"
+        )
     assert account(plan.views[0].event, 1e-5).epsilon <= 1.0
 
 

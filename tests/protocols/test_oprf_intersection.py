@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from test_intersection_protocol import NoLedger, common
+from typed import there, untyped
 
 from colonnade.crypto.oprf import parameters
 from colonnade.errors import BadIds, RemoteProtocolError
@@ -37,12 +38,12 @@ def run(
     group: Group,
     tables: dict[str, list[str]],
     *,
-    way: str = "oprf",
+    way: Any = "oprf",
     padding: Any = None,
     play: Any = program,
-    **seen: bool,
+    **seen: Any,
 ) -> Outcome:
-    desks = {name: Desk(NoLedger(), tables.get(name)) for name in group.members}
+    desks = {name: Desk(untyped(NoLedger()), tables.get(name)) for name in group.members}
     return run_here(play, group, desks, way, padding or {}, record=True, timeout=30, **seen)
 
 
@@ -111,7 +112,7 @@ def test_ids_and_their_digests_do_not_travel_and_nothing_travels_twice() -> None
     for _ in range(2):
         outcome = run(PAIR, {"bank": ids, "insurer": ids})
         for name in PAIR.owners:
-            for seen in outcome.seen[name]:
+            for seen in there(outcome.seen[name]):
                 assert not any(one.encode() in seen.frame for one in ids)
                 for array in decode(seen.frame)[1].arrays.values():
                     if array.ndim > 1:
@@ -124,7 +125,7 @@ def test_an_owner_that_is_not_active_sees_rows_sizes_and_its_own_places_only() -
     tables = {"bank": ["shared", "secret"], "insurer": ["shared"], "clinic": ["shared", "secret"]}
     outcome = run(TRIO, tables)
     for name in ("bank", "clinic"):
-        frames = [seen for seen in outcome.seen[name] if seen.step != "hello"]
+        frames = [seen for seen in there(outcome.seen[name]) if seen.step != "hello"]
         assert {seen.sender for seen in frames} == {"insurer"}
         assert {seen.step for seen in frames} == {
             "set sizes",
@@ -135,12 +136,12 @@ def test_an_owner_that_is_not_active_sees_rows_sizes_and_its_own_places_only() -
             "common places",
         }
         assert outcome.results[name].sizes == {name: 2, "insurer": 1}
-    assert {seen.step for seen in outcome.seen["server"]} == {"hello"}
+    assert {seen.step for seen in there(outcome.seen["server"])} == {"hello"}
 
 
 def lengths(outcome: Outcome) -> dict[str, list[tuple[str, int]]]:
     return {
-        name: [(seen.step, len(seen.frame)) for seen in frames if not seen.step.startswith("common")]
+        name: [(seen.step, len(seen.frame)) for seen in there(frames) if not seen.step.startswith("common")]
         for name, frames in outcome.seen.items()
     }
 
@@ -182,18 +183,18 @@ def altered(who: str, step: str, change: Any, times: int = 1) -> Any:
         if party.name == who:
             from colonnade.protocols import oprf_intersection as module
 
-            honest, count = module.tell, iter(range(times))
+            honest, count = untyped(module).tell, iter(range(times))
 
             async def lying(party: Party, to: str, at: Any, message: Any) -> None:
                 if party.name == who and at == step and next(count, None) is not None:
                     message = change(message)
                 await honest(party, to, at, message)
 
-            module.tell = lying
+            untyped(module).tell = lying
             try:
                 return await program(party, ids, way, padding)
             finally:
-                module.tell = honest
+                untyped(module).tell = honest
         return await program(party, ids, way, padding)
 
     return play
@@ -255,7 +256,7 @@ def test_a_frame_that_comes_twice_ends_the_run() -> None:
                 if step == "record values":
                     await honest(to, step, frame)
 
-            party.channel.send = send
+            untyped(party.channel).send = send
         found = await program(party, ids, way, padding)
         if party.name in PAIR.owners:
             peer = "bank" if party.name == "insurer" else "insurer"
@@ -278,7 +279,7 @@ def test_places_that_cannot_be_end_the_run_by_name(places: list[int], why: str) 
             async def lying(party: Party, peer: str, found: Any) -> None:
                 await honest(party, peer, np.array(places))
 
-            protocol._tell_places = lying
+            untyped(protocol)._tell_places = lying
             try:
                 return await program(party, ids, way, padding)
             finally:
@@ -304,7 +305,7 @@ def test_everybody_is_asked_at_once_and_each_pair_has_coins_of_its_own() -> None
     sent = {
         name: [
             decode(seen.frame)[1].arrays["point"].tobytes()
-            for seen in outcome.seen[name]
+            for seen in there(outcome.seen[name])
             if seen.step == "transfer key"
         ]
         for name in ("bank", "clinic")

@@ -15,9 +15,10 @@ from gradient_tables import plan_for, run_plan, tables_of
 from hostile import opened, packed
 from intermediate_samples import request as messages_request
 from intermediate_samples import tables as messages_tables
+from typed import untyped
 
 from colonnade.errors import RemoteProtocolError
-from colonnade.learn.federation import Federation
+from colonnade.federation.federation import Federation
 from colonnade.ledger import Ledger
 from colonnade.methods.encrypted import exchange as encrypted_exchange
 from colonnade.methods.encrypted.protocol import encrypted_session
@@ -26,7 +27,8 @@ from colonnade.methods.network.protocol import embeddings_session
 from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.methods.slr import protocol as gradient
 from colonnade.methods.slr.plan import schedule
-from colonnade.methods.slr.session import GradientRequest, gradient_session
+from colonnade.methods.slr.request import GradientRequest
+from colonnade.methods.slr.session import gradient_session
 from colonnade.protocols import sharing, verified_rows
 from colonnade.protocols.agreement import agree_on_public, meet
 from colonnade.protocols.messages import tell
@@ -44,7 +46,7 @@ async def no_comparison(*_: object) -> None:
     """The step as it would be without the comparison."""
 
 
-async def two_faced(party: Party, descent: Any, plan: Any, step: str) -> Any:
+async def two_faced(party: Party, descent: Any, plan: Any, step: Any) -> Any:
     """A server that tells the bank w + e₀ and the insurer w − e₀; everybody else is honest."""
     if descent is None:
         return await honest_weights(party, descent, plan, step)
@@ -154,7 +156,7 @@ def two_things_told(session: Any, sent: Any, *, by: Any, to: str, at: Any) -> An
                 frame = told_otherwise(frame)
             await honest(peer, step, frame)
 
-        party.channel.send = send
+        untyped(party.channel).send = send
         return await session(party, *arguments)
 
     return program
@@ -217,14 +219,14 @@ def gradient_run(program_of: Any) -> None:
 def test_whoever_tells_two_members_different_things_ends_the_run_at_that_step(
     run: Any, by: Any, to: str, at: Any, then: Any
 ) -> None:
-    sent = []
+    sent: list[Any] = []
     with pytest.raises(RemoteProtocolError, match=rf"at step '{at}': \w+ was told something else than"):
         run(lambda session: two_things_told(session, sent, by=by, to=to, at=at))
     told = {sender for sender, step in sent if step == f"comparison {at}"}
     assert to in told and len(told) >= 2
     assert not [sender for sender, step in sent if step == then and sender != by]
     # The control: what would have left next does leave where everybody is told the same.
-    honest = []
+    honest: list[Any] = []
     run(lambda session: two_things_told(session, honest, by=by, to=to, at="nowhere"))
     assert [sender for sender, step in honest if step == then]
 
@@ -232,7 +234,9 @@ def test_whoever_tells_two_members_different_things_ends_the_run_at_that_step(
 def test_a_key_holder_that_gives_two_owners_different_keys_ends_the_run_before_a_score_leaves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    widths, sent, make_key = {"a": 1, "b": 1, "c": 1}, [], encrypted_exchange.make_key
+    widths = {"a": 1, "b": 1, "c": 1}
+    sent: list[Any] = []
+    make_key = untyped(encrypted_exchange).make_key
 
     async def two_keys(party: Party, keys: Any, to: str) -> Any:
         first = await make_key(party, keys, to[:1])
@@ -275,7 +279,7 @@ def test_where_only_one_was_told_nothing_is_sent() -> None:
 @pytest.mark.parametrize("odd", ["bank", "insurer", "shop"])
 def test_whoever_is_the_odd_one_out_everybody_stops(odd: Any) -> None:
     """All see the difference: nobody goes on with something that somebody who follows the protocol does not hold."""
-    stopped = []
+    stopped: list[Any] = []
 
     async def program(party: Party, _: object) -> None:
         await meet(party)

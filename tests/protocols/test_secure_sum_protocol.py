@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typed import there
 
 from colonnade.crypto.bit_packing import pack_words, packed_size, unpack_words
 from colonnade.crypto.masks import SumRing
@@ -71,7 +72,7 @@ def run(
     steps: int = 1,
     play: Any = program,
     ledgers: Any = None,
-    timeout: int = 20,
+    timeout: Any = 20,
 ) -> Outcome:
     ledgers = ledgers or {name: ledger(name) for name in GROUP.members}
     desks = {name: Desk(ledgers[name], tables.get(name), dataset="data") for name in GROUP.members}
@@ -99,7 +100,7 @@ def test_two_steps_with_the_same_values_look_unrelated_on_the_wire() -> None:
     outcome = run(tables(0, 2**40), SumRing(3, 2**40), steps=2)
     words = [
         decode(seen.frame)[1].arrays["words"].tobytes()
-        for seen in outcome.seen["server"]
+        for seen in there(outcome.seen["server"])
         if "sum" in seen.step
     ]
     assert len(words) == len(set(words)) == 6
@@ -108,13 +109,15 @@ def test_two_steps_with_the_same_values_look_unrelated_on_the_wire() -> None:
 def test_a_value_costs_k_bits_on_the_wire() -> None:
     ring = SumRing(3, 40)
     outcome = run(tables(0, 40), ring)
-    sent = [decode(seen.frame)[1].arrays["words"] for seen in outcome.seen["server"] if "sum" in seen.step]
+    sent = [
+        decode(seen.frame)[1].arrays["words"] for seen in there(outcome.seen["server"]) if "sum" in seen.step
+    ]
     assert {array.size for array in sent} == {packed_size(6, ring.bits)} == {6 * 7 // 8 + 1}
 
 
 def test_a_ledger_that_refuses_keeps_its_words_at_home() -> None:
     ledgers = {name: ledger(name, epsilon=0.01 if name == "b" else 10.0) for name in GROUP.members}
-    sent: dict[str, dict] = {}
+    sent: dict[str, dict[Any, int]] = {}
 
     async def play(party: Party, values: Any, ring: Any, receiver: str, steps: Any) -> Any:
         try:

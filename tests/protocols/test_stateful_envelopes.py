@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+from typed import untyped
 
 from colonnade.errors import RemoteProtocolError
 from colonnade.protocols.messages import hear, tell
@@ -46,11 +47,11 @@ class Envelopes(RuleBasedStateMachine):
     @initialize()
     def meet(self) -> None:
         self.parties = {
-            (run, name): Party(name, GROUP, Wire(), None, run=run, timeout=5.0)
+            (run, name): Party(name, GROUP, Wire(), untyped(None), run=run, timeout=5.0)
             for run in RUNS
             for name in GROUP.members
         }
-        self.taken = {}
+        self.taken: dict[Any, Any] = {}
         self.count = 0
 
     @rule(
@@ -64,7 +65,7 @@ class Envelopes(RuleBasedStateMachine):
         party = self.parties[run, sender]
         asyncio.run(tell(party, receiver, step, Message({"n": self.count})))
         self.count += 1
-        return (run, sender, receiver, step, party.channel.sent)
+        return (run, sender, receiver, step, untyped(party.channel).sent)
 
     @rule(
         frame=frames,

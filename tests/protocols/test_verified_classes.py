@@ -11,6 +11,7 @@ import pytest
 from ideals import ideal_moments
 from test_conditional_moments import run_plan
 from test_noisy_moments import NAMES, Silence, plan_for, tables_of
+from typed import untyped
 
 from colonnade.errors import PlanError, RowsNotProved
 from colonnade.methods.moments import conditional
@@ -21,7 +22,7 @@ from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 
 
-def planned(verify: str = "all", count: int = 2, rows: int = 60) -> tuple[list, MomentsPlan]:
+def planned(verify: Any = "all", count: int = 2, rows: int = 60) -> tuple[list[Any], MomentsPlan]:
     parties = NAMES[:count]
     tables = tables_of(parties, rows, active=parties[0])
     return tables, plan_for(tables, Group.of(parties, active=parties[0]), conditional=True, verify=verify)
@@ -69,9 +70,9 @@ def dealing(
             return found
 
         monkeypatch.setattr(conditional, "dealt_by_class", dealt)
-        begun = row_checks.RowProof.__init__
+        begun = untyped(row_checks).RowProof.__init__
 
-        def begin(self, claims: Any, rows: Any, *, seeds: Any) -> None:
+        def begin(self: Any, claims: Any, rows: Any, *, seeds: Any) -> None:
             start, short = 0, np.array(rows, dtype=np.int64)
             for claim in claims.claims:
                 part = short[:, start : start + claim.columns]
@@ -79,7 +80,7 @@ def dealing(
                 start += claim.columns
             begun(self, claims, short, seeds=seeds)
 
-        monkeypatch.setattr(row_checks.RowProof, "__init__", begin)
+        monkeypatch.setattr(untyped(row_checks).RowProof, "__init__", begin)
 
     return arrange
 
@@ -132,7 +133,7 @@ def test_a_keeper_that_adds_to_a_product_by_class_is_stopped(
     monkeypatch: pytest.MonkeyPatch, liar: str
 ) -> None:
     tables, plan = planned()
-    honest = verified_products.share_elements
+    honest = untyped(verified_products).share_elements
 
     async def share_elements(party: Party, mine: Any, shapes: Any, **how: Any) -> Any:
         if party.name == liar:

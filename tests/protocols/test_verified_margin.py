@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gradient_tables import NAMES
 from margin_runs import ledgers_for, margin_plan, run_margin, silenced, tables_of
+from typed import there, untyped
 
 from colonnade.errors import FieldTooSmall, GroupMismatch, PlanError, RowsNotProved
 from colonnade.methods.margin.ideal import descended, ideal_slopes, summed_slopes
@@ -33,17 +34,17 @@ def checked(
     owners: tuple[str, ...] = PAIR,
     classes: tuple[str, ...] = ("no", "yes"),
     **terms: object,
-) -> tuple:
+) -> tuple[Any, ...]:
     tables = tables_of(owners, rows, classes=classes)
-    return tables, margin_plan(tables, **{"steps": 2, "harmonics": 3, "verify": "all"} | terms)
+    return tables, margin_plan(tables, **untyped({"steps": 2, "harmonics": 3, "verify": "all"} | terms))
 
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> dict[str, OwnRows]:
     found: dict[str, OwnRows] = {}
-    honest = OwnRows.read.__func__
+    honest = untyped(OwnRows.read).__func__
 
-    def watched(cls, owner: str, *how: Any) -> Any:
+    def watched(cls: Any, owner: str, *how: Any) -> Any:
         found[owner] = honest(cls, owner, *how)
         return found[owner]
 
@@ -70,7 +71,7 @@ def test_a_checked_run_without_noise_is_the_ideal(
 def test_products_that_are_proved_are_those_of_complex_numbers() -> None:
     left, right = (FIELD63.encode(np.arange(24).reshape(2, 12) - 7 * k) for k in (1, 2))
     factors = paired(Shared(left, (2, 12), 1), Shared(right, (2, 12), 1), 2)
-    found = factors[0].share.row_products(factors[1].share).reshape((2, 12))
+    found = there(factors[0].share).row_products(there(factors[1].share)).reshape((2, 12))
     assert found.decode().tolist() == complex_products(left, right, 2).decode().tolist()
 
 
@@ -171,21 +172,21 @@ def dealing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def arrange(owner: str, *, waves: Change | None = None, dealt: Change | None = None) -> None:
         honest = OwnRows.waves, OwnRows.dealt
 
-        def lying_waves(self, rows: Any, weights: Any, plan: Any) -> Any:
+        def lying_waves(self: Any, rows: Any, weights: Any, plan: Any) -> Any:
             found = honest[0](self, rows, weights, plan)
             mine = owner == (plan.label_holder if self.positive is not None else plan.others[0])
             return waves(owner, found) if waves is not None and mine else found
 
-        def lying_rows(self, rows: Any, plan: Any) -> Any:
+        def lying_rows(self: Any, rows: Any, plan: Any) -> Any:
             found = honest[1](self, rows, plan)
             mine = owner == (plan.label_holder if self.positive is not None else plan.others[0])
             return dealt(owner, found) if dealt is not None and mine else found
 
         monkeypatch.setattr(OwnRows, "waves", lying_waves)
         monkeypatch.setattr(OwnRows, "dealt", lying_rows)
-        begun = row_checks.RowProof.__init__
+        begun = untyped(row_checks).RowProof.__init__
 
-        def begin(self, claims: Any, rows: Any, *, seeds: Any) -> None:
+        def begin(self: Any, claims: Any, rows: Any, *, seeds: Any) -> None:
             start, short = 0, rows.copy()
             for claim in claims.claims:
                 part = short[:, start : start + claim.columns]
@@ -193,7 +194,7 @@ def dealing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 start += claim.columns
             begun(self, claims, short, seeds=seeds)
 
-        monkeypatch.setattr(row_checks.RowProof, "__init__", begin)
+        monkeypatch.setattr(untyped(row_checks).RowProof, "__init__", begin)
 
     return arrange
 
@@ -281,7 +282,7 @@ def adding(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Group], None]:
 
     def arrange(liar: str, group: Group) -> None:
         at = group.keepers.index(liar)
-        honest, unchecked = verified_products.share_elements, sharing.reshare
+        honest, unchecked = untyped(verified_products).share_elements, untyped(sharing).reshare
 
         def more(shape: tuple[int, ...]) -> np.ndarray:
             added = np.zeros(shape, dtype=np.int64)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typed import untyped
 
-from colonnade.crypto.product_proof import ProductClaim
+from colonnade.crypto.product_proof import ProductClaim, ProductProof
 from colonnade.crypto.shares import make_scheme
 from colonnade.errors import LocalProtocolError, RowsNotProved
 from colonnade.ledger import Ledger, Release
@@ -35,7 +36,7 @@ WEIGHTS = RNG.integers(-500, 500, (ROWS, 1))
 async def gradient(party: Party, _table: object, verify: Verify) -> np.ndarray | None:
     """Σ_i ⟨p_i, q_i⟩ w_i with noise of degree 2t: a product of three factors, with one resharing."""
     await meet(party)
-    deal = {"scheme": SCHEME, "degree": 1}
+    deal: dict[str, Any] = {"scheme": SCHEME, "degree": 1}
     mine = {"bank": LEFT, "shop": RIGHT}.get(party.name)
     dealt = await share(party, mine, {"bank": (ROWS, 3), "shop": (ROWS, 3)}, step="factors", **deal)
     weights = await share(
@@ -83,7 +84,7 @@ def adding(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """A keeper adds 2^48 to its product of one row before it reshares, and says that it did not."""
 
     def arrange(liar: str) -> None:
-        checked, unchecked = verified_products.share_elements, sharing.reshare
+        checked, unchecked = untyped(verified_products).share_elements, untyped(sharing).reshare
         more = np.zeros((ROWS, 1), dtype=np.int64)
         more[5] = 1 << 48
 
@@ -123,11 +124,11 @@ def test_a_keeper_that_adds_to_its_product_is_stopped_before_anything_is_opened(
 
 @pytest.mark.parametrize("which", ["proof", "answer"])
 def test_an_altered_proof_or_answer_stops_the_run(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
-    class Altered(verified_products.ProductProof):
+    class Altered(ProductProof):
         def proof(self, challenge: Any) -> Any:
             return _changed(super().proof(challenge))
 
-    honest = verified_products.answer
+    honest = untyped(verified_products).answer
     if which == "proof":
         monkeypatch.setattr(verified_products, "ProductProof", Altered)
     else:

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typed import there, untyped
 
 from colonnade import Federation, Schema, Table
 from colonnade.errors import ColonnadeError, GroupMismatch, PlanError, RowsNotProved
 from colonnade.methods.moments import protocol as moments
-from colonnade.methods.moments.session import MomentsRequest, moments_session
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import moments_session
 from colonnade.protocols import challenges, row_checks, sharing
-from colonnade.protocols.assumptions import Verify, known_to_party
+from colonnade.protocols.assumptions import known_to_party
 from colonnade.protocols.challenges import verifiers_of
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -51,7 +53,7 @@ def federation(owners: int = 2, rows: int = ROWS, seed: int = 0) -> Federation:
     return Federation([bank, *others], budget=(1e4, 1e-5), timeout=20.0)
 
 
-def release(owners: int = 2, verify: Verify | None = None, **options: int) -> Any:
+def release(owners: int = 2, verify: Any = None, **options: Any) -> Any:
     request = MomentsRequest("classification", 1.0, delta=1e-5, verify=verify)
     return federation(owners, **options).run(moments_session, request, record=True)
 
@@ -79,21 +81,21 @@ def dealing(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[np.ndar
     def arrange(owner: str, change: Callable[[np.ndarray], None]) -> None:
         honest = moments.integer_blocks
 
-        def blocks(party: str, table: Any, plan: Any) -> Iterator[Any]:
+        def blocks(party: Any, table: Any, plan: Any) -> Iterator[Any]:
             for rows, mine in honest(party, table, plan):
                 if party.name == owner:
-                    mine = mine.copy()
+                    mine = there(mine).copy()
                     change(mine)
                 yield rows, mine
 
         monkeypatch.setattr(moments, "integer_blocks", blocks)
         # A cheat does not stop itself: its pads are made for rows that are short.
-        pads = row_checks.RowProof.__init__
+        pads = untyped(row_checks).RowProof.__init__
 
-        def begun(self, claims: Any, rows: Any, *, seeds: Any) -> None:
+        def begun(self: Any, claims: Any, rows: Any, *, seeds: Any) -> None:
             pads(self, claims, np.where(np.abs(rows) >= 1 << 20, 0, rows), seeds=seeds)
 
-        monkeypatch.setattr(row_checks.RowProof, "__init__", begun)
+        monkeypatch.setattr(untyped(row_checks).RowProof, "__init__", begun)
 
     return arrange
 
@@ -166,7 +168,7 @@ def test_what_cannot_be_checked_is_refused_if_asked_for_and_left_otherwise(
     assert release(5).plan.verify == "none"
     group = Group.of(("bank", "shop1"), active="bank")
     schemas = tuple(table.public() for table in federation().tables.values())
-    fine = {"task": "classification", "epsilon": 1.0}
+    fine: dict[str, Any] = {"task": "classification", "epsilon": 1.0}
     monkeypatch.setattr("colonnade.crypto.row_claims.MOST_NORM", 1 << 20)
     assert MomentsRequest(**fine).planned(group, schemas, 1 << 14).verify == "none"
     with pytest.raises(PlanError, match="smaller gamma, or verify = 'none'"):
@@ -268,13 +270,13 @@ def test_a_proof_of_an_earlier_run_stops_the_run(cheat: Any, which: str) -> None
 
 def test_a_proof_for_other_rows_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows and pads that are dealt are short, and not those that the proof is about."""
-    honest = row_checks.RowProof.proof
+    honest = untyped(row_checks).RowProof.proof
 
-    def proof(self, challenge: Any, second: Any) -> Any:
+    def proof(self: Any, challenge: Any, second: Any) -> Any:
         self._rows = -self._rows
         return honest(self, challenge, second)
 
-    monkeypatch.setattr(row_checks.RowProof, "proof", proof)
+    monkeypatch.setattr(untyped(row_checks).RowProof, "proof", proof)
     with pytest.raises(RowsNotProved):
         release()
 
@@ -305,7 +307,7 @@ def test_a_verifier_that_tells_dealer_and_verifier_different_challenges_gets_no_
 
 def test_a_dealer_hears_no_challenge_before_it_has_dealt(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[tuple[str, str]] = []
-    told = challenges.tell
+    told = untyped(challenges).tell
 
     async def tell(party: Party, to: str, step: str, message: Any) -> None:
         order.append((party.name, step))

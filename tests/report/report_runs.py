@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from typed import untyped
 
 from colonnade import Federation, LogisticRegression, Schema, Table
-from colonnade.learn.training import learnt_facts
+from colonnade.federation.train import learnt_facts
 from colonnade.report.facts import Facts, run_facts
 
 HOSTILE = "<script>alert(1)</script> & \"quoted\" 'name'"
@@ -36,7 +37,7 @@ def made(*, seed: int | None = None, column: str = "age", name: str = "Risk") ->
     # Pages of a release have the most to say: eigenvalues, intervals, classes.
     model = LogisticRegression(epsilon=1.0, method="moments").fit(federation)
     run = federation.runs[-1]
-    return run_facts(run, federation, name=name, learnt=learnt_facts(model, run.release)), federation
+    return run_facts(run, federation, name=name, learnt=learnt_facts(model, untyped(run.release))), federation
 
 
 @cache

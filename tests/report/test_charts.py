@@ -34,7 +34,9 @@ def paths(drawn: str, colour: str) -> list[str]:
 
 
 @given(POINTS, AXES)
-def test_whatever_the_numbers_a_chart_is_well_formed_and_stays_on_its_paper(points, axes) -> None:
+def test_whatever_the_numbers_a_chart_is_well_formed_and_stays_on_its_paper(
+    points: list[tuple[float, float, float]], axes: Axes
+) -> None:
     xs, ys, spreads = zip(*points, strict=True)
     drawn = svg(Chart("t", axes, (Line("one", xs, ys, spreads),), (Level(2.0, Style("#123456"), note="n"),)))
     root = ElementTree.fromstring(drawn)

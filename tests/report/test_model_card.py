@@ -18,9 +18,9 @@ from colonnade.data.encoding import Encoder
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.errors import ModelError
-from colonnade.learn.frame import Frame
-from colonnade.learn.model_file import ModelFile, parts_of
-from colonnade.learn.privacy import Privacy
+from colonnade.models.files.linear_file import ModelFile, parts_of
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.privacy.neighbours import ZERO_OUT
 from colonnade.privacy.observers import Reader, Server
@@ -157,7 +157,7 @@ def test_every_observer_is_told_about_with_what_it_rests_on() -> None:
     card = model_card(model(), facts=FACTS)
     for item in GUARANTEES:
         assert f"- {item}" in card
-    assert FACTS["collusion"] in card and "4000 people" in card and "- Class 'high' is rare." in card
+    assert str(FACTS["collusion"]) in card and "4000 people" in card and "- Class 'high' is rare." in card
 
 
 def test_figures_are_shown_only_where_they_were_measured_on_public_data() -> None:

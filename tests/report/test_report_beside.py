@@ -1,9 +1,11 @@
 """A run's page shows what attacks and comparisons found on the same data, where it may be shown."""
 
 import json
+from typing import Any
 
 import pytest
 from report_runs import private_run
+from typed import there
 
 from colonnade.report.beside import PRIVATE, section_of
 from colonnade.report.html import run_page
@@ -30,8 +32,8 @@ ATTACK = {
 }
 
 
-def comparison(public):
-    row = {
+def comparison(public: bool) -> dict[str, str | float | list[float | dict[str, str | float | list[float]]]]:
+    row: dict[str, Any] = {
         "method": "moments",
         "title": "one noisy moment matrix",
         "paper": False,
@@ -64,21 +66,21 @@ def comparison(public):
     }
 
 
-def test_attacks_stand_on_the_page_undefended_first_and_as_text():
-    page = run_page(private_run()[0], [section_of(ATTACK)])
+def test_attacks_stand_on_the_page_undefended_first_and_as_text() -> None:
+    page = run_page(private_run()[0], [there(section_of(ATTACK))])
     assert "What attacks on encrypted gradients found" in page
     assert page.index("without a defence: labels") < page.index("with noise before encryption: labels")
     assert "recorded &lt;b&gt;" in page and "recorded <b>" not in page
 
 
 @pytest.mark.parametrize("public", [True, False])
-def test_accuracy_against_epsilon_is_shown_of_public_data_only(public):
-    page = run_page(private_run()[0], [section_of(comparison(public))])
+def test_accuracy_against_epsilon_is_shown_of_public_data_only(public: bool) -> None:
+    page = run_page(private_run()[0], [there(section_of(comparison(public)))])
     assert ("0.9 ± 0.01" in page) is public
     assert (PRIVATE in page) is not public
     assert "Accuracy against ε" in page
 
 
-def test_other_facts_are_no_section():
+def test_other_facts_are_no_section() -> None:
     assert section_of(json.loads("{}")) is None
     assert section_of({"findings": [{"observer": "server"}], "people": "made up"}) is None

@@ -12,12 +12,12 @@ import pytest
 from browser import Browser
 from report_runs import HOSTILE, hostile_run, private_run, seeded_run
 from test_report_beside import ATTACK, comparison
+from typed import there, untyped
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "learn"))
 
 from tables_people import people, release_with
 
-from colonnade.learn.judgement import judge_rows
 from colonnade.report.beside import section_of
 from colonnade.report.comparison import comparison_page
 from colonnade.report.describing import description_facts, description_page
@@ -25,6 +25,7 @@ from colonnade.report.facts import Facts
 from colonnade.report.html import run_page
 from colonnade.report.judged import judgement_facts
 from colonnade.report.party import party_pages
+from colonnade.scoring.judgement import judge_rows
 
 WIDTHS = (390, 800, 1280)
 LONG = "a-name-of-a-column-that-somebody-generated-and-nobody-ever-typed-in-full"
@@ -67,7 +68,7 @@ def compared() -> Facts:
     rows = [
         {**row, "method": method, "mean": row["mean"] - fall, "guarantees": [guarantee]}
         for fall, method in ((0.0, "moments"), (0.004, "functional"), (0.2, "a-method-with-a-long-name"))
-        for row in facts["rows"]
+        for row in untyped(facts["rows"])
     ]
     without = {**rows[0], "method": "non-private", "epsilon": None, "guarantees": [], "mean": 0.93}
     return {**facts, "rows": [*rows, without]}
@@ -78,7 +79,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     run, federation = hostile_run()[1].runs[-1], hostile_run()[1]
     made = {
-        "full": run_page(full_facts(), [section_of(ATTACK), section_of(compared())]),
+        "full": run_page(full_facts(), [there(section_of(ATTACK)), there(section_of(compared()))]),
         "signed": run_page(full_facts()),
         "seeded": run_page(seeded_run()[0]),
         "hostile": run_page(hostile_run()[0]),

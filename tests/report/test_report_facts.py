@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from report_runs import BUDGET, HOSTILE, hostile_run, private_run, seeded_run
+from typed import there
 
-from colonnade.cli.screen import plain
-from colonnade.learn.training import Trained
-from colonnade.learn.uncertainty import Watch
+from colonnade.federation.records import plain
+from colonnade.federation.train import Trained
+from colonnade.models.uncertainty import Watch
 from colonnade.report.facts import NOT_PRIVATE, ledger_facts, run_facts
 from colonnade.report.html import SHOWN_COEFFICIENTS, charts, run_page
 from colonnade.report.numbers import left_text, size_text
@@ -51,7 +52,7 @@ def flat(text: str) -> str:
 
 def test_every_guarantee_is_a_sentence_in_text_and_page() -> None:
     facts, federation = private_run()
-    sentences = [str(item) for item in federation.runs[-1].release.guarantees]
+    sentences = [str(item) for item in there(federation.runs[-1].release).guarantees]
     assert len(sentences) == 4 and [item["sentence"] for item in facts["guarantees"]] == sentences
     text, page = run_text(facts, verbose=True), Tags(run_page(facts)).text
     assert all(sentence in text and sentence in page for sentence in sentences)
@@ -121,7 +122,7 @@ def test_hashes_for_the_record_are_on_the_page() -> None:
     facts, federation = private_run()
     page = run_page(facts)
     release = federation.runs[-1].release
-    assert release.run in page and release.plan in page
+    assert there(release).run in page and there(release).plan in page
     assert not any(ledger.receipt().head in page for ledger in federation.ledgers.values())
 
 

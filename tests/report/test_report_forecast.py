@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from report_runs import private_run
 
-from colonnade.learn.forecasting.cost import Cost
-from colonnade.learn.forecasting.forecast import Expected, Forecast
+from colonnade.forecast.cost import Cost
+from colonnade.forecast.forecast import Expected, Forecast
 from colonnade.report.facts import Facts
 from colonnade.report.forecast import forecast_facts
 from colonnade.report.html import run_page

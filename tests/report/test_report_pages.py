@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_runs import HOSTILE, hostile_run, made, private_run
 from test_report_facts import Tags
+from typed import there, untyped
 
 from colonnade import PCA, Federation, LinearRegression, LogisticRegression, Schema, Table
-from colonnade.cli.screen import plain
-from colonnade.learn.fitting import obtain
-from colonnade.learn.training import learnt_facts
-from colonnade.learn.uncertainty import noise_uncertainty
+from colonnade.federation.records import plain
+from colonnade.federation.train import learnt_facts
+from colonnade.models.fitting import obtain
+from colonnade.models.uncertainty import noise_uncertainty
 from colonnade.report.facts import Facts, ledger_facts, run_facts
 from colonnade.report.html import flows, run_page
 from colonnade.report.learning import PLACES
@@ -61,7 +62,9 @@ def regression_run() -> tuple[Facts, Federation]:
     )
     model = LinearRegression(epsilon=1.0).fit(federation)
     run = federation.runs[-1]
-    return run_facts(run, federation, name="Pay", learnt=learnt_facts(model, run.release)), federation
+    return run_facts(
+        run, federation, name="Pay", learnt=learnt_facts(model, untyped(run.release))
+    ), federation
 
 
 def effects_of(facts: Facts, column: str) -> dict[str, tuple[float, float]]:
@@ -83,7 +86,7 @@ def test_effects_are_in_the_units_and_at_the_values_that_people_know() -> None:
 
 def test_intervals_in_the_facts_are_those_of_the_release() -> None:
     facts, federation = regression_run()
-    found = noise_uncertainty(federation.runs[-1].release)
+    found = noise_uncertainty(there(federation.runs[-1].release))
     assert found is not None
     intervals = facts["learnt"]["intervals"]
     assert np.allclose(intervals["half_widths"], found.half_widths)
@@ -104,8 +107,8 @@ def test_a_column_without_effect_is_shown_as_within_noise_and_a_real_one_is_not(
 def test_no_intervals_are_claimed_for_coefficients_of_another_rule() -> None:
     _, federation = private_run()
     run = federation.runs[-1]
-    model = LogisticRegression(ridge=50.0).fit(run.release)
-    facts = run_facts(run, federation, name="Ridge", learnt=learnt_facts(model, run.release))
+    model = LogisticRegression(ridge=50.0).fit(untyped(run.release))
+    facts = run_facts(run, federation, name="Ridge", learnt=learnt_facts(model, untyped(run.release)))
     assert "intervals" not in facts["learnt"]
     assert "within noise" not in run_text(facts) and 'class="effect faint"' not in run_page(facts)
     assert all(
@@ -120,8 +123,8 @@ def test_no_intervals_are_claimed_for_coefficients_of_another_rule() -> None:
 def test_components_have_a_page_without_intervals() -> None:
     _, federation = private_run()
     run = federation.runs[-1]
-    model = PCA(n_components=2).fit(run.release)
-    facts = run_facts(run, federation, name="Directions", learnt=learnt_facts(model, run.release))
+    model = PCA(n_components=2).fit(untyped(run.release))
+    facts = run_facts(run, federation, name="Directions", learnt=learnt_facts(model, untyped(run.release)))
     assert "by_column" not in facts["learnt"]
     page = Tags(run_page(reread(facts))).text
     assert "component 1" in page and "What was learnt" in page
@@ -163,7 +166,7 @@ def test_budgets_before_a_second_run_are_those_after_the_first() -> None:
     first, federation = made()
     model = LogisticRegression(epsilon=0.5, method="moments").fit(federation)
     run = federation.runs[-1]
-    second = run_facts(run, federation, name="Again", learnt=learnt_facts(model, run.release))
+    second = run_facts(run, federation, name="Again", learnt=learnt_facts(model, untyped(run.release)))
     for party in ("bank", "shop"):
         totals, before = second["ledgers"][party]["totals"], second["before"][party]
         assert [item["epsilon_before"] for item in first["before"][party]] == [0.0] * len(totals)

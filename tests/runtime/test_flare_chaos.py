@@ -12,6 +12,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from live_federation import Live, live
 from proxies import Proxy, proxied
 from two_houses import MEMBERS, PARTIES, SEED, in_process, job_text, split
 
+from colonnade.runtime.kit import Kit
 from colonnade.runtime.processes import family
 
 RUNS = 6
@@ -37,11 +39,15 @@ def do(deed: str, victim: str, running: Live, proxy: Proxy, job_id: str) -> None
         proxy.cut()
 
 
+def _is_gone(kit: Kit) -> bool:
+    return not family(kit)
+
+
 def revive(running: Live) -> None:
     """Start again what was killed: parties, or everybody if it was the server."""
     down = [member for member in ("server", *PARTIES) if running.processes[member].poll() is not None]
     for member in down:
-        running.until(lambda member=member: not family(running.kits[member]))
+        running.until(partial(_is_gone, running.kits[member]))
         running.start(member)
 
 
@@ -96,7 +102,7 @@ def test_a_server_that_is_killed_whole_stops_the_job_by_name_and_may_come_back(t
         for process in family(running.kits["server"]):
             process.kill()
         for party in PARTIES:
-            running.until(lambda party=party: running.outcome(party, job_id) is not None)
+            running.until(partial(running.has_ended, party, job_id))
             outcome = running.outcome(party, job_id)
             assert outcome is not None and outcome["state"] == "failed"
             assert "server" in outcome["reason"] and "step '" in outcome["reason"], outcome

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,14 @@ from two_houses import (
     write_party,
     write_people,
 )
+from typed import untyped
 
 from colonnade.cli.app import run
 from colonnade.errors import KitError
-from colonnade.learn.jobs import Job
-from colonnade.learn.model_file import ModelFile
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.training import protocol_of
+from colonnade.federation.job import Job
+from colonnade.federation.train import protocol_of
+from colonnade.models.files.linear_file import ModelFile
+from colonnade.models.release import MomentRelease
 from colonnade.runtime.identity import Identity
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.operations import wait_for_server, write_job
@@ -330,7 +332,7 @@ def test_a_member_that_is_killed_stops_the_job_by_name_everywhere_and_the_job_go
     for member in MEMBERS:
         if member == victim:
             continue
-        running.until(lambda member=member: running.outcome(member, job_id) is not None)
+        running.until(partial(running.has_ended, member, job_id))
         outcome = running.outcome(member, job_id)
         assert outcome is not None and outcome["state"] == "failed"
         gone = rf"{victim}( stopped: its process)? cannot be reached|nor did .*{victim}"
@@ -363,7 +365,7 @@ def test_margin_descent_goes_on_after_a_kill_to_the_weights_of_one_process(tmp_p
         for member in MEMBERS:
             assert (running.outcome(member, again) or {})["run"] == run.name
             kept = ModelFile.load(running.kits[member].run_folder(again) / "model.json")
-            assert np.array_equal(kept.weights, wanted.coefficients)
+            assert np.array_equal(kept.weights, untyped(wanted).coefficients)
         assert [running.charges(party) for party in PARTIES] == [1, 1]
 
 

@@ -7,12 +7,17 @@ import gc
 import sys
 import types
 import weakref
+from collections.abc import Callable
 from contextvars import ContextVar
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from typed import there, untyped
 
 from colonnade.protocols.messages import exchange
 from colonnade.runtime.group import Group
+from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, run_here
 from colonnade.runtime.wire import Message
 
@@ -21,17 +26,17 @@ SHARED_BY_MISTAKE: dict[str, object] = {}
 
 
 class Book:
-    def charge(self, release, dataset, *, fresh=False):
+    def charge(self, release: Any, dataset: Any, *, fresh: bool = False) -> None:
         return None
 
-    def keep_receipt(self, receipt):
+    def keep_receipt(self, receipt: Any) -> None:
         return None
 
-    def note_comparison(self, dataset, partners, *, run):
+    def note_comparison(self, dataset: Any, partners: Any, *, run: Any) -> None:
         return None
 
 
-def reachable(*starts) -> set[int]:
+def reachable(*starts: Any) -> set[int]:
     """Ids of every object that strong references lead to.
 
     Modules and their globals are followed for Colonnade and for this test, since a cache there would be
@@ -58,10 +63,10 @@ def reachable(*starts) -> set[int]:
 
 
 def ours(module: str | None) -> bool:
-    return bool(module) and module.split(".")[0] in ("colonnade", __name__.split(".")[0])
+    return bool(module) and there(module).split(".")[0] in ("colonnade", __name__.split(".")[0])
 
 
-def foreign_namespace(thing: dict) -> bool:
+def foreign_namespace(thing: dict[str, Any]) -> bool:
     name = thing.get("__name__") if "__spec__" in thing else None
     return isinstance(name, str) and not ours(name)
 
@@ -70,11 +75,13 @@ def rows_of(name: str) -> np.ndarray:
     return np.full((5, 2), {"bank": 1.0, "insurer": 2.0, "server": 0.0}[name])
 
 
-def run_with_probe(program, tables):
+def run_with_probe(
+    program: Callable[..., Any], tables: dict[str, NDArray[np.float64]]
+) -> dict[str, set[int]]:
     """Run until every party waits at a barrier in the middle, and look from each party's own frame."""
     views: dict[str, set[int]] = {}
 
-    async def probed(party, table):
+    async def probed(party: Party, table: NDArray[np.float64]) -> None:
         await exchange(party, "first", Message({}, {"sum": table.sum(axis=0)}), party.group.members)
         program(party, table)
         waiting = asyncio.create_task(
@@ -85,11 +92,11 @@ def run_with_probe(program, tables):
         views[party.name] = reachable(party, table, sys._getframe())
         await waiting
 
-    run_here(probed, GROUP, {name: Desk(Book(), table) for name, table in tables.items()})
+    run_here(probed, GROUP, {name: Desk(untyped(Book()), table) for name, table in tables.items()})
     return views
 
 
-def crossings(program) -> list[tuple[str, str]]:
+def crossings(program: Callable[..., Any]) -> list[tuple[str, str]]:
     tables = {name: rows_of(name) for name in GROUP.members}
     views = run_with_probe(program, tables)
     assert all(id(tables[name]) in views[name] for name in tables), "the walk finds a party's own rows"
@@ -101,11 +108,11 @@ def crossings(program) -> list[tuple[str, str]]:
     ]
 
 
-def test_following_every_reference_from_one_party_never_reaches_anothers_rows():
+def test_following_every_reference_from_one_party_never_reaches_anothers_rows() -> None:
     assert crossings(lambda party, table: None) == []
 
 
-def test_this_walk_passes_by_what_is_gone():
+def test_this_walk_passes_by_what_is_gone() -> None:
     class Gone:
         pass
 
@@ -113,7 +120,7 @@ def test_this_walk_passes_by_what_is_gone():
     assert id(proxy) not in reachable([proxy])
 
 
-def test_this_walk_would_notice_rows_left_in_a_shared_place():
+def test_this_walk_would_notice_rows_left_in_a_shared_place() -> None:
     try:
         assert ("insurer", "bank") in crossings(
             lambda party, table: SHARED_BY_MISTAKE.update({party.name: table})
@@ -122,30 +129,30 @@ def test_this_walk_would_notice_rows_left_in_a_shared_place():
         SHARED_BY_MISTAKE.clear()
 
 
-def test_this_walk_would_notice_a_channel_that_passes_objects():
-    def leak(party, table):
-        for line in party.channel._outgoing.values():
+def test_this_walk_would_notice_a_channel_that_passes_objects() -> None:
+    def leak(party: Party, table: NDArray[np.float64]) -> None:
+        for line in untyped(party.channel)._outgoing.values():
             line.smuggled = table
 
     assert ("insurer", "bank") in crossings(leak)
 
 
-def test_rows_are_touched_only_while_their_own_party_runs():
+def test_rows_are_touched_only_while_their_own_party_runs() -> None:
     """A table that knows its owner refuses every other party's task."""
     running: ContextVar[str] = ContextVar("running")
 
     class Guarded:
-        def __init__(self, owner):
+        def __init__(self, owner: str) -> None:
             self.owner = owner
 
-        def sum(self):
+        def sum(self) -> NDArray[np.float64]:
             if running.get() != self.owner:
                 raise AssertionError(f"{running.get()} touched the rows of {self.owner}")
             return np.ones(2)
 
-    async def program(party, table):
+    async def program(party: Party, table: Any) -> None:
         running.set(party.name)
         for step in ("first", "second"):
             await exchange(party, step, Message({}, {"sum": table.sum()}), party.group.members)
 
-    run_here(program, GROUP, {name: Desk(Book(), Guarded(name)) for name in GROUP.members})
+    run_here(program, GROUP, {name: Desk(untyped(Book()), Guarded(name)) for name in GROUP.members})

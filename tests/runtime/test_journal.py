@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typed import untyped
 
 from colonnade.errors import CannotWrite, ColonnadeError, InputError, LocalProtocolError, RemoteProtocolError
 from colonnade.runtime.channel import Channel, Frame
@@ -151,7 +152,7 @@ def test_a_disk_that_fills_up_stops_the_run_by_name_and_it_goes_on_later(tmp_pat
 
     journal = Journal.begin(tmp_path / "j")
     journal.note_sent("shop", "s", b"whole")
-    whole, journal._file = journal._file, Full()
+    whole, journal._file = journal._file, untyped(Full())
     with pytest.raises(CannotWrite, match=r"No space left on device.*resume the job"):
         journal.note_sent("shop", "t", b"more")
     journal.close()
@@ -209,4 +210,4 @@ def test_a_record_is_one_process_s_until_it_is_closed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../backup", "a/b", "", ".."])
 def test_a_record_is_found_by_the_id_of_a_job_and_by_nothing_else(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="is not the id of a job"):
-        Kit(tmp_path, "client", {}).run_folder(name)
+        Kit(tmp_path, untyped("client"), {}).run_folder(name)

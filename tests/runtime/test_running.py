@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
+from typed import there, untyped
 
 from colonnade.errors import LocalProtocolError, PeerTimeout, PlanError, RemoteProtocolError
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.runtime.group import Group
-from colonnade.runtime.run import Desk, run_here
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import Desk, Outcome, run_here
 from colonnade.runtime.wire import Message
 
 GROUP = Group.of(("bank", "insurer"), active="bank")
 
 
 class NoLedger:
-    def charge(self, release, dataset, *, fresh=False):
+    def charge(self, release: Any, dataset: Any, *, fresh: bool = False) -> None:
         raise AssertionError("nothing is released here")
 
-    def keep_receipt(self, receipt):
+    def keep_receipt(self, receipt: Any) -> None:
         raise AssertionError("nothing is released here")
 
 
-def desks(group=GROUP, **tables):
-    return {name: Desk(NoLedger(), tables.get(name)) for name in group.members}
+def desks(group: Group = GROUP, **tables: Any) -> dict[str, Desk]:
+    return {name: Desk(untyped(NoLedger()), tables.get(name)) for name in group.members}
 
 
 @pytest.mark.parametrize(
     ("owners", "keepers", "threshold"),
     [(2, ("server", "a", "b"), 1), (3, ("a", "b", "c"), 1), (4, ("a", "b", "c"), 1), (5, tuple("abcde"), 2)],
 )
-def test_the_default_committee_has_two_t_plus_one_keepers(owners, keepers, threshold):
+def test_the_default_committee_has_two_t_plus_one_keepers(
+    owners: int, keepers: tuple[str, str, str], threshold: int
+) -> None:
     group = Group.of(tuple("abcdef"[:owners]))
     assert (group.keepers, group.threshold) == (keepers, threshold)
     assert group.server_keeps == (owners == 2)
@@ -53,13 +58,13 @@ def test_the_default_committee_has_two_t_plus_one_keepers(owners, keepers, thres
         ),
     ],
 )
-def test_a_group_that_cannot_work_is_refused(arguments, message):
+def test_a_group_that_cannot_work_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(PlanError, match=message):
         Group.of(**arguments)
 
 
-def test_everybody_hears_what_everybody_says():
-    async def program(party, table):
+def test_everybody_hears_what_everybody_says() -> None:
+    async def program(party: Party, table: Any) -> list[str]:
         said = await exchange(party, "greeting", Message({"name": party.name}), party.group.members)
         return sorted(message.text("name") for message in said.values())
 
@@ -69,18 +74,18 @@ def test_everybody_hears_what_everybody_says():
     assert outcome.bytes_sent > 0
 
 
-def test_it_runs_inside_a_running_event_loop():
-    async def program(party, table):
+def test_it_runs_inside_a_running_event_loop() -> None:
+    async def program(party: Party, table: Any) -> str:
         return party.name
 
-    async def notebook():
+    async def notebook() -> Outcome:
         return run_here(program, GROUP, desks())
 
     assert asyncio.run(notebook()).results["bank"] == "bank"
 
 
-def test_a_peer_at_another_step_is_named_not_waited_for():
-    async def program(party, table):
+def test_a_peer_at_another_step_is_named_not_waited_for() -> None:
+    async def program(party: Party, table: Any) -> None:
         if party.name == "bank":
             await tell(party, "insurer", "moments", Message())
         elif party.name == "insurer":
@@ -90,8 +95,8 @@ def test_a_peer_at_another_step_is_named_not_waited_for():
         run_here(program, GROUP, desks())
 
 
-def test_a_silent_peer_is_named_after_the_timeout():
-    async def program(party, table):
+def test_a_silent_peer_is_named_after_the_timeout() -> None:
+    async def program(party: Party, table: Any) -> None:
         if party.name == "insurer":
             await hear(party, "bank", "noise")
         await asyncio.sleep(1)
@@ -100,10 +105,10 @@ def test_a_silent_peer_is_named_after_the_timeout():
         run_here(program, GROUP, desks(), timeout=0.05)
 
 
-def test_a_peer_that_stops_is_named_with_its_reason_and_its_own_error_is_raised():
+def test_a_peer_that_stops_is_named_with_its_reason_and_its_own_error_is_raised() -> None:
     heard = []
 
-    async def program(party, table):
+    async def program(party: Party, table: Any) -> None:
         if party.name == "bank":
             raise PlanError("the bank cannot")
         try:
@@ -117,10 +122,10 @@ def test_a_peer_that_stops_is_named_with_its_reason_and_its_own_error_is_raised(
     assert heard == [] or all("the bank cannot" in text for text in heard)
 
 
-def test_a_sender_waits_for_a_slow_receiver():
+def test_a_sender_waits_for_a_slow_receiver() -> None:
     ahead = []
 
-    async def program(party, table):
+    async def program(party: Party, table: Any) -> None:
         if party.name == "bank":
             for number in range(50):
                 await tell(party, "insurer", f"block {number}", Message())
@@ -135,8 +140,8 @@ def test_a_sender_waits_for_a_slow_receiver():
     assert len(ahead) == 50
 
 
-def test_talking_to_a_stranger_is_a_local_error():
-    async def program(party, table):
+def test_talking_to_a_stranger_is_a_local_error() -> None:
+    async def program(party: Party, table: Any) -> None:
         await tell(party, "stranger", "hello", Message())
 
     with pytest.raises(LocalProtocolError, match="no connection to 'stranger'"):
@@ -144,15 +149,15 @@ def test_talking_to_a_stranger_is_a_local_error():
 
 
 @pytest.mark.parametrize("part", ["run", "sender", "receiver", "step", "number"])
-def test_a_frame_that_belongs_elsewhere_is_refused(part):
+def test_a_frame_that_belongs_elsewhere_is_refused(part: str) -> None:
     """Replayed, reordered, redirected, or from another run: the envelope does not fit."""
     from colonnade.runtime.wire import Envelope, encode
 
-    async def program(party, table):
+    async def program(party: Party, table: Any) -> None:
         if party.name == "bank":
             right = {"run": "", "sender": "bank", "receiver": "insurer", "step": "noise", "number": 0}
             wrong = right | {part: 1 if part == "number" else "other"}
-            await party.channel.send("insurer", "noise", encode(Envelope(**wrong), Message()))
+            await party.channel.send("insurer", "noise", encode(Envelope(**untyped(wrong)), Message()))
         elif party.name == "insurer":
             await hear(party, "bank", "noise")
 
@@ -160,10 +165,10 @@ def test_a_frame_that_belongs_elsewhere_is_refused(part):
         run_here(program, GROUP, desks())
 
 
-def test_recording_keeps_what_a_party_saw():
-    async def program(party, table):
+def test_recording_keeps_what_a_party_saw() -> None:
+    async def program(party: Party, table: Any) -> None:
         await exchange(party, "greeting", Message({"name": party.name}), party.group.members)
 
     outcome = run_here(program, GROUP, desks(), record=True)
-    assert sorted(seen.sender for seen in outcome.seen["bank"]) == ["insurer", "server"]
+    assert sorted(seen.sender for seen in there(outcome.seen["bank"])) == ["insurer", "server"]
     assert run_here(program, GROUP, desks()).seen["bank"] is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import msgpack
 import numpy as np
@@ -32,7 +33,7 @@ shapes = st.lists(st.integers(0, 5), max_size=3).map(tuple)
     st.sampled_from(["u1", "i4", "u4", "i8", "u8", "f8"]),
     shapes,
 )
-def test_decoding_an_encoded_message_gives_it_back(fields, code, shape):
+def test_decoding_an_encoded_message_gives_it_back(fields: Any, code: Any, shape: Any) -> None:
     array = np.arange(int(np.prod(shape))).astype(code).reshape(shape)
     envelope, message = decode(encode(ENVELOPE, Message(fields, {"a": array, "b": array.T})))
     assert envelope == ENVELOPE
@@ -43,7 +44,7 @@ def test_decoding_an_encoded_message_gives_it_back(fields, code, shape):
 
 @given(st.data())
 @settings(max_examples=400)
-def test_a_damaged_frame_is_refused_or_differs_only_in_its_values(data):
+def test_a_damaged_frame_is_refused_or_differs_only_in_its_values(data: st.DataObject) -> None:
     """No damage crashes the decoder: it raises the protocol's error, or the frame still parses exactly."""
     frame = bytearray(encode(ENVELOPE, Message({"n": 1, "s": "x"}, {"a": np.arange(4)})))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -56,7 +57,7 @@ def test_a_damaged_frame_is_refused_or_differs_only_in_its_values(data):
 
 
 @given(st.integers(0, 200), st.binary(max_size=200))
-def test_truncated_and_arbitrary_bytes_are_refused(cut, noise):
+def test_truncated_and_arbitrary_bytes_are_refused(cut: int, noise: bytes) -> None:
     frame = encode(ENVELOPE, Message({"n": 1}, {"a": np.arange(30)}))
     with pytest.raises(RemoteProtocolError):
         decode(frame[: min(cut, len(frame) - 1)])
@@ -66,7 +67,7 @@ def test_truncated_and_arbitrary_bytes_are_refused(cut, noise):
         decode(noise)
 
 
-def test_frames_over_the_limit_are_refused_on_both_sides():
+def test_frames_over_the_limit_are_refused_on_both_sides() -> None:
     message = Message(arrays={"a": np.zeros(1000)})
     with pytest.raises(LocalProtocolError, match="over the limit"):
         encode(ENVELOPE, message, limit=100)
@@ -74,7 +75,7 @@ def test_frames_over_the_limit_are_refused_on_both_sides():
         decode(encode(ENVELOPE, message), limit=100)
 
 
-def test_a_header_that_announces_more_than_it_has_is_refused():
+def test_a_header_that_announces_more_than_it_has_is_refused() -> None:
     header = {"envelope": ["r", "a", "b", "s", 0], "fields": {}, "arrays": [["a", "f8", [2**20, 2**20]]]}
     packed = msgpack.packb(header)
     with pytest.raises(RemoteProtocolError, match="ended inside its array"):
@@ -93,28 +94,28 @@ def test_a_header_that_announces_more_than_it_has_is_refused():
         {"more": 1},
     ],
 )
-def test_a_header_of_another_shape_is_refused(change):
+def test_a_header_of_another_shape_is_refused(change: dict[str, list[list[str | list[int]]]]) -> None:
     header = {"envelope": ["r", "a", "b", "s", 0], "fields": {}, "arrays": []} | change
     packed = msgpack.packb(header)
     with pytest.raises(RemoteProtocolError):
         decode(struct.pack("<4sBI", MAGIC, VERSION, len(packed)) + packed)
 
 
-def test_another_version_is_named():
+def test_another_version_is_named() -> None:
     frame = bytearray(encode(ENVELOPE, Message()))
     frame[4] = 9
     with pytest.raises(RemoteProtocolError, match="wire version 9"):
         decode(bytes(frame))
 
 
-def test_what_cannot_be_serialised_fails_at_the_sender():
+def test_what_cannot_be_serialised_fails_at_the_sender() -> None:
     with pytest.raises(LocalProtocolError, match="cannot be serialised"):
         encode(ENVELOPE, Message({"x": object()}))
     with pytest.raises(LocalProtocolError, match="does not travel"):
         encode(ENVELOPE, Message(arrays={"x": np.array([object()])}))
 
 
-def test_fields_and_arrays_are_typed_on_reading():
+def test_fields_and_arrays_are_typed_on_reading() -> None:
     message = Message({"n": 1, "s": "x", "flag": True}, {"a": np.arange(4)})
     assert message.integer("n") == 1
     assert message.text("s") == "x"

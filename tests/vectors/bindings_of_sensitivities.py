@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from re import Match
 
 import functional_brute_force as functional_brute
 import paper_counterexamples as counterexamples
+from typed import untyped
 from unclipped_messages import achieved_delta
 from vector_registry import Inputs, binds
 
@@ -33,7 +35,7 @@ MONTE_CARLO_SEED = 1
 
 
 @binds("fm_crossover_(linear|logistic)(_ball|_box)?(_addremove|_replace)?_d")
-def _(given, name):
+def _(given: Inputs, name: Match[str]) -> float:
     zero_out = {
         "linear_ball": functional.linear_zero_out_in_ball,
         "linear": functional.linear_zero_out,
@@ -51,43 +53,43 @@ def _(given, name):
 
 
 @binds("fm_geom_client_inflation_s#_K#")
-def _(given, _name):
+def _(given: Inputs, _name: Match[str]) -> float:
     return counterexamples.residual_geometric_inflation(given["scale"], given["K"])
 
 
 @binds("fm_(?:linear_exact_L1|sound_Delta_linear)_d#")
-def _(given, _name):
+def _(given: Inputs, _name: Match[str]) -> float:
     return functional.linear_part_ordered_l1(given["d"], own=given["d"], holds_label=True)
 
 
 @binds("fm_(?:logistic_exact_L1|sound_Delta_logistic)_d#")
-def _(given, _name):
+def _(given: Inputs, _name: Match[str]) -> float:
     return float(functional.logistic_part_ordered_l1(given["d"], own=given["d"], holds_label=True))
 
 
 @binds("fm_logistic_upper_L([12])_addremove_d#")
-def _(given, name):
+def _(given: Inputs, name: Match[str]) -> float:
     change = functional.logistic_zero_out(given["d"])
     return float(change.l1) if name[1] == "1" else change.l2
 
 
 @binds("fm_logistic_upper_L([12])_replace_d#")
-def _(given, name):
+def _(given: Inputs, name: Match[str]) -> float:
     return functional_brute.logistic_part(given["d"], int(name[1]), own=given["d"], holds_label=True)
 
 
 @binds("fm_upper_replace_L1_m#")
-def _(given, _name):
+def _(given: Inputs, _name: Match[str]) -> float:
     return float(functional.linear_replace(given["m"] - 1).l1)
 
 
 @binds("fm_upper_replace_L2_m#")
-def _(given, _name):
+def _(given: Inputs, _name: Match[str]) -> float:
     return functional_brute.linear_part(given["m"], 2, own=given["m"])
 
 
 @binds("fm_paper_Delta_(linear|logistic)_d#")
-def _(given, name):
+def _(given: Inputs, name: Match[str]) -> float:
     paper = {
         "linear": functional_mechanism.linear_sensitivity,
         "logistic": functional_mechanism.logistic_sensitivity,
@@ -96,7 +98,7 @@ def _(given, name):
 
 
 @binds("fm_party_(linear|logistic)_(exact|paper)_d#_a#_label[01]")
-def _(given, name):
+def _(given: Inputs, name: Match[str]) -> float:
     function = {
         "linear exact": functional.linear_part_ordered_l1,
         "logistic exact": functional.logistic_part_ordered_l1,
@@ -104,7 +106,7 @@ def _(given, name):
         "logistic paper": functional_mechanism.logistic_party_sensitivity,
     }[f"{name[1]} {name[2]}"]
     result = function(given["d"], own=given["d_k"], holds_label=bool(given["label"]))
-    return result.value if name[2] == "paper" else float(result)
+    return untyped(result).value if name[2] == "paper" else float(untyped(result))
 
 
 # HDP-VFL
@@ -142,12 +144,12 @@ def message_total(side: str, given: Inputs, loss: str) -> float:
 
 
 @binds("hdp_logistic_row_sens_k#(?:_.*)?")
-def _(given, _name):
+def _(given: Inputs, _name: Match[str]) -> float:
     return losses.logistic_bounds(radius=given["k"], active_cap=given["cA"]).row
 
 
 @binds("hdp_paper_Delta([AB])_n#_b#_e#_k#_eta#")
-def _(given, name):
+def _(given: Inputs, name: Match[str]) -> float:
     shared = {
         "batch": given["b"],
         "epochs": given["e"],
@@ -164,18 +166,18 @@ def _(given, name):
 
 
 @binds(f"hdp_sound_Delta([AB])(?:_clip#)?(?:_({LOSSES}))?(?:_n#)(?:_b#)?(?:_e#)?(?:_k#)?(?:_eta#)?(?:_c#)?")
-def _(given, name):
+def _(given: Inputs, name: Match[str]) -> float:
     return message_total(name[1], given, name[2] or given.get("loss", "logistic"))
 
 
 @binds("hdp_sigma([AB])_sound_n#_b#_eps#_delta#")
-def _(given, name):
+def _(given: Inputs, name: Match[str]) -> float:
     total = message_total(name[1], given, given.get("loss", "logistic"))
     return gaussian_sigma(given["eps"], given["delta"], sensitivity=total)
 
 
 @binds("hdp_unclipped_achieved_delta_n#_b#_eta#_eps#_delta#")
-def _(given, _name):
+def _(given: Inputs, _name: Match[str]) -> float:
     mean, _ = achieved_delta(
         rows=given["n"],
         batch=given["b"],
@@ -193,7 +195,7 @@ def _(given, _name):
 
 
 @binds("slr_Delta2_(paper|sound)_h([123])_n#_g#")
-def _(given, name):
+def _(given: Inputs, name: Match[str]) -> float:
     part = int(name[2]) - 1
     if name[1] == "paper":
         return skellam_moments.gradient_moments(given["n"], given["gamma"], given["c_w"])[part].l2
@@ -220,12 +222,12 @@ def fused_unit(weight_cap: float, row_norm: float = 1.0) -> float:
 
 
 @binds("slr_fused_coeff_bound(?:_.*)?")
-def _(given, _name):
-    return fused_unit(given["c_w"], given["x_norm"]) / given["x_norm"]
+def _(given: Inputs, _name: Match[str]) -> float:
+    return float(fused_unit(given["c_w"], given["x_norm"]) / given["x_norm"])
 
 
 @binds("slr_variance_ratio_(separate|optimal_separate)_over_fused(?:_.*)?")
-def _(given, name):
+def _(given: Inputs, name: Match[str]) -> float:
     gamma, cap = 2.0**10, given["c_w"]
     parts = three_part_formula(gamma, row_norm=gamma, weight_norm=cap * gamma)
     scales = (1 / (2 * gamma), 1 / (4 * gamma**3), 1 / gamma**2)
@@ -238,18 +240,18 @@ def _(given, name):
 
 
 @binds("vlr_T_(minimax_)?eta#_eps#")
-def _(given, name):
+def _(given: Inputs, name: Match[str]) -> float:
     steps = vertical_logistic.label_attack_steps_minimax if name[1] else vertical_logistic.label_attack_steps
     return steps(given["eta"], largest_score=given["eps0"]).value
 
 
 @binds("vlr_pack_u_#_#")
-def _(given, _name):
+def _(given: Inputs, _name: Match[str]) -> float:
     return vertical_logistic.packed_values(given["kappa"], given["iota"]).value
 
 
 @binds("vlr_sigma([AB])_eps#_e#_T#")
-def _(given, name):
+def _(given: Inputs, name: Match[str]) -> float:
     sigma = {"A": vertical_logistic.active_sigma, "B": vertical_logistic.passive_sigma}[name[1]]
     return sigma(
         given["eps"],
@@ -263,7 +265,7 @@ def _(given, name):
 
 
 @binds("vlr_sound_sens_([AB])(?:_.*)?")
-def _(given, name):
+def _(given: Inputs, name: Match[str]) -> float:
     messages, radius, peer = {
         "A": (encrypted_active_messages, "kA", "clip_mB"),
         "B": (encrypted_passive_messages, "kB", "clip_mA"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import mpmath as mp
 
@@ -20,38 +21,38 @@ def divergence(order: int, log_ratios_and_masses: list[tuple[mp.mpf, mp.mpf]]) -
     return mp.log(mp.fsum(q * mp.exp(order * ratio) for ratio, q in log_ratios_and_masses)) / (order - 1)
 
 
-def shifted(mass, shift: int, order: int) -> mp.mpf:
+def shifted(mass: Any, shift: int, order: int) -> mp.mpf:
     """The divergence of an integer law from itself shifted."""
     pairs = [(mp.log(mass(x - shift) / mass(x)), mass(x)) for x in range(-REACH, REACH + 1)]
     return divergence(order, pairs)
 
 
-def skellam(mu):
+def skellam(mu: Any) -> Any:
     return lambda k: mp.exp(-2 * mu) * mp.besseli(abs(k), 2 * mu)
 
 
-def discrete_gaussian(variance):
+def discrete_gaussian(variance: Any) -> Any:
     total = mp.fsum(mp.exp(-(mp.mpf(x) ** 2) / (2 * variance)) for x in range(-REACH, REACH + 1))
     return lambda k: mp.exp(-(mp.mpf(k) ** 2) / (2 * variance)) / total
 
 
-def discrete_laplace(scale):
+def discrete_laplace(scale: Any) -> Any:
     q = mp.exp(-1 / mp.mpf(scale))
     return lambda k: (1 - q) / (1 + q) * q ** abs(k)
 
 
-def continuous(log_density, shift, order: int, ends) -> mp.mpf:
-    def integrand(x):
+def continuous(log_density: Any, shift: Any, order: int, ends: Any) -> mp.mpf:
+    def integrand(x: Any) -> Any:
         return mp.exp(order * log_density(x - shift) + (1 - order) * log_density(x))
 
     return mp.log(mp.quad(integrand, ends)) / (order - 1)
 
 
-def binomial(trials, p):
+def binomial(trials: int, p: Any) -> Any:
     return [mp.binomial(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(trials + 1)]
 
 
-def convolved(left, right):
+def convolved(left: Any, right: Any) -> Any:
     out = [mp.mpf(0)] * (len(left) + len(right) - 1)
     for i, a in enumerate(left):
         for j, b in enumerate(right):
@@ -59,14 +60,14 @@ def convolved(left, right):
     return out
 
 
-def poisson_binomial(contributors, trials, beta, order: int) -> mp.mpf:
+def poisson_binomial(contributors: Any, trials: int, beta: Any, order: int) -> mp.mpf:
     high, low = mp.mpf(1) / 2 + beta, mp.mpf(1) / 2 - beta
     p = binomial(contributors * trials, high)
     q = convolved(binomial((contributors - 1) * trials, high), binomial(trials, low))
     return divergence(order, [(mp.log(a / b), b) for a, b in zip(p, q, strict=True)])
 
 
-def cases(order: int) -> list[tuple[dict, mp.mpf, str]]:
+def cases(order: int) -> list[tuple[dict[str, Any], mp.mpf, str]]:
     """Event, exact divergence of its worst pair here, and whether the rule must equal or bound it."""
     change = [[2, 1], [1, -1]]  # a symmetric integer matrix D
     entries = [(2, mp.mpf(30)), (-1, mp.mpf(30)), (1, mp.mpf(15))]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
+from typed import untyped
 
 from colonnade.privacy.events import Approximated, Mechanism, Repeated, event_from_data
 from colonnade.privacy.leaves import AdditiveNoise
@@ -17,8 +18,13 @@ LEAVES = set(get_args(AdditiveNoise)) | {leaf for leaf in get_args(Mechanism) if
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{value['event']['kind']}-{value['order']}")
-def test_a_rule_is_never_below_the_exact_divergence(value):
-    found, exact = renyi(event_from_data(value["event"]), value["order"]), float(value["divergence"])
+def test_a_rule_is_never_below_the_exact_divergence(
+    value: dict[str, dict[str, str | int] | int | str],
+) -> None:
+    found, exact = (
+        renyi(event_from_data(untyped(value["event"])), untyped(value["order"])),
+        float(untyped(value["divergence"])),
+    )
     assert found >= exact * (1 - 1e-12)
     if value["rule"] == "equals":
         assert found == pytest.approx(exact, rel=1e-9)
@@ -26,12 +32,12 @@ def test_a_rule_is_never_below_the_exact_divergence(value):
         assert found <= 1.6 * exact, "a bound this loose would be a mistake in one of the two"
 
 
-def test_every_leaf_has_a_vector():
+def test_every_leaf_has_a_vector() -> None:
     covered = {type(event_from_data(value["event"])) for value in VALUES}
     assert covered == LEAVES
 
 
-def test_every_leaf_is_drawn_by_the_law_tests():
+def test_every_leaf_is_drawn_by_the_law_tests() -> None:
     """The strategies behind the laws of composition name every leaf."""
     strategies = (Path(__file__).parents[1] / "privacy" / "privacy_strategies.py").read_text(encoding="utf-8")
     missing = [
@@ -43,9 +49,9 @@ def test_every_leaf_is_drawn_by_the_law_tests():
 
 
 @pytest.mark.parametrize(
-    "leaf", sorted(LEAVES, key=lambda leaf: leaf.__name__), ids=lambda leaf: leaf.__name__
+    "leaf", sorted(LEAVES, key=lambda leaf: untyped(leaf).__name__), ids=lambda leaf: leaf.__name__
 )
-def test_every_leaf_composes(leaf):
+def test_every_leaf_composes(leaf: type[Any]) -> None:
     event = next(event for value in VALUES if type(event := event_from_data(value["event"])) is leaf)
     assert renyi(Repeated(event, 3), 4) == pytest.approx(3 * renyi(event, 4))
     assert renyi(Approximated(event, draws=1), 4) == renyi(event, 4)

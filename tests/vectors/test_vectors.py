@@ -10,6 +10,7 @@ import json
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import bindings_of_curves  # noqa: F401  binds names
 import bindings_of_sensitivities  # noqa: F401  binds names
@@ -21,13 +22,13 @@ FURTHER = [Path(name) for name in os.environ.get("COLONNADE_VECTORS", "").split(
 VECTORS = [vector for path in (OWN, *FURTHER) for vector in json.loads(path.read_text("utf-8"))["values"]]
 
 
-def agrees(found: float, expected: float, *, tolerance: float, kind: str) -> bool:
+def agrees(found: float, expected: Any, *, tolerance: Any, kind: str) -> bool:
     allowed = tolerance * abs(expected) if kind == "relative" else tolerance
     return math.isfinite(found) and abs(found - expected) <= allowed
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
-def test_our_code_reproduces(vector):
+def test_our_code_reproduces(vector: dict[str, str | float | dict[str, float | str]]) -> None:
     found = compute(vector["name"], vector["inputs"])
     kind = vector.get("tolerance_kind", "relative")
     assert kind in ("relative", "absolute")
@@ -36,19 +37,19 @@ def test_our_code_reproduces(vector):
     )
 
 
-def test_a_name_that_nothing_binds_fails():
+def test_a_name_that_nothing_binds_fails() -> None:
     with pytest.raises(LookupError, match="matches 0 bindings"):
         compute("eps_of_everything", {})
 
 
-def test_names_are_unique_and_every_binding_is_used():
+def test_names_are_unique_and_every_binding_is_used() -> None:
     names = [vector["name"] for vector in VECTORS]
     assert len(set(names)) == len(names) or FURTHER
     unused = [pattern.pattern for pattern, _ in BINDINGS if not any(map(pattern.fullmatch, names))]
     assert unused == []
 
 
-def test_the_comparison_would_notice_a_value_just_outside_its_tolerance():
+def test_the_comparison_would_notice_a_value_just_outside_its_tolerance() -> None:
     assert agrees(1.0 + 1e-9, 1.0, tolerance=1e-9 * (1 + 1e-6), kind="relative")
     assert not agrees(1.0 + 1.1e-9, 1.0, tolerance=1e-9, kind="relative")
     assert not agrees(4.0000001, 4.0, tolerance=0, kind="absolute")

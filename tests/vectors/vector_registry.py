@@ -25,7 +25,7 @@ def binds(pattern: str) -> Callable[[Binding], Binding]:
     return remember
 
 
-def compute(name: str, inputs: Inputs) -> float:
+def compute(name: Any, inputs: Any) -> float:
     """The value that our code gives; a name without exactly one binding is an error."""
     found = [(match, function) for pattern, function in BINDINGS if (match := pattern.fullmatch(name))]
     if len(found) != 1:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from colonnade.board.access import Person
-from colonnade.cli.folders import only_one
+from colonnade.cli.runs.folders import only_one
 from colonnade.errors import CannotWrite
 
 LOG, LOCK = "board.jsonl", ".board.lock"

@@ -10,11 +10,11 @@ from starlette.responses import RedirectResponse, Response
 from colonnade.board import views
 from colonnade.board.gate import Refused
 from colonnade.board.pages import Board
-from colonnade.cli.ledger_files import parse_key
+from colonnade.cli.ledger.files import parse_key
 from colonnade.crypto.signatures import SigningKey
 from colonnade.data.documents import without_passwords
 from colonnade.errors import ColonnadeError, InputError
-from colonnade.learn.approval import approve, decline
+from colonnade.federation.approval import approve, decline
 
 Form = Mapping[str, str]
 

@@ -18,8 +18,8 @@ from colonnade.board.gate import Refused, cookie_name, read_cookie
 from colonnade.board.place import LedgerView, OwnFile, Place
 from colonnade.board.progress import Progress, told
 from colonnade.board.run_index import RUNNING, WAITS
-from colonnade.cli.report import page_of
-from colonnade.cli.run_folders import readable, with_facts
+from colonnade.cli.runs.report import page_of
+from colonnade.cli.runs.run_folders import readable, with_facts
 from colonnade.errors import FileMissing
 from colonnade.ledger import Ledger
 from colonnade.ledger.export import export

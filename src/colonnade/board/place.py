@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colonnade.board.run_index import RunIndex
-from colonnade.cli.ledger import opened, verified
+from colonnade.cli.ledger.commands import opened, verified
 from colonnade.errors import ColonnadeError, FileMissing, InputError, KitError
-from colonnade.learn.approval import REQUESTS, Request, list_requests
-from colonnade.learn.party_files import PartyFile
+from colonnade.federation.approval import REQUESTS, Request, list_requests
+from colonnade.federation.party_file import PartyFile
 from colonnade.runtime.kit import Kit
 
 if TYPE_CHECKING:

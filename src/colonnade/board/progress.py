@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from colonnade.learn.own_files import LOG, waits_for
+from colonnade.federation.own_files import LOG, waits_for
 from colonnade.report.numbers import duration_text, size_text
 
 GLANCE_SECONDS = 0.5

@@ -13,12 +13,20 @@ from os import scandir
 from pathlib import Path
 from typing import Any
 
-from colonnade.cli.failures import FAILED
-from colonnade.cli.folders import being_written
-from colonnade.cli.run_folders import FACTS, GOES_ON, OUTCOME, UNFINISHED, RunFolder, not_ended, unfinished
-from colonnade.cli.runs import read_or_damaged, run_line
+from colonnade.cli.runs.failures import FAILED
+from colonnade.cli.runs.folders import being_written
+from colonnade.cli.runs.listing import read_or_damaged, run_line
+from colonnade.cli.runs.run_folders import (
+    FACTS,
+    GOES_ON,
+    OUTCOME,
+    UNFINISHED,
+    RunFolder,
+    not_ended,
+    unfinished,
+)
 from colonnade.errors import FileMissing
-from colonnade.learn.own_files import LOG, waits_for
+from colonnade.federation.own_files import LOG, waits_for
 
 _RECORDS = (FACTS, FAILED, OUTCOME)
 # A change within this time of the last look may have the same time as the look.

@@ -13,15 +13,15 @@ from markupsafe import Markup
 from colonnade.board.place import LedgerView, OwnFile, Place
 from colonnade.board.progress import read_progress
 from colonnade.board.run_index import RUNNING, WAITS, Listed
-from colonnade.cli.failures import charged_text, where_text
-from colonnade.cli.findings import Finding
-from colonnade.cli.job_files import examine_party
-from colonnade.cli.run_folders import GOES_ON, UNFINISHED, RunFolder, noted_text
+from colonnade.cli.doctor.findings import Finding
+from colonnade.cli.doctor.job_files import examine_party
+from colonnade.cli.runs.failures import charged_text, where_text
+from colonnade.cli.runs.run_folders import GOES_ON, UNFINISHED, RunFolder, noted_text
 from colonnade.data.drafting import check_schema, draft
 from colonnade.data.schema import Schema
 from colonnade.errors import ColonnadeError
-from colonnade.learn.approval import Request
-from colonnade.learn.model_document import MODEL, PARTIES
+from colonnade.federation.approval import Request
+from colonnade.models.files.document import MODEL, PARTIES
 from colonnade.privacy.words import about_text, observer_text, unit_text
 from colonnade.report.accounts import merged
 from colonnade.report.charts import svg
@@ -303,7 +303,7 @@ def checked(own: OwnFile, place: Place) -> tuple[list[Finding], list[tuple[str, 
     """What reading every row finds, and how many values of each column lie outside their bounds."""
     if own.file is None:
         return [], []
-    from colonnade.cli.ledger import opened
+    from colonnade.cli.ledger.commands import opened
 
     ledgers = {}
     for other in place.own_files():

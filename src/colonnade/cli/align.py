@@ -27,8 +27,8 @@ def align(
     as_json: bool = typer.Option(False, "--json", help="Print the result as JSON."),
 ) -> None:
     """Find the people that all parties of a job have in common, by private set intersection."""
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.party_files import federation_of, party_files
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import federation_of, party_files
 
     agreed = Job.load(job)
     federation = federation_of(agreed, party_files(agreed, party))

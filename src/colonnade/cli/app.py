@@ -23,30 +23,28 @@ from colonnade.cli import (
     audit,
     board,
     compare,
-    demo,
     describe,
-    doctor,
     evaluate,
     explain,
     export,
-    federation,
-    job,
-    ledger,
     new,
-    party,
-    plan,
     predict,
-    privacy,
     recover,
-    report,
-    runs,
     schema,
-    show,
     synthesize,
     train,
     trees,
 )
-from colonnade.cli.folders import terminated_as_interrupted
+from colonnade.cli.demo import command as demo
+from colonnade.cli.doctor import command as doctor
+from colonnade.cli.federation import commands as federation
+from colonnade.cli.federation import job, party
+from colonnade.cli.ledger import commands as ledger
+from colonnade.cli.plan import command as plan
+from colonnade.cli.privacy import commands as privacy
+from colonnade.cli.runs import listing as runs
+from colonnade.cli.runs import report, show
+from colonnade.cli.runs.folders import terminated_as_interrupted
 from colonnade.cli.screen import complain, say_json
 from colonnade.errors import ColonnadeError, InputError
 

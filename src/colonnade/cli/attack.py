@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.folders import new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
+from colonnade.cli.runs.folders import new_folder, uninterrupted
 from colonnade.cli.screen import Advance, progress, say, say_json, width
 from colonnade.errors import InputError, OnlyForPublicData, PlanError
-from colonnade.learn.records import json_text
+from colonnade.federation.records import json_text
 
 if TYPE_CHECKING:
     from colonnade.data.table import Table
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.party_files import PartyFile
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import PartyFile
 
 ATTACKS = Path("attacks")
 EXAMPLE = """
@@ -70,8 +70,8 @@ def attack(
 ) -> None:
     """Attack encrypted gradients on data declared public: what an undefended protocol shows, and what noise leaves."""
     from colonnade.attacks.campaign import Campaign
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.party_files import party_files
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import party_files
     from colonnade.methods.encrypted.request import EncryptedRequest
     from colonnade.protocols.paillier import PaillierKeys
     from colonnade.protocols.plans import default_delta
@@ -146,7 +146,7 @@ def _refuse_private(files: Mapping[str, PartyFile]) -> None:
 
 def _aligned(job: Job, files: Mapping[str, PartyFile], advance: Advance) -> dict[str, Table]:
     """The people that all parties have, in one order; with ledgers of its own, because nothing is spent."""
-    from colonnade.learn.federation import Federation
+    from colonnade.federation.federation import Federation
 
     tables = [file.table() for file in files.values()]
     if job.task != "classification":

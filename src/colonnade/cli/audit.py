@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.folders import new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
-from colonnade.cli.run_folders import RunFolder, find_run, is_run, readable, with_facts
+from colonnade.cli.runs.folders import new_folder, uninterrupted
+from colonnade.cli.runs.run_folders import RunFolder, find_run, is_run, readable, with_facts
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import InputError, ModelError, OnlyForPublicData, PrivacyError
-from colonnade.learn.records import json_text
+from colonnade.federation.records import json_text
 
 if TYPE_CHECKING:
     from colonnade.audits.people import People
     from colonnade.audits.targets import Wanted
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.party_files import PartyFile
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import PartyFile
 
 AUDITS = Path("audits")
 AUDIT = "audit.json"
@@ -163,8 +163,8 @@ def _audit_job(
     public: bool,
     quiet: bool,
 ) -> dict[str, Any]:
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.party_files import party_files
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import party_files
 
     job = Job.load(path)
     files = party_files(job, given)
@@ -241,7 +241,7 @@ def _refuse_private(files: Mapping[str, PartyFile]) -> None:
 
 def _known(job: Job, files: Mapping[str, PartyFile]) -> People:
     """Some people of data declared public, the same at every party."""
-    from colonnade.learn.federation import Federation
+    from colonnade.federation.federation import Federation
 
     tables = [file.table() for file in files.values()]
     federation = Federation(
@@ -290,7 +290,7 @@ def _write(folder: Path, facts: dict[str, Any]) -> None:
 
 def _keep(run: RunFolder, facts: dict[str, Any]) -> None:
     """The audit into the run's folder, in place of an earlier one, and into its page."""
-    from colonnade.cli.report import page_of, write_page
+    from colonnade.cli.runs.report import page_of, write_page
     from colonnade.report.audits import audit_drawing
 
     with uninterrupted():

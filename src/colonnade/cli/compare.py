@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.completing import complete_methods
-from colonnade.cli.folders import MODELS, Folder, holds_paid, new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES
-from colonnade.cli.run_folders import RUNS
+from colonnade.cli.runs.folders import MODELS, Folder, holds_paid, new_folder, uninterrupted
+from colonnade.cli.runs.run_folders import RUNS
 from colonnade.cli.screen import Advance, note, progress, say, say_json, width
 from colonnade.errors import InputError, PrivacyError
-from colonnade.learn.records import json_text
+from colonnade.federation.records import json_text
 from colonnade.report.plain import now
 
 if TYPE_CHECKING:
-    from colonnade.learn.comparing import Comparison
-    from colonnade.learn.contenders import Field
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.party_files import PartyFile
-    from colonnade.learn.release import MomentRelease
+    from colonnade.comparison.compare import Comparison
+    from colonnade.comparison.entries import Field
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import PartyFile
     from colonnade.methods.method import Learnt
+    from colonnade.models.release import MomentRelease
 
 EXAMPLE = """
 Where every party's file says public = true, the people are split by a public seed, each method trains on four fifths
@@ -69,11 +69,11 @@ def compare(
     as_json: bool = AS_JSON,
 ) -> None:
     """Compare every method that can do a job's task: score against ε, what each promises, and what it costs."""
-    from colonnade.learn.comparing import checked_epsilons
-    from colonnade.learn.contenders import field_of
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.party_files import party_files
-    from colonnade.learn.training import told_of
+    from colonnade.comparison.compare import checked_epsilons
+    from colonnade.comparison.entries import field_of
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import party_files
+    from colonnade.federation.train import told_of
     from colonnade.methods.table import METHODS
 
     wanted = checked_epsilons(_numbers(epsilons))
@@ -134,7 +134,7 @@ def _confirm(
     job: Job, files: Mapping[str, PartyFile], field: Field, epsilons: Sequence[float], *, charge: bool
 ) -> None:
     """Say what a comparison on private data would charge, and refuse it unless that was asked for."""
-    from colonnade.learn.comparing import planned_sums
+    from colonnade.comparison.compare import planned_sums
     from colonnade.privacy.guarantee import epsilon_text
 
     private = [party for party, file in files.items() if not file.public]
@@ -173,7 +173,7 @@ def _on_public(
     field: Field,
     advance: Advance,
 ) -> Comparison:
-    from colonnade.learn.comparing import compare as compare_tables
+    from colonnade.comparison.compare import compare as compare_tables
 
     return compare_tables(
         [file.table() for file in files.values()],
@@ -201,8 +201,8 @@ def _on_private(
     folder: Path,
     advance: Advance,
 ) -> Comparison:
-    from colonnade.learn.comparing import compare_charged
-    from colonnade.learn.party_files import federation_of
+    from colonnade.comparison.compare import compare_charged
+    from colonnade.federation.party_file import federation_of
 
     return compare_charged(
         federation_of(job, files),
@@ -231,8 +231,8 @@ def _keep_paid(folder: Folder) -> None:
 
 def _keep(folder: Path, name: str, found: Learnt | MomentRelease) -> None:
     """What was paid for: a release as it is, or weights by feature; those that stay with parties are not written."""
-    from colonnade.learn.release import MomentRelease
     from colonnade.methods.method import LearntLinear
+    from colonnade.models.release import MomentRelease
 
     folder.mkdir(exist_ok=True)
     if isinstance(found, MomentRelease):

@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.report import write_page
-from colonnade.cli.run_folders import release_of
+from colonnade.cli.runs.report import write_page
+from colonnade.cli.runs.run_folders import release_of
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import NameTaken
 

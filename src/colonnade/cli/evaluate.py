@@ -58,7 +58,7 @@ def evaluate(
     as_json: bool = AS_JSON,
 ) -> None:
     """Judge a released model on people it was not trained on: AUC, accuracy and more, or RMSE and R², with errors."""
-    from colonnade.learn.scoring import Stored
+    from colonnade.scoring.score import Stored
 
     if (job is None) == (rows is None):
         raise typer.BadParameter("give a JOB, or --rows FILE with --label COLUMN, and not both.")
@@ -93,8 +93,8 @@ def _of_rows(
     stored: Any, model: Path, rows: Path, id_column: str, label: str, threshold: str | None
 ) -> dict[str, Any]:
     from colonnade.cli.predict import check_columns
-    from colonnade.learn.evaluating_rows import judge_file
     from colonnade.report.judged import judgement_facts
+    from colonnade.scoring.evaluating_rows import judge_file
 
     if stored.whole is None:
         raise InputError(
@@ -106,7 +106,7 @@ def _of_rows(
 
 
 def _at(judgement: Any, rule: str) -> Any:
-    from colonnade.learn.judgement import Judgement
+    from colonnade.scoring.judgement import Judgement
 
     if not isinstance(judgement, Judgement):
         raise LabelMismatch(NOT_OF_TWO)
@@ -125,13 +125,13 @@ def _of_job(
 ) -> dict[str, Any]:
     from dataclasses import replace
 
-    from colonnade.learn.evaluating import check_model, judge_jointly
-    from colonnade.learn.figures import check_rule
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.party_files import federation_of, party_files
-    from colonnade.learn.records import json_text
-    from colonnade.learn.whole_files import write_whole
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import federation_of, party_files
+    from colonnade.federation.records import json_text
+    from colonnade.federation.whole_files import write_whole
     from colonnade.report.judged import judged_facts
+    from colonnade.scoring.evaluating import check_model, judge_jointly
+    from colonnade.scoring.figures import check_rule
 
     if stored.whole is None:
         raise InputError(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.run_folders import FACTS, read_run
+from colonnade.cli.runs.run_folders import FACTS, read_run
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import CannotWrite, ModelError, NameTaken
 
 if TYPE_CHECKING:
-    from colonnade.learn.model_file import ModelFile
+    from colonnade.models.files.linear_file import ModelFile
 
 EXAMPLE = """
 The ONNX graph takes raw columns by name: numbers and days since 1970 as doubles, NaN where one is missing; categories
@@ -52,7 +52,7 @@ def export(
             raise NameTaken(f"{option}: {path} exists already. Name another file, or remove it first.")
     whole, facts = released(model)
     if onnx is not None:
-        from colonnade.learn.onnx_export import save_onnx
+        from colonnade.models.files.onnx import save_onnx
 
         save_onnx(whole, onnx, encoded=features)
     if card is not None:
@@ -82,9 +82,9 @@ export.__doc__ = f"{export.__doc__}\n{EXAMPLE}"
 
 def released(path: Path) -> tuple[ModelFile, Mapping[str, Any] | None]:
     """The model, if its weights were released, and the facts of its run, if they lie beside it."""
-    from colonnade.learn.exporting import SPLIT, exportable
-    from colonnade.learn.model_file import ModelFile
-    from colonnade.learn.scoring import Stored
+    from colonnade.models.files.exporting import SPLIT, exportable
+    from colonnade.models.files.linear_file import ModelFile
+    from colonnade.scoring.score import Stored
 
     stored = Stored.load(path)
     if stored.whole is None:
@@ -100,7 +100,7 @@ def released(path: Path) -> tuple[ModelFile, Mapping[str, Any] | None]:
 
 
 def _write(path: Path, text: str) -> None:
-    from colonnade.learn.whole_files import write_whole
+    from colonnade.federation.whole_files import write_whole
 
     try:
         write_whole(path, text)

@@ -11,8 +11,8 @@ from pathlib import Path
 import typer
 
 from colonnade.cli.completing import TASKS, complete_tasks
-from colonnade.cli.folders import new_folder
 from colonnade.cli.options import AS_JSON
+from colonnade.cli.runs.folders import new_folder
 from colonnade.cli.screen import say, say_json
 from colonnade.errors import ColumnMissing, InputError
 
@@ -62,7 +62,7 @@ def new(
     data = _parties(party)
     holder, column = _label(label, data, task)
     ids = _ids(identity, data)
-    from colonnade.learn.whole_files import write_whole
+    from colonnade.federation.whole_files import write_whole
 
     with new_folder(folder) as made:
         for name, source in data.items():

@@ -13,7 +13,7 @@ from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import CannotWrite, ColumnMissing, InputError, NameTaken
 
 if TYPE_CHECKING:
-    from colonnade.learn.scoring import Scores
+    from colonnade.scoring.score import Scores
 
 SHOWN = 10
 EXAMPLE = """
@@ -63,7 +63,7 @@ def predict(
     as_json: bool = AS_JSON,
 ) -> None:
     """Score people by a model: anywhere where its weights were released, or between the parties of a job."""
-    from colonnade.learn.scoring import Stored, score_file
+    from colonnade.scoring.score import Stored, score_file
 
     if (job is None) == (rows is None):
         raise typer.BadParameter("give a JOB, or --rows FILE, and not both.")
@@ -116,9 +116,9 @@ def check_columns(rows: Path, id_column: str, wanted: Sequence[str]) -> None:
 def _between_parties(
     stored: Any, job: Path, given: list[Path], epsilon: float | None, *, quiet: bool
 ) -> Scores:
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.party_files import federation_of, party_files
-    from colonnade.learn.scoring import score_job
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import federation_of, party_files
+    from colonnade.scoring.score import score_job
 
     agreed = Job.load(job)
     federation = federation_of(agreed, party_files(agreed, given))
@@ -128,8 +128,8 @@ def _between_parties(
 
 
 def _write(path: Path, found: Scores) -> None:
-    from colonnade.learn.scoring import scores_csv
-    from colonnade.learn.whole_files import write_whole
+    from colonnade.federation.whole_files import write_whole
+    from colonnade.scoring.score import scores_csv
 
     try:
         write_whole(path, scores_csv(found), own=True)
@@ -138,7 +138,7 @@ def _write(path: Path, found: Scores) -> None:
 
 
 def _facts(found: Scores, output: Path | None) -> dict[str, Any]:
-    from colonnade.learn.scoring import score_rows
+    from colonnade.scoring.score import score_rows
 
     facts: dict[str, Any] = {
         "people": len(found.ids),
@@ -156,8 +156,8 @@ def _facts(found: Scores, output: Path | None) -> dict[str, Any]:
 
 
 def _say(found: Scores, output: Path | None) -> None:
-    from colonnade.learn.scoring import score_rows
     from colonnade.report.text import table_lines, wrapped
+    from colonnade.scoring.score import score_rows
 
     for line in table_lines(score_rows(found)[: SHOWN + 1]):
         say(line)

@@ -6,10 +6,18 @@ from pathlib import Path
 
 import typer
 
-from colonnade.cli.failures import FAILED
-from colonnade.cli.folders import MODELS, RESERVE, draft_of, free_name, holds_paid, left_behind, uninterrupted
 from colonnade.cli.options import AS_JSON, VERBOSE
-from colonnade.cli.run_folders import RUNS
+from colonnade.cli.runs.failures import FAILED
+from colonnade.cli.runs.folders import (
+    MODELS,
+    RESERVE,
+    draft_of,
+    free_name,
+    holds_paid,
+    left_behind,
+    uninterrupted,
+)
+from colonnade.cli.runs.run_folders import RUNS
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import ModelError
 
@@ -65,7 +73,7 @@ recover.__doc__ = f"{recover.__doc__}\n{EXAMPLE}"
 
 def _place(given: Path) -> Path:
     """Where the run left what it had kept: under its name, or in the draft that a kill left."""
-    from colonnade.learn.own_files import PAID
+    from colonnade.federation.own_files import PAID
 
     if not given.name:
         raise ModelError(f"{str(given)!r} names no run. `colonnade runs` lists those that were stopped.")

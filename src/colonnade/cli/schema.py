@@ -126,7 +126,7 @@ def _source(data: str, sql: str | None, password_env: str | None) -> Source:
 
 def _write(output: Path, text: str) -> None:
     """Never over something: a person may have corrected it already."""
-    from colonnade.learn.whole_files import write_whole
+    from colonnade.federation.whole_files import write_whole
 
     if output.exists() or output.is_symlink():
         raise NameTaken(f"{output} exists already. Name another file, or move it away.")

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import typer
 
 from colonnade.errors import CannotWrite
-from colonnade.learn.records import plain
+from colonnade.federation.records import plain
 from colonnade.report.plain import one_line
 
 WIDEST = 100

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.run_folders import release_of
+from colonnade.cli.runs.run_folders import release_of
 from colonnade.cli.screen import progress, say, say_json
 
 EXAMPLE = """
@@ -35,7 +35,7 @@ def synthesize(
     as_json: bool = AS_JSON,
 ) -> None:
     """Write a table of invented people that agrees with a run's release, at no cost."""
-    from colonnade.learn.tables.synthetic import checked_rows, checked_target
+    from colonnade.models.tables.synthetic import checked_rows, checked_target
 
     checked_rows(rows)
     checked_target(output)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.failures import charged_text, failure_facts, keep_failure
-from colonnade.cli.folders import Folder, holds_paid, new_folder, uninterrupted
 from colonnade.cli.options import AS_JSON, PARTY_FILES, VERBOSE
+from colonnade.cli.runs.failures import charged_text, failure_facts, keep_failure
+from colonnade.cli.runs.folders import Folder, holds_paid, new_folder, uninterrupted
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import CannotWrite, ColonnadeError, LedgerError
 
 if TYPE_CHECKING:
-    from colonnade.learn.federation import Federation, Run
-    from colonnade.learn.jobs import Job
+    from colonnade.federation.federation import Federation, Run
+    from colonnade.federation.job import Job
 
 RUNS = Path("runs")
 EXAMPLE = """
@@ -66,15 +66,15 @@ train.__doc__ = f"{train.__doc__}\n{EXAMPLE}"
 
 def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: bool) -> dict[str, Any]:
     """Train as a job file says, write the run's folder, and return its facts."""
-    from colonnade.learn.forecasting.before import foretold
-    from colonnade.learn.forecasting.clock import Clock
-    from colonnade.learn.forecasting.default import people_of, schemas_of, settle
-    from colonnade.learn.jobs import Job
-    from colonnade.learn.judged_training import judge_trained, worth_training
-    from colonnade.learn.party_files import federation_of, party_files
-    from colonnade.learn.training import RELEASE, found_for
-    from colonnade.learn.uncertainty import Watch
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import federation_of, party_files
+    from colonnade.federation.train import RELEASE, found_for
+    from colonnade.forecast.before_run import foretold
+    from colonnade.forecast.clock import Clock
+    from colonnade.forecast.default import people_of, schemas_of, settle
+    from colonnade.models.uncertainty import Watch
     from colonnade.report.run_folder import write_run
+    from colonnade.scoring.judged_training import judge_trained, worth_training
 
     job = Job.load(job_path)
     files = party_files(job, given)
@@ -130,7 +130,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
 
 def _keep_paid(folder: Folder, job: Job, federation: Federation, run: Run[Any]) -> None:
     """Write what was opened at once: whatever ends this process later, it is there to be found again."""
-    from colonnade.learn.training import found_at
+    from colonnade.federation.train import found_at
     from colonnade.report.run_folder import keep_paid
 
     # What cannot be written now is tried again at the end, which says why.

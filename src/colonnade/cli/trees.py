@@ -7,8 +7,8 @@ from pathlib import Path
 import typer
 
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.report import write_page
-from colonnade.cli.run_folders import release_of
+from colonnade.cli.runs.report import write_page
+from colonnade.cli.runs.run_folders import release_of
 from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import NameTaken
 
@@ -50,17 +50,17 @@ def trees(
     release = release_of(run)
     if columns:
         release = release.select(columns)
-    from colonnade.learn.trees import GradientBoostedTrees
+    from colonnade.models.trees import GradientBoostedTrees
     from colonnade.report.trees import tree_facts, tree_page, tree_text
 
     if onnx is not None:
-        from colonnade.learn.onnx_export import need_onnx
+        from colonnade.models.files.onnx import need_onnx
 
         need_onnx()
     model = GradientBoostedTrees(rows=rows, rounds=rounds, rate=rate, seed=seed).fit(release)
     facts = tree_facts(model, name=f"Trees of {run}")
     if onnx is not None:
-        from colonnade.learn.tree_export import save_onnx_trees
+        from colonnade.models.files.tree_export import save_onnx_trees
 
         save_onnx_trees(model, onnx)
     if output is not None:

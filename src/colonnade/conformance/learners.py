@@ -21,9 +21,9 @@ from sklearn.exceptions import NotFittedError
 
 from colonnade.conformance.verdict import Broken, expect, expect_named, expect_refusal, judging
 from colonnade.errors import BudgetExceeded, ColonnadeError, DataError
-from colonnade.learn.federation import Federation
-from colonnade.learn.model_file import KINDS, ModelFile, model_file
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import Federation
+from colonnade.models.files.linear_file import KINDS, ModelFile, model_file
+from colonnade.models.release import MomentRelease
 from colonnade.privacy.guarantee import Guarantee
 
 Source: TypeAlias = Federation | MomentRelease

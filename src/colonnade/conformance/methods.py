@@ -15,11 +15,11 @@ import numpy as np
 
 from colonnade.conformance.verdict import expect, expect_refusal, judging
 from colonnade.errors import BudgetExceeded
-from colonnade.learn.federation import Federation, Run
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import Federation, Run
 from colonnade.methods.method import Asked, Found, Kernel, Learnt, LearntLinear, Method
 from colonnade.methods.network.learnt import LearntNetwork
 from colonnade.methods.table import checked_options
+from colonnade.models.release import MomentRelease
 from colonnade.protocols.plans import Task
 
 Law: TypeAlias = Callable[["_Case"], None]

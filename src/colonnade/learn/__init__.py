@@ -1,1 +1,1 @@
-"""Models, shaped like scikit-learn's."""
+"""Where the process of a job begins, under the name that kits have for it."""

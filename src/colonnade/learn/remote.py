@@ -23,12 +23,12 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 
 from colonnade.errors import ColonnadeError
-from colonnade.learn.jobs import Job
-from colonnade.learn.own_files import LOG, OUTCOME
-from colonnade.learn.records import sealed_text
-from colonnade.learn.score_jobs import ScoreJob, parse_job
-from colonnade.learn.taking_part import take_part
-from colonnade.learn.whole_files import make_folder, write_whole
+from colonnade.federation.job import Job
+from colonnade.federation.own_files import LOG, OUTCOME
+from colonnade.federation.records import sealed_text
+from colonnade.federation.score_jobs import ScoreJob, parse_job
+from colonnade.federation.site import take_part
+from colonnade.federation.whole_files import make_folder, write_whole
 from colonnade.report.run_folder import write_run
 from colonnade.runtime.flare import FlareChannel, server_address, site_address
 from colonnade.runtime.kit import Kit

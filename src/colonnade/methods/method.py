@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from colonnade.data.documents import Form
 from colonnade.errors import LocalProtocolError
-from colonnade.learn.frame import Frame
-from colonnade.learn.privacy import Privacy
-from colonnade.learn.release import MomentRelease
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
+from colonnade.models.release import MomentRelease
 from colonnade.privacy.guarantee import View
 from colonnade.privacy.paper.figure import PaperFigure
 from colonnade.protocols.alignment import Alignment
@@ -26,8 +26,8 @@ from colonnade.runtime.run import Program
 
 if TYPE_CHECKING:
     from colonnade.data.table import Table
-    from colonnade.learn.federation import Federation, Run
-    from colonnade.learn.forecasting.abridging import Pilot
+    from colonnade.federation.federation import Federation, Run
+    from colonnade.forecast.pilots import Pilot
 
 Array = NDArray[np.float64]
 OptionsT = TypeVar("OptionsT", bound=Form)

@@ -26,7 +26,7 @@ from colonnade.methods.spca import method as method_spca
 from colonnade.protocols.plans import Task
 
 if TYPE_CHECKING:
-    from colonnade.learn.federation import Federation
+    from colonnade.federation.federation import Federation
     from colonnade.runtime.group import Group
 
 METHODS: Mapping[str, AnyMethod] = {

@@ -66,13 +66,6 @@ class Shared:
         share = None if self.share is None else self.share.times(factor)
         return replace(self, share=share, masks=frozenset())
 
-    def times_columns(self, other: Shared) -> Shared:
-        """Products at the same place, by each keeper alone: the degrees add up and no mask is left."""
-        if other.shape != self.shape:
-            raise LocalProtocolError(f"cannot multiply shares of shape {self.shape} and {other.shape}")
-        share = None if self.share is None or other.share is None else self.share.multiply(other.share)
-        return Shared(share, self.shape, self.degree + other.degree)
-
     def without_masks(self) -> Shared:
         """The same secret, of whose masks nothing is claimed."""
         return replace(self, masks=frozenset())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from colonnade.learn.figures import error_text, figure_text
+from colonnade.scoring.figures import error_text, figure_text
 
 
 def compared_text(value: float, facts: dict[str, Any], name: str, *, spread: float | None = None) -> str:

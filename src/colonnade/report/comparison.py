@@ -7,8 +7,8 @@ import statistics
 
 from markupsafe import Markup
 
-from colonnade.learn.comparing import METRIC_NOTES, Comparison, Row
-from colonnade.learn.contenders import PAPER
+from colonnade.comparison.compare import METRIC_NOTES, Comparison, Row
+from colonnade.comparison.entries import PAPER
 from colonnade.report.charts import Axes, Chart, Level, Line, Mark, Style, svg
 from colonnade.report.compared import compared_text
 from colonnade.report.facts import Facts, guarantee_facts

@@ -8,10 +8,10 @@ from typing import Any
 from markupsafe import Markup
 
 from colonnade.errors import DataError
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.selection import units
-from colonnade.learn.tables.describing import description
-from colonnade.learn.tables.margins import is_levelled
+from colonnade.models.release import MomentRelease
+from colonnade.models.selection import units
+from colonnade.models.tables.describing import description
+from colonnade.models.tables.margins import is_levelled
 from colonnade.report.charts import Axes, Chart, Line, svg
 from colonnade.report.facts import Facts
 from colonnade.report.html import render

@@ -24,8 +24,8 @@ from colonnade.privacy.guarantee import Guarantee
 from colonnade.runtime.group import Group
 
 if TYPE_CHECKING:
-    from colonnade.learn.federation import Federation, Run, Site
-    from colonnade.learn.uncertainty import Watch
+    from colonnade.federation.federation import Federation, Run, Site
+    from colonnade.models.uncertainty import Watch
 
 Facts = dict[str, Any]
 
@@ -55,7 +55,7 @@ def run_facts(
     may skip the estimate of what noise did to the model, which is then a note.
     """
     # Here, because facts of ledgers are read without any model.
-    from colonnade.learn.uncertainty import Watch
+    from colonnade.models.uncertainty import Watch
     from colonnade.report.learning import learning_facts, spectrum_facts
 
     release, plan, group = run.release, run.plan, run.plan.group

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from colonnade.learn.federation import Run
-from colonnade.learn.forecasting.forecast import Forecast
+from colonnade.federation.federation import Run
+from colonnade.forecast.forecast import Forecast
 from colonnade.report.facts import Facts
 
 NOTE = (

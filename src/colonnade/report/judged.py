@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from colonnade.learn.records import plain
+from colonnade.federation.records import plain
 from colonnade.report.charts import Axes, Chart, Line, Style, svg
 
 if TYPE_CHECKING:
     # With all that training takes.
-    from colonnade.learn.classes_judged import ClassesJudged
-    from colonnade.learn.evaluating import Judged
-    from colonnade.learn.judgement import Judgement
-    from colonnade.learn.numbers_judged import NumbersJudged
+    from colonnade.scoring.classes_judged import ClassesJudged
+    from colonnade.scoring.evaluating import Judged
+    from colonnade.scoring.judgement import Judgement
+    from colonnade.scoring.numbers_judged import NumbersJudged
 
 Facts = dict[str, Any]
 _CHANCE = Style("#999999", (3, 3))
@@ -50,8 +50,8 @@ def figure_rows(judged: Facts) -> list[tuple[str, str, str]]:
     >>> figure_rows({"figures": {"AUC": {"value": 0.8913, "noise": 0.003, "sampling": 0.004, "beside": 0.5}}})
     [('AUC', '0.891 ± 0.005', '0.5')]
     """
-    from colonnade.learn.figures import figure_text
-    from colonnade.learn.judgement import Figure
+    from colonnade.scoring.figures import figure_text
+    from colonnade.scoring.judgement import Figure
 
     named = dict(judged["figures"])
     for one, found in judged.get("each", {}).items():
@@ -71,7 +71,7 @@ def confusion_rows(judged: Facts) -> list[tuple[str, str, str]]:
     """People by what they are and what is said of them, as far as noise lets one say; nothing but of two classes."""
     if "confusion" not in judged:
         return []
-    from colonnade.learn.figures import figure_text
+    from colonnade.scoring.figures import figure_text
 
     first, second = judged["classes"]
     # Who is taken wrongly is two of the counts, each of which noise moves by about this.
@@ -160,7 +160,7 @@ def score_text(facts: Facts) -> str | None:
     """
     judged = facts.get("judged")
     figures = judged.get("figures", {}) if isinstance(judged, dict) else {}
-    from colonnade.learn.judgement import Figure
+    from colonnade.scoring.judgement import Figure
 
     return next(
         (f"{name} {Figure(**figures[name])}" for name in ("AUC", "R²", "RMSE") if name in figures), None

@@ -18,10 +18,10 @@ from colonnade.data.columns import BinnedColumn, Column, DateColumn, NumericColu
 from colonnade.data.derived import MISSING
 from colonnade.data.encoding import Encoder, Mode, codes_of
 from colonnade.data.number_codes import code_of_number
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.selection import units
-from colonnade.learn.spectral import default_floor, learnable_rank, noise_edge
-from colonnade.learn.uncertainty import Uncertainty, Watch, noise_uncertainty
+from colonnade.models.release import MomentRelease
+from colonnade.models.selection import units
+from colonnade.models.spectral import default_floor, learnable_rank, noise_edge
+from colonnade.models.uncertainty import Uncertainty, Watch, noise_uncertainty
 
 Array = NDArray[np.float64]
 

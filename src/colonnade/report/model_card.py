@@ -14,8 +14,8 @@ from typing import Any
 
 from colonnade import __version__
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
-from colonnade.learn.exporting import exportable
-from colonnade.learn.model_file import ModelFile
+from colonnade.models.files.exporting import exportable
+from colonnade.models.files.linear_file import ModelFile
 from colonnade.report.judged import beside_text, figure_rows, judged_note, judged_pictures
 from colonnade.runtime.channel import readable
 
@@ -53,9 +53,9 @@ def model_card(
     is whoever publishes the model to declare; `onnx` says that the graph lies beside the card.
 
     >>> from colonnade.data.label import LabelBlock
-    >>> from colonnade.learn.frame import Frame
+    >>> from colonnade.models.input_spec import Frame
     >>> import numpy as np
-    >>> from colonnade.learn.privacy import Privacy
+    >>> from colonnade.models.privacy import Privacy
     >>> empty = ModelFile("PCA", Frame((), LabelBlock(None)), np.zeros((1, 0)), np.zeros(0), Privacy(()), "moments", "")
     >>> model_card(empty, license="mit").splitlines()[:3]
     ['---', 'license: "mit"', 'library_name: "colonnade"']

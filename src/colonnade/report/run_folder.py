@@ -13,21 +13,19 @@ from typing import Any
 from jinja2 import UndefinedError
 
 from colonnade.errors import ColonnadeError, ModelDamaged, ModelError
-from colonnade.learn.evaluating import Judged
-from colonnade.learn.federation import Federation, Run, Site
-from colonnade.learn.forecasting.forecast import Forecast
-from colonnade.learn.jobs import Job
-from colonnade.learn.judged_training import decided
-from colonnade.learn.model_document import MODEL
-from colonnade.learn.model_file import model_file
-from colonnade.learn.own_files import LOG, OUTCOME, PAID, keep_people, learnt_note, own_file
-from colonnade.learn.records import FORMAT, check_format, json_text, sealed_text
-from colonnade.learn.release import MomentRelease
-from colonnade.learn.training import RELEASE, keep_learnt, keep_opened, learnt_facts, model_for, train_on
-from colonnade.learn.uncertainty import Watch
-from colonnade.learn.whole_files import write_whole
+from colonnade.federation.federation import Federation, Run, Site
+from colonnade.federation.job import Job
+from colonnade.federation.own_files import LOG, OUTCOME, PAID, keep_people, learnt_note, own_file
+from colonnade.federation.records import FORMAT, check_format, json_text, sealed_text
+from colonnade.federation.train import RELEASE, keep_learnt, keep_opened, learnt_facts, model_for, train_on
+from colonnade.federation.whole_files import write_whole
+from colonnade.forecast.forecast import Forecast
 from colonnade.methods.method import Found
 from colonnade.methods.table import METHODS, checked_options
+from colonnade.models.files.document import MODEL
+from colonnade.models.files.linear_file import model_file
+from colonnade.models.release import MomentRelease
+from colonnade.models.uncertainty import Watch
 from colonnade.report.facts import Facts, run_facts
 from colonnade.report.forecast import forecast_facts
 from colonnade.report.html import run_page
@@ -36,6 +34,8 @@ from colonnade.report.learning import learning_facts
 from colonnade.report.party import party_pages
 from colonnade.report.plain import now
 from colonnade.runtime.group import Group
+from colonnade.scoring.evaluating import Judged
+from colonnade.scoring.judged_training import decided
 
 FACTS, REPORT = "facts.json", "report.html"
 RECOVERED = (

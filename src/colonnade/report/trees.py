@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from colonnade.learn.fitting import fitted
-from colonnade.learn.trees import GradientBoostedTrees, is_ordered
+from colonnade.models.fitting import fitted
+from colonnade.models.trees import GradientBoostedTrees, is_ordered
 from colonnade.report.charts import Axes, Chart, Line, svg
 from colonnade.report.facts import Facts
 from colonnade.report.html import render

@@ -98,7 +98,7 @@ def check_startable(kit: Kit) -> None:
 
 def family(kit: Kit) -> list[Any]:
     """The processes on this machine that run this kit, those of its jobs included."""
-    import psutil  # type: ignore[import-untyped]  # comes with FLARE
+    import psutil  # comes with FLARE
 
     found = []
     for process in psutil.process_iter():

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from colonnade.learn.release import MomentRelease
 from colonnade.methods.baselines.gathering import Gathered
+from colonnade.models.release import MomentRelease
 from colonnade.noise import DiscreteGaussianNoise
 from colonnade.privacy.calibrate import calibrate
 from colonnade.privacy.events import Approximated, DiscreteGaussian

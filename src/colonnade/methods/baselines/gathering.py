@@ -16,12 +16,12 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
 from colonnade.errors import OnlyForPublicData
-from colonnade.learn.federation import Federation
-from colonnade.learn.frame import Frame
-from colonnade.learn.privacy import Privacy
+from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.losses import Loss
 from colonnade.methods.method import Asked
 from colonnade.methods.moments.plan import MomentsPlan
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
 from colonnade.privacy.events import Event
 from colonnade.privacy.guarantee import guarantee
 from colonnade.privacy.neighbours import ZERO_OUT

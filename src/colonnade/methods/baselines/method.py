@@ -14,14 +14,14 @@ from pydantic import Field
 
 from colonnade.data.documents import Form
 from colonnade.errors import DataError, LabelMismatch
-from colonnade.learn.federation import Federation
-from colonnade.learn.privacy import Privacy
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.central import exact_release, gaussian_release
 from colonnade.methods.baselines.descent import Law, descend, schedule
 from colonnade.methods.baselines.frank_wolfe import walk, wander
 from colonnade.methods.baselines.gathering import Gathered, gather
 from colonnade.methods.method import Asked, Baseline, Learnt, LearntLinear, NoOptions, options_of
+from colonnade.models.privacy import Privacy
+from colonnade.models.release import MomentRelease
 
 Array = NDArray[np.float64]
 NO_PRIVACY = "This model was trained without any privacy, for comparison."

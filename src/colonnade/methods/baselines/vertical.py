@@ -13,8 +13,7 @@ from pydantic import Field
 
 from colonnade.data.aligned import AlignedTable
 from colonnade.errors import LabelMismatch, OnlyForPublicData
-from colonnade.learn.federation import Federation
-from colonnade.learn.privacy import Privacy
+from colonnade.federation.federation import Federation
 from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.options import (
     GlmOptions,
@@ -29,6 +28,7 @@ from colonnade.methods.messages.method import SPLIT
 from colonnade.methods.messages.protocol import intermediate_session
 from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.methods.method import Asked, Baseline, Learnt, LearntLinear, options_of
+from colonnade.models.privacy import Privacy
 from colonnade.protocols.plans import check_parties
 
 Array = NDArray[np.float64]

@@ -15,15 +15,15 @@ from colonnade.data.documents import Form
 from colonnade.data.encoding import Mode
 from colonnade.data.table import Table
 from colonnade.errors import OnlyForPublicData
-from colonnade.learn.forecasting.abridging import Pilot, kept
-from colonnade.learn.frame import Frame
-from colonnade.learn.privacy import Privacy
+from colonnade.forecast.pilots import Pilot, kept
 from colonnade.methods.encrypted.ideal import ideal_descent
 from colonnade.methods.encrypted.plan import Defence, EncryptedPlan, Initialisation
 from colonnade.methods.encrypted.protocol import Descended, encrypted_session
 from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.methods.encrypted.sigmoid import Approximation
 from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.paillier import PaillierKeys
 from colonnade.randomness import Randomness

@@ -15,9 +15,7 @@ from pydantic import Field
 from colonnade.data.documents import Form
 from colonnade.data.label import LabelBlock
 from colonnade.errors import LabelMismatch, OnlyForPublicData, PlanError
-from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
-from colonnade.learn.frame import Frame
-from colonnade.learn.privacy import Privacy
+from colonnade.forecast.pilots import Pilot, in_blocks, kept
 from colonnade.methods.baselines.gathering import encoded_rows, gather
 from colonnade.methods.functional.minimise import (
     Minimum,
@@ -30,6 +28,8 @@ from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import OpenedObjective, functional_session
 from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
 from colonnade.privacy.guarantee import epsilon_text
 from colonnade.privacy.paper.figure import LABEL, PaperFigure
 from colonnade.privacy.paper.functional_mechanism import (
@@ -45,7 +45,7 @@ from colonnade.privacy.paper.functional_mechanism import (
 from colonnade.protocols.alignment import Alignment
 
 if TYPE_CHECKING:
-    from colonnade.learn.federation import Federation
+    from colonnade.federation.federation import Federation
 
 Array = NDArray[np.float64]
 Positive = Annotated[float, Field(gt=0)]

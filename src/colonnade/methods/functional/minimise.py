@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import DrownedByNoise
-from colonnade.learn.spectral import Spectrum, decompose, floor_of
 from colonnade.methods.functional.protocol import OpenedObjective
+from colonnade.models.spectral import Spectrum, decompose, floor_of
 from colonnade.noise.discrete_laplace import DiscreteLaplaceNoise
 from colonnade.privacy.paper.functional_mechanism import linear_sensitivity, logistic_sensitivity
 from colonnade.protocols.plans import Task

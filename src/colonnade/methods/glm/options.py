@@ -14,12 +14,12 @@ from colonnade.data.documents import Form
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import Label
 from colonnade.errors import PlanError
-from colonnade.learn.frame import Frame
 from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.losses import DEFAULT_LOSS, LOSSES, Gamma
 from colonnade.methods.glm.penalties import Penalty, PenaltyName
 from colonnade.methods.glm.rows import CONSTANT, ClippedRows
 from colonnade.methods.method import LOG_LINK, Asked
+from colonnade.models.input_spec import Frame
 
 Array = NDArray[np.float64]
 LossName = Literal["logistic", "svm", "least_squares", "poisson", "gamma"]

@@ -9,13 +9,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
-from colonnade.learn.frame import Frame
-from colonnade.learn.privacy import Privacy
-from colonnade.learn.release import MomentRelease
+from colonnade.forecast.pilots import Pilot, in_blocks, kept
 from colonnade.methods.local.plan import LocalPlan, LocalRequest
 from colonnade.methods.local.protocol import PerturbedMoments, local_session
 from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, NoOptions, plan_views
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
+from colonnade.models.release import MomentRelease
 from colonnade.protocols.alignment import Alignment
 
 

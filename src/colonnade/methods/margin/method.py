@@ -14,10 +14,7 @@ from pydantic import Field
 
 from colonnade.data.table import Table
 from colonnade.errors import PlanError
-from colonnade.learn.class_weights import ClassOptions
-from colonnade.learn.forecasting.abridging import Axis, Pilot, kept, product
-from colonnade.learn.frame import Frame
-from colonnade.learn.privacy import Privacy
+from colonnade.forecast.pilots import Axis, Pilot, kept, product
 from colonnade.methods.margin.curve import HARMONICS
 from colonnade.methods.margin.ideal import ideal_margin
 from colonnade.methods.margin.plan import MOST_STEPS, MarginPlan, Schedule
@@ -25,6 +22,9 @@ from colonnade.methods.margin.request import MarginRequest
 from colonnade.methods.margin.session import MarginTrained, margin_session
 from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
 from colonnade.methods.moments.plan import DEFAULT_GAMMA as JOB_GAMMA
+from colonnade.models.class_weights import ClassOptions
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
 from colonnade.randomness import Randomness
 

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from colonnade.errors import OnlyForPublicData
-from colonnade.learn.forecasting.abridging import Axis, Pilot, in_rows, kept, product
-from colonnade.learn.privacy import Privacy
+from colonnade.forecast.pilots import Axis, Pilot, in_rows, kept, product
 from colonnade.methods.glm.options import (
     GlmOptions,
     Positive,
@@ -22,6 +21,7 @@ from colonnade.methods.messages.plan import IntermediatePlan
 from colonnade.methods.messages.protocol import TrainedPart, intermediate_session
 from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
+from colonnade.models.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
 
 SPLIT = (

@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from colonnade.learn.class_weights import ClassOptions
-from colonnade.learn.federation import released
-from colonnade.learn.forecasting.abridging import Pilot, in_blocks, kept
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import released
+from colonnade.forecast.pilots import Pilot, in_blocks, kept
 from colonnade.methods.method import Asked, Method, Noise, plan_views
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.methods.moments.session import OpenedMoments, moments_session
+from colonnade.models.class_weights import ClassOptions
+from colonnade.models.release import MomentRelease
 from colonnade.protocols.alignment import Alignment
 
 

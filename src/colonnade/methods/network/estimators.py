@@ -11,23 +11,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from colonnade.data.coding import code
 from colonnade.errors import DataError, InputError, ModelError
-from colonnade.learn.columns import Rows
-from colonnade.learn.discriminant import class_codes, probabilities
-from colonnade.learn.estimator import Classifier, Estimator, Regressor
-from colonnade.learn.joint_scoring import JointScores, trained_people
-from colonnade.learn.no_rows import refuse_labels, refuse_rows
-from colonnade.learn.own_files import keep_parts, keep_people
-from colonnade.learn.privacy import Privacy
+from colonnade.federation.no_rows import refuse_labels, refuse_rows
+from colonnade.federation.own_files import keep_parts, keep_people
 from colonnade.methods.method import Learnt
 from colonnade.methods.network.extra import need_networks
 from colonnade.methods.network.learnt import LearntNetwork
 from colonnade.methods.network.network_file import KINDS, NetworkFile, network_file, network_parts
 from colonnade.methods.network.spec import NetworkSpec
 from colonnade.methods.network.terms import Mechanism, Regime
+from colonnade.models.columns import Rows
+from colonnade.models.discriminant import class_codes, probabilities
+from colonnade.models.estimator import Classifier, Estimator, Regressor
+from colonnade.models.privacy import Privacy
 from colonnade.protocols.plans import Task
+from colonnade.scoring.linear import JointScores, trained_people
 
 if TYPE_CHECKING:
-    from colonnade.learn.federation import Federation
+    from colonnade.federation.federation import Federation
     from colonnade.methods.network.network import Network
 
 Array = NDArray[np.float64]
@@ -117,7 +117,7 @@ class _Neural(Estimator):
     def learn(self, federation: Federation) -> LearntNetwork:
         """Train on a federation, as `fit` does, and leave the estimator as it is."""
         need_networks()
-        from colonnade.learn.federation import Federation as Parties
+        from colonnade.federation.federation import Federation as Parties
         from colonnade.methods.network.training import modules_for, train
 
         if not isinstance(federation, Parties):

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.func import functional_call
 
-from colonnade.learn.discriminant import binary_rule, multiclass_rule
-from colonnade.learn.least_squares import least_squares
-from colonnade.learn.moments import ClassMoments, ValueMoments
 from colonnade.methods.network.parts import Floats, Indices, Weights, loss_of
+from colonnade.models.discriminant import binary_rule, multiclass_rule
+from colonnade.models.least_squares import least_squares
+from colonnade.models.moments import ClassMoments, ValueMoments
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ def solve_on_sums(
     """The linear layer that least squares gives on sums whose noise has this variance.
 
     Training on noisy sums and predicting on exact ones would shrink every weight: the noise adds n·variance to the
-    moments' diagonal, which is taken off here, and what is left of it is what `colonnade.learn.discriminant` and
-    `colonnade.learn.least_squares` are made for.
+    moments' diagonal, which is taken off here, and what is left of it is what `colonnade.models.discriminant` and
+    `colonnade.models.least_squares` are made for.
     """
     rows, targets = np.asarray(sums[learnt], dtype=np.float64), model.labels()[learnt]
     count, width = rows.shape

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from colonnade.data.documents import Form
 from colonnade.errors import OnlyForPublicData, PlanError
-from colonnade.learn.forecasting.abridging import Axis, Pilot, kept, product
+from colonnade.forecast.pilots import Axis, Pilot, kept, product
 from colonnade.methods.method import Asked, Learnt, Method, Noise, options_of, plan_views
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.network.design import Kind

@@ -16,17 +16,17 @@ from torch import nn
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.errors import DataError, InputError, ModelError, OnlyForPublicData, PlanError
-from colonnade.learn.frame import Frame
-from colonnade.learn.joint_scoring import JointScores, score_jointly
-from colonnade.learn.people import People
 from colonnade.methods.network.design import OWN, Design
 from colonnade.methods.network.fusion import FusionModel
 from colonnade.methods.network.modules import from_seed, local_network
 from colonnade.methods.network.parts import LocalNetwork, Weights
+from colonnade.models.files.membership import People
+from colonnade.models.input_spec import Frame
 from colonnade.protocols.joint_scores import ScoresRequest, Terms
+from colonnade.scoring.linear import JointScores, score_jointly
 
 if TYPE_CHECKING:
-    from colonnade.learn.federation import Federation
+    from colonnade.federation.federation import Federation
 
 Array = NDArray[np.float64]
 Tensors = dict[str, NDArray[Any]]

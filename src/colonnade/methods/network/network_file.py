@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from colonnade.errors import DataError, DataMissing, DataUnreadable, ModelDamaged, ModelError
-from colonnade.learn.frame import Frame
-from colonnade.learn.model_document import (
+from colonnade.methods.network.design import Design
+from colonnade.methods.network.extra import need_networks
+from colonnade.models.files.document import (
     IMPOSSIBLE,
     UNCOVERED,
     described,
@@ -26,10 +27,9 @@ from colonnade.learn.model_document import (
     write_contents,
     write_document,
 )
-from colonnade.learn.privacy import Privacy
-from colonnade.learn.reading import Reading
-from colonnade.methods.network.design import Design
-from colonnade.methods.network.extra import need_networks
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
+from colonnade.scoring.reading import Reading
 
 if TYPE_CHECKING:
     from colonnade.methods.network.network import Network, Tensors

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from colonnade.errors import InputError
-from colonnade.learn.parameters import at_least
 from colonnade.methods.network.request import EmbeddingsRequest, NetworkChoices
+from colonnade.models.parameters import at_least
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Task
 

@@ -17,9 +17,7 @@ from colonnade.data.aligned import AlignedTable
 from colonnade.data.encoding import Encoder
 from colonnade.data.table import Table
 from colonnade.errors import InputError, OnlyForPublicData
-from colonnade.learn.federation import Federation
-from colonnade.learn.frame import Frame
-from colonnade.learn.privacy import Privacy
+from colonnade.federation.federation import Federation
 from colonnade.methods.network.design import OWN, Design
 from colonnade.methods.network.fusion import FusionModel, fit_on_sums, solve_on_sums, targets_of
 from colonnade.methods.network.interfaces import Bring, Brought
@@ -30,6 +28,8 @@ from colonnade.methods.network.parts import LocalNetwork
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.protocol import TrainedEmbeddings, embeddings_session
 from colonnade.methods.network.request import EmbeddingsRequest
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
 from colonnade.randomness import public_permutation
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Program

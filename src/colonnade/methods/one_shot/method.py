@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from colonnade.data.table import Table
 from colonnade.data.targets import Label
-from colonnade.learn.forecasting.abridging import Pilot, in_blocks, in_rows, kept, product
-from colonnade.learn.privacy import Privacy
+from colonnade.forecast.pilots import Pilot, in_blocks, in_rows, kept, product
 from colonnade.methods.glm.interfaces import Loss
 from colonnade.methods.glm.options import (
     GlmOptions,
@@ -35,6 +34,7 @@ from colonnade.methods.one_shot.protocol import (
     block_of,
     noisy_columns_session,
 )
+from colonnade.models.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Program

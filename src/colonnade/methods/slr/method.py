@@ -14,10 +14,8 @@ from pydantic import Field
 from colonnade.data.documents import Form
 from colonnade.data.quantizer import Rounding
 from colonnade.errors import OnlyForPublicData, PlanError
-from colonnade.learn.federation import Federation
-from colonnade.learn.forecasting.abridging import Axis, Pilot, in_rows, kept, product
-from colonnade.learn.frame import Frame
-from colonnade.learn.privacy import Privacy
+from colonnade.federation.federation import Federation
+from colonnade.forecast.pilots import Axis, Pilot, in_rows, kept, product
 from colonnade.methods.method import Asked, Learnt, LearntLinear, Method, Noise, options_of, plan_views
 from colonnade.methods.moments.plan import DEFAULT_GAMMA as JOB_GAMMA
 from colonnade.methods.slr.optimiser import Optimiser, OptimiserName
@@ -25,6 +23,8 @@ from colonnade.methods.slr.paper import paper_slr
 from colonnade.methods.slr.plan import DEFAULT_GAMMA, GradientPlan, schedule
 from colonnade.methods.slr.request import GradientRequest
 from colonnade.methods.slr.session import TrainedWeights, gradient_session
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
 from colonnade.protocols.alignment import Alignment
 
 _Positive = Annotated[float, Field(gt=0)]

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.errors import LabelMismatch, PlanError
-from colonnade.learn.federation import Federation
-from colonnade.learn.privacy import Privacy
+from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import gather
 from colonnade.methods.method import Asked, Learnt, LearntLinear
 from colonnade.methods.slr.optimiser import Descent, Optimiser
+from colonnade.models.privacy import Privacy
 from colonnade.noise.skellam import LARGEST_MU, SkellamNoise
 from colonnade.numbers.rounding import stochastic
 from colonnade.privacy.paper.figure import LABEL

@@ -10,13 +10,13 @@ from pydantic import Field
 from colonnade.data.documents import Form
 from colonnade.data.quantizer import Rounding
 from colonnade.errors import OnlyForPublicData, PlanError
-from colonnade.learn.federation import Federation
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import Federation
 from colonnade.methods.method import Asked, options_of
 from colonnade.methods.moments.method import METHOD as MOMENTS
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.methods.spca.paper import paper_spca
+from colonnade.models.release import MomentRelease
 from colonnade.protocols.alignment import Alignment
 
 

@@ -12,10 +12,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from colonnade.learn.federation import Federation
-from colonnade.learn.release import MomentRelease
+from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import Gathered, gather
 from colonnade.methods.method import Asked
+from colonnade.models.release import MomentRelease
 from colonnade.noise.skellam import SkellamNoise
 from colonnade.numbers.rounding import stochastic
 from colonnade.privacy.paper.figure import PaperFigure

@@ -1,0 +1,1 @@
+"""`colonnade demo`: everything at once on made-up people."""

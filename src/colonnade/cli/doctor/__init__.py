@@ -1,0 +1,1 @@
+"""`colonnade doctor`: what is wrong with this machine, a kit or a job."""

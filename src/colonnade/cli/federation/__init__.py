@@ -1,0 +1,1 @@
+"""Verbs of a federation between machines, and of whoever takes part in one."""

@@ -1,0 +1,259 @@
+"""`colonnade federation`: make a federation between machines, and join one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from colonnade.cli.federation.changes import exclude, renew, spaced, take
+from colonnade.cli.federation.demo import demo
+from colonnade.cli.options import AS_JSON
+from colonnade.cli.screen import say, say_json
+from colonnade.errors import InputError, KitError, NameTaken
+
+if TYPE_CHECKING:
+    from colonnade.runtime.provision import Invitation
+
+POLICY = """# What {party} ever agrees to, whoever submits the job. What is not named is refused.
+methods = []              # such as ["moments"]
+parties = []              # the other organisations, by the names of their kits
+delta = 1e-5              # the largest δ of a job, and the δ at which its ε is taken
+
+# Without these lines a job may have the server, the committee and the alignment that jobs have by default.
+# server = "server"
+# keepers = ["server", "{party}"]
+# threshold = 1           # so many keepers, at least, may pool what they have and learn nothing
+# alignment = ["auto"]    # of auto, equal, intersection, curve and oprf
+
+# rows = 1000             # the fewest people that a job may be about
+# alignments = {{most = 10, days = 30}}   # how often ids may be compared with others'
+# approval = "ask"        # a person here approves every job before it begins; "two" asks for two
+
+[epsilon]                 # by observer, the most that one job may tell it
+# server = 1.0
+# reader = 1.0
+# "party:*" = 2.0
+
+# [options.slr]           # what a job may choose of a method's options; the rest has its default
+# epochs = {{most = 20}}
+# optimiser = ["sgd", "momentum"]
+"""
+
+# Other members and folders of a federation are called so.
+RESERVED = ("server", "admin", "root", "audit", "requests")
+app = typer.Typer(
+    help="""Make a federation of organisations on their own machines, and join one.
+
+Keys are made where their owners are. What travels: an invitation, a request, a certificate; none of them is secret.
+docs/two-organisations.md goes through it step by step.
+""",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _name, _verb in (("demo", demo), ("renew", renew), ("exclude", exclude), ("take", take)):
+    app.command(_name)(_verb)
+
+
+@app.command("new")
+def new(
+    folder: Path = typer.Argument(..., metavar="FOLDER", help="A new folder for root, kits and invitation."),
+    host: str = typer.Option("localhost", "--host", help="The name under which parties reach the server."),
+    port: int = typer.Option(8002, "--port", help="The one port that the server listens on."),
+    name: str = typer.Option("colonnade", "--name", help="The federation's name."),
+    party: list[str] = typer.Option(
+        [], "--party", "-p", metavar="NAME", help="For trying out: make this party's kit here too; repeat."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Make a federation: its root, the server's kit, the administrator's kit and an invitation for parties.
+
+    With --party all keys are made in one place, which is for trying out on one machine.
+
+    Examples:
+
+      colonnade federation new ours --host server.example.org
+
+      colonnade federation new trial --party bank --party insurer
+    """
+    from colonnade.runtime.provision import INVITATION, all_kits, found_federation
+
+    if folder.exists():
+        raise NameTaken(f"{folder} exists already. Name a new folder.")
+    for member in party:
+        _check_name(member, "--party")
+        if party.count(member) > 1:
+            raise InputError(f"--party: {member!r} is named twice. Name each party once.")
+    try:
+        if party:
+            invitation, _ = all_kits(folder, name, party, host=host, port=port)
+        else:
+            invitation = found_federation(folder, name, host=host, port=port)
+    except BaseException:
+        # Half a federation is none, and holds keys.
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    facts = {
+        "folder": str(folder),
+        "invitation": str(folder / INVITATION),
+        "fingerprint": invitation.root,
+        "kits": sorted(str(path.parent) for path in folder.glob("*/startup")),
+    }
+    if as_json:
+        say_json(facts)
+        return
+    say(f"Federation {name!r} in {folder}, whose server is {host}:{port}.")
+    say(f"  server's kit        {folder / 'server'}   start it: colonnade party start {folder / 'server'}")
+    say(
+        f"  administrator's kit {folder / 'admin'}    submit with it: colonnade job submit JOB --kit {folder / 'admin'}"
+    )
+    for member in party:
+        say(f"  {member}'s kit, for trying out: {folder / member}")
+    if not party:
+        say(
+            f"  the root's key      {folder / 'root'}     it issues certificates in any name: keep it offline"
+        )
+        say(
+            f"\nSend {folder / INVITATION} to every party, and tell them the root's fingerprint by telephone:"
+        )
+    say(f"  {spaced(invitation.root)}")
+
+
+@app.command("join")
+def join(
+    file: Path = typer.Argument(
+        ..., metavar="FILE", help="The invitation, or the signed answer to a request."
+    ),
+    party: str = typer.Option(..., "--as", metavar="NAME", help="This party's name in jobs."),
+    folder: Path | None = typer.Option(None, "--folder", help="This party's folder; NAME if left out."),
+    fingerprint: str = typer.Option(
+        "",
+        "--fingerprint",
+        help="The root's fingerprint, as it was told by another way than the invitation came by.",
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Join a federation: first with its invitation, then with the signed answer to the request that made.
+
+    The first call makes this party's key and a request to send back. The second makes the kit.
+
+    Examples:
+
+      colonnade federation join invitation.json --as bank
+
+      colonnade federation join bank.signed.zip --as bank --fingerprint "AB 12 ..."
+    """
+    _check_name(party, "--as")
+    home = folder or Path(party)
+    if file.suffix == ".json":
+        facts = _ask(file, party, home, fingerprint)
+        text = (
+            f"{party}'s key is in {facts['key']} and stays there.\nSend {facts['request']} to whoever made the "
+            f"federation, and tell them its key's fingerprint by telephone:\n  {spaced(facts['fingerprint'])}\n"
+            "When the signed answer comes:\n"
+            f"  colonnade federation join {party}.signed.zip --as {party} --fingerprint FINGERPRINT"
+        )
+    else:
+        facts = _receive(file, party, home, fingerprint)
+        text = (
+            f"{party}'s kit is in {facts['kit']}. Its certificate's fingerprint, for peers who pin it:\n"
+            f"  {spaced(facts['fingerprint'])}\nSay in {facts['policy']} what {party} agrees to, then start it:\n"
+            f"  colonnade party start {facts['kit']} --party {party}.toml --policy {facts['policy']}"
+        )
+    say_json(facts) if as_json else say(text)
+
+
+@app.command("approve")
+def approve(
+    folder: Path = typer.Argument(
+        ..., metavar="FOLDER", help="The federation's folder, with the root's key."
+    ),
+    request: Path = typer.Argument(..., metavar="REQUEST", help="A party's request."),
+    fingerprint: str = typer.Option(
+        "", "--fingerprint", help="The key's fingerprint, as the party told it by telephone."
+    ),
+    renewal: bool = typer.Option(
+        False, "--renews", help="The party has a certificate, and asks for another with a new key."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Issue a party's certificate, as the holder of the federation's root. Ask the party whether it asked for one.
+
+    Example:
+
+      colonnade federation approve ours bank.request.zip --fingerprint "AB 12 ..."
+    """
+    from colonnade.runtime.identity import plain_fingerprint
+    from colonnade.runtime.provision import approve_party
+
+    signed = request.with_name(request.name.replace(".request", ".signed"))
+    if signed.exists():
+        raise NameTaken(f"{signed} exists already. Remove it to approve again.")
+    told = plain_fingerprint(fingerprint) if fingerprint else ""
+    asked = approve_party(folder, request, signed, key=told, renews=renewal)
+    if as_json:
+        say_json({"party": asked.name, "key": asked.key, "signed": str(signed)})
+    elif told:
+        say(f"{asked.name} has a certificate for the key that it told. Send {signed} back to it.")
+    else:
+        say(f"{asked.name} has a certificate for the key\n  {spaced(asked.key)}")
+        say(f"Ask {asked.name} by telephone whether that is its key, and only then send {signed} back.")
+
+
+def _ask(file: Path, party: str, home: Path, fingerprint: str) -> dict[str, str]:
+    from colonnade.runtime.provision import INVITATION, Asked, Invitation, ask_for_kit
+
+    invitation = Invitation.load(file)
+    if fingerprint:
+        _check_told(fingerprint, invitation)
+    if (home / "request").exists():
+        raise NameTaken(f"{home / 'request'} exists already. Remove it to ask again with a new key.")
+    home.mkdir(parents=True, exist_ok=True)
+    request = ask_for_kit(home / "request", invitation, {"name": party, "type": "client", "org": party})
+    invitation.save(home / INVITATION)
+    key = request.parent / f"{party}.key"
+    return {"key": str(key), "request": str(request), "fingerprint": Asked.load(request).key}
+
+
+def _receive(file: Path, party: str, home: Path, told: str) -> dict[str, str]:
+    from colonnade.runtime import identity
+    from colonnade.runtime.provision import INVITATION, Invitation, make_kit
+
+    if not file.exists():
+        raise KitError(f"{file} does not exist. Name the invitation (.json) or the signed answer (.zip).")
+    kit, policy = home / "kit", home / f"{party}.policy.toml"
+    if kit.exists():
+        raise NameTaken(f"{kit} exists already. Remove it, or name another --folder.")
+    invitation = Invitation.load(home / INVITATION)
+    _check_told(told, invitation)
+    made = make_kit(file, home / "request" / party, kit, root=invitation.root)
+    if not policy.exists():
+        policy.write_text(POLICY.format(party=party), encoding="utf-8")
+    found = identity.fingerprint(made.identity().certificate)
+    return {"kit": str(kit), "policy": str(policy), "fingerprint": found}
+
+
+def _check_name(party: str, option: str) -> None:
+    if not party.isidentifier() or party in RESERVED:
+        raise InputError(
+            f"{option}: {party!r} is no name for a party: use letters, digits and _, a letter first, and none of "
+            f"{', '.join(RESERVED)}."
+        )
+
+
+def _check_told(told: str, invitation: Invitation) -> None:
+    from colonnade.runtime.identity import plain_fingerprint
+
+    if not told:
+        raise KitError(
+            "--fingerprint: whoever can change the invitation on its way could be in the middle of this federation. "
+            f"Ask by telephone whether the root's fingerprint is {spaced(invitation.root)}, and give it here."
+        )
+    if plain_fingerprint(told) != invitation.root:
+        raise KitError(
+            "--fingerprint: what you were told is not the fingerprint in the invitation, so one of them is forged or "
+            "of another federation. Stop, and ask again."
+        )

@@ -1,0 +1,225 @@
+"""`colonnade federation demo`: three organisations and a server, each a process with its own kit, on this machine.
+
+The noise comes from seeds, so that the same jobs can be run in one process and compared number by number; every ledger
+and release of the demonstration says so. The data is the public breast cancer set, split between three houses.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from colonnade.cli.options import AS_JSON
+from colonnade.cli.screen import say, say_json, width
+from colonnade.errors import NameTaken, PeerTimeout, ProtocolError
+
+if TYPE_CHECKING:
+    from colonnade.federation.job import Job
+    from colonnade.runtime.kit import Kit
+
+FOLDER = Path("federation-demo")
+PARTIES = ("clinic", "laboratory", "imaging")
+SEED = 1
+BUDGET = 30.0
+# A machine that does much else starts FLARE's processes slowly.
+PATIENCE_SECONDS = 180.0
+JOBS = {"moments": 'method = "moments"', "intermediate": 'method = "intermediate"\noptions = {epochs = 3}'}
+
+
+def demo(
+    output: Path = typer.Option(
+        FOLDER, "--output", "-o", metavar="FOLDER", help="A new folder for everything."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Run three organisations and a server as separate processes, train two models, compare them with one process.
+
+    Example:
+
+      colonnade federation demo --output trial
+    """
+    if output.exists():
+        raise NameTaken(f"--output: {output} exists already. Name a new folder.")
+    tell = (lambda _text: None) if as_json else say
+    began = time.monotonic()
+    try:
+        facts = _run(output.resolve(), lambda text: tell(f"{time.monotonic() - began:6.1f} s  {text}"))
+    except KeyboardInterrupt:
+        shutil.rmtree(output, ignore_errors=True)
+        raise
+    facts["seconds"] = round(time.monotonic() - began, 1)
+    if as_json:
+        say_json(facts)
+    if not all(job["same"] for job in facts["jobs"].values()):
+        raise ProtocolError(
+            "between processes and in one process the numbers differ. Report this as a mistake."
+        )
+    if as_json:
+        return
+    from colonnade.report.text import budget_lines
+
+    say("\nLedgers, each with its own party")
+    for line in budget_lines(facts["ledgers"], width()):
+        say(line)
+    say(
+        f"\nKits, logs and ledgers are in {output}. Noise came from a seed: these runs protect nobody, and say so."
+    )
+
+
+def _run(folder: Path, tell: Callable[[str], None]) -> dict[str, Any]:
+    from colonnade.runtime.operations import Administration, wait_for_server
+    from colonnade.runtime.processes import household
+    from colonnade.runtime.provision import all_kits
+
+    folder.mkdir(parents=True)
+    write_houses(folder)
+    _, kits = all_kits(folder / "kits", "demo", PARTIES, host="localhost", port=_free_port())
+    for name in PARTIES:
+        files = {"party": str(folder / f"{name}.toml"), "policy": str(folder / f"{name}.policy.toml")}
+        kits[name].tell_site({**files, "noise_seed": SEED})
+    kits["server"].tell_site({"noise_seed": SEED})
+    tell(f"kits made for a server, an administrator, {', '.join(PARTIES)}: each its own key and certificate")
+    with household() as begin:
+        processes = {"server": begin(kits["server"])}
+        wait_for_server(kits["server"], timeout=PATIENCE_SECONDS)
+        with Administration(kits["admin"]) as session:
+            processes |= {name: begin(kits[name]) for name in PARTIES}
+            _gather(kits, processes)
+            numbers = ", ".join(f"{name} {process.pid}" for name, process in processes.items())
+            tell(f"processes run, mutual TLS between all: {numbers}")
+            jobs = {name: _train(folder, name, session, kits, tell) for name in JOBS}
+    tell("all processes have ended")
+    return {"folder": str(folder), "jobs": jobs, "ledgers": _ledgers(folder)}
+
+
+def write_houses(folder: Path) -> None:
+    """Three parties' tables, schemas, party files and policies, and a job file for each method."""
+    import numpy as np
+    from sklearn.datasets import load_breast_cancer
+
+    from colonnade.cli.demo.files import (
+        CLASSES,
+        CLINIC,
+        LABORATORY,
+        party_text,
+        schema_text,
+        write_csv,
+    )
+
+    data = load_breast_cancer()
+    values = {str(name): data.data[:, column] for column, name in enumerate(data.feature_names)}
+    values["diagnosis"] = np.array(CLASSES, dtype=object)[data.target]
+    houses = zip(PARTIES, (CLINIC, LABORATORY[:10], LABORATORY[10:]), strict=True)
+    for party, columns in houses:
+        label = party == PARTIES[0]
+        names = [name for name, _, _ in columns] + (["diagnosis"] if label else [])
+        write_csv(folder / f"{party}.csv", names, values, range(len(data.target)))
+        (folder / f"{party}.schema.toml").write_text(schema_text(columns, label=label), encoding="utf-8")
+        (folder / f"{party}.toml").write_text(party_text(party, BUDGET), encoding="utf-8")
+        others = json.dumps([other for other in PARTIES if other != party])
+        policy = (
+            f'methods = {json.dumps(list(JOBS))}\nparties = {others}\ndelta = 1e-5\n\n[epsilon]\n"*" = {BUDGET}\n\n'
+            "[options.intermediate]\nepochs = {most = 3}\n"
+        )
+        (folder / f"{party}.policy.toml").write_text(policy, encoding="utf-8")
+    for name, method in JOBS.items():
+        text = (
+            f'name = "diagnosis, {name}"\ntask = "classification"\n{method}\nparties = {json.dumps(list(PARTIES))}\n'
+            f'active = "{PARTIES[0]}"\nepsilon = 1.0\ndelta = 1e-5\n'
+        )
+        (folder / f"{name}.toml").write_text(text, encoding="utf-8")
+
+
+def _train(
+    folder: Path, name: str, session: Any, kits: dict[str, Kit], tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Run one job between the processes and once more in this one, and compare what every party came away with."""
+    from colonnade.cli.federation.job import wait_for
+    from colonnade.federation.job import Job
+    from colonnade.federation.own_files import OUTCOME
+
+    job = Job.load(folder / f"{name}.toml")
+    job_id = session.submit((folder / f"{name}.toml").read_text("utf-8"), name=job.name, parties=job.parties)
+    ended = wait_for(session, job_id)
+    if ended["state"] != "finished":
+        raise ProtocolError(f"job {name}: {ended.get('reason', ended['state'])}")
+    found = {party: kits[party].run_folder(job_id) for party in PARTIES}
+    sent = sum(json.loads((path / OUTCOME).read_text("utf-8"))["bytes_sent"] for path in found.values())
+    alone = _alone(folder, job)
+    numbers = {party: _numbers(alone, party) for party in PARTIES}
+    same = all(_numbers(path, party) == numbers[party] for party, path in found.items())
+    compared = sum(len(each) for each in numbers.values())
+    tell(
+        f"{name}: trained in {ended['seconds']:.1f} s, {sent} bytes sealed. "
+        f"Run again in one process with the same seeds: all {compared} numbers of the parties' models are "
+        f"{'the same, bit for bit' if same else 'NOT the same'}"
+    )
+    return {
+        "id": job_id,
+        "same": same,
+        "compared": compared,
+        "seconds": ended["seconds"],
+        "run": ended["run"],
+    }
+
+
+def _alone(folder: Path, job: Job) -> Path:
+    """The folder of the same job in one process, with the same seeds and ledgers that end with it."""
+    from colonnade.federation.federation import Federation
+    from colonnade.federation.party_file import PartyFile
+    from colonnade.federation.train import found_for
+    from colonnade.report.run_folder import write_run
+
+    files = [PartyFile.load(folder / f"{party}.toml") for party in PARTIES]
+    federation = Federation([file.table() for file in files], budget=(BUDGET, 1e-5), noise_seed=SEED)
+    found = found_for(job, federation)
+    run = folder / "one-process" / job.method
+    run.mkdir(parents=True)
+    write_run(run, job, federation.runs[-1], federation, found)
+    return run
+
+
+def _numbers(run: Path, party: str) -> list[float]:
+    """Every number of a model, or of a party's part of one; they are compared as they are, not rounded."""
+    import numpy as np
+
+    from colonnade.federation.own_files import own_file
+    from colonnade.models.files.document import MODEL
+    from colonnade.models.files.linear_file import ModelFile
+
+    own = own_file(run, party, MODEL)
+    kept = ModelFile.load(own if own.exists() else run / MODEL)
+    return [float(number) for part in (kept.weights, kept.offsets) for number in np.ravel(part)]
+
+
+def _gather(kits: dict[str, Kit], processes: dict[str, Any]) -> None:
+    """Return when every party has proved itself to the server."""
+    from colonnade.runtime.processes import CONSOLE, connected
+
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while absent := [name for name in PARTIES if not connected(kits[name])]:
+        fallen = [name for name in absent if processes[name].poll() is not None]
+        if fallen or time.monotonic() > deadline:
+            name = (fallen or absent)[0]
+            raise PeerTimeout(f"{name} did not come to the server; {kits[name].path / CONSOLE} says why.")
+        time.sleep(0.2)
+
+
+def _ledgers(folder: Path) -> list[dict[str, Any]]:
+    from colonnade.ledger import Ledger
+    from colonnade.report.facts import ledger_facts
+
+    return [ledger_facts(Ledger.open(folder / f"{party}.ledger")) for party in PARTIES]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

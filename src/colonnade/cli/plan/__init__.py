@@ -1,0 +1,1 @@
+"""`colonnade plan`: what a job would cost and give."""

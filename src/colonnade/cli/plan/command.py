@@ -1,0 +1,365 @@
+"""`colonnade plan`: what a job would promise, cost and bring, by every method, before anything is run or charged."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from colonnade.cli.completing import complete_methods
+from colonnade.cli.options import AS_JSON, PARTY_FILES, VERBOSE
+from colonnade.cli.screen import progress, say, say_json, width
+from colonnade.errors import InputError, JobError
+
+if TYPE_CHECKING:
+    from colonnade.data.schema import PublicSchema
+    from colonnade.federation.job import Job
+    from colonnade.federation.party_file import PartyFile
+    from colonnade.forecast.cost import Cost
+    from colonnade.forecast.machine import Line, Machine
+    from colonnade.forecast.recommend import Candidate, Choice
+    from colonnade.protocols.plans import Plan
+
+EXAMPLE = """
+It reads schemas, not rows: say with --rows how many people the parties are expected to have in common. --count
+takes the least number of rows of any party instead, and reads these numbers, and nothing else, from the data.
+
+Every method that can do the task is rehearsed on invented people with the declared columns: bytes, rounds, seconds,
+memory, and the error of the model on other invented people. What is too long to rehearse is rehearsed in part. Schemas
+are those that the parties' own files name; of a party whose file is not here, NAME.schema.toml beside the job. Ledgers
+are asked and not written.
+
+Examples (`colonnade demo` writes such files):
+
+  colonnade plan demo-run/job.toml --rows 455
+
+  colonnade plan demo-run/job.toml --rows 455 --bandwidth 100 --latency 20 --held clinic=600
+"""
+
+
+def plan(
+    job: Path = typer.Argument(..., metavar="JOB", help="The job file (TOML)."),
+    rows: int | None = typer.Option(
+        None, "--rows", "-n", metavar="N", help="How many people the parties will have in common."
+    ),
+    count: bool = typer.Option(False, "--count", help="Read the numbers of rows from the data instead."),
+    held: list[str] = typer.Option(
+        [],
+        "--held",
+        metavar="PARTY=N",
+        help="How many people a party holds, if more than those in common; repeat.",
+    ),
+    party: list[Path] = PARTY_FILES,
+    methods: str | None = typer.Option(
+        None,
+        "--methods",
+        metavar="LIST",
+        help="Only these methods beside the job's own, such as slr,local; or none, or all.",
+        autocompletion=complete_methods,
+    ),
+    simulation: bool = typer.Option(
+        True, "--simulation/--no-simulation", help="Whether to foretell the error of each model."
+    ),
+    effort: float = typer.Option(
+        2.0, "--effort", metavar="SECONDS", help="How long a rehearsal of a whole run may take."
+    ),
+    bandwidth: float | None = typer.Option(
+        None, "--bandwidth", metavar="MBIT", help="What each party's connection carries, in Mbit a second."
+    ),
+    latency: float = typer.Option(
+        0.0, "--latency", metavar="MS", help="How long a message takes from party to party, in milliseconds."
+    ),
+    machine: Path | None = typer.Option(
+        None, "--machine", metavar="FILE", help="Another machine: what --json printed there. Else this one."
+    ),
+    verbose: bool = VERBOSE,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Say what a job would promise, cost and bring by each method, whether budgets admit it, and which to take."""
+    from colonnade.cli.plan.text import plan_text
+    from colonnade.federation.job import Job
+    from colonnade.federation.train import told_of
+    from colonnade.forecast.default import settle
+    from colonnade.forecast.plan_job import group_of, plan_job
+
+    if (rows is None) != count:
+        raise typer.BadParameter("give --rows N, or --count to read the numbers of rows, and not both.")
+    if rows is not None and rows < 1:
+        raise InputError(f"--rows: found {rows}; it must be at least 1.")
+    line = _line(bandwidth, latency)
+    if not (math.isfinite(effort) and effort >= 0):
+        raise InputError(f"--effort: found {effort:g}; it must be a number of seconds from 0.")
+    agreed = Job.load(job)
+    files, schemas = _declared(agreed, party)
+    counts = _counted(agreed, files) if rows is None else {}
+    common = min(counts.values()) if rows is None else rows
+    people = _held(agreed, held, common) | ({} if held else counts)
+    with told_of(agreed):
+        agreed = settle(agreed, group_of(agreed, schemas), schemas, rows=common)
+    planned = plan_job(agreed, schemas, rows=common)
+    there = None if machine is None else _loaded(machine)
+    with progress(not as_json) as advance:
+        choice, here, matching = _chosen(
+            agreed,
+            planned,
+            schemas,
+            files=files,
+            held=people,
+            named=_named(agreed, methods),
+            simulated=simulation,
+            effort=effort,
+            advance=advance,
+            measured=as_json or there is not None,
+        )
+    matched = None if matching is None else _matching_facts(agreed, planned, matching, people, line)
+    facts = _facts(
+        agreed,
+        schemas,
+        planned,
+        choice,
+        files=files,
+        people=people,
+        matching=matched,
+        line=line,
+        here=here,
+        there=there,
+    )
+    if as_json:
+        say_json(facts)
+        return
+    say(plan_text(facts, width(), verbose=verbose))
+
+
+plan.__doc__ = f"{plan.__doc__}\n{EXAMPLE}"
+
+
+def _line(bandwidth: float | None, latency: float) -> Line:
+    from colonnade.forecast.machine import Line
+
+    if bandwidth is not None and not (math.isfinite(bandwidth) and bandwidth > 0):
+        raise InputError(f"--bandwidth: found {bandwidth:g}; it must be a number of Mbit a second above 0.")
+    if not (math.isfinite(latency) and latency >= 0):
+        raise InputError(f"--latency: found {latency:g}; it must be a number of milliseconds from 0.")
+    return Line(math.inf if bandwidth is None else bandwidth * 1e6, latency / 1e3)
+
+
+def _loaded(path: Path) -> Machine:
+    from colonnade.forecast.machine import Machine
+
+    return Machine.load(path)
+
+
+def _declared(job: Job, given: list[Path]) -> tuple[dict[str, PartyFile], dict[str, PublicSchema]]:
+    """The parties' own files, as far as they are here, and every party's schema."""
+    from colonnade.data.schema import Schema
+    from colonnade.federation.party_file import party_files
+
+    def alone(party: str) -> Path:
+        return job.path.parent / f"{party}.schema.toml"
+
+    absent = {
+        party
+        for party in job.parties
+        if not given and not (job.path.parent / f"{party}.toml").exists() and alone(party).exists()
+    }
+    files = party_files(job, given, among=[party for party in job.parties if party not in absent])
+    paths = {party: files[party].schema if party in files else alone(party) for party in job.parties}
+    return files, {party: Schema.load(path).public(party) for party, path in paths.items()}
+
+
+def _counted(job: Job, files: Mapping[str, PartyFile]) -> dict[str, int]:
+    missing = [party for party in job.parties if party not in files]
+    if missing:
+        raise JobError(
+            f"--count needs the own file of {', '.join(missing)}. Give it with --party, or use --rows."
+        )
+    return {party: files[party].table().rows for party in job.parties}
+
+
+def _held(job: Job, given: list[str], common: int) -> dict[str, int]:
+    """How many people each party holds: those in common, unless --held says more."""
+    from colonnade.data.declaring import nearest
+
+    found = dict.fromkeys(job.parties, common)
+    for text in given:
+        party, _, number = text.partition("=")
+        if party not in found:
+            raise InputError(
+                f"--held {text}: {party!r} is not among the parties ({', '.join(job.parties)})."
+                + nearest(party, job.parties)
+            )
+        if not number.isdecimal() or int(number) < common:
+            raise InputError(
+                f"--held {text}: wanted {party}= and a number from {common}, which all parties have in common."
+            )
+        found[party] = int(number)
+    return found
+
+
+def _named(job: Job, listed: str | None) -> frozenset[str] | None:
+    """The methods that were asked for beside the job's own; None for those that may be recommended."""
+    from colonnade.methods.table import method_named, methods_for
+
+    if listed is None:
+        return None
+    if listed.strip() == "all":
+        return frozenset(method.name for method in methods_for(job.task))
+    names = [name.strip() for name in listed.split(",") if name.strip() and name.strip() != "none"]
+    return frozenset(method_named(name, job.task, place="--methods").name for name in names) | {job.method}
+
+
+def _chosen(
+    job: Job,
+    planned: Plan,
+    schemas: Mapping[str, PublicSchema],
+    *,
+    files: Mapping[str, PartyFile],
+    held: Mapping[str, int],
+    named: frozenset[str] | None,
+    simulated: bool,
+    effort: float,
+    advance: Any,
+    measured: bool,
+) -> tuple[Choice, Machine | None, Cost | None]:
+    """Rehearse, measure the machine that it was rehearsed on where somebody will want to know, and match people."""
+    from colonnade.forecast.alignment_cost import matching_cost
+    from colonnade.forecast.machine import Machine
+    from colonnade.forecast.pilot_run import Rehearsals
+    from colonnade.forecast.recommend import candidates, choose, error_without_privacy
+
+    here = Machine.measured() if measured else None
+    rehearsals = Rehearsals(schemas, effort=effort)
+    matching = matching_cost(planned.group, schemas, alignment=job.alignment, rows=planned.rows, held=held)
+    found = candidates(
+        job,
+        planned,
+        schemas,
+        files=files,
+        rehearsals=rehearsals,
+        matching=matching,
+        simulated=simulated,
+        named=named,
+        advance=advance,
+    )
+    exact = error_without_privacy(job, planned, rehearsals) if simulated else None
+    return choose(found, without_privacy=exact), here, matching
+
+
+def _matching_facts(job: Job, plan: Plan, cost: Cost, held: Mapping[str, int], line: Line) -> dict[str, Any]:
+    """In which way ids are matched, and what that is of the forecast."""
+    from colonnade.forecast.alignment_cost import matched_by
+
+    way = matched_by(plan.group, alignment=job.alignment, rows=plan.rows, held=held)
+    return {"by": way, "bytes": cost.bytes_sent, "seconds": cost.seconds + line.seconds(cost)}
+
+
+def _facts(
+    job: Job,
+    schemas: Mapping[str, PublicSchema],
+    plan: Plan,
+    choice: Choice,
+    *,
+    files: Mapping[str, PartyFile],
+    people: Mapping[str, int],
+    matching: dict[str, Any] | None,
+    line: Line,
+    here: Machine | None,
+    there: Machine | None,
+) -> dict[str, Any]:
+    from colonnade.crypto.cores import usable_cores
+    from colonnade.forecast.forecast import ERRORS
+    from colonnade.forecast.plan_job import coding_advice, features_of, refusals_for, warnings_for
+    from colonnade.methods.functional.plan import FunctionalPlan
+    from colonnade.report.facts import guarantee_facts
+
+    features = features_of(job.task, schemas)
+    own = choice.candidates[0]
+    made = own.forecast
+    rehearsed_on = {"cores": usable_cores()} if here is None else here.to_data()
+    return {
+        "name": job.name,
+        "task": job.task,
+        "method": job.method,
+        "because": job.because,
+        "rows": plan.rows,
+        "alignment": job.alignment,
+        "people": dict(people),
+        "matching": matching,
+        "features": features,
+        "epsilon": job.epsilon,
+        "delta": plan.delta,
+        "plan": {"hash": plan.hash, **plan.to_data()},
+        "guarantees": [guarantee_facts(item) for item in plan.guarantees],
+        **(_noise_facts(plan, own) if made is not None and made.noise is not None else {}),
+        **({"block_lines": _block_lines(plan)} if isinstance(plan, FunctionalPlan) else {}),
+        "methods": [_method_facts(item, line=line, here=here, there=there) for item in choice.candidates],
+        "coding": coding_advice(plan),
+        "error": ERRORS[job.task],
+        "without_privacy": choice.without_privacy,
+        "recommended": choice.recommended,
+        "why": choice.why,
+        "line": {
+            "bandwidth": line.bandwidth if math.isfinite(line.bandwidth) else None,
+            "latency": line.latency,
+        },
+        "machine": there.to_data() if there is not None else rehearsed_on,
+        "rehearsed_on": rehearsed_on,
+        "held": 8 * plan.rows * sum(len(schema.columns) for schema in schemas.values()),
+        "budgets": [
+            {"party": answer.party, "admits": answer.admits, "reason": answer.reason}
+            for answer in own.answers
+        ],
+        "warnings": [
+            *refusals_for(job, plan, files),
+            *warnings_for(plan, epsilon=job.epsilon, features=features),
+        ],
+    }
+
+
+def _method_facts(
+    item: Candidate, *, line: Line, here: Machine | None, there: Machine | None
+) -> dict[str, Any]:
+    """One method's promise and forecast, its seconds on the stated machine and line."""
+    from colonnade.report.facts import guarantee_facts
+
+    made = item.forecast
+    facts: dict[str, Any] = {
+        "method": item.method.name,
+        "title": item.method.title,
+        "admitted": item.admitted,
+        "reason": item.reason,
+        "passed": item.passed,
+        "guarantees": [] if item.plan is None else [guarantee_facts(each) for each in item.plan.guarantees],
+        "forecast": None,
+    }
+    if made is None:
+        return facts
+    data = made.to_data()
+    work = made.cost.seconds * (1.0 if here is None or there is None else here.stretch(made.kernel, to=there))
+    sent = line.seconds(made.cost)
+    return facts | {"forecast": {**data, "seconds": work + sent, "computing": work, "sending": sent}}
+
+
+def _noise_facts(plan: Plan, own: Candidate) -> dict[str, Any]:
+    """The noise of the job's own method; of one release, also how many people could move it as far."""
+    from colonnade.methods.functional.plan import FunctionalPlan
+    from colonnade.methods.moments.plan import MomentsPlan
+
+    noise = None if own.forecast is None else own.forecast.noise
+    if noise is None:
+        return {}
+    facts: dict[str, Any] = {"standard_deviation": noise.deviation, "on": noise.on}
+    if isinstance(plan, MomentsPlan | FunctionalPlan):
+        # One person moves a moment of two columns by at most 1/m; in the box of the functional mechanism by 1.
+        boxed = isinstance(plan, FunctionalPlan) and plan.domain != "ball"
+        facts["people"] = noise.deviation * (1 if boxed else plan.attributes)
+    return {"noise": facts}
+
+
+def _block_lines(plan: Any) -> list[str]:
+    from colonnade.methods.functional.method import notes_on
+
+    return list(notes_on(plan))

@@ -1,0 +1,1 @@
+"""The verbs of `colonnade privacy`."""

@@ -1,0 +1,1 @@
+"""Verbs about runs that have ended, however they ended."""

@@ -1,0 +1,110 @@
+"""`colonnade report`: the page of a run, made again from its facts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from colonnade.cli.options import AS_JSON
+from colonnade.cli.runs.failures import charged_text, where_text
+from colonnade.cli.runs.run_folders import RunFolder, find_run, readable, tell_unsealed, with_facts
+from colonnade.cli.screen import say, say_json
+from colonnade.errors import CannotWrite, InputError, ModelDamaged, NameTaken
+
+EXAMPLE = """
+The page is made from facts.json, and from audit.json where `colonnade audit` was run since: no data is read, nothing is
+run and nothing is charged.
+
+Example (`colonnade demo` makes such a run):
+
+  colonnade report demo-run/run --output page.html
+"""
+
+
+def report(
+    run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FILE", help="A new file for the page; RUN/report.html if left out."
+    ),
+    beside: list[Path] = typer.Option(
+        [],
+        "--with",
+        metavar="FOLDER",
+        help="A folder that `colonnade attack` or `colonnade compare` made on the same data, to show as well; repeat.",
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Make the page of a run again from its facts."""
+    found = with_facts(find_run(run))
+    if found.failed:
+        raise InputError(_failed(found))
+    tell_unsealed(found)
+    if output is not None and (output.exists() or output.is_symlink()):
+        raise NameTaken(f"--output: {output} exists already. Name another file.")
+    with readable(found):
+        page = page_of(found, beside)
+    target = output or found.path / "report.html"
+    write_page(target, page)
+    if as_json:
+        say_json({"run": str(found.path), "report": str(target)})
+        return
+    say(f"Report: {target}")
+
+
+report.__doc__ = f"{report.__doc__}\n{EXAMPLE}"
+
+
+def page_of(run: RunFolder, beside: Sequence[Path] = ()) -> str:
+    """The page of a run, with the audit that was made of it since, if there is one, and what is in other folders."""
+    from colonnade.report.html import run_page
+
+    path = run.path / "audit.json"
+    facts = {**run.facts, "audit": _facts(path)} if path.exists() else run.facts
+    return run_page(facts, [_section(folder) for folder in beside])
+
+
+def _facts(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
+    except ValueError:
+        raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since it was written.") from None
+    return found if isinstance(found, dict) else {}
+
+
+def _section(folder: Path) -> dict[str, Any]:
+    from colonnade.report.beside import section_of
+
+    named = [folder / name for name in ("comparison.json", "facts.json") if (folder / name).is_file()]
+    found = section_of(_facts(named[0] if named else folder / "facts.json"))
+    if found is None:
+        raise InputError(
+            f"--with: {folder} is neither of an attack nor of a comparison. Name a folder that `colonnade attack` or "
+            "`colonnade compare` made; what `colonnade audit RUN` found is shown without being named."
+        )
+    return found
+
+
+def _failed(run: RunFolder) -> str:
+    with readable(run):
+        return (
+            f"{run.path} has no report, because the run failed half way. {where_text(run.facts)} "
+            f"{charged_text(run.facts)} `colonnade show {run.path}` has the rest."
+        )
+
+
+def write_page(target: Path, page: str) -> None:
+    """A text under its name, whole or not at all."""
+    from colonnade.federation.whole_files import write_whole
+
+    try:
+        write_whole(target, page)
+    except OSError as error:
+        raise CannotWrite(
+            f"{target} cannot be written ({error.strerror}). Name another file with --output."
+        ) from None

@@ -1,0 +1,257 @@
+"""Finished and failed runs on the disk, of one process or at a site: how a person names one, and what is in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from colonnade.cli.runs.failures import FAILED
+from colonnade.cli.runs.folders import holds_paid, left_behind
+from colonnade.cli.screen import note
+from colonnade.errors import InputError, ModelDamaged, ModelError
+from colonnade.federation.records import check_format, is_sealed
+from colonnade.report.plain import lines_text
+
+if TYPE_CHECKING:
+    from colonnade.models.release import MomentRelease
+
+FACTS, OUTCOME = "facts.json", "outcome.json"
+RUNS = Path("runs")
+RECORDS = (FACTS, FAILED, OUTCOME)
+UNFINISHED = "unfinished"
+"""Paid for and not written to its end: `colonnade recover` does."""
+GOES_ON = "running or killed"
+"""A member's job that left a log and no record."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunFolder:
+    """One run: its folder and its facts; the record of one that failed, or at a site what the member noted of it."""
+
+    path: Path
+    facts: dict[str, Any]
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was charged for and did not reach its end."""
+        return self.facts.get("state") == "failed"
+
+    @property
+    def state(self) -> str:
+        """In a word or two, how it ended."""
+        if self.facts.get("state") in (UNFINISHED, GOES_ON):
+            return str(self.facts["state"])
+        if self.failed:
+            return "failed"
+        if self.noted:
+            return str(self.facts["state"])
+        return "done" if self.facts.get("learnt") else "no model"
+
+    @property
+    def unsealed(self) -> bool:
+        """Whether its facts have no digest that shows a change: an earlier version wrote them, or somebody took it."""
+        return "digest" not in self.facts
+
+    @property
+    def record(self) -> Path:
+        """The file that its facts were read from."""
+        return next(self.path / name for name in RECORDS if name == OUTCOME or (self.path / name).is_file())
+
+    @property
+    def noted(self) -> bool:
+        """Whether there is only what a member of a job noted: it failed, or an earlier version ran it."""
+        return "member" in self.facts
+
+
+def find_run(given: Path) -> RunFolder:
+    """The run that a person means: a folder, its facts.json, or a name within `runs`."""
+    named = given.name in (*RECORDS, "report.html") and given.is_file()
+    path = given.parent if named else given
+    for place in (path, RUNS / path):
+        if is_run(place):
+            return read_run(place)
+    known = [str(run) for run in (*runs_in(RUNS), *runs_in(path), *runs_in(path.parent))]
+    meant = _nearest_run(path, known)
+    if path.exists():
+        raise ModelError(f"{path} is no run: it holds neither {FACTS} nor {FAILED} nor {OUTCOME}.{meant}")
+    raise ModelError(f"there is no run {path}.{meant}")
+
+
+def release_of(given: Path) -> MomentRelease:
+    """The release of the run that a person means, or of a file; a `ModelError` where a run left none."""
+    from colonnade.federation.train import RELEASE
+    from colonnade.models.release import MomentRelease
+
+    if given.is_file() and given.suffix == ".npz":
+        return MomentRelease.load(given)
+    run = find_run(given)
+    if not (run.path / RELEASE).is_file():
+        raise ModelError(
+            f"{run.path} has no {RELEASE}: {'the run failed' if run.failed else 'its method releases no moments'}. "
+            'Train with method = "moments".'
+        )
+    return MomentRelease.load(run.path / RELEASE)
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder holds a run, finished or failed."""
+    return any((folder / name).is_file() for name in RECORDS)
+
+
+def read_run(folder: Path) -> RunFolder:
+    """The run in a folder."""
+    path = next(folder / name for name in RECORDS if (folder / name).is_file())
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
+    except (ValueError, RecursionError):
+        raise ModelDamaged(f"{path} is not JSON: it was changed or cut off since the run wrote it.") from None
+    if not isinstance(facts, dict) or (path.name == OUTCOME and not {"member", "state"} <= facts.keys()):
+        raise ModelDamaged(f"{path} holds no facts of a run: it was changed since the run wrote it.")
+    check_format(facts, path)
+    if "digest" in facts and not is_sealed(facts):
+        raise ModelDamaged(
+            f"{path} was changed since the run wrote it: its digest is of other facts, so no ε in it can be trusted. "
+            "What each party was charged is in its ledger (`colonnade ledger PARTY`), and a report.html beside it may "
+            "be as it was. Put the file back as it was."
+        )
+    return RunFolder(folder, facts)
+
+
+def runs_in(folder: Path) -> tuple[Path, ...]:
+    """The folders right below one that hold runs, by name; none if it cannot be looked into."""
+    try:
+        return tuple(
+            sorted(path for path in folder.iterdir() if not path.name.startswith(".") and is_run(path))
+        )
+    except OSError:
+        return ()
+
+
+UNSEALED = (
+    "{path} has no digest, so a change to it would not be seen: an earlier version wrote it, or the digest was taken "
+    "out. What each party was charged is in its ledger."
+)
+
+
+def tell_unsealed(run: RunFolder) -> None:
+    """Say of facts that nothing shows whether they were changed."""
+    if run.unsealed:
+        note(UNSEALED.format(path=run.record))
+
+
+def unfinished_in(folder: Path) -> tuple[RunFolder, ...]:
+    """The runs that were to be right below a folder and were stopped after they had kept what was paid for."""
+    try:
+        drafts = sorted(folder.glob(".*.draft"))
+    except OSError:
+        return ()
+    return tuple(filter(None, map(unfinished, drafts)))
+
+
+def unfinished(draft: Path) -> RunFolder | None:
+    """The run that was to be made of a draft, if it was stopped after it had kept what was paid for."""
+    with left_behind(draft) as free:
+        if not free:
+            return None
+        name = draft.with_name(draft.name.removeprefix(".").removesuffix(".draft"))
+        return RunFolder(name, {**_noted(draft), "state": UNFINISHED})
+
+
+def not_ended_in(folder: Path) -> tuple[RunFolder, ...]:
+    """The jobs of a kit that left no record: their member takes part now, or its process was killed."""
+    from colonnade.federation.own_files import LOG
+
+    return tuple(filter(None, (not_ended(log.parent) for log in sorted(folder.glob(f"*/{LOG}")))))
+
+
+def not_ended(folder: Path) -> RunFolder | None:
+    """The job of a kit in this folder, if it left a log and no record."""
+    from colonnade.federation.own_files import LOG
+
+    if is_run(folder) or not (folder / LOG).is_file():
+        return None
+    return RunFolder(folder, {"state": UNFINISHED if holds_paid(folder) else GOES_ON})
+
+
+def _noted(draft: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads((draft / "paid.json").read_text(encoding="utf-8"))["facts"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def with_facts(run: RunFolder) -> RunFolder:
+    """The run, if it has facts to make something of; else an `InputError` that says why it has none."""
+    if run.noted and run.failed:
+        raise InputError(f"{run.path}: the run failed ({run.facts.get('reason', 'for no known reason')}).")
+    if run.noted and "scores" in run.facts:
+        raise ModelError(
+            f"{run.path} is of a job for scores, by the model of job {run.facts['scores']}: that one's run has the "
+            "report. The scores are in parties/NAME.scores.csv at the party that asked."
+        )
+    if run.noted:
+        raise ModelError(
+            f"{run.path} has what {run.facts['member']} noted of a job, and no {FACTS}: an earlier version ran it. "
+            f"`colonnade show {run.path}` has what there is."
+        )
+    return run
+
+
+def noted_text(run: RunFolder) -> str:
+    """What a member of a job noted of it, for people."""
+    facts = run.facts
+    lines = [
+        str(facts.get("job", "")),
+        f"  {facts['state']}, as {facts['member']} noted it, job {facts.get('id')}",
+    ]
+    if run.failed:
+        lines += ["", f"It stopped at step {facts.get('step', '')!r}: {facts.get('reason', '')}"]
+        lines += ["What the ledger had charged by then stays charged; `colonnade ledger` has it."]
+        return lines_text(lines)
+    lines += [
+        f"  {facts.get('rows')} people, run {str(facts.get('run', ''))[:12]}",
+        "",
+        "What each observer can learn at most",
+    ]
+    lines += [
+        f"- {sentence}"
+        for sentence in (*facts.get("guarantees", ()), *filter(None, [facts.get("statement")]))
+    ]
+    return lines_text(lines)
+
+
+@contextmanager
+def readable(run: RunFolder) -> Iterator[None]:
+    """Facts that lack something, because another version wrote them or somebody changed them, are told as that."""
+    from jinja2 import UndefinedError
+
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, AttributeError, UndefinedError) as error:
+        from colonnade import __version__
+
+        version = run.facts.get("version", "an unknown version")
+        raise ModelError(
+            f"{run.record} cannot be shown: {type(error).__name__} {error}. It was written by Colonnade {version}, and "
+            f"this is {__version__}; or it was changed since. A report.html beside it is as it was."
+        ) from None
+
+
+def _nearest_run(path: Path, known: Iterable[str]) -> str:
+    from colonnade.data.declaring import nearest
+
+    names = sorted(set(known))
+    if not names:
+        return f" There are no runs in {RUNS} either; `colonnade train JOB` makes one."
+    by_last = {Path(name).name: name for name in names}
+    guess = nearest(path.name, by_last) or nearest(str(path), names)
+    for last, name in by_last.items():
+        guess = guess.replace(f"'{last}'", f"'{name}'")
+    return guess or f" There are {', '.join(names[:5])}{' and more' if len(names) > 5 else ''}."

@@ -1,0 +1,48 @@
+"""`colonnade show`: the facts of one run, as text or JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from colonnade.cli.options import AS_JSON, VERBOSE
+from colonnade.cli.runs.failures import failure_text
+from colonnade.cli.runs.run_folders import find_run, noted_text, readable, tell_unsealed
+from colonnade.cli.screen import say, say_json, width
+
+EXAMPLE = """
+Of a run that failed half way it says where it stopped and what each ledger had been charged by then. A run of a kit is
+shown as its member knows it: KIT/runs/JOB-ID.
+
+Example (`colonnade demo` makes such a run):
+
+  colonnade show demo-run/run
+"""
+
+
+def show(
+    run: Path = typer.Argument(..., metavar="RUN", help="The folder of a run, or its name within runs."),
+    verbose: bool = VERBOSE,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Show what a run learnt, what it cost, and what each observer could learn from it."""
+    found = find_run(run)
+    tell_unsealed(found)
+    if as_json:
+        say_json(found.facts)
+        return
+    with readable(found):
+        if found.noted:
+            say(noted_text(found))
+            return
+        if found.failed:
+            say(failure_text(found.facts))
+            return
+        from colonnade.report.text import run_text
+
+        text = run_text(found.facts, width=width(), verbose=verbose)
+    say(text)
+
+
+show.__doc__ = f"{show.__doc__}\n{EXAMPLE}"

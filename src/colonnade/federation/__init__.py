@@ -1,0 +1,1 @@
+"""Organisations that learn together, in one process or each at its own site."""

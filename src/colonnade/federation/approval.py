@@ -1,0 +1,315 @@
+"""Approval by people: a job that a policy holds back until somebody at this party has said yes.
+
+The process of a job writes what it asks into the kit (`requests/JOB.json`) and waits. Whoever may use the kit lists
+requests, approves or declines; a decision is an entry in the party's ledger, signed, and the waiting process reads it
+there. So the command line and any page in front of it have the same three verbs and leave the same record:
+`list_requests`, `approve` and `decline`.
+
+Without `approvers` in the policy a decision is signed with the kit's key and the name in it is what its writer said.
+With them each person signs with a key of their own, and no other signature counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import datetime
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from cryptography import x509
+
+from colonnade.crypto.signatures import SigningKey, signed_by
+from colonnade.data.documents import shown
+from colonnade.errors import InputError, NotApproved
+from colonnade.federation.policy import Policy
+from colonnade.federation.policy_terms import People
+from colonnade.federation.preflight import read_book, release_before
+from colonnade.federation.whole_files import make_folder, write_whole
+from colonnade.ledger import Decision, Ledger, Release
+from colonnade.ledger.prospect import Prospect, prospects
+from colonnade.protocols.agreement import digest
+from colonnade.protocols.parts import PartAsked
+from colonnade.runtime.identity import NotTrusted, Trust
+from colonnade.runtime.kit import Kit
+
+REQUESTS = "requests"
+_FORMAT = 1
+_PURPOSE = "colonnade approval"
+_GLANCE_SECONDS = 0.5
+_LONGEST_NAME = 100
+_LONGEST_REASON = 1000
+
+State = Literal["waiting", "approved", "declined", "ended"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A job that waits for people at one party, or waited: what it is, what it would cost, and who said what.
+
+    `costs` are the job alone and what it would leave, by observer; `people` is how many must approve. `digest` binds a
+    decision to what was shown here.
+    """
+
+    job: str
+    name: str
+    party: str
+    what: str
+    costs: tuple[Prospect, ...]
+    people: int
+    digest: str
+    asked: str
+    until: str
+    state: State
+    ledger: str
+    decisions: tuple[Decision, ...] = ()
+
+    @property
+    def approvals(self) -> tuple[str, ...]:
+        """Who has approved it."""
+        return tuple(decision.by for decision in self.decisions if decision.approved)
+
+    def to_data(self) -> dict[str, Any]:
+        """The request as JSON data, without decisions, which the ledger has."""
+        facts = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "decisions"}
+        return {"format": _FORMAT, **facts, "costs": [asdict(cost) for cost in self.costs]}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Request:
+        """The request that `to_data` wrote."""
+        facts = {name: data[name] for name in cls.__dataclass_fields__ if name not in ("decisions", "costs")}
+        return cls(**facts, costs=tuple(Prospect(**cost) for cost in data["costs"]))
+
+
+def list_requests(kit: Kit, *, ended: bool = False) -> tuple[Request, ...]:
+    """What waits for people at this kit's party, the oldest first; with `ended` also what no longer does."""
+    found = []
+    for path in (kit.path / REQUESTS).glob("*.json"):
+        request = _with_decisions(kit, _read(path))
+        if ended or request.state == "waiting":
+            found.append(request)
+    return tuple(sorted(found, key=lambda request: request.asked))
+
+
+def approve(kit: Kit, job: str, *, by: str, key: SigningKey | None = None) -> Request:
+    """Say yes to a job, as this person; returns the request with all that was decided by then."""
+    return _decide(kit, job, by, True, "", key)
+
+
+def decline(kit: Kit, job: str, *, by: str, because: str, key: SigningKey | None = None) -> Request:
+    """Say no to a job, as this person and for this reason: one no is enough."""
+    if not because.strip():
+        raise InputError("declining a job needs a reason, which stands in the ledger. Say why.")
+    return _decide(kit, job, by, False, because.strip()[:_LONGEST_REASON], key)
+
+
+def _decide(kit: Kit, job: str, by: str, approved: bool, because: str, key: SigningKey | None) -> Request:
+    by = " ".join(by.split())
+    if not by or len(by) > _LONGEST_NAME or not by.isprintable():
+        raise InputError(f"{shown(by)} is no name of a person: use 1 to {_LONGEST_NAME} letters.")
+    path = kit.path / REQUESTS / f"{kit.run_folder(job).name}.json"
+    if not path.exists():
+        raise InputError(
+            f"no job {job} has asked {kit.path}. `colonnade party requests` lists those that wait."
+        )
+    request = _with_decisions(kit, _read(path))
+    if request.state != "waiting":
+        raise InputError(f"job {job} does not wait for anybody any more: it is {request.state}.")
+    if _key(by) in {_key(decision.by) for decision in request.decisions}:
+        raise InputError(f"{by} has decided about job {job} already. Somebody else is to say yes.")
+    policy = Policy.load(kit.site()["policy"])
+    if policy.people is not None and policy.people.keys:
+        named = dict(policy.people.keys).get(by)
+        if key is None or key.public.hex() != named:
+            raise InputError(
+                f"{policy.name}, approvers: "
+                + (f"{by} signs with another key. Give theirs." if named else f"{by} is not named there.")
+            )
+    decision = Decision(
+        job=request.job,
+        request=request.digest,
+        what=request.what,
+        costs=tuple((cost.observer, cost.unit, cost.epsilon) for cost in request.costs),
+        by=by,
+        approved=approved,
+        party=request.party,
+        because=because,
+    )
+    ledger = Ledger.open(request.ledger)
+    ledger.note_decision(replace(decision, signature=_signature(decision, kit, key)))
+    return _with_decisions(kit, request)
+
+
+def _signature(decision: Decision, kit: Kit, key: SigningKey | None) -> tuple[tuple[str, str], ...]:
+    if key is not None:
+        value = key.sign(decision.statement, purpose=_PURPOSE)
+        made = {"scheme": "ed25519", "public": key.public.hex(), "value": value.hex()}
+    else:
+        identity = kit.identity()
+        value = identity.sign(_PURPOSE.encode() + decision.statement)
+        certificate = base64.b64encode(identity.to_bytes()).decode()
+        made = {"scheme": "certificate", "certificate": certificate, "value": value.hex()}
+    return tuple(sorted(made.items()))
+
+
+def vouched(decision: Decision, trust: Trust, people: People) -> bool:
+    """Whether a decision is signed by somebody who may: a person whom the policy names, else the party's own kit."""
+    said = dict(decision.signature)
+    try:
+        value = bytes.fromhex(said["value"])
+        if people.keys:
+            public = dict(people.keys)[decision.by]
+            return signed_by(bytes.fromhex(public), value, decision.statement, purpose=_PURPOSE)
+        der = base64.b64decode(said["certificate"])
+        issued = x509.load_der_x509_certificate(der)
+        # As of when it was issued: a decision outlives the certificate that signed it.
+        trust.certificate(der, decision.party, now=issued.not_valid_before_utc)
+        trust.check_signature(issued, _PURPOSE.encode() + decision.statement, value)
+    except (KeyError, ValueError, NotTrusted):
+        return False
+    return True
+
+
+def _with_decisions(kit: Kit, request: Request) -> Request:
+    """A request with the decisions in the ledger that count for it; one whose time is over has ended."""
+    people = Policy.load(kit.site()["policy"]).people or People(1, ())
+    made = Ledger.open(request.ledger) if Path(request.ledger).exists() else None
+    state = request.state
+    if state == "waiting" and datetime.datetime.now(datetime.UTC).isoformat() > request.until:
+        # Its process was killed: while it lives it says itself how it ended.
+        state = "ended"
+    return replace(
+        request, state=state, decisions=() if made is None else _counted(made, request, kit, people)
+    )
+
+
+def _counted(ledger: Ledger, request: Request, kit: Kit, people: People) -> tuple[Decision, ...]:
+    """The decisions about what a request shows that are signed by somebody who may decide."""
+    trust = kit.trust()
+    return tuple(
+        decision
+        for decision in ledger.decisions(request.job)
+        if decision.request == request.digest and vouched(decision, trust, people)
+    )
+
+
+def _read(path: Path) -> Request:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["format"] != _FORMAT:
+            raise InputError(f"{path} was written by another version of Colonnade. Install that one.")
+        return Request.from_data(data)
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{path} is no request of a job: it is damaged. Submit the job anew.") from None
+
+
+def _key(name: str) -> str:
+    return name.casefold()
+
+
+@dataclass(eq=False)
+class Asking:
+    """A job's process that asks the people of its party: its `approves`, and asked about its release afterwards."""
+
+    kit: Kit
+    policy: Policy
+    ledger: Ledger
+    dataset: str
+    job: str
+    name: str
+    method: str
+    party: str
+    timeout: float
+    part: PartAsked | None = None
+    granted: Request | None = None
+
+    async def __call__(self, agreed: Mapping[str, Any], plans: Sequence[Any]) -> None:
+        """Return when enough people have approved; otherwise raise `NotApproved`, or what ended the job."""
+        request = self._request(agreed, plans)
+        path = self.kit.path / REQUESTS / f"{self.job}.json"
+        make_folder(path.parent)
+        state: State = "ended"
+        try:
+            _write(path, request)
+            await self._decided(request)
+            state, self.granted = "approved", request
+        except _Declined:
+            state = "declined"
+            raise NotApproved(
+                f"{self.party}: somebody declined the job. Nothing was charged, and no ids were compared. "
+                "`colonnade party requests --ended` says there who did, and why."
+            ) from None
+        finally:
+            _write(path, replace(request, state=state))
+
+    async def _decided(self, request: Request) -> None:
+        people = cast("People", self.policy.people)
+        deadline = time.monotonic() + self.timeout
+        while True:
+            counted = _counted(self.ledger, request, self.kit, people)
+            if not all(decision.approved for decision in counted):
+                raise _Declined
+            if len({_key(decision.by) for decision in counted}) >= people.number:
+                return
+            if time.monotonic() > deadline:
+                missing = "1 person is" if people.number == 1 else f"{people.number} people are"
+                raise NotApproved(
+                    f"{self.party}: nobody approved the job within {self.timeout:g} s, and {missing} to. Nothing was "
+                    "charged, and no ids were compared. Look at `colonnade party requests`, and give the job a longer "
+                    "timeout."
+                )
+            await asyncio.sleep(_GLANCE_SECONDS)
+
+    def _request(self, agreed: Mapping[str, Any], plans: Sequence[Any]) -> Request:
+        releases = [release_before(plan, self.party, self.part) for plan in plans]
+        costs: dict[tuple[str, str], Prospect] = {}
+        for release in releases:
+            for cost in prospects(read_book(self.ledger), release, self.dataset):
+                worst = costs.setdefault((cost.observer, cost.unit), cost)
+                dearest, least = max(worst.epsilon, cost.epsilon), min(worst.left, cost.left)
+                costs[cost.observer, cost.unit] = replace(worst, epsilon=dearest, left=least)
+        others = [owner for owner in plans[0].group.owners if owner != self.party]
+        shown_costs = [[cost.observer, cost.unit, cost.epsilon] for cost in costs.values()]
+        now = datetime.datetime.now(datetime.UTC)
+        return Request(
+            job=self.job,
+            name=self.name,
+            party=self.party,
+            what=(
+                f"{releases[0].what} of {self.dataset!r} to {releases[0].receiver}, by {self.method} with "
+                f"{', '.join(others)}"
+            ),
+            costs=tuple(costs.values()),
+            people=cast("People", self.policy.people).number,
+            # What a person is bound to: the job as all members compared it, and its cost.
+            digest=digest({"job": agreed, "dataset": self.dataset, "costs": shown_costs}),
+            asked=now.isoformat(timespec="seconds"),
+            until=(now + datetime.timedelta(seconds=self.timeout)).isoformat(timespec="seconds"),
+            state="waiting",
+            ledger=str(self.ledger.path),
+        )
+
+    def check(self, release: Release) -> None:
+        """Return if a release costs no more than what was approved, once something was."""
+        if self.granted is None:
+            return
+        allowed = {(cost.observer, cost.unit): cost.epsilon for cost in self.granted.costs}
+        for cost in prospects(read_book(self.ledger), release, self.dataset):
+            if not cost.epsilon <= allowed.get((cost.observer, cost.unit), 0.0):
+                raise NotApproved(
+                    f"{self.party}: {release.what} would cost {cost.observer} more than was approved. Nothing was "
+                    "charged. Submit the job anew."
+                )
+
+
+class _Declined(Exception):
+    """Somebody said no."""
+
+
+def _write(path: Path, request: Request) -> None:
+    text = json.dumps(request.to_data(), ensure_ascii=False, indent=1)
+    write_whole(path, text + "\n", own=True)

@@ -1,0 +1,400 @@
+"""Organisations that meet in this process: each a separate object with its own table, ledger and coins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.encoding import Mode
+from colonnade.data.table import Table
+from colonnade.errors import CannotWrite, DataError, PlanError
+from colonnade.federation.cuts import part_asked
+from colonnade.federation.no_rows import NoRows
+from colonnade.federation.preflight import check_budgets, check_plan
+from colonnade.federation.stopped import Journey, Stopped
+from colonnade.ledger import Cut, Ledger
+from colonnade.ledger.parts import PartName
+from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import OpenedMoments, moments_session
+from colonnade.models.files.membership import remember, remembered
+from colonnade.models.privacy import Privacy
+from colonnade.models.release import MomentRelease
+from colonnade.protocols.alignment import Alignment, alignment_session
+from colonnade.protocols.assumptions import Verify
+from colonnade.protocols.parts import PartAsked
+from colonnade.protocols.plans import Plan, Request, Task
+from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
+from colonnade.runtime.group import Group
+from colonnade.runtime.journal import Journal, OwnCoins, ResumedLedger, journals_in
+from colonnade.runtime.party import silent
+from colonnade.runtime.run import Desk, Outcome, Program, run_here
+
+PlanT = TypeVar("PlanT", bound=Plan)
+
+
+@dataclass(frozen=True, eq=False)
+class Run(Generic[PlanT]):
+    """One finished run: as it was planned, what each member came away with, and what went over the wire.
+
+    In one process of all members, at a site of the one that is there.
+    """
+
+    plan: PlanT
+    outcome: Outcome
+
+    def result(self, member: str | None = None) -> Any:
+        """What a member came away with; if none is named the server, or at a site the one that is there."""
+        results = self.outcome.results
+        if member is None and self.plan.group.server not in results:
+            return next(iter(results.values()))
+        return results[member or self.plan.group.server]
+
+    @cached_property
+    def release(self) -> MomentRelease | None:
+        """What was opened, as something to fit models from; None where the protocol opens no moments."""
+        opened = self.result()
+        return released(opened) if isinstance(opened, OpenedMoments) and opened.matrix.size else None
+
+    def noted(self, member: str) -> dict[str, Any]:
+        """What a member notes of a run that ended."""
+        traffic = self.outcome.traffic[member]
+        return {
+            "run": self.name,
+            "reproducible": self.reproducible,
+            "plan": self.plan.hash,
+            "rows": self.plan.rows,
+            "guarantees": [str(guarantee) for guarantee in self.plan.guarantees],
+            "bytes_sent": traffic.bytes_sent,
+            "rounds": traffic.rounds,
+        }
+
+    @property
+    def name(self) -> str:
+        """The digest under which ledgers hold this run."""
+        return str(self.result().run)
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether its noise came from a seed, so that it protects nobody."""
+        return bool(self.result().reproducible)
+
+    @property
+    def privacy(self) -> Privacy:
+        """What this run told whom, as sentences when printed."""
+        return Privacy(self.plan.guarantees, reproducible=self.reproducible)
+
+    @property
+    def aligned(self) -> dict[str, AlignedTable]:
+        """Each owner's rows as they went in, of those who are here: in one process all, at a site its own."""
+        results = self.outcome.results
+        return {owner: results[owner].aligned for owner in self.plan.group.owners if owner in results}
+
+
+class Federation(NoRows):
+    """Two or more organisations with columns about the same people, and a server that holds none.
+
+    Parties see only their own table and talk only through their channels. Each charges its own ledger before anything
+    leaves; `budget` is the (ε, δ) that every party without a ledger of its own grants to every observer, in a ledger
+    that ends with this process. `public` says that every party declared its data public: only then may a study look at
+    everybody's rows in one place. What `asks` is set to raises where a plan is not to be paid for: every party asks it
+    before anything is charged. `held_out` is the share of people who are kept to judge models (docs/proofs/parts.md).
+
+    >>> from colonnade import Federation, PCA, Schema, Table
+    >>> def declared(column, high):
+    ...     return Schema.parse(f'id = "n"\\ncolumns.{column} = {{kind = "numeric", low = 0, high = {high}}}')
+    >>> bank = Table.from_arrays("bank", {"age": [30, 50, 70]}, declared("age", 90))
+    >>> shop = Table.from_arrays("shop", {"spent": [1, 5, 9]}, declared("spent", 10))
+    >>> federation = Federation([bank, shop], budget=(2.0, 1e-5))
+    >>> pca = PCA(n_components=1, epsilon=1.0, delta=1e-5).fit(federation)
+    >>> pca.components_.shape
+    (1, 2)
+    >>> all(total.left < 2.0 for total in federation.ledgers["bank"].totals())
+    True
+    """
+
+    def __init__(
+        self,
+        tables: Iterable[Table],
+        *,
+        budget: tuple[float, float] | None = None,
+        ledgers: Mapping[str, Ledger] | None = None,
+        datasets: Mapping[str, str] | None = None,
+        server: str = "server",
+        threshold: int | None = None,
+        keepers: tuple[str, ...] | None = None,
+        disclosed_noise: int | None = None,
+        alignment: Alignment = "auto",
+        shown_ids: Mapping[str, int] | None = None,
+        timeout: float = 600.0,
+        public: bool = False,
+        noise_seed: int | None = None,
+        held_out: float | None = None,
+    ) -> None:
+        self.tables = _by_party(tables)
+        active = [party for party, table in self.tables.items() if table.schema.label is not None]
+        self.group = Group.of(
+            tuple(self.tables),
+            active=active[0] if active else None,
+            server=server,
+            threshold=threshold,
+            keepers=keepers,
+            disclosed_noise=disclosed_noise,
+        )
+        self.datasets = {party: (datasets or {}).get(party, party) for party in self.tables}
+        self.ledgers = self._ledgers(dict(ledgers or {}), budget)
+        self.alignment = alignment
+        self.shown_ids = dict(shown_ids or {})
+        self.timeout = timeout
+        self.public = public
+        if held_out is not None and not 0 < held_out < 1:
+            raise PlanError(
+                f"held_out = {held_out!r}: the share of people held out is between 0 and 1. Try 0.2."
+            )
+        self.held_out = held_out
+        self._cuts: dict[str, dict[str, Cut]] = {party: {} for party in self.tables}
+        self.progress: Callable[[str, int, int], None] = silent
+        self.asks: Callable[[Any, bool], None] | None = None
+        self.logged = False
+        # Told of a run as soon as its result is here, before anything that takes time.
+        self.opened: Callable[[Run[Any]], None] = lambda _run: None
+        self.runs: list[Run[Any]] = []
+        self.stopped: Stopped | None = None
+        self._noise_seed = noise_seed
+
+    def _ledgers(self, given: dict[str, Ledger], budget: tuple[float, float] | None) -> dict[str, Ledger]:
+        without = [party for party in self.tables if party not in given]
+        if without and budget is None:
+            raise PlanError(
+                f"{', '.join(without)} brought no ledger and no budget was given. Pass budget=(epsilon, delta), the "
+                "most that each observer may learn from each party, or ledgers={party: Ledger.open(...)}."
+            )
+        for member in self.group.members:
+            if member not in given:
+                given[member] = Ledger.in_memory(member)
+                if budget is not None and member in self.tables:
+                    given[member].set_budget(
+                        self.datasets[member], "*", "*", epsilon=budget[0], delta=budget[1]
+                    )
+        return given
+
+    def moments(
+        self,
+        *,
+        task: Task,
+        epsilon: float,
+        delta: float | None = None,
+        accepted_delta: float | None = None,
+        gamma: int = DEFAULT_GAMMA,
+        verify: Verify | None = None,
+        conditional: bool = False,
+        record: bool = False,
+    ) -> MomentRelease:
+        """Release one noisy moment matrix at this ε, charged to every party's ledger first.
+
+        `verify` is what is checked of what owners deal; None: the rows of two owners, nothing of more. `conditional`
+        releases one matrix for each class instead, at the same noise; nothing of it is checked unless `verify = "all"`.
+        """
+        request = MomentsRequest(
+            task,
+            epsilon,
+            gamma,
+            verify=verify,
+            conditional=conditional,
+            delta=delta,
+            accepted_delta=accepted_delta,
+            alignment=self.alignment,
+        )
+        return released(self.run(moments_session, request, record=record).result())
+
+    def run(
+        self,
+        session: Program,
+        request: Request[PlanT],
+        *,
+        record: bool = False,
+        trains: bool = True,
+        part: PartName = "training",
+        checkpoint: Path | None = None,
+    ) -> Run[PlanT]:
+        """Run a protocol once between all parties: `session(party, table, request)`.
+
+        What can be found wrong without a run is found before it, and what is wrong with rows when the parties meet,
+        so that nothing is charged in vain. Where a run stopped that did not reach its end is in `stopped`. With
+        `record` every member keeps what it saw. Beside each ledger that is a file the people of a run that `trains` are
+        remembered; where a share is held out, it is about that `part` of them. With a `checkpoint`, a folder, a run
+        that stopped goes on there and is charged once; what members keep in it to go on is as private as their data,
+        and deleted when the run ends.
+        """
+        journals = {} if checkpoint is None else journals_in(checkpoint, self.group.members)
+        parts = self.parts(part) if trains else {}
+        try:
+            # A run that goes on was asked about and charged when it began.
+            if not any(journal.resumed for journal in journals.values()):
+                self._check(request, trains=trains, parts=parts)
+            outcome = self._run(
+                session, request, record=record, trains=trains, parts=parts, journals=journals
+            )
+        except BaseException:
+            for journal in journals.values():
+                journal.close()
+            raise
+        for journal in journals.values():
+            journal.forget()
+        run = Run(outcome.results[self.group.server].plan, outcome)
+        self.runs.append(run)
+        self.opened(run)
+        return run
+
+    def parts(self, part: PartName) -> dict[str, PartAsked]:
+        """For each member the part of the people that a run is about; nothing where nobody is held out."""
+        if self.held_out is None:
+            return {}
+        asked = dict.fromkeys(self.group.members, PartAsked(self.held_out, part))
+        for party, table in self.tables.items():
+            asked[party] = part_asked(
+                self.held_out,
+                part,
+                ledger=self.ledgers[party],
+                dataset=self.datasets[party],
+                schema=table.schema,
+                cuts=self._cuts[party],
+            )
+        return asked
+
+    def _check(self, request: Request[Any], *, trains: bool, parts: Mapping[str, PartAsked]) -> None:
+        for party, asked in parts.items():
+            asked.check(party)
+        plan = check_plan(request, self.group, self.tables)
+        if plan is not None:
+            check_budgets(plan, self.ledgers, self.datasets, parts)
+        for party in self.tables if trains else ():
+            # A list that cannot be read could not be added to when the run is paid for.
+            remembered(self.ledgers[party].path, self.datasets[party])
+
+    def features(self, task: Task) -> int:
+        """How many features the declared columns of all parties make for a task; no row is read."""
+        mode: Mode = "circle" if task == "classification" else "linear"
+        return sum(table.schema.encoder(mode).width for table in self.tables.values())
+
+    def align(self) -> Outcome:
+        """Find the people that all parties have in common; each owner comes away with its aligned table.
+
+        Nothing is released and nothing is charged; every owner's ledger says that ids were compared. A later run
+        aligns again, in a fresh order.
+        """
+        return self._run(alignment_session, self.alignment)
+
+    def _run(
+        self,
+        program: Program,
+        *agreed: Any,
+        record: bool = False,
+        trains: bool = False,
+        parts: Mapping[str, PartAsked] | None = None,
+        journals: Mapping[str, Journal] | None = None,
+    ) -> Outcome:
+        journals = journals or {}
+        desks = {
+            member: Desk(
+                ledger=ResumedLedger(self.ledgers[member])
+                if member in journals and journals[member].resumed
+                else self.ledgers[member],
+                table=self.tables.get(member),
+                dataset=self.datasets.get(member, member),
+                shown_ids=self.shown_ids.get(member),
+                remembers=remembering(self.ledgers[member], self.datasets[member])
+                if trains and member in self.tables
+                else None,
+                part=(parts or {}).get(member),
+                randomness=self.coins(member, journals.get(member)),
+                asks=self.asks if member in self.tables else None,
+            )
+            for member in self.group.members
+        }
+        journey = Journey()
+        self.stopped = None
+        try:
+            return run_here(
+                journey.follow(program),
+                self.group,
+                desks,
+                *agreed,
+                timeout=self.timeout,
+                record=record,
+                logged=self.logged,
+                progress=self.progress,
+                journals=journals,
+            )
+        except BaseException:
+            self.stopped = journey.stopped()
+            raise
+
+    def coins(self, member: str, journal: Journal | None = None) -> Randomness:
+        """Where one who takes part draws from: the system, its record's key, or for a seeded study its own stream."""
+        if self._noise_seed is None:
+            return SystemRandomness() if journal is None else OwnCoins(journal.key)
+        return SeededRandomness(f"{self._noise_seed}/{len(self.runs)}/{member}")
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One party of a run whose peers are elsewhere: its own ledger and the name of its data set, and nobody else's.
+
+    A server has neither.
+    """
+
+    ledgers: Mapping[str, Ledger]
+    datasets: Mapping[str, str]
+    public: bool = False
+
+
+def remembering(ledger: Ledger, dataset: str) -> Callable[[AlignedTable, str], None] | None:
+    """What adds the people of a run to the list of a data set beside its ledger; None for a ledger without a file."""
+    path = ledger.path
+    if path is None:
+        return None
+
+    def remembers(aligned: AlignedTable, run: str) -> None:
+        try:
+            remember(path, dataset, aligned.table, run=run)
+        except OSError as error:
+            raise CannotWrite(
+                f"the people of this run cannot be remembered beside {path} ({error.strerror or error}), so that exact "
+                "scores of them could not be refused. Nothing was charged. Make room, or give write permission there."
+            ) from None
+
+    return remembers
+
+
+def released(opened: OpenedMoments) -> MomentRelease:
+    """What was opened, as something to fit models from."""
+    plan = opened.plan
+    return MomentRelease(
+        matrix=opened.matrix,
+        gamma=plan.gamma,
+        rows=plan.rows,
+        encoders=tuple(plan.encoders.items()),
+        label=plan.label,
+        mu=plan.total_mu,
+        guarantees=plan.guarantees,
+        plan=plan.hash,
+        run=opened.run,
+        reproducible=opened.reproducible,
+        conditional=plan.conditional,
+    )
+
+
+def _by_party(tables: Iterable[Table]) -> dict[str, Table]:
+    found = tuple(tables) if isinstance(tables, Iterable) else (tables,)
+    for table in found:
+        if not isinstance(table, Table):
+            raise DataError(
+                f"a federation is of tables, one for each party; found {type(table).__name__}. Make them with "
+                "Table(party, file, schema) or Table.from_arrays."
+            )
+    return {table.party: table for table in found}

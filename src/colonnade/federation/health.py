@@ -1,0 +1,156 @@
+"""Whether a member is well, in numbers: what a person, a probe and an alarm look at.
+
+Everything is read from the member's own kit and files; nothing is asked of anybody. A party is connected if its server
+said within `HEARD_SECONDS` that it heard it, which takes a message there and one back.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from colonnade.errors import ColonnadeError
+from colonnade.federation.approval import list_requests
+from colonnade.federation.own_files import OUTCOME
+from colonnade.federation.party_file import PartyFile
+from colonnade.federation.records import sealed_text
+from colonnade.federation.whole_files import write_whole
+from colonnade.ledger import Ledger
+from colonnade.runtime.kit import Kit
+from colonnade.runtime.operations import answers
+from colonnade.runtime.presence import Presence
+
+#: FLARE's heartbeats are 10 s apart; whoever misses four is not connected.
+HEARD_SECONDS = 45.0
+LEAST_DAYS = 30
+LEAST_DISK = 1 << 30
+STATES = ("finished", "failed", "running", "waiting")
+
+
+@dataclass(frozen=True)
+class Health:
+    """A member at one moment. `problems` has a sentence with its remedy for each thing that is not well."""
+
+    member: str
+    kind: str
+    connected: bool
+    heard_seconds: float | None
+    certificate_days: int
+    ledger_verified: float | None
+    free_disk: int
+    jobs: dict[str, int]
+    problems: tuple[str, ...]
+
+    @property
+    def fine(self) -> bool:
+        """Whether nothing is to be done."""
+        return not self.problems
+
+    def to_data(self) -> dict[str, Any]:
+        """All of it as JSON data."""
+        return {"fine": self.fine, **asdict(self)}
+
+
+def health(kit: Kit) -> Health:
+    """How a member is now: its connection, its certificate, its ledger, its disk and its jobs."""
+    problems: list[str] = []
+    presence = Presence.load(kit.path)
+    heard = None if presence is None else presence.seconds_since_heard()
+    connected = answers(kit.address) if kit.kind == "server" else heard is not None and heard <= HEARD_SECONDS
+    if not connected and kit.kind == "server":
+        problems.append("this server takes no connections. Start it: `colonnade party start`.")
+    elif not connected:
+        since = "never" if heard is None else f"{heard:.0f} s ago"
+        problems.append(
+            f"the server last heard this party {since}. Look at this machine's own connection, then ask whether the "
+            "server runs; `colonnade doctor` tries both."
+        )
+    if presence is not None and presence.refused:
+        problems.append(f"{presence.refused}.")
+    if presence is not None and presence.others:
+        problems.append(
+            f"another copy of this kit was started at {presence.others[-1]} and refused. Find out who holds it."
+        )
+    days = (kit.identity().certificate.not_valid_after_utc - datetime.datetime.now(datetime.UTC)).days
+    if days < LEAST_DAYS:
+        problems.append(f"the certificate ends in {days} days. Ask for a new one.")
+    verified, wrong = _verified(kit)
+    problems += wrong
+    free = shutil.disk_usage(kit.path).free
+    if free < LEAST_DISK:
+        problems.append(f"{free >> 20} MB of disk are free. Make room: {LEAST_DISK >> 20} MB at least.")
+    name = "server" if kit.kind == "server" else kit.identity().name
+    return Health(
+        member=name,
+        kind=kit.kind,
+        connected=connected,
+        heard_seconds=heard,
+        certificate_days=days,
+        ledger_verified=verified,
+        free_disk=free,
+        jobs=dict(job_states(kit)),
+        problems=tuple(problems),
+    )
+
+
+def _verified(kit: Kit) -> tuple[float | None, list[str]]:
+    """When the ledger's chain was gone through and found in order, which is now; None where there is none yet."""
+    if kit.kind == "server":
+        path = kit.path / "server.ledger"
+    elif "party" in kit.site():
+        try:
+            path = PartyFile.load(kit.site()["party"]).ledger
+        except ColonnadeError as error:
+            return None, [str(error)]
+    else:
+        return None, []
+    if not path.exists():
+        return None, []
+    try:
+        Ledger.open(path).verify()
+    except ColonnadeError as error:
+        return None, [str(error)]
+    return time.time(), []
+
+
+def job_states(kit: Kit) -> Counter[str]:
+    """How many of a member's jobs stand how; one that waits for approval is also waiting."""
+    states = Counter(dict.fromkeys(STATES, 0))
+    for run in kit.runs.glob("*"):
+        try:
+            states[json.loads((run / OUTCOME).read_text(encoding="utf-8"))["state"]] += 1
+        except FileNotFoundError:
+            states["running"] += 1
+    if kit.kind == "party" and "policy" in kit.site():
+        states["waiting"] = len(list_requests(kit))
+    return states
+
+
+def reconcile(kit: Kit) -> tuple[str, ...]:
+    """Say of every job that has no outcome that its process ended without a word; returns their ids.
+
+    Before a member starts none of its jobs can run: whoever is asked about one should not hear that it does.
+    """
+    lost = []
+    for run in sorted(kit.runs.glob("*")):
+        if run.is_dir() and not (run / OUTCOME).exists():
+            facts = {
+                "member": kit.identity().name,
+                "job": "",
+                "id": run.name,
+                "state": "failed",
+                "step": "",
+                "kind": "RemoteProtocolError",
+                "reason": (
+                    "its process ended without a word, as when a machine loses power. What the ledger says was charged "
+                    "stays charged; `colonnade job resume` goes on with a job of many steps"
+                ),
+            }
+            write_whole(run / OUTCOME, sealed_text(facts) + "\n", own=True)
+            lost.append(run.name)
+    return tuple(lost)

@@ -1,0 +1,238 @@
+"""Job files: what the parties of a federation agreed to do, and nothing that belongs to one of them.
+
+Where a party's data lies and how much it is willing to lose stands in its own file
+(`colonnade.federation.party_file`)::
+
+    name = "default risk"
+    task = "classification"
+    parties = ["bank", "insurer"]
+    active = "bank"
+    epsilon = 1.0
+    delta = 1e-5
+
+`method` names how, and an `[options]` table holds what that method lets one choose. A job without one takes the method
+that `default_method` names for it. `verify` says what is checked of what others deal: "all", "rows" or "none"; left
+out, the strongest that the method offers by itself.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from colonnade.data.declaring import Name, nearest
+from colonnade.data.documents import Document, Form
+from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
+from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError
+from colonnade.methods.method import Asked, Method, NoOptions
+from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.methods.table import checked_options, default_method, method_named
+from colonnade.models.class_weights import check_options
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.assumptions import Verify
+from colonnade.protocols.plans import Task
+from colonnade.runtime.group import Group
+
+
+class _JobForm(Form):
+    name: Name
+    task: Task
+    method: str | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
+    parties: list[str]
+    active: str | None = None
+    server: str = "server"
+    keepers: list[str] | None = None
+    threshold: int | None = None
+    disclosed_noise: int | None = None
+    epsilon: float
+    delta: float | None = None
+    accepted_delta: float | None = None
+    gamma: int = DEFAULT_GAMMA
+    verify: Verify | None = None
+    components: int | None = None
+    alignment: Alignment = "auto"
+    timeout: float = 600.0
+    held_out: float | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the parties agreed to do.
+
+    >>> job = Job.parse('''name = "risk"
+    ... task = "classification"
+    ... parties = ["bank", "insurer"]
+    ... epsilon = 1.0''')
+    >>> job.parties, job.group().keepers
+    (('bank', 'insurer'), ('server', 'bank', 'insurer'))
+    """
+
+    path: Path
+    name: str
+    task: Task
+    method: str
+    parties: tuple[str, ...]
+    active: str | None
+    server: str
+    keepers: tuple[str, ...] | None
+    threshold: int | None
+    disclosed_noise: int | None
+    epsilon: float
+    delta: float | None
+    accepted_delta: float | None
+    gamma: int
+    verify: Verify | None
+    components: int | None
+    alignment: Alignment
+    timeout: float
+    options: Form
+    held_out: float | None = None
+    because: str = ""
+    """Why this method, where the job names none."""
+
+    @classmethod
+    def load(cls, path: str | Path) -> Job:
+        """The job in a TOML file."""
+        return cls.of(Document.load(path), Path(path))
+
+    @classmethod
+    def parse(cls, text: str, *, name: str = "job") -> Job:
+        """The job in a TOML text; `name` is how messages call it."""
+        return cls.of(Document.parse(text, name), Path(name))
+
+    @classmethod
+    def of(cls, document: Document, path: Path) -> Job:
+        """The job in a document."""
+        form = document.check(_JobForm)
+        _check_numbers(form, document)
+        if form.keepers is not None and (len(form.keepers) < 3 or len(form.keepers) % 2 == 0):
+            named = ", ".join(form.keepers)
+            raise GroupMismatch(
+                f"{document.where(('keepers',))}: found {len(form.keepers)} ({named}); so that t of them may collude "
+                "there must be 2t + 1 keepers, so 3, 5, 7 and so on. Name more, or leave the field out."
+            )
+        if form.parties and form.active is not None and form.active not in form.parties:
+            raise LabelMismatch(
+                f"{document.where(('active',))}: found {form.active!r}, which is not among the parties "
+                f"({', '.join(form.parties)}).{nearest(form.active, form.parties)}"
+            )
+        job = cls(
+            path=path,
+            name=form.name,
+            task=form.task,
+            method=form.method or "moments",
+            parties=tuple(form.parties),
+            active=form.active,
+            server=form.server,
+            keepers=None if form.keepers is None else tuple(form.keepers),
+            threshold=form.threshold,
+            disclosed_noise=form.disclosed_noise,
+            epsilon=form.epsilon,
+            delta=form.delta,
+            accepted_delta=form.accepted_delta,
+            gamma=form.gamma,
+            verify=form.verify,
+            components=form.components,
+            alignment=form.alignment,
+            timeout=form.timeout,
+            options=NoOptions(),
+            held_out=form.held_out,
+        )
+        try:
+            job.group()
+        except PlanError as error:
+            raise type(error)(f"{document.where((_amiss(job),))}: {error}") from None
+        return job._with_method(form, document)
+
+    def _with_method(self, form: _JobForm, document: Document) -> Job:
+        """The job with its method, or the one that a job without takes, and the options in that method's form."""
+        name, because = form.method, ""
+        if name is None and self.verify not in (None, "none"):
+            name, because = "moments", "checks of what is dealt were asked for"
+        elif name is None:
+            name, because = default_method(
+                self.task, self.group(), epsilon=self.epsilon, delta=self.delta, gamma=self.gamma
+            )
+        method = method_named(name, self.task, place=document.where(("method",)))
+        options = checked_options(method, form.options, document=document)
+        if self.verify not in (None, "none") and not (isinstance(method, Method) and method.checks):
+            raise OutOfRange(
+                f"{document.where(('verify',))}: found {self.verify!r}, but by method {name!r} nothing that is dealt "
+                "is checked. Leave it out, or write 'none'."
+            )
+        job = replace(self, method=name, options=options, because=because)
+        check_options(job, document)
+        return job
+
+    @property
+    def asked(self) -> Asked:
+        """What the job wants of its method."""
+        return Asked(
+            self.task, self.epsilon, self.delta, self.accepted_delta, self.gamma, self.options, self.verify
+        )
+
+    def group(self) -> Group:
+        """Who takes part, and in which role."""
+        return Group.of(
+            self.parties,
+            active=self.active,
+            server=self.server,
+            threshold=self.threshold,
+            keepers=self.keepers,
+            disclosed_noise=self.disclosed_noise,
+        )
+
+
+def _amiss(job: Job) -> str:
+    """The field without which the group would be one; the parties themselves if there is none."""
+    for field, without in (
+        ("disclosed_noise", replace(job, disclosed_noise=None)),
+        ("threshold", replace(job, threshold=None)),
+        ("keepers", replace(job, keepers=None)),
+        ("server", replace(job, server="server")),
+    ):
+        with suppress(PlanError):
+            without.group()
+            return field
+    return "parties"
+
+
+def _check_numbers(form: _JobForm, document: Document) -> None:
+    """Refuse numbers that no plan could use, with the line they stand on."""
+    for field, value, fits, limit in (
+        ("epsilon", form.epsilon, form.epsilon > 0, "greater than 0; a common choice is 1"),
+        ("delta", form.delta, form.delta is None or 0 < form.delta < 1, "between 0 and 1, well below 1/rows"),
+        (
+            "held_out",
+            form.held_out,
+            form.held_out is None or 0 < form.held_out < 1,
+            "a share of the people between 0 and 1; a common choice is 0.2",
+        ),
+        ("timeout", form.timeout, form.timeout > 0, "a number of seconds greater than 0"),
+        (
+            "gamma",
+            form.gamma,
+            LEAST_GAMMA_NEAREST <= form.gamma <= MOST_GAMMA,
+            f"between {LEAST_GAMMA_NEAREST} and {MOST_GAMMA}; leave it out for {DEFAULT_GAMMA}",
+        ),
+        ("components", form.components, form.components is None or form.components > 0, "at least 1"),
+        (
+            "components",
+            form.components,
+            form.components is None or form.task == "pca",
+            f"left out, because the task is {form.task!r} and only 'pca' has components",
+        ),
+        (
+            "accepted_delta",
+            form.accepted_delta,
+            form.accepted_delta in (None, form.delta),
+            f"the same as delta, {form.delta!r}, which it confirms, or be left out",
+        ),
+    ):
+        if not fits:
+            raise OutOfRange(f"{document.where((field,))}: found {value!r}; it must be {limit}.")

@@ -1,0 +1,323 @@
+"""One member's part in a job between machines, whatever engine carries its frames.
+
+A member meets its peers, proves who it is, checks the job against its own policy and its own budgets, and runs what the
+job's method says. What came of it, or where it stopped and why, is in the member's own folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from colonnade.data.table import Table
+from colonnade.errors import CannotWrite, ColonnadeError, JobError, RemoteProtocolError
+from colonnade.federation.federation import Run, Site
+from colonnade.federation.job import Job
+from colonnade.federation.own_files import LOG, OUTCOME, STANDING, Standing, learnt_note
+from colonnade.federation.records import sealed_text
+from colonnade.federation.score_jobs import ScoreJob
+from colonnade.federation.site_desk import SiteDesk, desk_of
+from colonnade.federation.site_judging import judge_at_site
+from colonnade.federation.site_scoring import scoring_of
+from colonnade.federation.train import found_at, keep_opened, protocol_of
+from colonnade.federation.whole_files import make_folder, open_own, write_whole
+from colonnade.methods.method import Found
+from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
+from colonnade.runtime.channel import Channel
+from colonnade.runtime.journal import Journal, JournalChannel, OwnCoins
+from colonnade.runtime.kit import Kit
+from colonnade.runtime.logged import LoggedChannel, StepFacts, step_line
+from colonnade.runtime.party import Party
+from colonnade.runtime.run import Outcome, Program, reason_for_peers, run_as
+from colonnade.runtime.sealed import seal
+from colonnade.scoring.evaluating import Judged
+
+JOURNAL = "journal"
+# How long members wait for each other's processes: an engine starts them one after the other.
+JOINING_SECONDS = 300.0
+_GLANCE_SECONDS = 0.2
+# How long a member that was stopped may take to notice before it is cut off: FLARE's own patience is not much longer.
+_GRACE_SECONDS = 2.0
+
+
+class Keep(Protocol):
+    """What writes a run's folder: `colonnade.report.run_folder.write_run`."""
+
+    def __call__(
+        self,
+        folder: Path,
+        job: Job,
+        run: Run[Any],
+        place: Site,
+        found: Found | ColonnadeError | None,
+        *,
+        judged: Judged | str | None = None,
+    ) -> tuple[dict[str, Any], ColonnadeError | None]:
+        """Write it, and return the facts and why there is no model."""
+        ...
+
+
+class Meeting(Channel, Protocol):
+    """A channel of an engine, which has to wait until everybody's process is there."""
+
+    async def open(self, timeout: float) -> None:
+        """Return when every peer is there."""
+        ...
+
+    async def interrupt(self, reason: str) -> None:
+        """Let whatever waits for a peer stop waiting, for this reason."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is on its way."""
+        ...
+
+
+async def take_part(
+    meeting: Meeting,
+    kit: Kit,
+    *,
+    keep: Keep,
+    member: str,
+    job: Job | ScoreJob,
+    job_id: str,
+    resumes: str = "",
+    stopped: Callable[[], bool] = lambda: False,
+) -> dict[str, Any]:
+    """Run a member's part and return its outcome, which is also written to its folder. Raises nothing of a run's own.
+
+    `keep` writes what came of a run into the member's folder. `resumes` is the id of an earlier job that this one goes
+    on with. `stopped` says whether somebody who may do so has
+    stopped the job.
+    """
+    folder = kit.run_folder(job_id)
+    make_folder(folder)
+    facts: dict[str, Any] = {
+        "member": member,
+        "job": job.name,
+        "id": job_id,
+        "resumes": resumes,
+        "started": _now(),
+    }
+    began = time.perf_counter()
+    with open_own(folder / LOG) as log:
+        channel = LoggedChannel(meeting, lambda step: _write_line(log, member, job_id, step))
+        work = asyncio.ensure_future(_run(meeting, channel, kit, keep, member, job, job_id, resumes, folder))
+        watch = asyncio.create_task(_watched(work, meeting, stopped))
+        try:
+            facts |= {"state": "finished", **await work}
+        except asyncio.CancelledError:
+            error = RemoteProtocolError(
+                f"{member} at step {channel.step!r}: the job was stopped by its server"
+            )
+            facts |= _failed(error, channel)
+        except BaseException as error:
+            facts |= _failed(error, channel)
+        finally:
+            watch.cancel()
+            await meeting.close()
+    facts["seconds"] = round(time.perf_counter() - began, 3)
+    _write(folder / OUTCOME, facts)
+    (folder / STANDING).unlink(missing_ok=True)
+    return facts
+
+
+async def _run(
+    meeting: Meeting,
+    channel: LoggedChannel,
+    kit: Kit,
+    keep: Keep,
+    member: str,
+    job: Job | ScoreJob,
+    job_id: str,
+    resumes: str,
+    folder: Path,
+) -> dict[str, Any]:
+    await meeting.open(JOINING_SECONDS)
+    group = job.group()
+    journal = recorded = None
+    try:
+        desk = desk_of(kit, job, member, job_id, resumes)
+        work = _work(kit, job, member, keep, desk)
+        if isinstance(job, Job):
+            record = kit.run_folder(resumes or job_id) / JOURNAL
+            journal = Journal.resume(record) if resumes else Journal.begin(record)
+        elif resumes:
+            raise JobError(f"{job.path}: a job of scores is too short to resume. Submit it anew.")
+        # A peer that does not come is named by its own timeout, which ends before this one.
+        async with asyncio.timeout(2 * JOINING_SECONDS):
+            sealed: Channel = await seal(
+                channel,
+                member,
+                group.members,
+                # Members that mean to go on with different runs have no common name for this one.
+                job=f"{job_id} goes on with {resumes}" if resumes else job_id,
+                identity=kit.identity(),
+                trust=kit.trust(),
+                certified={job.server: kit.server},
+                timeout=JOINING_SECONDS,
+            )
+            if journal is not None:
+                sealed = recorded = JournalChannel(member, sealed, journal)
+                if resumes:
+                    await recorded.compare(group.others(member), timeout=JOINING_SECONDS)
+    except BaseException as error:
+        if journal is not None:
+            journal.close()
+        channel.stop(reason_for_peers(error))
+        raise
+    party = Party(
+        name=member,
+        group=group,
+        channel=sealed,
+        ledger=desk.book,
+        randomness=_coins(kit, member, journal),
+        dataset=desk.dataset,
+        shown_ids=desk.shown_ids,
+        asks=desk.asks,
+        approves=desk.approves,
+        progress=Standing(folder),
+        remembers=desk.remembers(job),
+        part=desk.part,
+        timeout=job.timeout,
+    )
+    if recorded is not None and not work.resumable:
+        party.aligned = _from_there(party, recorded)
+
+    async def trained_and_judged(
+        party: Party, table: Table | None, request: Any
+    ) -> tuple[Run[Any], Judged | str | None]:
+        result = await work.program(party, table, request)
+        ended: Run[Any] = Run(result.plan, Outcome({member: result}, {member: party.traffic}))
+        if desk.judges is None or not isinstance(job, Job):
+            return ended, None
+        work.paid(folder, ended)
+        part, asks = desk.judges()
+        return ended, await judge_at_site(party, table, job, ended, part=part, book=desk.book, asks=asks)
+
+    ended: Run[Any]
+    judged: Judged | str | None
+    try:
+        ended, judged = await run_as(party, trained_and_judged, desk.table, work.request)
+    except BaseException:
+        if journal is not None:
+            journal.close()
+        raise
+    facts = ended.noted(member) | _kept(work, folder, ended, desk.site(member), judged)
+    if journal is not None:
+        journal.forget()
+    return facts
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """What a job has this member run, and how it keeps what came of it."""
+
+    request: Any
+    program: Program
+    resumable: bool
+    keep: Callable[[Path, Run[Any], Site, Judged | str | None], dict[str, Any]]
+    paid: Callable[[Path, Run[Any]], None] = lambda _folder, _run: None
+
+
+def _work(kit: Kit, job: Job | ScoreJob, member: str, keep: Keep, desk: SiteDesk) -> _Work:
+    if isinstance(job, ScoreJob):
+        known = desk.lists()
+        scoring = scoring_of(job, kit.run_folder(job.model), member, known)
+        return _Work(
+            scoring.request,
+            scoring.session,
+            resumable=False,
+            keep=lambda folder, run, _site, _judged: scoring.keep(folder, member, run.result()),
+        )
+    method = protocol_of(job)
+    method.needs()
+
+    def keep_run(folder: Path, run: Run[Any], site: Site, judged: Judged | str | None) -> dict[str, Any]:
+        return learnt_note(*keep(folder, job, run, site, found_at(job, run), judged=judged))
+
+    def keep_paid(folder: Path, run: Run[Any]) -> None:
+        found = found_at(job, run)
+        if found is not None and not isinstance(found, ColonnadeError):
+            # What cannot be written now is tried again at the end, which says why.
+            with suppress(OSError, ColonnadeError):
+                keep_opened(folder, job, run, found)
+
+    request = method.request(job.asked, job.alignment)
+    return _Work(request, method.session(job.asked), method.resumable, keep_run, keep_paid)
+
+
+def _kept(
+    work: _Work, folder: Path, run: Run[Any], site: Site, judged: Judged | str | None
+) -> dict[str, Any]:
+    """What a member notes of a run, once everything is written."""
+    try:
+        return work.keep(folder, run, site, judged)
+    except OSError as error:
+        raise CannotWrite(
+            f"{folder} cannot be written to ({error.strerror or error}). The run had ended and stays charged."
+        ) from None
+
+
+def _from_there(party: Party, recorded: JournalChannel) -> Callable[[], None]:
+    """What ends the record of a short run once people are matched: nothing that is charged is ever done again."""
+
+    def aligned() -> None:
+        recorded.end()
+        if isinstance(party.randomness, OwnCoins):
+            party.randomness = SystemRandomness()
+
+    return aligned
+
+
+def _coins(kit: Kit, member: str, journal: Journal | None) -> Randomness:
+    # A seed makes a run repeatable for tests and demonstrations; the run, its ledgers and its release say so.
+    seed = kit.site().get("noise_seed")
+    if seed is not None:
+        return SeededRandomness(f"{seed}/0/{member}")
+    return SystemRandomness() if journal is None else OwnCoins(journal.key)
+
+
+async def _watched(work: asyncio.Future[Any], meeting: Meeting, stopped: Callable[[], bool]) -> None:
+    """End the work if the job was stopped: an engine also stops a job at everybody when one member dies."""
+    while not stopped():
+        await asyncio.sleep(_GLANCE_SECONDS)
+    await meeting.interrupt("the job was stopped by its server")
+    await asyncio.sleep(_GRACE_SECONDS)
+    work.cancel()
+
+
+def _failed(error: BaseException, channel: LoggedChannel) -> dict[str, Any]:
+    if isinstance(error, ColonnadeError):
+        message = str(error)
+    else:
+        # Where, but not the message: an unforeseen one may quote data.
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        message = f"a mistake in Colonnade: {type(error).__name__} at {Path(frame.filename).name}, line {frame.lineno}"
+    return {
+        "state": "failed",
+        "step": channel.step,
+        "kind": type(error).__name__,
+        "reason": message,
+        "told": reason_for_peers(error),
+    }
+
+
+def _write_line(log: Any, member: str, job_id: str, facts: StepFacts) -> None:
+    log.write(step_line(member, job_id, facts) + "\n")
+    log.flush()
+
+
+def _write(path: Path, facts: dict[str, Any]) -> None:
+    write_whole(path, sealed_text(facts) + "\n", own=True)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")

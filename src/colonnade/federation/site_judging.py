@@ -1,0 +1,74 @@
+"""Judging at one site, right after training and over the same channel: every member judges what all came away with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from colonnade.data.table import Table
+from colonnade.errors import ColonnadeError
+from colonnade.federation.federation import Run
+from colonnade.federation.job import Job
+from colonnade.federation.train import found_at
+from colonnade.protocols.judging import judge_session
+from colonnade.protocols.parts import PartAsked
+from colonnade.runtime.party import Book, Party
+from colonnade.runtime.run import Outcome, reason_for_peers
+from colonnade.scoring.evaluating import Judged, Judging
+from colonnade.scoring.judged_training import NOT_JUDGED, judging_of_trained
+
+UNREAD = (
+    "The model was not judged on the people held out: a keeper without columns does not read the model, and could not "
+    "take part. Judge in one process, or without such a keeper."
+)
+
+
+async def judge_at_site(
+    party: Party,
+    table: Table | None,
+    job: Job,
+    run: Run[Any],
+    *,
+    part: PartAsked,
+    book: Book,
+    asks: Callable[[Any, bool], None] | None,
+) -> Judged | str:
+    """The judgement as this member reads it, or why there is none; what was trained is good either way.
+
+    Whether there is one follows from the job, the plan and the model, which all members share, so that all of them
+    begin it or none does.
+    """
+    group = party.group
+    if set(group.members) - {*group.owners, group.server}:
+        return UNREAD
+    found = found_at(job, run)
+    if found is None or isinstance(found, ColonnadeError):
+        return NOT_JUDGED.format(reason="nothing was learnt.")
+    judging = judging_of_trained(job, found, run, alignment=job.alignment)
+    if isinstance(judging, str):
+        return judging
+    # Whoever had to approve the job has: a judgement must cost no more, which `asks` sees to.
+    judge = replace(
+        party,
+        ledger=book,
+        part=part,
+        asks=asks,
+        aligned=None,
+        approves=None,
+        run="",
+        tainted=False,
+        opened=set(),
+    )
+    try:
+        return await _judged(judge, table, judging)
+    except ColonnadeError as error:
+        # What was trained is paid for and good; peers are told, and end too.
+        party.channel.stop(reason_for_peers(error))
+        return NOT_JUDGED.format(reason=reason_for_peers(error))
+
+
+async def _judged(judge: Party, table: Table | None, judging: Judging) -> Judged:
+    opened = await judge_session(judge, table, judging.request, judging.terms.get(judge.name))
+    run = Run(opened.plan, Outcome({judge.name: opened}, {judge.name: judge.traffic}))
+    return Judged(judging.read(opened), run)

@@ -1,0 +1,321 @@
+"""From a job and its federation to a release, and from the release to a fitted model."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.encoding import Encoder
+from colonnade.data.table import Table
+from colonnade.data.targets import ClassLabel
+from colonnade.errors import ColonnadeError, JobError, PlanError, TooFewPeople
+from colonnade.federation.federation import Federation, Run
+from colonnade.federation.job import Job
+from colonnade.federation.own_files import Saves, keep_parts
+from colonnade.methods.glm.losses import DEFAULT_LOSS
+from colonnade.methods.method import Found, Learnt, LearntLinear, Method, Noise, frame_of
+from colonnade.methods.moments.plan import DEFAULT_GAMMA
+from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
+from colonnade.methods.network.learnt import LearntNetwork
+from colonnade.methods.network.network_file import network_parts
+from colonnade.methods.table import protocol_named, train_with
+from colonnade.models.class_weights import check_classes, of_job, weights_text
+from colonnade.models.files.document import MODEL
+from colonnade.models.files.linear_file import KINDS, Model, ModelFile, model_file, parts_of
+from colonnade.models.fitting import ESTIMATORS, NoiseWarning
+from colonnade.models.input_spec import Frame
+from colonnade.models.logistic import LogisticRegression
+from colonnade.models.pca import PCA
+from colonnade.models.release import MomentRelease
+from colonnade.protocols.plans import Plan, Request
+
+DEFAULT_COMPONENTS = 2
+RELEASE = "release.npz"
+Neural = NeuralClassifier | NeuralRegressor
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What to show of a model and, on public data only, how good it is.
+
+    `failure` says why there is no model: the release was paid for and is good, but nothing could be learnt
+    from it.
+    """
+
+    learnt: dict[str, Any]
+    measured: dict[str, float] | None
+    notes: tuple[str, ...]
+    failure: ColonnadeError | None
+    model: Model | Neural | None = None
+
+
+def request_of(job: Job) -> Request[Any]:
+    """What a job asks the parties for."""
+    return protocol_of(job).request(job.asked, job.alignment)
+
+
+def protocol_of(job: Job) -> Method:
+    """The method of a job, which must have a protocol."""
+    return protocol_named(job.method, place=f"{job.path}, method")
+
+
+def check_people(plan: Plan, noise: Noise | None) -> None:
+    """Refuse a plan for so few people that its noise hides all of them: nothing can be learnt, and it would be charged.
+
+    >>> from types import SimpleNamespace
+    >>> check_people(SimpleNamespace(rows=3), Noise(4.8, "a sum", people=20))
+    Traceback (most recent call last):
+    colonnade.errors.TooFewPeople: noise of standard deviation 4.8 on a sum hides whatever 3 people are like, so \
+nothing can be learnt, and nothing was charged. At least 20 people would do, better many times as many; or raise \
+epsilon, at which the noise is smaller.
+    """
+    if noise is None or plan.rows >= noise.people:
+        return
+    who = "one person is" if plan.rows == 1 else f"{plan.rows} people are"
+    raise TooFewPeople(
+        f"noise of standard deviation {noise.deviation:.3g} on {noise.on} hides whatever {who} like, so nothing can be "
+        f"learnt, and nothing was charged. At least {noise.people} people would do, better many times as many; or "
+        "raise epsilon, at which the noise is smaller."
+    )
+
+
+def check_asked(job: Job, plan: Plan) -> None:
+    """Refuse, before anything is charged, a plan for too few people, and options that its classes cannot have."""
+    check_people(plan, protocol_of(job).noise(plan))
+    for schema in plan.schemas:
+        if isinstance(schema.label, ClassLabel):
+            check_classes(job.options, schema.label.classes)
+
+
+def worth_its_charge(job: Job) -> Callable[[Plan, bool], None]:
+    """What refuses a plan of a job from which nothing could be learnt, before anything is charged for it."""
+
+    def ask(plan: Plan, counts: bool) -> None:
+        # A simulation has no plan, and is refused in its own words.
+        if counts:
+            check_asked(job, plan)
+
+    return ask
+
+
+@contextmanager
+def told_of(job: Job) -> Iterator[None]:
+    """What is wrong with a plan is told of the job that asked for it."""
+    try:
+        yield
+    except PlanError as error:
+        grid = f", gamma = {job.gamma}" if job.gamma != DEFAULT_GAMMA else ""
+        raise type(error)(f"{job.path}{grid}: {error}") from None
+
+
+def found_for(job: Job, federation: Federation) -> Found | ColonnadeError:
+    """Run what a job asks for, charged to every party's ledger first; why there is no model of a run that ended."""
+    features = federation.features(job.task)
+    if job.components is not None and job.components > features:
+        raise JobError(
+            f"{job.path}, components: found {job.components}, but the parties declare {features} features "
+            "together. Ask for at most as many components."
+        )
+    try:
+        with told_of(job):
+            found = train_with(federation, job.method, job.asked)
+    except ColonnadeError as error:
+        if not federation.runs:
+            raise
+        return error
+    if not federation.runs:
+        raise JobError(
+            f"{job.path}, method: {job.method!r}, as asked here, is a simulation on public data, with no run between "
+            f"parties to report on. `colonnade compare {job.path} --methods {job.method}` shows what it does."
+        )
+    return found
+
+
+def found_at(job: Job, run: Run[Any]) -> Found | ColonnadeError | None:
+    """What is known here of a run that ended, from what those came away with who are here; or why there is no model."""
+    try:
+        return protocol_of(job).model(job.asked, run.outcome.results)
+    except ColonnadeError as error:
+        return error
+
+
+def train_on(found: Found | ColonnadeError | None, job: Job, run: Run[Any], *, public: bool) -> Trained:
+    """Fit the model that a job asks for. What noise made impossible is a note or a failure, not an exception.
+
+    Where every party declared its data public, figures are computed from rows. A model whose weights stay with their
+    parties is not put together otherwise: no guarantee covers showing them to anybody.
+    """
+    if found is None or isinstance(found, ColonnadeError):
+        return Trained({}, None, (), found)
+    if isinstance(found, Learnt) and found.split and not public:
+        return Trained(_shape_of(found), None, found.notes, None)
+    measured = None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NoiseWarning)
+        try:
+            model = model_for(job, found).fit(found)
+        except ColonnadeError as error:
+            return Trained({}, None, (), error)
+    if public and job.task != "pca":
+        name = "accuracy on the training rows" if job.task == "classification" else "R² on the training rows"
+        rows, labels = joined_rows(run.aligned, model.frame_)
+        measured = {name: float(model.score(rows, labels))}
+    notes = found.notes if isinstance(found, Learnt) else ()
+    if getattr(model, "class_weight", None) is not None:
+        notes += (weights_text(model.class_weight_, counted=isinstance(model.class_weight, str)),)
+    notes += tuple(str(warning.message) for warning in caught if issubclass(warning.category, NoiseWarning))
+    return Trained(learnt_facts(model, found), measured, notes, None, model)
+
+
+def _shape_of(found: Learnt) -> dict[str, Any]:
+    """What everybody may know of a model in parts: the weights are in each party's own file."""
+    if isinstance(found, LearntNetwork):
+        return {key: value for key, value in _network_facts(found).items() if key != "curve"}
+    none: dict[str, Any] = {"features": [], "owners": [], "rows": [], "coefficients": [], "intercept": []}
+    return {**none, "split": True, "paper": [str(figure) for figure in found.figures]}
+
+
+def keep_learnt(folder: Path, job: Job, run: Run[Any], found: Found, model: Model | Neural | None) -> None:
+    """The release, the model, or the parts of it that are here, each in its party's own file.
+
+    A network's weights lie beside each party's JSON as safetensors.
+    """
+    if isinstance(found, MomentRelease):
+        found.save(folder / RELEASE)
+    if isinstance(found, Learnt) and found.split:
+        keep_parts(folder, _parts(job, run, found))
+    elif isinstance(model, Model):
+        model_file(model, method=job.method, run=run.name).save(folder / MODEL)
+
+
+def keep_opened(folder: Path, job: Job, run: Run[Any], found: Found) -> None:
+    """What was paid for, and nothing that takes time: the release, or the model as the run left it."""
+    if isinstance(found, MomentRelease) or found.split:
+        keep_learnt(folder, job, run, found, None)
+    else:
+        keep_learnt(folder, job, run, found, model_for(job, found).fit(found))
+
+
+def _parts(job: Job, run: Run[Any], found: Learnt) -> Mapping[str, Saves]:
+    kind = type(model_for(job, found)).__name__
+    if isinstance(found, LearntNetwork):
+        return network_parts(kind, found.network, found.privacy, regime=found.statement, run=run.name)
+    if not isinstance(found, LearntLinear):
+        raise TypeError(f"nobody has said how to take apart a {type(found).__name__}")
+    here = ModelFile(
+        kind, found.frame, found.coefficients, found.intercepts, found.privacy, job.method, run.name
+    )
+    if found.holder is None:
+        return parts_of(here, active=run.plan.group.active)
+    return {found.holder: replace(here, party=found.holder)} if found.frame.encoders else {}
+
+
+class Wanted(Protocol):
+    """What a job says about its model."""
+
+    @property
+    def task(self) -> str:
+        """What is to be learnt."""
+        ...
+
+    @property
+    def components(self) -> int | None:
+        """Of a PCA, how many directions."""
+        ...
+
+    @property
+    def options(self) -> Any:
+        """What was chosen of the method."""
+        ...
+
+
+def model_for(job: Wanted, found: Found) -> Any:
+    """The model that a job's task asks for and that what was found is one of, not fitted yet."""
+    if isinstance(found, LearntNetwork):
+        return NeuralClassifier() if job.task == "classification" else NeuralRegressor()
+    if job.task != "pca":
+        loss = found.loss if isinstance(found, LearntLinear) else ""
+        kind = KINDS[ESTIMATORS[loss or DEFAULT_LOSS[job.task]]]
+        return kind(**of_job(job.options)) if kind is LogisticRegression else kind()
+    return PCA(n_components=job.components or min(DEFAULT_COMPONENTS, frame_of(found).columns))
+
+
+def learnt_facts(model: Any, found: Found) -> dict[str, Any]:
+    """Coefficients or directions by feature, ready to be shown; of a network its shape and learning curve.
+
+    `rows` are named after what each row of coefficients is for: a class, the label, or a component.
+    """
+    if isinstance(found, LearntNetwork):
+        return _network_facts(found)
+    rows = np.atleast_2d(model.components_ if isinstance(model, PCA) else model.coef_)
+    learnt: dict[str, Any] = {
+        "features": list(model.frame_.feature_names),
+        "owners": list(model.frame_.owners),
+        "rows": _row_names(model, len(rows)),
+        "coefficients": [[float(value) for value in row] for row in rows],
+    }
+    if isinstance(model, PCA):
+        learnt["explained_variance"] = [float(value) for value in model.explained_variance_]
+        learnt["learnable_rank"] = int(model.learnable_rank_)
+    else:
+        learnt["intercept"] = [float(value) for value in np.atleast_1d(model.intercept_)]
+    if isinstance(found, Learnt):
+        learnt["split"] = found.split
+        learnt["paper"] = [str(figure) for figure in found.figures]
+    elif isinstance(model, LogisticRegression):
+        counts = found.class_moments().counts
+        learnt["classes"] = {
+            name: float(count) for name, count in zip(found.label.classes, counts, strict=True)
+        }
+        learnt["rule"] = asdict(model.rule_)
+    return learnt
+
+
+def _network_facts(found: LearntNetwork) -> dict[str, Any]:
+    return {
+        "split": True,
+        "paper": [],
+        "features": [],
+        "owners": [],
+        "rows": [],
+        "coefficients": [],
+        "intercept": [],
+        "network": found.network.design.to_data(),
+        "numbers": {party: local.parameters for party, local in found.network.locals.items()},
+        "epochs": found.epochs,
+        "curve": [asdict(epoch) for epoch in found.history],
+    }
+
+
+def joined_rows(
+    tables: Mapping[str, AlignedTable | Table], frame: Frame
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """All parties' aligned rows as features, and the labels: only for data that everybody declared public."""
+    features = [_features(tables[party], encoder) for party, encoder in frame.encoders]
+    scale = math.sqrt(frame.attributes)
+    holder = next(table for table in tables.values() if table.schema.label is not None)
+    values = np.concatenate([block.label for block in holder.blocks() if block.label is not None])
+    labels = frame.label.names(values) if frame.label.one_hot else values
+    return np.concatenate(features, axis=1) / scale, labels
+
+
+def _features(table: AlignedTable | Table, encoder: Encoder) -> NDArray[np.float64]:
+    return np.concatenate([encoder.encode(block) for block in table.blocks()])
+
+
+def _row_names(model: Any, count: int) -> list[str]:
+    if isinstance(model, PCA):
+        return [f"component {number + 1}" for number in range(count)]
+    if model.reading.classifies:
+        classes = [str(name) for name in model.frame_.label.classes]
+        return classes if count > 1 else [classes[-1]]
+    return [model.frame_.label.label.column if model.frame_.label.label is not None else "label"]

@@ -1,0 +1,55 @@
+"""A forecast of one job, made right before it is run, so that plan and outcome can stand beside each other."""
+
+from __future__ import annotations
+
+from colonnade.errors import ColonnadeError
+from colonnade.federation.federation import Federation
+from colonnade.federation.job import Job
+from colonnade.federation.preflight import check_budgets
+from colonnade.federation.train import protocol_of
+from colonnade.forecast.alignment_cost import matching_cost
+from colonnade.forecast.default import schemas_of
+from colonnade.forecast.forecast import Forecast, forecast
+from colonnade.forecast.pilot_run import Rehearsals
+
+EFFORT = 0.5
+
+
+def foretold(job: Job, federation: Federation) -> Forecast | None:
+    """What the run of a job will take, from declarations and numbers of rows alone.
+
+    None unless everybody declared the data public: a forecast goes by how many people each party has, and whoever may
+    read a report is not to be told. None also where there is nothing to foretell: the method has no protocol, or the
+    run will be refused, which it then says itself.
+    """
+    if not federation.public:
+        return None
+    try:
+        method = protocol_of(job)
+        method.needs()
+        tables = federation.tables
+        schemas = schemas_of(federation)
+        shown = {
+            owner: max(tables[owner].rows, federation.shown_ids.get(owner, 0))
+            for owner in federation.group.owners
+        }
+        rows = {table.rows for table in tables.values()}
+        if job.alignment == "equal" and len(rows) != 1:
+            return None
+        most = min(rows if job.alignment == "equal" else shown.values())
+        plan = method.request(job.asked, job.alignment).plan(federation.group, tuple(schemas.values()), most)
+        check_budgets(plan, federation.ledgers, federation.datasets)
+        matching = matching_cost(
+            federation.group, schemas, alignment=job.alignment, rows=plan.rows, held=shown
+        )
+        rehearsals = Rehearsals(schemas, effort=EFFORT, draws=1, tries=1, weighed=False)
+        return forecast(
+            rehearsals,
+            method,
+            job.asked,
+            plan,
+            matching=matching,
+            components=job.components,
+        )
+    except ColonnadeError:
+        return None

@@ -1,0 +1,124 @@
+"""How quick a machine is, by the few kernels that the seconds of a run go into, and how wide the lines between them.
+
+A rehearsal happens on the machine at hand. For another one its seconds are stretched by how much slower the other is at
+the kernel that the protocol spends most of its time in.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from colonnade.crypto.cores import usable_cores
+from colonnade.crypto.modular import Modulus
+from colonnade.errors import FormError, InputError
+from colonnade.forecast.clock import Clock
+from colonnade.forecast.cost import Cost
+from colonnade.methods.method import Kernel
+from colonnade.noise.skellam import SkellamNoise
+from colonnade.numbers.field import FIELD63
+from colonnade.randomness import SystemRandomness
+
+SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How many a second: products in a prime field, draws of noise, products modulo 4096 bits, products of floats.
+
+    >>> Machine(cores=2, products=2e8, draws=1e7, powers=1e5, floats=4e9).stretch("draws", to=Machine(
+    ...     cores=2, products=2e8, draws=2e7, powers=1e5, floats=4e9))
+    0.5
+    """
+
+    cores: int
+    products: float
+    draws: float
+    powers: float
+    floats: float
+
+    @staticmethod
+    @cache
+    def measured() -> Machine:
+        """This machine, in less than a second; the same answer ever after."""
+        coins = SystemRandomness()
+        side, rows = 64, 4096
+        shares = FIELD63.uniform((rows, side), coins)
+        noise = SkellamNoise(Fraction(10**6))
+        modulus = Modulus((1 << 4095) + 1)
+        numbers = modulus.enter([3 + number for number in range(64)])
+        floats = np.ones((512, 512))
+        return Machine(
+            cores=usable_cores(),
+            products=_rate(lambda: shares.transpose_times(shares), rows * side * side),
+            draws=_rate(lambda: noise.draw(1 << 16, coins), 1 << 16),
+            powers=_rate(lambda: modulus.multiply(numbers, numbers), 64),
+            floats=_rate(lambda: floats @ floats, 512**3),
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> Machine:
+        """The machine in a JSON file: what `to_data` gives, or the whole answer of `colonnade plan --json`."""
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(
+                f"{path} cannot be read ({error.strerror}). Name a file that `colonnade plan --json` wrote."
+            ) from None
+        except ValueError:
+            raise FormError(
+                f"{path} is not JSON. `colonnade plan JOB --json` on that machine writes one."
+            ) from None
+        found = data.get("machine", data) if isinstance(data, dict) else {}
+        names = [field.name for field in fields(cls)]
+        for name in names:
+            value = found.get(name) if isinstance(found, dict) else None
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+                raise FormError(
+                    f"{path}, {name}: found {value!r}, wanted a number above 0. A machine has {', '.join(names)}; "
+                    "`colonnade plan JOB --json` on that machine writes them."
+                )
+        return cls(int(found["cores"]), *(float(found[name]) for name in names[1:]))
+
+    def to_data(self) -> dict[str, Any]:
+        """The machine as plain values."""
+        return asdict(self)
+
+    def stretch(self, kernel: Kernel, *, to: Machine) -> float:
+        """How many seconds another machine needs for one of this one's."""
+        return float(getattr(self, kernel) / getattr(to, kernel))
+
+
+@dataclass(frozen=True)
+class Line:
+    """The connection of each party: bits a second, both ways together, and seconds from one party to another.
+
+    >>> Line(bandwidth=8e6, latency=0.01).seconds(Cost({("a", "b", "x"): 1e6}, {("b", "x"): 5.0}))
+    1.05
+    """
+
+    bandwidth: float = math.inf
+    latency: float = 0.0
+
+    def seconds(self, cost: Cost) -> float:
+        """What the connection adds: every round waits once, and the busiest member's bytes pass one by one."""
+        return cost.rounds * self.latency + 8 * cost.busiest / self.bandwidth
+
+
+def _rate(work: Callable[[], object], amount: float) -> float:
+    """How much of the work is done a second, the best of some tries."""
+    work()
+    best, spent = math.inf, 0.0
+    while spent < SECONDS:
+        with Clock() as clock:
+            work()
+        best, spent = min(best, clock.wall), spent + clock.wall
+    return amount / best

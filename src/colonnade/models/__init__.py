@@ -1,0 +1,1 @@
+"""Models, shaped like scikit-learn's."""

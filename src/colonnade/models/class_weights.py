@@ -1,0 +1,185 @@
+"""Class weights and the threshold of a classifier: choices about what was learnt, which open nothing more.
+
+Weighing the people of a class by w multiplies its odds by w and does nothing else to a model that says log-odds: so a
+weight is added to the score of its class as log w, after training. Weighing gradients instead would take as many times
+the noise as the largest weight, which any record could have (docs/models.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.declaring import nearest
+from colonnade.data.documents import Document, Form
+from colonnade.errors import InputError, LabelMismatch, OutOfRange, PlanError
+from colonnade.scoring.figures import RULES, check_rule
+
+Array = NDArray[np.float64]
+ClassWeight = Literal["balanced"] | Mapping[str, float] | None
+BALANCED = "balanced"
+USUAL = 0.5
+"""The threshold that nothing is said about."""
+
+
+class ClassOptions(Form):
+    """What may be chosen of a classifier that says log-odds.
+
+    `threshold` is the probability above which the second of two classes is predicted, or a rule by which it is read
+    from the people held out. `class_weight` is "balanced", for weights that make all classes count alike, or a weight
+    for each class.
+    """
+
+    threshold: float | str = USUAL
+    class_weight: str | dict[str, float] | None = None
+
+
+class _Asks(Protocol):
+    """What is looked at of a job."""
+
+    @property
+    def task(self) -> str:
+        """What is to be learnt."""
+        ...
+
+    @property
+    def held_out(self) -> float | None:
+        """The share of people who are not trained on."""
+        ...
+
+    @property
+    def options(self) -> Form:
+        """The method's own."""
+        ...
+
+
+def check_options(job: _Asks, document: Document) -> None:
+    """Refuse what no classes could have, where a job asks for it, with the line it stands on."""
+    options = job.options
+    if not isinstance(options, ClassOptions):
+        return
+    for name in sorted({"threshold", "class_weight"} & options.model_fields_set):
+        place = document.where(("options", name))
+        if job.task != "classification":
+            raise OutOfRange(f"{place}: {name} is for classes, and the task is {job.task!r}. Take it out.")
+        try:
+            if name == "class_weight":
+                check_weight(options.class_weight)
+            elif isinstance(options.threshold, str):
+                check_rule(options.threshold)
+                if job.held_out is None:
+                    raise InputError(
+                        f"threshold = {options.threshold!r} is read from people held out, and none are. Write "
+                        "held_out = 0.2 at the top of the job, or a probability here."
+                    )
+            elif not 0.0 < options.threshold < 1.0:
+                raise InputError(
+                    f"threshold = {options.threshold!r} is a probability between 0 and 1, or a rule: {RULES}."
+                )
+        except InputError as error:
+            raise OutOfRange(f"{place}: {error}") from None
+
+
+def check_weight(asked: object) -> None:
+    """Refuse what is no class weight."""
+    if asked is None or asked == BALANCED:
+        return
+    if not isinstance(asked, Mapping):
+        raise InputError(
+            f"class_weight = {asked!r} is neither 'balanced' nor a weight for each class, such as "
+            '{"no" = 1.0, "yes" = 5.0}.' + nearest(str(asked), [BALANCED])
+        )
+    for name, weight in asked.items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
+            raise InputError(
+                f"class_weight of {name!r}: found {weight!r}; a weight is a number greater than 0."
+            )
+
+
+def check_classes(options: Form, names: Sequence[str]) -> None:
+    """Refuse, before anything is charged, options that do not fit the declared classes."""
+    if isinstance(options, ClassOptions):
+        check_fits(options.threshold, options.class_weight, names)
+
+
+def check_fits(threshold: float | str, asked: object, names: Sequence[str]) -> None:
+    """Refuse a threshold for more than two classes, and weights of classes that are not declared."""
+    if threshold != USUAL and len(names) != 2:
+        raise LabelMismatch(
+            f"threshold = {threshold!r} is for two classes; this label has {len(names)}. Leave it at 0.5."
+        )
+    if isinstance(asked, Mapping):
+        unknown = [str(name) for name in asked if str(name) not in names]
+        if unknown:
+            raise LabelMismatch(
+                f"class_weight names {unknown[0]!r}, which is no declared class; those are {', '.join(names)}."
+                + nearest(unknown[0], list(names))
+            )
+
+
+def weights_of(asked: ClassWeight, names: Sequence[str], counts: Array | None) -> dict[str, float]:
+    """The weight of every class; of a class that is not named it is 1, as in scikit-learn.
+
+    `counts` are noisy numbers of people by class, None where training opened none.
+
+    >>> weights_of("balanced", ("no", "yes"), np.array([75.0, 25.0]))
+    {'no': 0.6666666666666666, 'yes': 2.0}
+    >>> weights_of({"yes": 5}, ("no", "yes"), None)
+    {'no': 1.0, 'yes': 5.0}
+    """
+    if asked is None:
+        return dict.fromkeys(names, 1.0)
+    if isinstance(asked, Mapping):
+        given = {str(name): float(weight) for name, weight in asked.items()}
+        return {name: given.get(name, 1.0) for name in names}
+    if counts is None:
+        raise PlanError(
+            "class_weight = 'balanced' needs the sizes of the classes, which this method does not open. Give a weight "
+            "for each class, or train by margin or moments."
+        )
+    return {
+        name: float(weight) for name, weight in zip(names, counts.sum() / (len(names) * counts), strict=True)
+    }
+
+
+def weighed(intercepts: Array, weights: Mapping[str, float]) -> Array:
+    """Intercepts of log-odds, one for two classes and one for each of more, of people weighed so.
+
+    >>> weighed(np.array([0.0]), {"no": 1.0, "yes": 3.0}).round(3).tolist()
+    [1.099]
+    """
+    logarithms = np.log(np.array(list(weights.values())))
+    return np.asarray(intercepts + (logarithms[1:] - logarithms[0] if len(intercepts) == 1 else logarithms))
+
+
+def weights_text(weights: Mapping[str, float], *, counted: bool) -> str:
+    """What class weights were taken, and what that means for probabilities."""
+    said = ", ".join(f"{name} {weight:.3g}" for name, weight in weights.items())
+    whence = ", from noisy counts of the people trained on" if counted else ""
+    return f"Class weights: {said}{whence}. Probabilities are those of people weighed so, not of people as they are."
+
+
+def of_job(options: Any) -> dict[str, Any]:
+    """What a classifier is made with; a rule for the threshold is read later, when there is something to read from.
+
+    >>> of_job(ClassOptions(threshold="f1"))
+    {'threshold': 0.5, 'class_weight': None}
+    """
+    if not isinstance(options, ClassOptions):
+        return {}
+    threshold = USUAL if isinstance(options.threshold, str) else options.threshold
+    return {"threshold": threshold, "class_weight": options.class_weight}
+
+
+def rule_of(options: Form) -> str | None:
+    """The rule by which a job has its threshold read from the people held out, if it does.
+
+    >>> rule_of(ClassOptions(threshold="f1")), rule_of(ClassOptions())
+    ('f1', None)
+    """
+    threshold = options.threshold if isinstance(options, ClassOptions) else USUAL
+    return threshold if isinstance(threshold, str) else None

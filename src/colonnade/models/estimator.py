@@ -1,0 +1,104 @@
+"""What scikit-learn expects of an estimator, without importing it: that takes a second, and most commands need none.
+
+scikit-learn's functions go by what an estimator answers, not by its class: `clone`, `Pipeline` and searches read
+`get_params`, and `is_classifier` asks `__sklearn_tags__`, for which scikit-learn is imported by then.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from colonnade.errors import UnknownParameter
+
+
+class Estimator:
+    """Parameters that the constructor stores under their own names, to be read, set and copied.
+
+    >>> class Share(Estimator):
+    ...     def __init__(self, *, of: int = 2) -> None:
+    ...         self.of = of
+    >>> Share().set_params(of=3), Share(of=2)
+    (Share(of=3), Share())
+    """
+
+    _mixin: str | None = None
+    # What every `fit` leaves (`models.fitting.begin`).
+    frame_: Any
+    privacy_: Any
+    releases_: Any
+    run_: Any
+
+    @classmethod
+    def _defaults(cls) -> dict[str, Any]:
+        parameters = inspect.signature(cls).parameters
+        return {name: parameters[name].default for name in sorted(parameters)}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """What the constructor was given, by name."""
+        return {name: getattr(self, name) for name in self._defaults()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change parameters; what was learnt stays until the next `fit`."""
+        known = self._defaults()
+        for name, value in params.items():
+            if name not in known:
+                raise UnknownParameter(
+                    f"{type(self).__name__} has no parameter {name!r}. It has {', '.join(known)}."
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = self._defaults()
+        changed = (
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if _differs(value, defaults[name])
+        )
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks to tell classifiers from regressors: its own answer for such an estimator."""
+        from sklearn import base
+
+        mixins = (getattr(base, self._mixin),) if self._mixin else ()
+        return type("Tagged", (*mixins, base.BaseEstimator), {})().__sklearn_tags__()
+
+
+class Classifier(Estimator):
+    """An estimator of classes.
+
+    >>> Classifier().__sklearn_tags__().estimator_type
+    'classifier'
+    """
+
+    _mixin = "ClassifierMixin"
+    _estimator_type = "classifier"  # what scikit-learn before 1.6 asks
+
+
+class Regressor(Estimator):
+    """An estimator of a number."""
+
+    _mixin = "RegressorMixin"
+    _estimator_type = "regressor"
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """R² on people whose label is known.
+
+        An exact figure on people who are not public is itself a release, and this does not charge for it.
+        """
+        from sklearn.metrics import r2_score
+
+        predicted = np.asarray(self.predict(X))  # type: ignore[attr-defined]
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
+
+
+def _differs(value: Any, default: Any) -> bool:
+    try:
+        return not (value is default or bool(value == default))
+    except ValueError:  # arrays
+        return True

@@ -1,0 +1,1 @@
+"""Models, releases and lists of people as files, ours and others'."""

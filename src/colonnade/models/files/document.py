@@ -1,0 +1,136 @@
+"""What every model file is: one JSON document with a format, a version and a digest, and how people are read.
+
+The digest finds damage: a cut file, a flipped bit, an edit by hand. It has no key, so it is no proof of who wrote the
+file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from colonnade.data.encoding import Encoder
+from colonnade.data.label import LabelBlock
+from colonnade.errors import (
+    CannotWrite,
+    ColonnadeError,
+    DataMissing,
+    DataUnreadable,
+    ModelDamaged,
+    ModelError,
+    ModelNewer,
+)
+from colonnade.federation.whole_files import write_whole
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
+from colonnade.models.statements import guarantees_from_data, guarantees_to_data
+
+# What a description of something that cannot be raises: its digest matches, so a person or a program wrote it so.
+IMPOSSIBLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, ColonnadeError)
+FORMAT = "colonnade model"
+VERSION = 1
+MODEL, PARTIES, PEOPLE = "model.json", "parties", "people.npz"
+UNCOVERED = (
+    "These weights are for their party alone: what follows is about messages and does not cover showing them."
+)
+
+
+def described(
+    frame: Frame, privacy: Privacy, *, kind: str, method: str, run: str, party: str | None, statement: str
+) -> dict[str, Any]:
+    """What a file says of any model: its kind, whose it is, how it reads people, and what it cost."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "method": method,
+        "run": run,
+        "party": party,
+        "encoders": [{"party": owner, "encoder": encoder.to_data()} for owner, encoder in frame.encoders],
+        "label": frame.label.to_data(),
+        "attributes": frame.attributes,
+        "features": list(frame.feature_names),
+        "privacy": guarantees_to_data(privacy),
+        "statement": statement,
+        "reproducible": privacy.reproducible,
+    }
+
+
+def frame_in(data: Mapping[str, Any]) -> Frame:
+    """How the model of a document reads people."""
+    return Frame(
+        tuple((item["party"], Encoder.from_data(item["encoder"])) for item in data["encoders"]),
+        LabelBlock.from_data(data["label"]),
+        data["attributes"],
+    )
+
+
+def privacy_in(data: Mapping[str, Any]) -> Privacy:
+    """What the model of a document cost."""
+    return Privacy(guarantees_from_data(data["privacy"]), reproducible=bool(data["reproducible"]))
+
+
+def write_document(path: Path, data: dict[str, Any], *, own: bool = False) -> None:
+    """Write a document with its digest, whole or not at all; `own` if it is for one party alone."""
+    text = json.dumps({**data, "digest": _digest(data)}, ensure_ascii=False, indent=1, allow_nan=False)
+    write_contents(path, text.encode(), own=own)
+
+
+def write_contents(path: Path, contents: bytes, *, own: bool) -> None:
+    """Write a file of a model in one step."""
+    try:
+        write_whole(path, contents, own=own)
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: {error.strerror}.") from None
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """The document in a file; anything but a whole one of a known version is an error that says what it is."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refused)
+    except FileNotFoundError:
+        raise DataMissing(f"{path}: there is no such file.") from None
+    except OSError as error:
+        raise DataUnreadable(f"{path} cannot be read ({error.strerror}).") from None
+    except (ValueError, RecursionError):
+        raise ModelDamaged(
+            f"{path} is not a model, or it is cut off. Copy it again from where it was saved."
+        ) from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ModelError(f"{path} is not a model. Give the model.json of a run, or its folder.")
+    version = data.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise ModelNewer(
+            f"{path} is written in version {version} of the format, and this Colonnade reads up to {VERSION}. Upgrade "
+            "Colonnade to read it."
+        )
+    if isinstance(version, bool) or version != VERSION or not isinstance(version, int):
+        raise ModelDamaged(
+            f"{path} says that it is written in version {version!r} of the format, which never was."
+        )
+    if data.pop("digest", None) != _digest_of_any(data):
+        raise ModelDamaged(
+            f"{path} was altered after it was saved: its digest does not match its contents. Copy it again from "
+            "where it was saved."
+        )
+    return data
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _digest_of_any(data: Mapping[str, Any]) -> str | None:
+    """The digest of what was read; None for numbers that overflow, which no model holds."""
+    try:
+        return _digest(data)
+    except ValueError:
+        return None
+
+
+def _digest(data: Mapping[str, Any]) -> str:
+    text = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,220 @@
+"""Whom a party trained on, as it remembers them itself: keyed digests of ids, in files for nobody else.
+
+A guarantee was given for these people, and an exact score of one of them, by whatever model, would show more. So the
+list belongs to the party's data set: beside its ledger lies one for each data set, which every training adds to. The
+folder of a run has a list of its own, for a model that is carried to where no such ledger is.
+
+An id is recognised only if it is spelt as it was in training. So a list says by which column and which rules its ids
+were read, and where people to score are read by others, nobody can tell who is on it: that is refused. Eight bytes of a
+keyed digest take a stranger for one of n people with probability n/2⁶⁴.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.schema import Schema
+from colonnade.data.spelling import Spelling
+from colonnade.data.table import Table
+from colonnade.errors import ModelDamaged, ModelNewer, TrainedOn
+from colonnade.federation.whole_files import whole_file
+from colonnade.models.files.archives import DAMAGE
+from colonnade.randomness import Randomness, SystemRandomness
+
+KEY_BYTES = 32
+FORMAT = 2
+NOISY = "give an ε (--epsilon): scores then carry noise and are charged"
+
+
+@dataclass(frozen=True)
+class IdRules:
+    """By which column and which spelling people are told apart.
+
+    >>> print(IdRules("customer", Spelling(case="fold")))
+    column 'customer' with trim = true, case = "fold", unicode = "exact"
+    """
+
+    column: str
+    spelling: Spelling
+
+    @classmethod
+    def of(cls, schema: Schema) -> IdRules:
+        """Those that a schema declares."""
+        return cls(schema.id_name, schema.id_spelling)
+
+    def __str__(self) -> str:
+        rules = self.spelling
+        trim = "true" if rules.trim else "false"
+        return (
+            f'column {self.column!r} with trim = {trim}, case = "{rules.case}", unicode = "{rules.unicode}"'
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """A set of ids that can be asked, and not read; `rules` are None in a list of format 1, which did not keep them.
+
+    >>> people = People.of(["ann", "bob"], IdRules("name", Spelling()), SystemRandomness())
+    >>> "ann" in people, "eve" in people
+    (True, False)
+    """
+
+    key: bytes = field(repr=False)
+    digests: NDArray[np.uint64] = field(repr=False)
+    rules: IdRules | None
+    dataset: str = ""
+    runs: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, ids: Iterable[str], rules: IdRules, randomness: Randomness, *, dataset: str = "", run: str = ""
+    ) -> People:
+        """The set of these ids, under a key of its own."""
+        empty = cls(randomness.bytes(KEY_BYTES), np.zeros(0, dtype=np.uint64), rules, dataset)
+        return empty.joined_by(ids, run=run)
+
+    @classmethod
+    def of_table(cls, table: Table, randomness: Randomness, *, run: str = "") -> People:
+        """The people of a table that was trained on."""
+        return cls.of(table.ids(), IdRules.of(table.schema), randomness, run=run)
+
+    def joined_by(self, ids: Iterable[str], *, run: str = "") -> People:
+        """The set with these ids too, which a run trained on."""
+        more = np.fromiter(_digests(self.key, ids), dtype=np.uint64)
+        runs = dict.fromkeys((*self.runs, run) if run else self.runs)
+        return replace(self, digests=np.union1d(self.digests, more), runs=tuple(runs))
+
+    def __contains__(self, person: object) -> bool:
+        (digest,) = _digests(self.key, (str(person),))
+        place = int(np.searchsorted(self.digests, np.uint64(digest)))
+        return place < len(self.digests) and int(self.digests[place]) == digest
+
+    def __len__(self) -> int:
+        return len(self.digests)
+
+    def check_rules(self, party: str, schema: Schema) -> None:
+        """Refuse to tell strangers from people on the list where ids are not read as they were in training."""
+        asked = IdRules.of(schema)
+        if self.rules is None:
+            raise TrainedOn(
+                f"{party}: the list of people that the model was trained on is of an earlier version, which does not "
+                "say by which id column and rules it was made, so nobody can tell who is on it. Train again, or "
+                f"{NOISY}."
+            )
+        if self.rules != asked:
+            raise TrainedOn(
+                f"{party}: people were trained on under ids of {self.rules}; those to score are named by {asked}, so "
+                "nobody can tell who of them was trained on, and exact scores would show more of those than was "
+                f"promised. Name them as in training, or {NOISY}."
+            )
+
+    def save(self, path: Path) -> None:
+        """Write the set, whole or not at all; the file is its party's own."""
+        if self.rules is None:
+            raise ValueError("a list without rules is read and never written")
+        about = {
+            "format": FORMAT,
+            "column": self.rules.column,
+            "rules": self.rules.spelling.to_data(),
+            "dataset": self.dataset,
+            "runs": list(self.runs),
+        }
+        with whole_file(path, own=True) as file:
+            np.savez(
+                file,
+                allow_pickle=False,
+                key=np.frombuffer(self.key, dtype=np.uint8),
+                digests=self.digests,
+                about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
+            )
+
+    @classmethod
+    def load(cls, path: Path) -> People:
+        """The set in a file that `save` wrote, in this version or an earlier one."""
+        damaged = ModelDamaged(f"{path} does not hold the people that a model was trained on.")
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                key, digests = archive["key"].tobytes(), archive["digests"]
+                about = json.loads(archive["about"].tobytes()) if "about" in archive else None
+            if len(key) != KEY_BYTES or digests.dtype != np.uint64 or digests.ndim != 1:
+                raise damaged
+            if about is None:
+                return cls(key, digests, None)
+            if about["format"] > FORMAT:
+                raise ModelNewer(
+                    f"{path} is a list of people of format {about['format']}; this version of Colonnade reads up to "
+                    f"{FORMAT}. Install a newer Colonnade."
+                )
+            rules = IdRules(about["column"], Spelling(**about["rules"]))
+            return cls(key, digests, rules, str(about["dataset"]), tuple(map(str, about["runs"])))
+        except DAMAGE:
+            raise damaged from None
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Several lists of one party: somebody is on them who is on any.
+
+    >>> "ann" in Lists(())
+    False
+    """
+
+    lists: Sequence[People]
+
+    def __contains__(self, person: object) -> bool:
+        return any(person in people for people in self.lists)
+
+
+def remember(ledger: Path, dataset: str, table: Table, *, run: str) -> None:
+    """Add the people of a table to the list of a data set, which lies beside the ledger that paid for the run."""
+    rules = IdRules.of(table.schema)
+    named = json.dumps([dataset, rules.column, rules.spelling.to_data()], sort_keys=True)
+    name = hashlib.sha256(named.encode()).hexdigest()[:12]
+    path = ledger.with_name(f"{ledger.name}.people.{name}.npz")
+    with _alone(ledger.with_name(f"{ledger.name}.people.lock")):
+        if path.exists():
+            people = People.load(path).joined_by(table.ids(), run=run)
+        else:
+            people = People.of(table.ids(), rules, SystemRandomness(), dataset=dataset, run=run)
+        people.save(path)
+
+
+def remembered(ledger: Path | None, dataset: str, rules: IdRules | None = None) -> tuple[People, ...]:
+    """The lists of a data set beside a ledger: one for each way in which its people were named.
+
+    With `rules` also those of other data sets whose people were named so: somebody is not another person because the
+    file that names whom to score calls its people otherwise.
+    """
+    if ledger is None:
+        return ()
+    files = sorted(ledger.parent.glob(f"{glob.escape(ledger.name)}.people.*.npz"))
+    lists = map(People.load, files)
+    return tuple(people for people in lists if people.dataset == dataset or (rules and people.rules == rules))
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """One process at a time: a list is read, joined and written."""
+    held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
+
+
+def _digests(key: bytes, ids: Iterable[str]) -> Iterator[int]:
+    for person in ids:
+        digest = hashlib.blake2b(person.encode(), digest_size=8, key=key).digest()
+        yield int.from_bytes(digest, "little")

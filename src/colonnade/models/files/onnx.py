@@ -1,0 +1,171 @@
+"""Released linear models as ONNX: raw columns in by name, the answer out, and what it cost in the file's metadata.
+
+The graph takes numbers as doubles (dates as days since the start of 1970, NaN where a value is missing) and categories
+as text spelt as they are declared ("" where one is missing), each of shape (people, 1). Where Colonnade would refuse a
+value the answer is NaN and the class is "". Up to the last bits of doubles everything else is what the model itself
+says. ONNX is an extra: `pip install 'colonnade[onnx]'`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from colonnade import __version__
+from colonnade.errors import CannotWrite, NotInstalled
+from colonnade.federation.whole_files import write_whole
+from colonnade.models.files.exporting import exportable
+from colonnade.models.files.linear_file import ModelFile
+from colonnade.models.files.onnx_columns import PEOPLE, Graph, feature_inputs
+from colonnade.models.statements import guarantees_to_data
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+OPSET, OPSET_ML, IR_VERSION = 17, 3, 8
+
+
+def onnx_model(model: Any, *, encoded: bool = False) -> ModelProto:
+    """A fitted linear model, or its file, as an ONNX model; a model in parts is refused.
+
+    `encoded` makes a graph that takes one input, "features", as `Frame.features` gives them: for columns that go
+    through a map, and for callers that encode themselves.
+
+    >>> from colonnade.data.columns import NumericColumn
+    >>> from colonnade.data.encoding import Encoder
+    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.data.targets import RealLabel
+    >>> from colonnade.models.input_spec import Frame
+    >>> from colonnade.models.privacy import Privacy
+    >>> size = Encoder((NumericColumn("size", low=0, high=100),), mode="linear")
+    >>> frame = Frame((("agency", size),), LabelBlock(RealLabel("price", low=0, high=1000)))
+    >>> whole = ModelFile("LinearRegression", frame, np.array([[200.0]]), np.array([300.0]), Privacy(()), "moments", "")
+    >>> made = onnx_model(whole)
+    >>> [given.name for given in made.graph.input], [found.name for found in made.graph.output]
+    (['size'], ['prediction'])
+    """
+    need_onnx()
+    from onnx import checker, helper
+
+    whole = exportable(model)
+    graph = Graph()
+    features, multiple = feature_inputs(graph, whole.frame, encoded=encoded)
+    scores = _scores(graph, whole, features, multiple)
+    outputs = _answers(graph, whole, scores)
+    made = helper.make_model(
+        helper.make_graph(
+            graph.nodes, f"colonnade {whole.kind}", graph.inputs, outputs, initializer=graph.constants
+        ),
+        producer_name="colonnade",
+        producer_version=__version__,
+        ir_version=IR_VERSION,
+        opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", OPSET_ML)],
+        doc_string=f"A {whole.kind} trained by method {whole.method!r}.\n{whole.privacy}",
+    )
+    helper.set_model_props(made, metadata(whole))
+    checker.check_model(made, full_check=True)
+    return made
+
+
+def save_onnx(model: Any, path: Path, *, encoded: bool = False) -> None:
+    """Write a model as ONNX, whole or not at all."""
+    content = onnx_model(model, encoded=encoded).SerializeToString()
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise CannotWrite(f"{path} cannot be written ({error.strerror}). Name another file.") from None
+
+
+def metadata(model: ModelFile) -> dict[str, str]:
+    """What travels with the graph: the privacy statement, and how every input is declared."""
+    declared = [
+        {"party": party, **column.to_data(), "name": name}
+        for (party, column), name in zip(
+            ((party, column) for party, encoder in model.frame.encoders for column in encoder.columns),
+            model.frame.column_names,
+            strict=True,
+        )
+    ]
+    return {
+        "colonnade.version": __version__,
+        "colonnade.kind": model.kind,
+        "colonnade.method": model.method,
+        "colonnade.run": model.run,
+        "colonnade.privacy": str(model.privacy),
+        "colonnade.guarantees": json.dumps(guarantees_to_data(model.privacy), ensure_ascii=False),
+        "colonnade.columns": json.dumps(declared, ensure_ascii=False),
+        "colonnade.label": json.dumps(model.frame.label.to_data(), ensure_ascii=False),
+    }
+
+
+def _scores(graph: Graph, model: ModelFile, features: str, multiple: float) -> str:
+    offsets = model.reading.offsets(model.weights, model.offsets)
+    product = graph.add(
+        "MatMul", [features, graph.constant(np.ascontiguousarray(model.weights.T) / multiple)]
+    )
+    return graph.add("Add", [product, graph.constant(offsets[None, :])])
+
+
+def _answers(graph: Graph, model: ModelFile, scores: str) -> list[Any]:
+    from onnx import TensorProto, helper
+
+    def output(name: str, *shape: int) -> Any:
+        return helper.make_tensor_value_info(name, TensorProto.DOUBLE, [PEOPLE, *shape])
+
+    width = len(model.weights)
+    match model.reading.answer:
+        case "components":
+            graph.add("Identity", [scores], name="components")
+            return [output("components", width)]
+        case "probabilities" | "margin" as answer:
+            _classes(graph, model, scores)
+            label = helper.make_tensor_value_info("label", TensorProto.STRING, [PEOPLE])
+            if answer == "margin":
+                graph.add("Squeeze", [scores, graph.constant([1])], name="margin")
+                return [label, output("margin")]
+            _probabilities(graph, scores, width)
+            return [label, output("probabilities", max(width, 2))]
+        case "prediction":
+            if model.reading.link == "log":
+                scores = graph.add("Exp", [scores])
+            graph.add("Squeeze", [scores, graph.constant([1])], name="prediction")
+            return [output("prediction")]
+
+
+def _classes(graph: Graph, model: ModelFile, scores: str) -> None:
+    from onnx import TensorProto
+
+    if len(model.weights) > 1:
+        code = graph.add("ArgMax", [scores], attributes={"axis": 1, "keepdims": 0})
+    else:
+        least = math.log(model.threshold / (1.0 - model.threshold))
+        above = graph.add("Greater", [scores, graph.constant(least)])
+        code = graph.add(
+            "Squeeze", [graph.add("Cast", [above], attributes={"to": TensorProto.INT64}), graph.constant([1])]
+        )
+    named = graph.add("Gather", [graph.constant(np.array(model.frame.label.classes, dtype=object)), code])
+    total = graph.add("ReduceSum", [scores, graph.constant([1])], attributes={"keepdims": 0})
+    empty = graph.constant(np.array("", dtype=object))
+    graph.add("Where", [graph.add("IsNaN", [total]), empty, named], name="label")
+
+
+def _probabilities(graph: Graph, scores: str, width: int) -> None:
+    if width == 1:
+        zero = graph.add("Mul", [scores, graph.constant(0.0)])
+        scores = graph.add("Concat", [zero, scores], attributes={"axis": 1})
+    graph.add("Softmax", [scores], attributes={"axis": 1}, name="probabilities")
+
+
+def need_onnx() -> None:
+    """Raise a `NotInstalled` that names the extra, unless the package is installed."""
+    try:
+        import onnx  # noqa: F401
+    except ImportError:
+        raise NotInstalled(
+            "writing ONNX needs the package onnx, which is not installed. Install the extra: pip install "
+            "'colonnade[onnx]'."
+        ) from None

@@ -1,0 +1,112 @@
+"""A release in one file: a NumPy archive with the integers, a description in JSON, and their digest.
+
+The digest finds damage: a cut file, a flipped bit, an edit by hand. It has no key, so it is no proof of who
+wrote the file. Nothing in it is pickled, and nothing is believed before it has been checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import (
+    CannotWrite,
+    DataMissing,
+    ModelDamaged,
+    ModelError,
+    ModelNewer,
+)
+from colonnade.federation.whole_files import whole_file
+from colonnade.models.files.archives import DAMAGE
+
+FORMAT = "colonnade moment release"
+VERSION = 3
+"""Since 3 moments may be told apart by class; what is not so is written as version 2, which earlier ones read."""
+_MEMBERS = ("header.npy", "matrix.npy", "digest.npy")
+
+
+def write_release(target: Path, described: Mapping[str, object], matrix: NDArray[np.int64]) -> None:
+    """Write a release; a file of that name is replaced only once the new one is whole."""
+    version = VERSION if described.get("conditional") else 2
+    data = {"format": FORMAT, "version": version, **described}
+    header = json.dumps(data, ensure_ascii=False, sort_keys=True).encode()
+    digest = _digest(header, matrix)
+    try:
+        with whole_file(target) as file:
+            np.savez(
+                file,
+                allow_pickle=False,
+                header=np.frombuffer(header, dtype=np.uint8),
+                matrix=matrix,
+                digest=np.frombuffer(digest, dtype=np.uint8),
+            )
+    except OSError as error:
+        raise CannotWrite(
+            f"cannot write {target}: {error.strerror}. Choose a folder you can write to."
+        ) from None
+
+
+def read_release(source: Path) -> tuple[dict[str, Any], NDArray[np.int64]]:
+    """What a file says of a release, and its matrix; all but a whole file of a known version is a `DataError`."""
+    try:
+        header, matrix, digest = _members(source)
+    except FileNotFoundError:
+        raise DataMissing(f"{source}: there is no such file.") from None
+    except DAMAGE:
+        raise ModelDamaged(
+            f"{source} is not a moment release, or it is damaged or cut off. Copy it again from where it was saved."
+        ) from None
+    described = _parsed(source, header)
+    version = described.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise ModelDamaged(f"{source} does not say in which version of the format it is written.")
+    if version > VERSION:
+        raise ModelNewer(
+            f"{source} is written in version {version} of the format, and this Colonnade reads up to {VERSION}. "
+            "Upgrade Colonnade to read it."
+        )
+    if digest != _digest(header, matrix):
+        raise ModelDamaged(
+            f"{source} was altered after it was saved: its digest does not match its contents. "
+            "Copy it again from where it was saved."
+        )
+    return described, matrix
+
+
+def _members(source: Path) -> tuple[bytes, NDArray[np.int64], bytes]:
+    size = source.stat().st_size
+    with zipfile.ZipFile(source) as archive:
+        found = archive.infolist()
+        # Stored as they are: a small file cannot claim to unpack to a large one.
+        if sorted(item.filename for item in found) != sorted(_MEMBERS) or any(
+            item.compress_type != zipfile.ZIP_STORED or item.file_size > size for item in found
+        ):
+            raise ValueError("not the members of a release")
+    with np.load(source, allow_pickle=False) as archive:
+        header, matrix, digest = (archive[name.removesuffix(".npy")] for name in _MEMBERS)
+    if header.dtype != np.uint8 or digest.dtype != np.uint8 or matrix.dtype != np.int64 or matrix.ndim != 2:
+        raise ValueError("not the arrays of a release")
+    return header.tobytes(), matrix, digest.tobytes()
+
+
+def _digest(header: bytes, matrix: NDArray[np.int64]) -> bytes:
+    state = hashlib.sha256(len(header).to_bytes(8, "little") + header)
+    state.update(np.ascontiguousarray(matrix, dtype="<i8").tobytes())
+    return state.digest()
+
+
+def _parsed(source: Path, header: bytes) -> dict[str, Any]:
+    try:
+        described = json.loads(header)
+    except ValueError:
+        described = None
+    if not isinstance(described, dict) or described.get("format") != FORMAT:
+        raise ModelError(f"{source} is not a moment release. Give a file that MomentRelease.save wrote.")
+    return described

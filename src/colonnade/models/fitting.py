@@ -1,0 +1,136 @@
+"""What every model here does alike: get one release, and say what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from colonnade.errors import InputError
+from colonnade.federation.federation import Federation
+from colonnade.federation.no_rows import refuse_rows
+from colonnade.methods.glm.losses import DEFAULT_LOSS
+from colonnade.methods.method import Asked, Learnt, LearntLinear, frame_of
+from colonnade.methods.table import checked_options, method_named, train_with
+from colonnade.models.input_spec import Frame
+from colonnade.models.parameters import at_least
+from colonnade.models.release import MomentRelease
+from colonnade.protocols.plans import Task
+
+ESTIMATORS = {
+    "logistic": "LogisticRegression",
+    "least_squares": "LinearRegression",
+    "svm": "SupportVectorClassifier",
+    "poisson": "PoissonRegression",
+    "gamma": "GammaRegression",
+}
+"""The estimator of each loss."""
+
+
+class NoiseWarning(UserWarning):
+    """More was asked of a release than its noise lets it say."""
+
+
+@runtime_checkable
+class ReleaseSource(Protocol):
+    """Whoever can make a release for a price: a federation of parties, or a stand-in for one in a study."""
+
+    def moments(self, *, task: Task, epsilon: float, delta: float) -> MomentRelease:
+        """Run the protocol once and charge every ledger; ε and δ are for the server and for readers."""
+        ...
+
+
+@runtime_checkable
+class CountsFeatures(Protocol):
+    """A source that can tell how many features its releases will have, before one is paid for."""
+
+    def features(self, task: Task) -> int:
+        """How many features the encoded columns of all parties make."""
+        ...
+
+
+def obtain(
+    source: MomentRelease | Learnt | ReleaseSource,
+    *,
+    task: Task,
+    epsilon: float,
+    delta: float,
+    method: str = "moments",
+    options: Mapping[str, Any] | None = None,
+    loss: str = "",
+) -> MomentRelease | LearntLinear:
+    """The release given, at no cost; or what a method makes of a federation for (ε, δ).
+
+    What would not be a linear model of this loss, the task's own if it is empty, is refused before anything is run.
+    """
+    if isinstance(source, Learnt):
+        return linear_of(source, task=task, loss=loss)
+    if isinstance(source, MomentRelease):
+        return source
+    if not isinstance(source, ReleaseSource):
+        refuse_rows(source, "a MomentRelease, or a federation that can make one")
+    at_least("epsilon", epsilon, 0.0, strict=True)
+    if not (isinstance(delta, int | float) and 0.0 < delta < 1.0):
+        raise InputError(
+            f"delta = {delta!r} is not between 0 and 1. Use less than one over the number of rows."
+        )
+    chosen = method_named(method, task)
+    asked = checked_options(chosen, options or {})
+    if chosen.trains != "linear":
+        raise InputError(_instead(f"method = {method!r} trains a network.", task, chosen.trains))
+    _check_loss(task, given=getattr(asked, "loss", None) or "", wanted=loss)
+    if isinstance(source, Federation):
+        found = train_with(source, method, Asked(task, epsilon, delta, options=asked))
+        return found if isinstance(found, MomentRelease) else linear_of(found, task=task, loss=loss)
+    if method != "moments":
+        raise InputError(f"method = {method!r} needs a Federation; {type(source).__name__} only has moments.")
+    return source.moments(task=task, epsilon=epsilon, delta=delta)
+
+
+def linear_of(found: Learnt, *, task: Task, loss: str = "") -> LearntLinear:
+    """A model that was learnt, if it is linear and of this loss; an `InputError` names the estimator for another."""
+    if not isinstance(found, LearntLinear):
+        raise InputError(_instead("this model is a network.", task, "network"))
+    _check_loss(task, given=found.loss, wanted=loss)
+    return found
+
+
+def _check_loss(task: Task, *, given: str, wanted: str) -> None:
+    own = DEFAULT_LOSS.get(task, "")
+    if (given or own) != (wanted or own):
+        raise InputError(
+            _instead(f"loss = {given or own!r} makes another kind of model.", task, given or own)
+        )
+
+
+def _instead(reason: str, task: Task, trained: str) -> str:
+    networks = {"classification": "NeuralClassifier", "regression": "NeuralRegressor"}
+    name = ESTIMATORS.get(trained) or networks[task]
+    return f"{reason} Fit it with {name}."
+
+
+def begin(model: Any, found: MomentRelease | Learnt) -> None:
+    """Forget the last fit and keep what was found, so that it is not lost if nothing can be learned from it."""
+    for name in [name for name in vars(model) if name.endswith("_") and not name.endswith("__")]:
+        delattr(model, name)
+    model.frame_ = frame_of(found)
+    model.releases_ = (found,) if isinstance(found, MomentRelease) else ()
+    model.run_ = found.run if isinstance(found, Learnt) else None
+    model.split_ = isinstance(found, Learnt) and found.split
+    model.privacy_ = found.privacy
+    model.n_features_in_ = model.frame_.columns
+    model.feature_names_in_ = np.array(model.frame_.feature_names, dtype=object)
+    model.columns_in_ = model.frame_.column_names
+
+
+def fitted(model: Any, attribute: str) -> Frame:
+    """How a fitted model reads people, or scikit-learn's `NotFittedError`."""
+    if not hasattr(model, attribute):
+        from sklearn.exceptions import NotFittedError
+
+        raise NotFittedError(
+            f"this {type(model).__name__} is not fitted. Call fit with a MomentRelease or a federation first."
+        )
+    frame: Frame = model.frame_
+    return frame

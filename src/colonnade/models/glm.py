@@ -1,0 +1,194 @@
+"""Generalised linear models and support vectors: trained by private messages, with one fit for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colonnade.data.documents import check
+from colonnade.errors import InputError
+from colonnade.federation.federation import Federation
+from colonnade.federation.no_rows import refuse_labels, refuse_rows
+from colonnade.methods.glm.losses import LOSSES
+from colonnade.methods.messages.method import METHOD, IntermediateOptions
+from colonnade.methods.method import Asked, Learnt
+from colonnade.models.columns import Rows
+from colonnade.models.estimator import Classifier, Estimator, Regressor
+from colonnade.models.files.content import Saved
+from colonnade.models.fitting import begin, fitted, linear_of
+from colonnade.models.logistic import accuracy
+from colonnade.models.parameters import at_least
+from colonnade.scoring.reading import Reading
+
+Array = NDArray[np.float64]
+
+
+class _ByMessages(Saved, Estimator):
+    """A linear model of one loss, trained by private intermediate results.
+
+    The weights stay with their parties in a real federation; here, where all parties are in one process, `coef_`
+    holds them beside each other.
+    """
+
+    loss: ClassVar[str]
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.options = options
+
+    def fit(self, source: Federation | Learnt, y: None = None) -> Self:
+        """Train on a federation, every ledger charged for the whole run first; or take what a method trained."""
+        refuse_labels(y)
+        task, name = LOSSES[self.loss].task, type(self).__name__
+        if isinstance(source, Federation):
+            at_least("epsilon", self.epsilon, 0.0, strict=True)
+            given = dict(self.options or {})
+            if "loss" in given:
+                raise InputError(f"options: loss = {given['loss']!r}, but {name} has its own loss.")
+            form = check(IntermediateOptions, {**given, "loss": self.loss}, name=f"options of {name}")
+            trained: object = METHOD.train(source, Asked(task, self.epsilon, self.delta, options=form))
+        else:
+            trained = source
+        if not isinstance(trained, Learnt):
+            # This model is trained by messages between parties: no release has what it needs.
+            refuse_rows(trained, "a Federation")
+        learnt = linear_of(trained, task=task, loss=self.loss)
+        begin(self, learnt)
+        self.coef_ = learnt.coefficients[0]
+        self.intercept_ = float(learnt.intercepts[0])
+        self.notes_ = learnt.notes
+        return self
+
+    def _line(self, rows: Rows) -> Array:
+        return np.asarray(fitted(self, "coef_").features(rows) @ self.coef_ + self.intercept_)
+
+
+class _LogLink(_ByMessages, Regressor):
+    def predict(self, X: Rows) -> Array:
+        """The expected label of each person, in its own units; it can lie outside the bounds."""
+        return np.asarray(np.exp(self._line(X)))
+
+
+class PoissonRegression(_LogLink):
+    """A generalised linear model with mean e^θ, for a label that counts, or another number from 0 up.
+
+    `coef_` and `intercept_` give the logarithm of the mean, as in scikit-learn. Labels are clipped to their declared
+    range, from which the noise is computed: declare it as narrow as the world allows.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The price of the run for each party's part of a record, against the others; None: a δ for the number of rows.
+    options
+        How the descent goes (`colonnade.methods.messages.method.IntermediateOptions`).
+
+    >>> from colonnade import Federation, PoissonRegression, Schema, Table
+    >>> ages = Schema.parse('''id = "no"
+    ... label = {column = "visits", kind = "count", low = 0, high = 5}
+    ... columns.age = {kind = "numeric", low = 0, high = 100}''')
+    >>> pays = Schema.parse('''id = "no"
+    ... columns.pay = {kind = "numeric", low = 0, high = 100}''')
+    >>> rows = list(range(100))
+    >>> federation = Federation([
+    ...     Table.from_arrays("clinic", {"age": rows, "visits": [0] * 50 + [2] * 50}, ages),
+    ...     Table.from_arrays("bank", {"pay": rows}, pays)], budget=(40.0, 1e-5), noise_seed=1)
+    >>> model = PoissonRegression(epsilon=30.0).fit(federation)
+    >>> low, high = model.predict({"age": [5, 95], "pay": [10, 90]})
+    >>> bool(low < high)
+    True
+    """
+
+    reading = Reading("a Poisson regression with log link", "prediction", link="log")
+
+    loss = "poisson"
+
+    def deviance(self, X: Rows, y: ArrayLike) -> float:
+        """2(y·ln(y/μ) − y + μ), averaged: 0 where every mean is its label."""
+        values, means = np.asarray(y, dtype=np.float64), self.predict(X)
+        logs = np.where(values > 0, values * np.log(np.where(values > 0, values, 1.0) / means), 0.0)
+        return float(np.mean(2 * (logs - values + means)))
+
+
+class GammaRegression(_LogLink):
+    """A generalised linear model with mean e^θ, for a label whose declared range lies above 0.
+
+    Parameters, `coef_` and `intercept_` are those of `PoissonRegression`.
+
+    >>> from colonnade import Federation, GammaRegression, Schema, Table
+    >>> costs = Schema.parse('''id = "no"
+    ... label = {column = "cost", kind = "real", low = 1, high = 10}
+    ... columns.age = {kind = "numeric", low = 0, high = 100}''')
+    >>> pays = Schema.parse('id = "no"\\ncolumns.pay = {kind = "numeric", low = 0, high = 100}')
+    >>> clinic = {"age": list(range(100)), "cost": [2.0] * 50 + [5.0] * 50}
+    >>> tables = [Table.from_arrays("clinic", clinic, costs), Table.from_arrays("bank", {"pay": clinic["age"]}, pays)]
+    >>> model = GammaRegression(epsilon=30.0).fit(Federation(tables, budget=(40.0, 1e-5), noise_seed=1))
+    >>> bool(np.diff(model.predict({"age": [5, 95], "pay": [10, 90]})) > 0)
+    True
+    """
+
+    reading = Reading("a Gamma regression with log link", "prediction", link="log")
+
+    loss = "gamma"
+
+    def deviance(self, X: Rows, y: ArrayLike) -> float:
+        """2((y − μ)/μ − ln(y/μ)), averaged: 0 where every mean is its label."""
+        values, means = np.asarray(y, dtype=np.float64), self.predict(X)
+        return float(np.mean(2 * ((values - means) / means - np.log(values / means))))
+
+
+class SupportVectorClassifier(_ByMessages, Classifier):
+    """A linear classifier with the squared hinge loss, for two classes; it has scores and no probabilities.
+
+    Parameters are those of `PoissonRegression`.
+
+    >>> from colonnade import Federation, Schema, SupportVectorClassifier, Table
+    >>> buys = Schema.parse('''id = "no"
+    ... label = {column = "buys", kind = "classes", classes = ["no", "yes"]}
+    ... columns.age = {kind = "numeric", low = 0, high = 100}''')
+    >>> pays = Schema.parse('id = "no"\\ncolumns.pay = {kind = "numeric", low = 0, high = 100}')
+    >>> shop = {"age": list(range(100)), "buys": ["no"] * 50 + ["yes"] * 50}
+    >>> tables = [Table.from_arrays("shop", shop, buys), Table.from_arrays("bank", {"pay": shop["age"]}, pays)]
+    >>> model = SupportVectorClassifier(epsilon=20.0).fit(Federation(tables, budget=(40.0, 1e-5), noise_seed=1))
+    >>> model.predict({"age": [5, 95], "pay": [10, 90]}).tolist()
+    ['no', 'yes']
+    """
+
+    reading = Reading("a linear support vector classifier", "margin")
+
+    loss = "svm"
+
+    def fit(self, source: Federation | Learnt, y: None = None) -> Self:
+        """Train on a federation, every ledger charged for the whole run first; or take what a method trained."""
+        refuse_labels(y)
+        super().fit(source)
+        self.classes_ = self.frame_.label.values
+        return self
+
+    def decision_function(self, X: Rows) -> Array:
+        """The margin of the second class."""
+        return self._line(X)
+
+    def predict(self, X: Rows) -> NDArray[Any]:
+        """The class of each person, as declared."""
+        codes = self._codes(X)
+        return np.asarray(self.classes_[codes])
+
+    def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of people whose class is predicted right.
+
+        Exact accuracy on people who are not public is itself a release, and this does not charge for it.
+        """
+        return accuracy(fitted(self, "coef_"), self._codes(X), y, sample_weight)
+
+    def _codes(self, rows: Rows) -> NDArray[np.int64]:
+        return np.asarray(self._line(rows) > 0, dtype=np.int64)

@@ -1,0 +1,247 @@
+"""Classification from one release, or by any method that trains a linear classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colonnade.data.coding import code
+from colonnade.data.declaring import nearest
+from colonnade.data.targets import ClassLabel
+from colonnade.errors import BadValues, DataError, InputError
+from colonnade.federation.federation import Federation
+from colonnade.federation.no_rows import refuse_labels
+from colonnade.forecast.default import default_of
+from colonnade.methods.method import Learnt
+from colonnade.models.class_weights import ClassWeight, check_fits, check_weight, weighed, weights_of
+from colonnade.models.columns import Rows
+from colonnade.models.discriminant import class_codes, probabilities
+from colonnade.models.estimator import Classifier
+from colonnade.models.files.content import Saved
+from colonnade.models.fitting import ReleaseSource, begin, fitted, obtain
+from colonnade.models.input_spec import Frame
+from colonnade.models.parameters import at_least
+from colonnade.models.release import MomentRelease
+from colonnade.models.rules import MULTICLASS, RULES, solve
+from colonnade.scoring.reading import Reading
+
+Array = NDArray[np.float64]
+
+
+class LogisticRegression(Saved, Classifier):
+    """A linear classifier with logistic probabilities, for two classes or more.
+
+    `coef_` and `intercept_` are log-odds, as in scikit-learn. Two classes: least squares on the indicator
+    of the second class, which is where the second-order expansion of the logistic loss has its minimum, and
+    the log-odds that its moments determine (`binary_rule`), for rare classes as for common ones. More: linear
+    discriminant analysis (`multiclass_rule`). Nothing is corrected by a look at the rows, which nobody can take.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The price of a release, for the server and for readers. Used only when fitting from a federation; a
+        release that exists is fitted at no further cost.
+    floor
+        Eigenvalues of the scatter matrix are raised to this many standard deviations of the noise. None:
+        min(2√d, 12) (`default_floor`).
+    ridge
+        Added to every eigenvalue after that, in units of Σxxᵀ.
+    threshold
+        Two classes only: the second is predicted where its probability is above this.
+    class_weight
+        "balanced", or a weight for each class: its odds are multiplied by that. Sizes of classes are those that
+        training opened, with their noise. `class_weight_` has the weights taken.
+    unbias
+        Whether the shift of the scores that noise causes on average is taken out.
+    multiclass
+        More than two classes only: "discriminant", or "one-vs-rest" for least squares on the indicator of each
+        class, which does not assume one covariance but cannot find a class that lies between others.
+    rule
+        Two classes, from a release: "least-squares" as above; "matched" for logistic regression whose gradient vanishes
+        on the released sums by class, with the curvature of invented people (`colonnade.models.tables.matched`), which
+        needs bins or categories; "auto" for whichever is expected to be better. `rule_` says which and why.
+    method, options
+        How to train on a federation (`colonnade.methods.table`), and what that method lets one choose. None: `margin`
+        where it can be planned and is not worse in trials on invented people, else `moments`; `method_` and `because_`
+        say which and why. `floor`, `ridge`, `unbias` and `multiclass` are for methods that release moments, and where
+        one of them is given, that is the default.
+
+    >>> from fractions import Fraction
+    >>> from colonnade.data.columns import NumericColumn
+    >>> from colonnade.data.encoding import Encoder
+    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.data.quantizer import Quantizer
+    >>> encoder = Encoder((NumericColumn("age", low=20, high=60),), mode="linear")
+    >>> label = LabelBlock(ClassLabel("buys", classes=("no", "yes")))
+    >>> ages, buys = [22, 30, 35, 44, 52, 58], [0, 0, 1, 0, 1, 1]
+    >>> features = Quantizer(encoder, attributes_total=1, gamma=4096).quantize({"age": ages})
+    >>> rows = np.column_stack([features, label.quantize(buys, 4096)])
+    >>> release = MomentRelease(
+    ...     matrix=rows.T @ rows, gamma=4096, rows=6, encoders=(("shop", encoder),), label=label,
+    ...     mu=Fraction(0), guarantees=(), plan="", run="", reproducible=False,
+    ... )
+    >>> model = LogisticRegression().fit(release)
+    >>> model.predict({"age": [25, 55]}).tolist()
+    ['no', 'yes']
+    """
+
+    reading = Reading("a linear classifier with logistic probabilities", "probabilities")
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        floor: float | None = None,
+        ridge: float = 0.0,
+        threshold: float = 0.5,
+        class_weight: ClassWeight = None,
+        unbias: bool = True,
+        multiclass: str = "discriminant",
+        rule: str = "auto",
+        method: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.floor = floor
+        self.ridge = ridge
+        self.threshold = threshold
+        self.class_weight = class_weight
+        self.unbias = unbias
+        self.multiclass = multiclass
+        self.rule = rule
+        self.method = method
+        self.options = options
+
+    def fit(self, source: MomentRelease | Learnt | ReleaseSource, y: None = None) -> Self:
+        """Learn from a release, or from a federation that makes one for (epsilon, delta).
+
+        If nothing can be learned from a release that was just paid for, it is still in `releases_`.
+        """
+        refuse_labels(y)
+        self._check()
+        method, because = self._method(source)
+        self._check_classes(source)
+        found = obtain(
+            source,
+            task="classification",
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=method,
+            options=self.options,
+        )
+        begin(self, found)
+        self.method_, self.because_ = method, because
+        names = self.frame_.label.classes
+        check_fits(self.threshold, self.class_weight, names)
+        if isinstance(found, MomentRelease):
+            solved = solve(
+                found,
+                self.rule,
+                floor=self.floor,
+                ridge=self.ridge,
+                unbias=self.unbias,
+                multiclass=self.multiclass,
+            )
+            self.rule_ = solved.rule
+            self.coef_, self.intercept_ = solved.scores.coefficients, solved.scores.intercepts
+            counts: Array | None = found.class_moments().clear_counts
+        else:
+            self.coef_, self.intercept_ = found.coefficients, found.intercepts
+            counts = found.counts
+        self.class_weight_ = weights_of(self.class_weight, names, counts)
+        self.intercept_ = weighed(self.intercept_, self.class_weight_)
+        self.classes_ = self.frame_.label.values
+        return self
+
+    def _method(self, source: MomentRelease | Learnt | ReleaseSource) -> tuple[str, str]:
+        """The method that was named, or the default and why: moments where what is asked is about a release."""
+        if self.method is not None:
+            return self.method, ""
+        given = self.floor is not None or self.ridge or not self.unbias or self.options is not None
+        about_a_release = given or self.multiclass != "discriminant" or self.rule != "auto"
+        # Of what is no number is said where it is asked for.
+        numbers = all(isinstance(value, int | float) for value in (self.epsilon, self.delta))
+        if not (isinstance(source, Federation) and numbers):
+            return "moments", ""
+        if about_a_release:
+            return "moments", "what was asked for is about a release"
+        return default_of(source, "classification", epsilon=self.epsilon, delta=self.delta)
+
+    def _check_classes(self, source: MomentRelease | Learnt | ReleaseSource) -> None:
+        """What does not fit the declared classes is refused before it is paid for."""
+        given = sorted({"threshold", "class_weight"} & set(self.options or ()))
+        if given:
+            raise InputError(f"options name {given[0]}, which is a parameter of LogisticRegression itself.")
+        labels = (
+            [table.schema.label for table in source.tables.values()] if isinstance(source, Federation) else []
+        )
+        for label in labels:
+            if isinstance(label, ClassLabel):
+                check_fits(self.threshold, self.class_weight, label.classes)
+
+    def decision_function(self, X: Rows) -> Array:
+        """Log-odds of the second class; with more classes, one score per class."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict_proba(self, X: Rows) -> Array:
+        """One probability per class, in the order of `classes_`."""
+        return probabilities(self._scores(X))
+
+    def predict_log_proba(self, X: Rows) -> Array:
+        """The logarithms of `predict_proba`."""
+        return np.asarray(np.log(self.predict_proba(X)))
+
+    def predict(self, X: Rows) -> NDArray[Any]:
+        """The class of each person, as declared."""
+        codes = self._codes(X)
+        return np.asarray(self.classes_[codes])
+
+    def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of people whose class is predicted right.
+
+        Exact accuracy on people who are not public is itself a release, and this does not charge for it.
+        """
+        return accuracy(fitted(self, "coef_"), self._codes(X), y, sample_weight)
+
+    def _scores(self, rows: Rows) -> Array:
+        release = fitted(self, "coef_")
+        return np.asarray(release.features(rows) @ self.coef_.T + self.intercept_)
+
+    def _codes(self, rows: Rows) -> NDArray[np.int64]:
+        return class_codes(self._scores(rows), self.threshold)
+
+    def _check(self) -> None:
+        at_least("ridge", self.ridge, 0.0)
+        if self.multiclass not in MULTICLASS:
+            raise InputError(
+                f"multiclass = {self.multiclass!r} is not one of {', '.join(MULTICLASS)}."
+                + nearest(str(self.multiclass), MULTICLASS)
+            )
+        if self.rule not in RULES:
+            raise InputError(
+                f"rule = {self.rule!r} is not one of {', '.join(RULES)}." + nearest(str(self.rule), RULES)
+            )
+        if self.floor is not None:
+            at_least("floor", self.floor, 0.0)
+        at_least("threshold", self.threshold, 0.0, strict=True)
+        if not self.threshold < 1.0:
+            raise InputError(f"threshold = {self.threshold!r} is a probability below 1.")
+        check_weight(self.class_weight)
+
+
+def accuracy(frame: Frame, codes: NDArray[np.int64], y: ArrayLike, sample_weight: ArrayLike | None) -> float:
+    """The share of people whose class, as declared to a model, has the code that was predicted."""
+    label = frame.label.label
+    if not isinstance(label, ClassLabel):
+        raise DataError("this model has no classes to score.")
+    coded = code(y, label)
+    if coded.problems:
+        raise BadValues(f"label {label.column!r}: {coded.problems.sentence}. {coded.problems.advice}")
+    weights = None if sample_weight is None else np.asarray(sample_weight)
+    return float(np.average(codes == coded.values, weights=weights))

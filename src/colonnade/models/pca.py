@@ -1,0 +1,189 @@
+"""Principal components from one release."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colonnade.data.quantizer import LEAST_GAMMA_NEAREST
+from colonnade.errors import InputError
+from colonnade.federation.no_rows import refuse_labels
+from colonnade.methods.method import Learnt
+from colonnade.models.columns import Rows
+from colonnade.models.estimator import Estimator
+from colonnade.models.files.content import Saved
+from colonnade.models.fitting import CountsFeatures, NoiseWarning, ReleaseSource, begin, fitted, obtain
+from colonnade.models.moments import Scatter
+from colonnade.models.principal import principal_directions
+from colonnade.models.release import MomentRelease
+from colonnade.scoring.reading import Reading
+
+Array = NDArray[np.float64]
+
+
+class PCA(Saved, Estimator):
+    """Principal components, and how many of them can be believed.
+
+    `learnable_rank_` is the number of directions that stand out of the noise: eigenvalues of the scatter
+    matrix above 2s√d, the largest that noise alone shows. By default that many are kept; asking for more
+    warns, because the rest are noise. `explained_variance_` is what the rows have along the components
+    returned, with the noise taken out, and 0 for those that are noise.
+
+    There is no `fit_transform`: what a model is fitted from holds no rows.
+
+    Parameters
+    ----------
+    n_components
+        How many directions to keep. None: as many as can be learned.
+    centre
+        Directions around the mean, as in scikit-learn; or, False, around zero, where the mean itself is a
+        direction, often the strongest. Its own estimate comes from the border of the release
+        (`principal_directions`).
+    epsilon, delta
+        The price of a release, for the server and for readers. Used only when fitting from a federation; a
+        release that exists is fitted at no further cost.
+    method, options
+        How to make the release (`colonnade.methods.table`), and what that method lets one choose.
+
+    >>> from fractions import Fraction
+    >>> from colonnade.data.columns import NumericColumn
+    >>> from colonnade.data.encoding import Encoder
+    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.data.quantizer import Quantizer
+    >>> encoder = Encoder(tuple(NumericColumn(name, low=-1, high=1) for name in "ab"), mode="linear")
+    >>> features = Quantizer(encoder, attributes_total=2, gamma=4096).quantize({"a": [-1, 0, 1], "b": [-1, 0, 1]})
+    >>> rows = np.column_stack([features, LabelBlock(None).quantize(None, 4096, rows=3)])
+    >>> release = MomentRelease(
+    ...     matrix=rows.T @ rows, gamma=4096, rows=3, encoders=(("lab", encoder),), label=LabelBlock(None),
+    ...     mu=Fraction(0), guarantees=(), plan="", run="", reproducible=False,
+    ... )
+    >>> model = PCA().fit(release)
+    >>> model.learnable_rank_, model.transform({"a": [1], "b": [1]}).round(3).tolist()
+    (1, [[1.0]])
+    """
+
+    reading = Reading("principal components", "components")
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        centre: bool = True,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        method: str = "moments",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.centre = centre
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.options = options
+
+    def fit(self, source: MomentRelease | Learnt | ReleaseSource, y: None = None) -> Self:
+        """Learn from a release with any label or none, or from a federation that makes one."""
+        refuse_labels(y)
+        wanted = self.n_components
+        if wanted is not None and (
+            isinstance(wanted, bool) or not isinstance(wanted, int | np.integer) or wanted < 1
+        ):
+            raise InputError(f"n_components = {wanted!r} is neither None nor a whole number from 1.")
+        # Before a release is paid for that could not be used.
+        if isinstance(source, MomentRelease):
+            self._check_width(source.columns)
+        elif isinstance(source, CountsFeatures):
+            self._check_width(source.features("pca"))
+        release = obtain(
+            source,
+            task="pca",
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=self.method,
+            options=self.options,
+        )
+        if not isinstance(release, MomentRelease):
+            raise InputError(f"method = {self.method!r} releases no moments to take directions from.")
+        begin(self, release)
+        self._check_width(release.columns)
+        scatter = _scatter(release)
+        found = principal_directions(scatter, centre=self.centre, lift=_lift(release))
+        kept = found.learnable if wanted is None else int(wanted)
+        if kept > found.learnable or not kept:
+            warnings.warn(
+                f"{found.learnable} of {release.columns} directions stand out of the noise; "
+                + (
+                    f"the other {kept - found.learnable} asked for are noise."
+                    if kept
+                    else "no component is kept."
+                )
+                + " More rows or a larger ε would show more.",
+                NoiseWarning,
+                stacklevel=2,
+            )
+        degrees = max(scatter.count - 1.0, 1.0)
+        directions = found.directions[:kept]
+        self.components_ = directions * _signs(directions)[:, None]
+        self.explained_variance_ = found.squares[:kept] / degrees
+        total = max(found.total, float(found.squares.sum()))
+        self.explained_variance_ratio_ = found.squares[:kept] / total if total > 0 else np.zeros(kept)
+        self.mean_ = scatter.mean if self.centre else np.zeros(release.columns)
+        self.learnable_rank_ = found.learnable
+        self.n_components_ = kept
+        return self
+
+    def transform(self, X: Rows) -> Array:
+        """People along the components, one column each."""
+        release = fitted(self, "components_")
+        return np.asarray((release.features(X) - self.mean_) @ self.components_.T)
+
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Features again, as far as the components kept can say."""
+        fitted(self, "components_")
+        return np.asarray(np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_)
+
+    def captured_variance(self, X: Rows) -> float:
+        """The share of these people's sum of squares, around `mean_`, that lies along the components: ‖DV‖²/‖D‖².
+
+        Exact figures on people who are not public are themselves a release, and this does not charge for it.
+        """
+        rows = fitted(self, "components_").features(X) - self.mean_
+        whole = float(np.einsum("ij,ij->", rows, rows))
+        along = rows @ self.components_.T
+        return float(np.einsum("ij,ij->", along, along)) / whole if whole > 0 else 0.0
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names for the columns that `transform` returns."""
+        fitted(self, "components_")
+        return np.array([f"pca{index}" for index in range(self.n_components_)], dtype=object)
+
+    def _check_width(self, features: int) -> None:
+        if self.n_components is not None and self.n_components > features:
+            raise InputError(
+                f"n_components = {self.n_components}, but there are {features} features. Ask for fewer."
+            )
+
+
+def _scatter(release: MomentRelease) -> Scatter:
+    moments = release.plain_moments()
+    if moments.count > 0:
+        return moments.scatter()
+    # Noise has swallowed the number of rows and with it the mean; what is left to look at is G itself.
+    return Scatter(
+        float(release.rows), np.zeros(release.columns), moments.gram, moments.noise, moments.border
+    )
+
+
+def _lift(release: MomentRelease) -> float:
+    """The most that stochastic rounding adds to a diagonal entry on average, ¼ of a unit a row, on coarse grids."""
+    return release.rows / (4.0 * release.gamma**2) if release.gamma < LEAST_GAMMA_NEAREST else 0.0
+
+
+def _signs(directions: Array) -> Array:
+    """Signs that make the largest entry of each direction positive, so that equal releases look equal."""
+    largest = np.argmax(np.abs(directions), axis=1)
+    return np.where(directions[np.arange(len(directions)), largest] < 0, -1.0, 1.0)

@@ -1,0 +1,376 @@
+"""The one object every model here is fitted from: a noisy matrix of second moments, already public.
+
+It has left the door, it has been paid for, and it can be used any number of times: what is computed from
+it is post-processing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.encoding import Encoder
+from colonnade.data.label import LabelBlock
+from colonnade.errors import DataError, ModelDamaged, path_of
+from colonnade.federation.no_rows import NoRows
+from colonnade.markup import html_table
+from colonnade.models.columns import Rows, column_names, feature_names, feature_rows
+from colonnade.models.files.document import IMPOSSIBLE
+from colonnade.models.files.release_file import read_release, write_release
+from colonnade.models.moments import ClassMoments, ConstantMoments, ValueMoments
+from colonnade.models.privacy import Privacy
+from colonnade.models.selection import selected
+from colonnade.models.statements import guarantees_from_data, guarantees_to_data
+from colonnade.models.tables.margins import Margins, level_columns
+from colonnade.models.tables.mixture import Progress
+from colonnade.models.tables.synthetic import SyntheticTable, TableModel, checked_rows, table_model
+from colonnade.privacy.guarantee import Guarantee
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MomentRelease(NoRows):
+    """Σ z̃z̃ᵀ plus noise over the aligned rows, on the integer grid, with all that is needed to read it.
+
+    A row is z̃ = (features, label block): the encoded columns of the parties in the order of `encoders`,
+    each divided by √m for m attributes in all and rounded on the grid of `gamma`; then the label's block.
+    Entries that are zero for every row, such as the product of two classes, are not released and are 0.
+
+    `attributes` is m; a release that holds some of the columns only keeps the m under which they were released.
+    `mu` is the Skellam noise with every party's part in it: variance 2·mu on the diagonal, mu elsewhere.
+    `plan` and `run` are the digests under which the ledgers hold this release. A `reproducible` release had
+    noise from a seed: it is for tests and protects nobody. A `conditional` release has one matrix of (features, the
+    constant) for each class, along the diagonal of `matrix`; what lies beside them is 0 and was not released.
+
+    >>> from colonnade.data.columns import NumericColumn
+    >>> encoder = Encoder((NumericColumn("age", low=0, high=90),), mode="linear")
+    >>> release = MomentRelease(
+    ...     matrix=np.array([[160000, 0], [0, 250000]]), gamma=100, rows=50, encoders=(("bank", encoder),),
+    ...     label=LabelBlock(None), mu=Fraction(10**8), guarantees=(), plan="", run="", reproducible=False,
+    ... )
+    >>> release
+    MomentRelease(1 feature of 1 party, no label, 50 rows, noise 1)
+    >>> release.gram, round(release.plain_moments().count, 1)
+    (array([[16.]]), 51.0)
+    """
+
+    matrix: NDArray[np.int64]
+    gamma: int
+    rows: int
+    encoders: tuple[tuple[str, Encoder], ...]
+    label: LabelBlock
+    mu: Fraction
+    guarantees: tuple[Guarantee, ...]
+    plan: str
+    run: str
+    reproducible: bool
+    attributes: int = 0
+    conditional: bool = False
+
+    def __post_init__(self) -> None:
+        matrix = np.array(self.matrix)
+        declared = sum(encoder.attributes for _, encoder in self.encoders)
+        if self.attributes and self.attributes < declared:
+            raise ValueError(f"{self.attributes} attributes in all, but the encoders have {declared}")
+        object.__setattr__(self, "attributes", self.attributes or declared)
+        width = self.columns + self.label.width
+        if self.conditional:
+            if not self.label.one_hot:
+                raise ValueError("a release by class has classes")
+            width = self.label.width * (self.columns + 1)
+        if matrix.dtype != np.int64 or matrix.shape != (width, width):
+            raise ValueError(
+                f"a release of {self.columns} features and {self.label.width} label columns is an int64 matrix "
+                f"of {width} × {width}, not {matrix.dtype} of shape {matrix.shape}"
+            )
+        if not np.array_equal(matrix, matrix.T):
+            raise ValueError("a matrix of second moments is symmetric")
+        if np.any(matrix[~self.opened]):
+            raise ValueError("products of two classes are not released and must be 0")
+        if self.gamma < 2 or self.rows < 1 or self.mu < 0:
+            raise ValueError(
+                f"gamma ≥ 2, rows ≥ 1 and mu ≥ 0 are needed, not {self.gamma}, {self.rows}, {self.mu}"
+            )
+        matrix.flags.writeable = False
+        object.__setattr__(self, "matrix", matrix)
+
+    def __repr__(self) -> str:
+        features = "1 feature" if self.columns == 1 else f"{self.columns} features"
+        parties = "1 party" if len(self.encoders) == 1 else f"{len(self.encoders)} parties"
+        by_class = " by class" if self.conditional else ""
+        return (
+            f"MomentRelease({features} of {parties}{by_class}, {_described(self.label)}, {self.rows} rows, "
+            f"noise {self.noise:.3g})"
+        )
+
+    @property
+    def columns(self) -> int:
+        """How many features a row has, the label not counted."""
+        return sum(encoder.width for _, encoder in self.encoders)
+
+    @property
+    def opened(self) -> NDArray[np.bool_]:
+        """Which entries of the matrix were released; the others are 0 for every row."""
+        if self.conditional:
+            size = self.columns + 1
+            return np.kron(np.eye(self.label.width), np.ones((size, size))).astype(bool)
+        seen = np.ones((self.columns + self.label.width,) * 2, dtype=bool)
+        if self.label.one_hot:
+            seen[self.columns :, self.columns :] = np.eye(self.label.width, dtype=bool)
+        return seen
+
+    @property
+    def parts(self) -> int:
+        """How many released matrices the Gram matrix of everybody is the sum of."""
+        return self.label.width if self.conditional else 1
+
+    @property
+    def noise(self) -> float:
+        """s: the standard deviation of an entry of the Gram matrix off its diagonal, in natural units."""
+        return math.sqrt(self.mu * self.parts) / self.gamma**2
+
+    @property
+    def border(self) -> float:
+        """c: the constant with which "one" enters a row, in natural units."""
+        return self.label.constant(self.gamma) / self.gamma
+
+    @property
+    def gram(self) -> Array:
+        """Σ xxᵀ with noise, in natural units."""
+        return np.asarray(self.grams.sum(axis=0))
+
+    @property
+    def grams(self) -> Array:
+        """Σ xxᵀ with noise, of everybody, or of each class where the release tells them apart."""
+        spans = [slice(start, start + self.columns) for start in self.starts]
+        return np.array([self._block(span, span) for span in spans]) / float(self.gamma**2)
+
+    @property
+    def starts(self) -> range:
+        """Where the matrices of the classes begin; one of everybody begins at 0."""
+        return range(0, self.parts * (self.columns + 1), self.columns + 1)
+
+    @property
+    def privacy(self) -> Privacy:
+        """What this release tells whom, as sentences when printed."""
+        return Privacy(self.guarantees, reproducible=self.reproducible)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """A name for each feature; one that two parties use is written party.name."""
+        return feature_names(self.encoders)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The raw columns that `features` reads; one that two parties use is written party.column."""
+        return column_names(self.encoders)
+
+    def features(self, rows: Rows) -> Array:
+        """People as rows of features: raw columns by name are encoded, encoded rows are checked."""
+        return feature_rows(rows, self.encoders, attributes=self.attributes)
+
+    def select(
+        self, columns: Iterable[str] | None = None, *, parties: Iterable[str] | None = None
+    ) -> MomentRelease:
+        """The release of some of the columns, or of some parties' columns, with the label: at no cost.
+
+        Columns are named as in `column_names`, or as party.column; those that went through a map together are taken
+        together, under the map's name. Their order stays that of the release.
+        """
+        places, kept = selected(self.encoders, columns, parties)
+        if self.conditional:
+            one = np.append(places, self.columns)
+            places = np.concatenate([one + start for start in self.starts])
+        else:
+            places = np.concatenate([places, np.arange(self.columns, len(self.matrix))])
+        return replace(self, matrix=self.matrix[np.ix_(places, places)], encoders=kept)
+
+    def class_moments(self) -> ClassMoments:
+        """G, class sums and class counts, in natural units."""
+        if self.label.kind != "classes":
+            raise DataError(
+                f"this release has {_described(self.label)}, so it cannot be used to classify. "
+                "Make one whose active party declares a label of kind 'classes'."
+            )
+        one = self.label.constant(self.gamma)
+        edge = slice(self.columns, None)
+        sums, counts = self._block(edge, slice(0, self.columns)), np.diag(self._block(edge, edge))
+        if self.conditional:
+            edges = [start + self.columns for start in self.starts]
+            sums = np.array([self._block(slice(e, e + 1), slice(e - self.columns, e))[0] for e in edges])
+            counts = np.diag(self.matrix)[edges].astype(np.float64)
+        return ClassMoments(
+            self.gram,
+            sums / float(self.gamma * one),
+            counts / float(one**2),
+            noise=self.noise,
+            border=self.border,
+            parts=self.parts,
+        )
+
+    def value_moments(self) -> ValueMoments:
+        """G, n, Σx, Σxv, Σv and Σv² for the label v scaled to [−1, 1]."""
+        if self.label.kind not in ("real", "count"):
+            raise DataError(
+                f"this release has {_described(self.label)}, so it cannot be used for regression. "
+                "Make one whose active party declares a label of kind 'real' or 'count'."
+            )
+        one = self.label.constant(self.gamma)
+        edge = slice(self.columns, None)
+        sums = self._block(edge, slice(0, self.columns)) / float(self.gamma * one)
+        values = self._block(edge, edge) / float(one**2)
+        return ValueMoments(
+            self.gram,
+            float(values[0, 0]),
+            sums[0],
+            cross=sums[1],
+            value_total=float(values[0, 1]),
+            value_square=float(values[1, 1]),
+            noise=self.noise,
+            border=self.border,
+        )
+
+    def plain_moments(self) -> ConstantMoments:
+        """G, n and Σx, whatever the label is."""
+        if self.label.kind == "classes":
+            return self.class_moments().plain()
+        if self.label.kind in ("real", "count"):
+            return self.value_moments().plain()
+        one = self.label.constant(self.gamma)
+        return ConstantMoments(
+            self.gram,
+            float(self.matrix[-1, -1]) / one**2,
+            self._block(slice(-1, None), slice(0, self.columns))[0] / float(self.gamma * one),
+            noise=self.noise,
+            border=self.border,
+        )
+
+    def margins(self) -> Margins:
+        """Counts and moments of columns one and two at a time, where the coding tells their levels apart."""
+        if self.label.kind in ("real", "count"):
+            raise DataError(
+                f"this release has {_described(self.label)}, of which it knows averages only. Tables are made of "
+                "releases with classes or without a label."
+            )
+        columns = level_columns(self.encoders)
+        scale = float(self.attributes)
+        if self.label.kind == "classes":
+            known = self.class_moments()
+            sums, counts, noise = known.sums, known.counts, known.noise / math.sqrt(known.parts)
+        else:
+            plain = self.plain_moments()
+            sums, counts, noise = plain.total[None, :], np.array([plain.count]), plain.noise
+        return Margins(
+            columns,
+            self.label,
+            self.grams * scale,
+            sums * math.sqrt(scale),
+            counts,
+            noise=noise * scale,
+            sum_noise=noise / self.border * math.sqrt(scale),
+            count_noise=math.sqrt(2.0) * noise / self.border**2,
+        )
+
+    def table_model(self, *, progress: Progress | None = None) -> TableModel:
+        """A model of invented people fitted to this release, from which any number of tables is drawn."""
+        return table_model(self.margins(), self._origin(), progress=progress)
+
+    def synthesize(
+        self, rows: int, *, seed: int | None = None, progress: Progress | None = None
+    ) -> SyntheticTable:
+        """A table of so many invented people that agrees with this release: at no cost.
+
+        It has the columns that the parties declared, in their units and spellings, and a manifest that says where it
+        comes from, how well it fits and what not to do with it. `select` takes some of the columns first.
+        """
+        checked_rows(rows)
+        return self.table_model(progress=progress).draw(rows, seed=seed, progress=progress)
+
+    def _origin(self) -> dict[str, object]:
+        """What a table's manifest says of the release that it comes from."""
+        return {
+            "release": {
+                "run": self.run,
+                "plan": self.plan,
+                "people": self.rows,
+                "columns": list(self.column_names),
+                "reproducible": self.reproducible,
+            },
+            "privacy": str(self.privacy).splitlines(),
+            "guarantees": guarantees_to_data(self.guarantees),
+        }
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: the declared columns that the release is about."""
+        rows = [
+            (column.name, party, str(column.to_data()["kind"]))
+            for party, encoder in self.encoders
+            for column in encoder.columns
+        ]
+        about = f"a label of kind {self.label.kind}" if self.label.kind != "none" else "no label"
+        caption = f"Second moments of {self.columns} features with {about}, run {self.run[:12]}"
+        return html_table(caption, ("column", "party", "kind"), rows)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the release to one file; see `colonnade.models.files.release_file`."""
+        write_release(path_of(path), self._described(), self.matrix)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> MomentRelease:
+        """The release that `save` wrote; a damaged or newer file is refused."""
+        described, matrix = read_release(path_of(path))
+        try:
+            return cls._of(described, matrix)
+        except IMPOSSIBLE as error:
+            raise ModelDamaged(f"{path} describes a release that cannot be: {error}") from None
+
+    def _described(self) -> dict[str, object]:
+        """Everything but the matrix, as plain values."""
+        return {
+            "gamma": self.gamma,
+            "rows": self.rows,
+            "attributes": self.attributes,
+            "mu": str(self.mu),
+            "encoders": [{"party": party, "encoder": encoder.to_data()} for party, encoder in self.encoders],
+            "label": self.label.to_data(),
+            "guarantees": guarantees_to_data(self.guarantees),
+            "plan": self.plan,
+            "run": self.run,
+            "reproducible": self.reproducible,
+            **({"conditional": True} if self.conditional else {}),
+        }
+
+    @classmethod
+    def _of(cls, described: Mapping[str, Any], matrix: NDArray[np.int64]) -> MomentRelease:
+        return cls(
+            matrix=matrix,
+            gamma=described["gamma"],
+            rows=described["rows"],
+            encoders=tuple(
+                (item["party"], Encoder.from_data(item["encoder"])) for item in described["encoders"]
+            ),
+            label=LabelBlock.from_data(described["label"]),
+            mu=Fraction(described["mu"]),
+            guarantees=guarantees_from_data(described["guarantees"]),
+            plan=described["plan"],
+            run=described["run"],
+            reproducible=described["reproducible"],
+            # Files of version 1 hold all columns of their release.
+            attributes=described.get("attributes", 0),
+            conditional=described.get("conditional", False),
+        )
+
+    def _block(self, rows: slice, columns: slice) -> Array:
+        return np.asarray(self.matrix[rows, columns], dtype=np.float64)
+
+
+def _described(label: LabelBlock) -> str:
+    return "no label" if label.kind == "none" else f"a label of kind {label.kind!r}"

@@ -1,0 +1,266 @@
+"""A table of invented people from a release: post-processing, so it costs nothing and may be shared as the release may.
+
+It holds what the release holds: each column by itself, each pair of columns, and each column with the class; of a
+class-conditional release each pair by class. What three columns do together is not in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.spreadsheets import csv_text
+from colonnade.errors import CannotWrite, DataError, DrownedByNoise, InputError, NameTaken
+from colonnade.federation.whole_files import whole_file, write_whole
+from colonnade.models.tables.drawing import draw_levels, undeclared_ends, values_of_levels
+from colonnade.models.tables.margins import Margins
+from colonnade.models.tables.mixture import Fit, Progress, fit_mixture
+from colonnade.randomness import SeededRandomness, SystemRandomness, below
+
+MOST_ROWS = 10_000_000
+FORMATS = (".parquet", ".csv")
+NOT_TO_DO = (
+    "The number of rows is not a number of people: standard errors, intervals and tests computed from this table are "
+    "invalid.",
+    "No row is a person. Nothing is to be looked up or decided about anybody from a row.",
+    "Judge what is trained on it on real people who were held out, never on rows of this table.",
+    "It holds columns by themselves and in pairs, each with the class. What three columns do together is an artefact "
+    "of the fit: boosted trees and networks learn it as if it were true.",
+)
+NOT_TO_DO_CONDITIONAL = (
+    *NOT_TO_DO[:3],
+    "It holds columns by themselves and in pairs, by class. What three columns do together within a class is an "
+    "artefact of the fit.",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticTable:
+    """Invented people by column, with the manifest that goes wherever they go.
+
+    Columns are called as in the release and hold values in the parties' own units and spellings; None or NaN is a
+    missing value. A model reads it as it reads any rows: `model.predict(table)`.
+    """
+
+    columns: Mapping[str, NDArray[Any]]
+    manifest: Mapping[str, Any]
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns in order, the label last."""
+        return tuple(self.columns)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.columns[name]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __repr__(self) -> str:
+        return f"SyntheticTable({len(self)} invented people, {len(self.columns)} columns)"
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the table to a new .parquet or .csv file, and its manifest beside it; the manifest's path."""
+        target = checked_target(Path(path))
+        try:
+            if target.suffix == ".csv":
+                write_whole(target, _csv(self))
+            else:
+                _write_parquet(self, target)
+            beside = manifest_of(target)
+            write_whole(beside, json.dumps(dict(self.manifest), ensure_ascii=False, indent=2) + "\n")
+        except OSError as error:
+            raise CannotWrite(
+                f"cannot write {target}: {error.strerror}. Choose a folder you can write to."
+            ) from None
+        return beside
+
+
+@dataclass(frozen=True, eq=False)
+class TableModel:
+    """The mixture fitted to a release, from which any number of tables is drawn.
+
+    `origin` is what a manifest says of the release.
+    """
+
+    margins: Margins
+    fit: Fit
+    origin: Mapping[str, Any]
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known of this fit."""
+        found = []
+        if not self.fit.reached:
+            found.append(
+                f"The fit stopped after {self.fit.steps} steps with {self.fit.residual:.2f} times the distance that "
+                "the noise alone would leave: pairs of columns are less exact than the release would allow."
+            )
+        for name in self.margins.drowned():
+            found.append(
+                f"The shares of {name} do not stand out of the noise: what the table says of it is noise."
+            )
+        for name in undeclared_ends([column.column for column in self.margins.columns]):
+            found.append(f"{name} declares no low or no high: how far its outer bins reach is a guess.")
+        return tuple(found)
+
+    def draw(self, rows: int, *, seed: int | None = None, progress: Progress | None = None) -> SyntheticTable:
+        """So many invented people; with a seed, the same ones each time."""
+        checked_rows(rows)
+        seed = below(1 << 32, SystemRandomness()) if seed is None else seed
+        coins = SeededRandomness(f"table {seed}")
+        levels, classes = draw_levels(self.fit, rows, coins, progress)
+        columns = {
+            column.name: values_of_levels(column.column, codes, coins)
+            for column, codes in zip(self.margins.columns, levels, strict=True)
+        }
+        label = self.margins.label
+        if label.classes:
+            columns[_label_name(str(label.label and label.label.column), columns)] = label.names(classes)
+        return SyntheticTable(MappingProxyType(columns), self._manifest(rows, seed))
+
+    def _manifest(self, rows: int, seed: int) -> dict[str, Any]:
+        conditional = self.margins.conditional
+        return {
+            "format": "colonnade synthetic table",
+            "version": 1,
+            "rows": rows,
+            "seed": seed,
+            **self.origin,
+            "extra_epsilon": 0,
+            "fit": {
+                "components": len(self.fit.classes),
+                "steps": self.fit.steps,
+                "residual_over_noise": round(self.fit.residual, 4),
+                "label_residual_over_noise": round(self.fit.label_residual, 4),
+                "residual_of_unrelated_columns": round(self.fit.start, 4),
+                "reached_the_noise": self.fit.reached,
+            },
+            "notes": list(self.notes),
+            "not_to_do": list(NOT_TO_DO_CONDITIONAL if conditional else NOT_TO_DO),
+        }
+
+
+def table_model(
+    margins: Margins, origin: Mapping[str, Any], *, progress: Progress | None = None
+) -> TableModel:
+    """A mixture fitted to these margins, unless they are all noise."""
+    drowned = margins.drowned()
+    if len(drowned) == len(margins.columns):
+        raise DrownedByNoise(
+            f"the shares of {'every column are' if len(drowned) > 1 else f'{drowned[0]} are'} within their noise, so a "
+            "table would be noise. Declare fewer bins or categories, use more people, or a larger ε."
+        )
+    return TableModel(margins, fit_mixture(margins, progress=progress), origin)
+
+
+def checked_rows(rows: int) -> int:
+    """How many rows, if a table can have so many.
+
+    >>> checked_rows(0)
+    Traceback (most recent call last):
+    colonnade.errors.InputError: a table has from 1 to 10,000,000 rows, not 0. More rows than people add nothing to \
+what a release says.
+    """
+    if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or not 1 <= rows <= MOST_ROWS:
+        raise InputError(
+            f"a table has from 1 to {MOST_ROWS:,} rows, not {rows!r}. More rows than people add nothing to what a "
+            "release says."
+        )
+    return int(rows)
+
+
+def checked_target(path: Path) -> Path:
+    """A new file for a table, and for its manifest, if they can be made there."""
+    if path.suffix not in FORMATS:
+        raise InputError(f"{path}: a table is written as {' or '.join(FORMATS)}. Name such a file.")
+    for taken in (path, manifest_of(path)):
+        if taken.exists() or taken.is_symlink():
+            raise NameTaken(f"{taken} exists already. Name another file, or remove it first.")
+    if not path.parent.is_dir():
+        raise CannotWrite(f"cannot write {path}: there is no folder {path.parent}. Make it first.")
+    return path
+
+
+def manifest_of(path: Path) -> Path:
+    """Where the manifest of a table lies.
+
+    >>> manifest_of(Path("table.parquet")).name
+    'table.manifest.json'
+    """
+    return path.with_name(f"{path.stem}.manifest.json")
+
+
+def _label_name(name: str, columns: Mapping[str, Any]) -> str:
+    if name in columns:
+        raise DataError(f"the label and a column of another party are both called {name!r}.")
+    return name
+
+
+def _csv(table: SyntheticTable) -> str:
+    columns = [_written(values) for values in table.columns.values()]
+    return csv_text([table.column_names, *zip(*columns, strict=True)])
+
+
+def _written(values: NDArray[Any]) -> list[Any]:
+    if values.dtype.kind == "f":
+        return ["" if value != value else value for value in values.tolist()]
+    return ["" if value is None else value for value in values.tolist()]
+
+
+def _write_parquet(table: SyntheticTable, target: Path) -> None:
+    """Through DuckDB, which writes a file of its own choosing: it is given a draft, and the draft is copied whole."""
+    import duckdb
+
+    draft = target.with_name(f".{target.name}.{os.getpid()}.columns")
+    session = duckdb.connect(":memory:", config={"python_enable_replacements": False})
+    try:
+        names = [f"c{number}" for number in range(len(table.columns))]
+        session.register("people", {n: _plain(v) for n, v in zip(names, table.columns.values(), strict=True)})
+        asked = ", ".join(
+            f"{_column(name, values)} AS {_quoted(shown)}"
+            for name, (shown, values) in zip(names, table.columns.items(), strict=True)
+        )
+        # Names are quoted, and nothing else in it comes from outside.
+        query = (
+            f"COPY (SELECT {asked} FROM people) TO {_literal(str(draft))} (FORMAT parquet, COMPRESSION zstd)"  # noqa: S608
+        )
+        session.execute(query)
+        with whole_file(target) as file:
+            file.write(draft.read_bytes())
+    except duckdb.Error as error:
+        raise OSError(None, str(error).splitlines()[0], str(target)) from None
+    finally:
+        session.close()
+        draft.unlink(missing_ok=True)
+
+
+def _plain(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind != "O":
+        return values
+    return np.array(["" if value is None else str(value) for value in values], dtype=object)
+
+
+def _column(name: str, values: NDArray[Any]) -> str:
+    if values.dtype.kind == "f":
+        return f"CASE WHEN isnan({name}) THEN NULL ELSE {name} END"
+    # A declared level is never an empty text, so that one stands for what is missing.
+    return f"nullif({name}, '')" if values.dtype.kind == "O" else name
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

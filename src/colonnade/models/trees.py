@@ -1,0 +1,281 @@
+"""Boosted trees from a class-conditional release: trained on invented people, judged on others of them, and free.
+
+A class-conditional release tells of two columns at a time by class, so trees may ask two questions on the way to a
+leaf: more would learn what the fit made up. LightGBM is the extra `trees`: pip install 'colonnade[trees]'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from colonnade.data.coding import code
+from colonnade.data.frames import columns_by_name
+from colonnade.errors import BadValues, ColumnMissing, DataError, InputError, NotInstalled
+from colonnade.federation.no_rows import refuse_labels, refuse_rows
+from colonnade.models.columns import Rows
+from colonnade.models.discriminant import class_codes
+from colonnade.models.estimator import Classifier
+from colonnade.models.fitting import begin, fitted
+from colonnade.models.logistic import accuracy
+from colonnade.models.parameters import at_least
+from colonnade.models.release import MomentRelease
+from colonnade.models.rules import PAYS_FROM, strength_of
+from colonnade.models.tables.drawing import draw_levels
+from colonnade.models.tables.margins import LevelColumn
+from colonnade.models.tables.matched import MANY_COLUMNS, matched_rule
+from colonnade.randomness import SeededRandomness
+
+Array = NDArray[np.float64]
+DEPTH, LEAVES = 2, 4
+HELD_OUT = 5
+"""One in so many invented people is held out: trees stop where these are told no better."""
+PATIENCE = 30
+RARE = 0.1
+AS_GOOD = 0.002
+_EFFECT_PEOPLE = 4000
+
+
+class GradientBoostedTrees(Classifier):
+    """Boosted trees of two questions each, for two classes, from a class-conditional release.
+
+    Nothing is charged: trees are trained on a table drawn from the release. `check_` is what they and the linear rule
+    do on a part of that table that was held out; it says whether trees learnt more than the linear rule from the same
+    release, not how good either is on people. `advice_` says plainly where the linear rule is expected to be as good.
+
+    Parameters
+    ----------
+    rows
+        Invented people to train on.
+    rounds, rate
+        Trees at most, and how much each counts. Fewer are grown where the held-out part is told no better.
+    threshold
+        The second class is predicted where its probability is above this.
+    seed
+        Of the draw.
+
+    >>> GradientBoostedTrees(rounds=100).get_params()["rounds"]
+    100
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: int = 50_000,
+        rounds: int = 400,
+        rate: float = 0.05,
+        threshold: float = 0.5,
+        seed: int = 0,
+    ) -> None:
+        self.rows = rows
+        self.rounds = rounds
+        self.rate = rate
+        self.threshold = threshold
+        self.seed = seed
+
+    def fit(self, release: MomentRelease, y: None = None) -> Self:
+        """Draw a table from a class-conditional release, and train on it."""
+        refuse_labels(y)
+        self._check(release)
+        lightgbm = need_trees()
+        begin(self, release)
+        model = release.table_model()
+        self.columns_ = model.margins.columns
+        levels, classes = draw_levels(model.fit, self.rows, SeededRandomness(f"trees {self.seed}"))
+        features = tree_features(self.columns_, levels)
+        held = np.arange(self.rows) % HELD_OUT == 0
+        learnt = lightgbm.Dataset(features[~held], classes[~held], free_raw_data=False)
+        told = lightgbm.Dataset(features[held], classes[held], reference=learnt)
+        settings = {
+            "objective": "binary",
+            "max_depth": DEPTH,
+            "num_leaves": LEAVES,
+            "learning_rate": self.rate,
+            "min_data_in_leaf": max(20, self.rows // 500),
+            "num_threads": 1,
+            "deterministic": True,
+            "seed": self.seed,
+            "verbosity": -1,
+        }
+        self.booster_ = lightgbm.train(
+            settings,
+            learnt,
+            num_boost_round=self.rounds,
+            valid_sets=[told],
+            callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
+        )
+        self.classes_ = release.label.values
+        linear = matched_rule(model.margins, model.fit)
+        parts = [column.codes[codes[held]] for column, codes in zip(self.columns_, levels, strict=True)]
+        straight = np.concatenate(parts, axis=1) @ linear.coefficients + linear.intercept
+        scores = self.booster_.predict(features[held], raw_score=True)
+        self.check_ = {
+            "held_out_rows": int(held.sum()),
+            "trees": int(self.booster_.best_iteration or self.booster_.num_trees()),
+            "auc": auc(scores, classes[held]),
+            "linear_auc": auc(straight, classes[held]),
+        }
+        self.advice_ = self._advice(release)
+        self.importance_ = self._importance()
+        self.effects_ = self._effects(levels)
+        return self
+
+    def decision_function(self, X: Rows) -> Array:
+        """Log-odds of the second class."""
+        return self._scores(X)[:, 0]
+
+    def predict_proba(self, X: Rows) -> Array:
+        """One probability per class, in the order of `classes_`."""
+        second = 1.0 / (1.0 + np.exp(-self.decision_function(X)))
+        return np.column_stack([1.0 - second, second])
+
+    def predict(self, X: Rows) -> NDArray[Any]:
+        """The class of each person, as declared."""
+        return np.asarray(self.classes_[class_codes(self._scores(X), self.threshold)])
+
+    def score(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The share of people whose class is predicted right; exact figures on people are themselves a release."""
+        frame = fitted(self, "booster_")
+        return accuracy(frame, class_codes(self._scores(X), self.threshold), y, sample_weight)
+
+    def _scores(self, rows: Rows) -> Array:
+        fitted(self, "booster_")
+        features = tree_features(self.columns_, level_codes(self.columns_, rows))
+        return np.asarray(self.booster_.predict(features, raw_score=True))[:, None]
+
+    def _check(self, release: MomentRelease) -> None:
+        if not isinstance(release, MomentRelease):
+            refuse_rows(release, "a MomentRelease")
+        at_least("rate", self.rate, 0.0, strict=True)
+        at_least("threshold", self.threshold, 0.0, strict=True)
+        for name, value in (("rows", self.rows), ("rounds", self.rounds)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 10_000_000:
+                raise InputError(f"{name} = {value!r} is not a whole number from 1 to 10,000,000.")
+        if not release.conditional:
+            raise InputError(
+                "boosted trees need a class-conditional release: of a plain one a table knows two columns at a time, "
+                "whatever the class, and trees learn artefacts of it. Write conditional = true in the job's options, "
+                "or use LogisticRegression."
+            )
+        if len(release.label.classes) != 2:
+            raise InputError(
+                f"boosted trees here tell two classes apart, and this release has {len(release.label.classes)}. Use "
+                "LogisticRegression."
+            )
+
+    def _advice(self, release: MomentRelease) -> str:
+        """Where the linear rule is expected to be as good, the reason; else nothing."""
+        margins = release.margins()
+        share = float(margins.counts.min()) / margins.people
+        reasons = []
+        if len(margins.columns) >= MANY_COLUMNS:
+            reasons.append(f"there are {len(margins.columns)} columns, and noise grows with them")
+        if share < RARE:
+            reasons.append(f"the smaller class has {100 * share:.1f} % of the people")
+        if strength_of(margins) < PAYS_FROM:
+            reasons.append("the classes hardly stand out of the noise")
+        if self.check_["auc"] < self.check_["linear_auc"] + AS_GOOD:
+            reasons.append("on the held-out part of the table trees were no better than it")
+        if not reasons:
+            return ""
+        return f"The linear rule is expected to be as good: {'; '.join(reasons)}. Use LogisticRegression."
+
+    def _importance(self) -> dict[str, float]:
+        gains = self.booster_.feature_importance("gain").astype(np.float64)
+        owners = np.repeat(np.arange(len(self.columns_)), [width_of(column) for column in self.columns_])
+        by_column = np.bincount(owners, weights=gains, minlength=len(self.columns_))
+        whole = float(by_column.sum()) or 1.0
+        shares = {
+            column.name: float(gain) / whole for column, gain in zip(self.columns_, by_column, strict=True)
+        }
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+    def _effects(self, levels: Sequence[NDArray[np.int32]]) -> dict[str, list[dict[str, Any]]]:
+        """What each level adds to the log-odds, averaged over invented people and counted from the mean over levels."""
+        some = [codes[:_EFFECT_PEOPLE] for codes in levels]
+        found: dict[str, list[dict[str, Any]]] = {}
+        for place, column in enumerate(self.columns_):
+            means = []
+            for level in range(len(column.levels)):
+                changed = [*some]
+                changed[place] = np.full_like(some[place], level)
+                means.append(
+                    float(
+                        np.mean(self.booster_.predict(tree_features(self.columns_, changed), raw_score=True))
+                    )
+                )
+            middle = math.fsum(means) / len(means)
+            found[column.name] = [
+                {"level": name, "effect": value - middle}
+                for name, value in zip(column.levels, means, strict=True)
+            ]
+        return found
+
+
+def need_trees() -> Any:
+    """LightGBM, or a `NotInstalled` that names the extra."""
+    try:
+        import lightgbm
+    except ImportError:
+        raise NotInstalled(
+            "boosted trees need the package lightgbm, which is not installed. Install the extra: pip install "
+            "'colonnade[trees]'."
+        ) from None
+    return lightgbm
+
+
+def is_ordered(column: LevelColumn) -> bool:
+    """Whether the levels of a column have an order that trees may cut."""
+    return bool(getattr(column.column, "ordered", False)) or len(column.levels) == 2
+
+
+def width_of(column: LevelColumn) -> int:
+    """How many features trees have of a column: its level's number, or an indicator for each level."""
+    return 1 if is_ordered(column) else len(column.levels)
+
+
+def tree_features(columns: Sequence[LevelColumn], levels: Sequence[NDArray[np.int32]]) -> Array:
+    """Levels as trees ask about them: the number of an ordered level, an indicator of each other one."""
+    parts = []
+    for column, codes in zip(columns, levels, strict=True):
+        numbers = codes.astype(np.float64)[:, None]
+        parts.append(
+            numbers if is_ordered(column) else (numbers == np.arange(len(column.levels))).astype(float)
+        )
+    return np.concatenate(parts, axis=1)
+
+
+def level_codes(columns: Sequence[LevelColumn], rows: Rows) -> list[NDArray[np.int32]]:
+    """The level numbers of raw rows by column name."""
+    table: Mapping[str, Any] | None = columns_by_name(rows)
+    if table is None:
+        raise DataError("trees read raw columns by name, and these rows have no names.")
+    found = []
+    for column in columns:
+        if column.name not in table:
+            raise ColumnMissing(f"column {column.name!r} is missing from the rows.")
+        coded = code(table[column.name], column.column)
+        if coded.problems:
+            raise BadValues(f"column {column.name!r}: {coded.problems.sentence}. {coded.problems.advice}")
+        found.append(coded.values)
+    return found
+
+
+def auc(scores: ArrayLike, labels: NDArray[Any]) -> float:
+    """How often one of the second class scores above one of the first.
+
+    >>> auc([0.1, 0.9, 0.5], np.array([0, 1, 0]))
+    1.0
+    """
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(labels, scores))
+
+
+def trees_of(booster: Any) -> list[dict[str, Any]]:
+    """The trees of a booster as plain values."""
+    return [tree["tree_structure"] for tree in booster.dump_model()["tree_info"]]

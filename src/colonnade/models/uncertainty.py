@@ -1,0 +1,345 @@
+"""How far the noise of a release can have moved a model's coefficients: intervals that spend nothing.
+
+The noise's law is public, so its effect can be rehearsed: fresh noise of the same law is added to a stand-in for the
+noise-free moments, the model's rule is applied, and the error is seen, because for a stand-in the noise-free
+coefficients are known. All of it is post-processing of the release; the rehearsal's own noise protects nobody and
+comes from a stream that the release determines, so that a release has one answer.
+
+What is covered: the coefficients that the same rule, with the same floor, would give on the moments without noise. What
+is not: how coefficients would differ had other people been in the table (sampling error), the damping that the floor
+itself does, rounding to the grid, and whether a linear rule fits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from colonnade.errors import DataError
+from colonnade.models.discriminant import COUNT_DEVIATIONS, binary_rule, multiclass_rule
+from colonnade.models.least_squares import least_squares
+from colonnade.models.release import MomentRelease
+from colonnade.models.spectral import default_floor, noise_edge
+from colonnade.randomness import KeyedRandomness, Randomness
+
+Array = NDArray[np.float64]
+
+RATE = 0.95
+# A rehearsal costs one eigendecomposition. With the fewest, the largest error of all is the quantile.
+MOST_DRAWS = 100
+FEWEST_DRAWS = 20
+# One rehearsal of more features than these takes longer than a person waits for Ctrl-C to be heard.
+MOST_COLUMNS = 1500
+# What the estimate may take; whether it will is judged once enough of it is over to tell.
+MOST_SECONDS = 60.0
+_TELLING_SECONDS = 5.0
+# A stand-in differs from what it stands for. This much wider, coverage held in every pilot simulation
+# (tests/learn/test_learn_uncertainty.py), with the noise from negligible to overwhelming.
+MARGIN = 1.1
+# Scales the noise out of a rule's corrections while its floor stays: they vanish with the square of it.
+_NOISELESS = 2.0**-20
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """What a model does with a release: its parameters, in the model's own words.
+
+    >>> Rule(ridge=1.0).floor is None
+    True
+    """
+
+    floor: float | None = None
+    ridge: float = 0.0
+    unbias: bool = True
+
+    def coefficients(self, release: MomentRelease, *, noiseless: bool = False) -> Array:
+        """One row of coefficients for each score, in the label's own units where it has any.
+
+        `noiseless` says that these moments carry no noise: the floor stays, what corrects for noise goes.
+        """
+        floor = default_floor(release.columns) if self.floor is None else self.floor
+        scale = _NOISELESS if noiseless else 1.0
+        if release.label.kind == "classes":
+            classes = release.class_moments()
+            two = len(release.label.classes) == 2
+            return (binary_rule if two else multiclass_rule)(
+                replace(classes, noise=classes.noise * scale),
+                floor=floor / scale,
+                ridge=self.ridge,
+                unbias=self.unbias,
+                names=release.label.classes,
+            ).coefficients
+        values = release.value_moments()
+        line = least_squares(
+            replace(values, noise=values.noise * scale),
+            floor=floor / scale,
+            ridge=self.ridge,
+            unbias=self.unbias,
+        )
+        low, high = release.label.from_unit([-1.0, 1.0])
+        return np.asarray(line.coefficients * ((high - low) / 2.0))[None, :]
+
+
+MODELS_OWN = Rule()
+
+
+class _Skipped(Exception):
+    """The rehearsals are not gone through with; the watch knows why."""
+
+
+@dataclass(eq=False)
+class Watch:
+    """Who watches the rehearsals, who may end them, and how long they may take; afterwards why they were skipped.
+
+    `advance` is told after each how many of how many are done, and `interrupted` is asked whether to go on. An estimate
+    is whole or not there at all, so that a release never has two.
+
+    >>> Watch().skipped
+    ''
+    """
+
+    advance: Callable[[str, int, int], None] = lambda _step, _done, _total: None
+    interrupted: Callable[[], bool] = lambda: False
+    seconds: float = MOST_SECONDS
+    skipped: str = ""
+    _began: float = field(default=0.0, init=False)
+    _done: int = field(default=0, init=False)
+
+    def begin(self, columns: int) -> None:
+        """Start the clock, or skip what would be too long for it."""
+        self._began, self._done, self.skipped = time.monotonic(), 0, ""
+        if columns > MOST_COLUMNS:
+            self.skip(f"with {columns} features it takes too long, and {MOST_COLUMNS} are the most")
+
+    def rehearsed(self, total: int) -> None:
+        """One more is done of so many."""
+        self._done += 1
+        self.advance("uncertainty", self._done, total)
+        taken = time.monotonic() - self._began
+        expected = taken * total / self._done
+        if self.interrupted():
+            self.skip("it was interrupted")
+        if taken > min(_TELLING_SECONDS, self.seconds) and expected > self.seconds:
+            self.skip(f"it would take {expected:.0f} seconds, and {self.seconds:g} are the most")
+
+    def skip(self, reason: str) -> None:
+        """End the rehearsals, for this reason."""
+        self.skipped = (
+            f"How far noise can have moved the coefficients was not estimated: {reason}. Everything else is complete, "
+            "and `colonnade.models.uncertainty.noise_uncertainty` computes it from release.npz at no cost to privacy."
+        )
+        raise _Skipped
+
+
+@dataclass(frozen=True, eq=False)
+class Uncertainty:
+    """The coefficients of a model and how far noise can have moved them and any combination of them.
+
+    With more than two classes, coefficients are those of a class minus the mean over classes, which predicts the same.
+    `errors` are rehearsed errors: stand-in, draw, row, feature. Rows in `unknown` belong to classes that are too rare
+    for this noise; nothing is claimed about them.
+    """
+
+    coefficients: Array
+    errors: Array
+    unknown: tuple[int, ...] = ()
+    rate: float = RATE
+
+    @property
+    def draws(self) -> int:
+        """How many rehearsals each stand-in had."""
+        return int(self.errors.shape[1])
+
+    @property
+    def half_widths(self) -> Array:
+        """Half the length of the interval around every coefficient; infinite where nothing is claimed."""
+        return self.half_widths_of(np.eye(self.coefficients.shape[1]))
+
+    def half_widths_of(self, combinations: Array) -> Array:
+        """Half the length of the interval around `combinations @ coefficients`: row, combination."""
+        ordered = np.sort(np.abs(self.errors @ combinations.T), axis=1)
+        # A new error is below the k-th of B like ones with probability k/(B + 1), whatever their law.
+        place = min(math.ceil(self.rate * (self.draws + 1)), self.draws) - 1
+        widths = MARGIN * ordered[:, place].max(axis=0)
+        widths[list(self.unknown)] = np.inf
+        return np.asarray(widths)
+
+
+def noise_uncertainty(
+    release: MomentRelease,
+    *,
+    rule: Rule = MODELS_OWN,
+    rate: float = RATE,
+    draws: int | None = None,
+    watch: Watch | None = None,
+) -> Uncertainty | None:
+    """Intervals for the coefficients of a classification or regression, or None where noise drowns the release.
+
+    With a `watch` also None where it skipped them, which it then says; without one they take as long as they take.
+
+    Claim, held by simulation and not by proof: over the noise of the release, each interval covers the coefficient that
+    the same rule with the same floor gives on the noise-free moments with probability at least `rate`, on average over
+    the coefficients of a model.
+
+    Two stand-ins for the noise-free moments are tried and the larger error counts: the release itself, whose spectrum
+    is wider than the true one, and the release with its spectrum shrunk to what stands out of the noise. An error is
+    counted with its bias, so an interval also reaches as far as the noise shifts a coefficient on average.
+
+    >>> from fractions import Fraction
+    >>> from colonnade.data.columns import NumericColumn
+    >>> from colonnade.data.encoding import Encoder
+    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.data.targets import RealLabel
+    >>> encoder = Encoder((NumericColumn("size", low=0, high=100),), mode="linear")
+    >>> release = MomentRelease(
+    ...     matrix=np.array([[3, 0, 2], [0, 2, 0], [2, 0, 2]]) * 10**9, gamma=4096, rows=400,
+    ...     encoders=(("agency", encoder),), label=LabelBlock(RealLabel("price", low=0, high=1000)),
+    ...     mu=Fraction(10**14), guarantees=(), plan="", run="", reproducible=False,
+    ... )
+    >>> found = noise_uncertainty(release)
+    >>> found.coefficients.round(1), found.half_widths.round()
+    (array([[666.7]]), array([[10.]]))
+    """
+    if not 0.0 < rate < 1.0 or (draws is not None and draws < rate * (draws + 1)):
+        raise ValueError(f"{draws} draws are too few for a rate of {rate}, which is a probability below 1")
+    try:
+        return _estimate(release, rule, rate, draws, watch)
+    except _Skipped:
+        return None
+
+
+def _estimate(
+    release: MomentRelease, rule: Rule, rate: float, draws: int | None, watch: Watch | None
+) -> Uncertainty | None:
+    if watch is not None:
+        watch.begin(release.columns)
+    faint = _faint(release)
+    coefficients = _against_others(rule.coefficients(release), faint)
+    if draws is None:
+        draws = int(min(MOST_DRAWS, max(FEWEST_DRAWS, 2_000_000_000 // release.columns**3)))
+    coins = KeyedRandomness(_key(release))
+    errors = [
+        _rehearse(stand_in, rule, draws, coins, faint, watch) for stand_in in (release, _shrunk(release))
+    ]
+    if any(found is None for found in errors):
+        return None
+    return Uncertainty(coefficients, np.stack([found for found in errors if found is not None]), faint, rate)
+
+
+def noise_free(release: MomentRelease, *, rule: Rule = MODELS_OWN, faint: tuple[int, ...] = ()) -> Array:
+    """What intervals are about: the coefficients, each class against the others, of moments that carry no noise.
+
+    The release says with its `mu` how much noise the floor is for; its matrix has none. Only a simulation has such a
+    release.
+    """
+    return _against_others(rule.coefficients(release, noiseless=True), faint)
+
+
+def _rehearse(
+    truth: MomentRelease,
+    rule: Rule,
+    draws: int,
+    coins: Randomness,
+    faint: tuple[int, ...],
+    watch: Watch | None,
+) -> Array | None:
+    """Errors of the rule on fresh noise around moments that are taken for the truth; None if it mostly fails."""
+    try:
+        target = noise_free(truth, rule=rule, faint=faint)
+    except DataError:
+        return None
+    errors: list[Array] = []
+    failures = 0
+    while len(errors) < draws:
+        try:
+            errors.append(_against_others(rule.coefficients(_noisy(truth, coins)), faint) - target)
+        except DataError:
+            failures += 1
+            if failures > draws // 2:
+                return None
+            continue
+        if watch is not None:
+            watch.rehearsed(2 * draws)
+    return np.array(errors)
+
+
+def _noisy(release: MomentRelease, coins: Randomness) -> MomentRelease:
+    """The release with fresh noise of its own law; at these sizes a Skellam is a normal rounded to the grid."""
+    size = len(release.matrix)
+    rows, columns = np.triu_indices(size)
+    uniform = ((coins.words(len(rows)) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    noise = np.zeros((size, size), dtype=np.int64)
+    deviation = float(release.mu) ** 0.5 * np.where(rows == columns, np.sqrt(2.0), 1.0)
+    noise[rows, columns] = np.rint(ndtri(uniform) * deviation).astype(np.int64)
+    noise += np.triu(noise, 1).T
+    noise[~release.opened] = 0
+    return replace(release, matrix=release.matrix + noise)
+
+
+def _shrunk(release: MomentRelease) -> MomentRelease:
+    """The release with its scatter shrunk to what stands out of the noise.
+
+    A true eigenvalue λ above s√d is seen at L = λ + s²d/λ, so λ = (L + √(L² − 4s²d))/2; those inside the noise are
+    replaced by their mean, which the trace determines well.
+    """
+    values, vectors = np.linalg.eigh(_scatter(release))
+    edge = noise_edge(release.noise, len(values))
+    inside = values <= edge
+    seen = np.maximum(values, edge)
+    quiet = np.where(
+        inside,
+        max(float(values[inside].mean()), 0.0) if inside.any() else 0.0,
+        (seen + np.sqrt(seen**2 - edge**2)) / 2.0,
+    )
+    change = (vectors * (quiet - values)) @ vectors.T
+    matrix = release.matrix.copy()
+    # Of matrices by class only the sum is used, so each takes its part.
+    moved = np.rint((change + change.T) * (release.gamma**2 / (2.0 * release.parts))).astype(np.int64)
+    for start in release.starts:
+        span = slice(start, start + release.columns)
+        matrix[span, span] += moved
+    return replace(release, matrix=matrix)
+
+
+def _against_others(rows: Array, faint: tuple[int, ...]) -> Array:
+    """Rows minus the mean of the rows of classes that are not faint; a single row stays as it is.
+
+    Only differences between classes' scores decide anything, and what all of them share is mostly the common mean seen
+    through directions that carry no rows: large, meaningless and noisy.
+    """
+    if len(rows) == 1:
+        return rows
+    clear = [index for index in range(len(rows)) if index not in faint]
+    return np.asarray(rows - rows[clear].mean(axis=0))
+
+
+def _scatter(release: MomentRelease) -> Array:
+    """The matrix that the rule inverts: around the common mean, or with more classes around theirs."""
+    if release.label.kind != "classes" or len(release.label.classes) == 2:
+        return release.plain_moments().scatter().matrix
+    moments = release.class_moments()
+    clear = moments.counts > COUNT_DEVIATIONS * moments.count_noise
+    sums = moments.sums[clear]
+    within = moments.gram - sums.T @ (sums / moments.counts[clear][:, None])
+    return np.asarray((within + within.T) / 2.0)
+
+
+def _faint(release: MomentRelease) -> tuple[int, ...]:
+    if release.label.kind != "classes" or len(release.label.classes) == 2:
+        return ()
+    moments = release.class_moments()
+    return tuple(
+        int(index) for index in np.flatnonzero(~(moments.counts > COUNT_DEVIATIONS * moments.count_noise))
+    )
+
+
+def _key(release: MomentRelease) -> bytes:
+    text = f"colonnade uncertainty: {release.plan} {release.run} {release.gamma} {release.mu} "
+    return hashlib.sha256(text.encode() + np.ascontiguousarray(release.matrix, "<i8").tobytes()).digest()

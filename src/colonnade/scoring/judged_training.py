@@ -1,0 +1,113 @@
+"""Judge what a job trained on the people that it held out, at no further cost to anybody but for whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from colonnade.errors import ColonnadeError
+from colonnade.federation.federation import Federation, Run
+from colonnade.federation.job import Job
+from colonnade.federation.train import Trained, model_for, worth_its_charge
+from colonnade.methods.method import Found, Learnt
+from colonnade.models.class_weights import rule_of
+from colonnade.models.files.linear_file import Model, model_file
+from colonnade.models.logistic import LogisticRegression
+from colonnade.protocols.alignment import Alignment
+from colonnade.protocols.plans import Plan
+from colonnade.scoring.evaluating import (
+    Judged,
+    Judging,
+    check_held_out,
+    check_model,
+    judge_jointly,
+    judging_of,
+    limits_of,
+)
+from colonnade.scoring.judgement import Judgement
+
+NOT_JUDGED = "The model was not judged on the people held out: {reason}"
+SPLIT = NOT_JUDGED.format(
+    reason="its weights stay with their parties, and no guarantee covers scores by them."
+)
+COMPONENTS = NOT_JUDGED.format(reason="components predict nothing.")
+
+
+def worth_training(job: Job) -> Callable[[Plan, bool], None]:
+    """What refuses a plan of a job, before anything is charged: too few people to learn from, or to judge on."""
+    learnt = worth_its_charge(job)
+
+    def ask(plan: Plan, counts: bool) -> None:
+        learnt(plan, counts)
+        if counts and job.held_out is not None and _judgeable(job, plan):
+            check_held_out(plan, job.held_out, epsilon=job.epsilon)
+
+    return ask
+
+
+def judge_trained(
+    job: Job, federation: Federation, found: Found | ColonnadeError, run: Run[Any]
+) -> Judged | str | None:
+    """The judgement of what was trained, or why there is none; None for a job that holds nobody out.
+
+    Its noise is such that no total grows by it: the people held out lose at most what those trained on did.
+    """
+    if job.held_out is None or isinstance(found, ColonnadeError):
+        return None
+    judging = judging_of_trained(job, found, run, alignment=federation.alignment)
+    if isinstance(judging, str):
+        return judging
+    try:
+        return judge_jointly(
+            federation,
+            judging.model,
+            epsilon=judging.request.epsilon,
+            delta=judging.request.delta,
+            accepted_delta=judging.request.accepted_delta,
+            limits=judging.request.limits,
+        )
+    except ColonnadeError as error:
+        return NOT_JUDGED.format(reason=error)
+
+
+def judging_of_trained(job: Job, found: Found, run: Run[Any], *, alignment: Alignment) -> Judging | str:
+    """What is asked to judge a model by, so that no total grows by it; or why it cannot be judged."""
+    if isinstance(found, Learnt) and found.split:
+        return SPLIT
+    if job.task == "pca":
+        return COMPONENTS
+    try:
+        model = model_for(job, found).fit(found)
+        if not isinstance(model, Model):
+            return SPLIT
+        plan, limits = run.plan, limits_of(run.plan)
+        record = [epsilon for _, unit, epsilon in limits if unit == "record"]
+        return judging_of(
+            check_model(model_file(model, method=job.method, run=run.name)),
+            plan.group.owners,
+            epsilon=min(record, default=job.epsilon),
+            delta=plan.delta,
+            accepted_delta=plan.delta,
+            limits=limits,
+            alignment=alignment,
+        )
+    except ColonnadeError as error:
+        return NOT_JUDGED.format(reason=error)
+
+
+def decided(job: Job, trained: Trained, judged: Judged | str | None) -> tuple[Judged | str | None, str]:
+    """The judgement at the threshold that a job's rule finds in it, which the model takes too, and a note of it."""
+    rule, model = rule_of(job.options), trained.model
+    if rule is None or not isinstance(model, LogisticRegression):
+        return judged, ""
+    if not isinstance(judged, Judged) or not isinstance(judged.judgement, Judgement):
+        return judged, f"The threshold stays at 0.5: there is no judgement to read {rule!r} from."
+    at = replace(judged, judgement=judged.judgement.at(rule))
+    model.threshold = judged.judgement.threshold_by(rule)
+    return at, f"The threshold is {model.threshold:.3g}: threshold = {rule!r}, read from the people held out."
+
+
+def _judgeable(job: Job, plan: Plan) -> bool:
+    labels = [schema.label for schema in plan.schemas if schema.label is not None]
+    return job.task != "pca" and bool(plan.group.keepers) and len(labels) == 1

@@ -1,0 +1,233 @@
+"""A judgement as people read it: each figure with what noise and chance may have done to it, and what it is beside."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.errors import ModelError
+from colonnade.protocols.judging import Opened
+from colonnade.randomness import KeyedRandomness, Randomness
+from colonnade.scoring.figures import (
+    ScoreLaw,
+    auc,
+    average_precision,
+    calibration_curve,
+    commonest,
+    confusion,
+    curves,
+    error_text,
+    figure_text,
+    losses,
+    recalibration,
+    threshold_of,
+)
+from colonnade.scoring.score_laws import Phi
+
+Array = NDArray[np.float64]
+DRAWS = 24
+"""How often noise and chance are drawn anew to see what they do."""
+_CHANCES = ("log-loss", "Brier score")
+# What smoothing moves on average, and is moved back; accuracy it hardly moves, and the rest not at all.
+_SMOOTHED = ("average precision",)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure; `noise` and `sampling` are standard deviations.
+
+    `beside` is what always answering with the commonest class, or with the mean, would have.
+
+    >>> print(Figure(0.8913, 0.0031, 0.0042, 0.5))
+    0.891 ± 0.0052
+    """
+
+    value: float
+    noise: float
+    sampling: float
+    beside: float
+
+    @property
+    def error(self) -> float:
+        """Noise and sampling together."""
+        return math.hypot(self.noise, self.sampling)
+
+    def __str__(self) -> str:
+        error = f" ± {error_text(self.error)}" if self.error > 0 else ""
+        return f"{figure_text(self.value, self.error)}{error}"
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """How good a model of two classes is, on people whom it was not trained on.
+
+    `threshold` is the score above which the second class is predicted, `recalibration` the a and b of probabilities
+    1/(1 + e^-(as + b)) that fit these people best. `exact` says that the people were looked at.
+    """
+
+    people: int
+    counts: tuple[float, float]
+    classes: tuple[str, str]
+    figures: dict[str, Figure]
+    confusion: tuple[tuple[float, float], tuple[float, float]]
+    threshold: float
+    recalibration: tuple[float, float]
+    law: ScoreLaw = field(repr=False)
+    exact: bool = False
+
+    def threshold_by(self, rule: str) -> float:
+        """The probability above which the second class is to be predicted, by a rule such as "f1" or "recall=0.8"."""
+        return float(1.0 / (1.0 + math.exp(-threshold_of(rule, self.law))))
+
+    def at(self, rule: str) -> Judgement:
+        """The same people with another threshold, by a probability or by a rule; nothing more is opened for it."""
+        threshold = threshold_of(rule, self.law)
+        table = confusion(self.law, threshold)
+        accuracy = float((table[0, 0] + table[1, 1]) / self.law.counts.sum())
+        return replace(
+            self,
+            threshold=threshold,
+            confusion=((float(table[0, 0]), float(table[0, 1])), (float(table[1, 0]), float(table[1, 1]))),
+            figures={**self.figures, "accuracy": replace(self.figures["accuracy"], value=accuracy)},
+        )
+
+    def to_data(self) -> dict[str, Any]:
+        """All of it as plain values, with its curves."""
+        return {
+            "people": self.people,
+            "exact": self.exact,
+            "classes": list(self.classes),
+            "counts": [round(count, 1) for count in self.counts],
+            "figures": {name: asdict(figure) for name, figure in self.figures.items()},
+            "confusion": [[round(count, 1) for count in row] for row in self.confusion],
+            "threshold": 1.0 / (1.0 + math.exp(-self.threshold)),
+            "recalibration": list(self.recalibration),
+            "curves": curves(self.law),
+            "calibration": calibration_curve(self.law),
+        }
+
+
+def judge_rows(
+    scores: Array, classes: NDArray[np.int64], *, names: tuple[str, str], threshold: float, chances: bool
+) -> Judgement:
+    """The judgement of people who may be looked at: exact, with the error of sampling alone."""
+    law = ScoreLaw.of(scores, classes)
+    missing = [name for name, count in zip(names, law.counts, strict=True) if not count]
+    if missing:
+        raise ModelError(f"nobody here is of class {missing[0]!r}, and one class alone cannot be judged.")
+    return _judgement(
+        law, len(scores), names, threshold, chances, _of_law(law, threshold), noise={}, exact=True
+    )
+
+
+def judge_opened(
+    opened: Opened, *, centre: float, threshold: float, chances: bool, head: int = 0
+) -> Judgement:
+    """The judgement of what was opened about people nobody may look at; of several classes, of one against the rest."""
+    plan = opened.plan
+    phi = Phi.of(opened.coefficients, plan, centre, head)
+    coins = KeyedRandomness(hashlib.sha256(f"judgement {opened.run} {head}".encode()).digest())
+    law = phi.law()
+    # People whose scores have just this law, judged again under fresh noise: how far figures then lie around the truth,
+    # and how far off they are on average, is what noise and smoothing do.
+    more = plan.opened_noise.draw((DRAWS, plan.coefficients), coins)
+    clean, again = phi.opened_of(law), []
+    for fresh in more:
+        try:
+            noisy = Phi.of(clean + fresh, plan, centre, head)
+        except ModelError:
+            continue
+        again.append(_of_phi(noisy, noisy.law(), threshold))
+    truth, found = _of_law(law, threshold), _of_phi(phi, law, threshold)
+    noise: dict[str, float] = {}
+    shift: dict[str, float] = {}
+    for name in found:
+        drawn = [item[name] for item in again]
+        shift[name] = float(np.mean(drawn)) - truth[name] if drawn and name in _SMOOTHED else 0.0
+        noise[name] = math.hypot(_spread(drawn), shift[name])
+    names = two_names(plan.label.classes, None if plan.scores == 1 else head)
+    figures = {
+        name: min(max(value - shift[name], 0.0), 1.0) if name in _SMOOTHED else value
+        for name, value in found.items()
+    }
+    return _judgement(law, plan.rows, names, threshold, chances, figures, noise=noise)
+
+
+def two_names(classes: Sequence[str], head: int | None) -> tuple[str, str]:
+    """Two classes as they are declared, or one of several against the rest.
+
+    >>> two_names(("low", "mid", "high"), 1)
+    ('not mid', 'mid')
+    """
+    return (classes[0], classes[1]) if head is None else (f"not {classes[head]}", classes[head])
+
+
+def _judgement(
+    law: ScoreLaw,
+    people: int,
+    names: tuple[str, str],
+    threshold: float,
+    chances: bool,
+    found: dict[str, float],
+    *,
+    noise: dict[str, float],
+    exact: bool = False,
+) -> Judgement:
+    beside = commonest(law.counts)
+    coins = KeyedRandomness(hashlib.sha256(f"sampling {people} {found}".encode()).digest())
+    drawn = [_of_law(_resampled(law, coins), threshold) for _ in range(DRAWS)]
+    figures = {
+        name: Figure(value, noise.get(name, 0.0), _spread(item[name] for item in drawn), beside[name])
+        for name, value in found.items()
+        if chances or name not in _CHANCES
+    }
+    table = confusion(law, threshold)
+    return Judgement(
+        people=people,
+        counts=(float(law.counts[0]), float(law.counts[1])),
+        classes=names,
+        figures=figures,
+        confusion=((float(table[0, 0]), float(table[0, 1])), (float(table[1, 0]), float(table[1, 1]))),
+        threshold=threshold,
+        recalibration=recalibration(law),
+        law=law,
+        exact=exact,
+    )
+
+
+def _of_law(law: ScoreLaw, threshold: float) -> dict[str, float]:
+    everybody = law.counts.sum()
+    table = confusion(law, threshold)
+    return {
+        "AUC": auc(law),
+        "average precision": average_precision(law),
+        "accuracy": float((table[0, 0] + table[1, 1]) / everybody),
+        **{name: float((law.people * loss).sum() / everybody) for name, loss in losses(law.scores).items()},
+    }
+
+
+def _of_phi(phi: Phi, law: ScoreLaw, threshold: float) -> dict[str, float]:
+    """What has an estimate without bias is read from what was opened itself, the rest from the smooth law."""
+    return {**_of_law(law, threshold), "AUC": min(max(phi.auc(), 0.0), 1.0), **phi.mean_losses()}
+
+
+def _resampled(law: ScoreLaw, coins: Randomness) -> ScoreLaw:
+    """As many people of each class again, drawn from the law."""
+    people = np.zeros_like(law.people)
+    for number, count in enumerate(law.counts):
+        ends = np.cumsum(law.people[number]) / count
+        draws = coins.words(max(1, round(count))).astype(np.float64) / 2.0**64
+        places = np.minimum(np.searchsorted(ends, draws), len(ends) - 1)
+        people[number] = np.bincount(places, minlength=len(ends))
+    return replace(law, people=people)
+
+
+def _spread(values: Iterable[float]) -> float:
+    found = list(values)
+    return float(np.std(found, ddof=1)) if len(found) > 1 else 0.0

@@ -1,0 +1,138 @@
+"""Scores between parties: each computes its own term, and only the one that asks sees the sums.
+
+For linear models with released or public weights, and, through `NeuralClassifier.joint_scores`, for networks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.aligned import AlignedTable
+from colonnade.data.encoding import Encoder
+from colonnade.data.table import Table
+from colonnade.models.files.membership import IdRules, Lists, People, remembered
+from colonnade.models.privacy import Privacy
+from colonnade.protocols.joint_scores import Scored, ScoresPlan, ScoresRequest, Terms, scores_session
+from colonnade.randomness import SystemRandomness
+from colonnade.runtime.party import Party
+
+if TYPE_CHECKING:
+    from colonnade.federation.federation import Federation, Run
+    from colonnade.models.input_spec import Frame
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class JointScores:
+    """What the receiver got: one row of numbers per person, and whose they are. `statement` says what was disclosed.
+
+    `opened` are the sums as they came out; of networks `sums` are what the label holder's part makes of them.
+    """
+
+    sums: Array
+    opened: Array
+    ids: tuple[str, ...]
+    statement: str
+    privacy: Privacy
+    run: Run[ScoresPlan]
+
+
+def score_jointly(
+    federation: Federation,
+    request: ScoresRequest,
+    terms: Mapping[str, Terms],
+    *,
+    trained_on: Mapping[str, People] | None = None,
+) -> JointScores:
+    """Sum the parties' terms for the people of a federation; a party without terms adds nothing.
+
+    Exact scores are refused for people in `trained_on`, whom the model knows, for those whom a party's data set
+    remembers from any training, and altogether where ids are not read as they were then.
+    """
+    known = {party: _lists(federation, party, (trained_on or {}).get(party)) for party in federation.tables}
+    if request.epsilon is None and not federation.public:
+        for party, lists in known.items():
+            for people in lists:
+                people.check_rules(party, federation.tables[party].schema)
+
+    async def session(party: Party, table: Table | None, asked: ScoresRequest) -> Scored:
+        lists = Lists(known.get(party.name, ()))
+        return await scores_session(party, table, asked, terms.get(party.name), lists)
+
+    run = federation.run(session, request, trains=False)
+    found: Any = run.result(request.receiver)
+    return JointScores(
+        sums=found.sums,
+        opened=found.sums,
+        ids=tuple(str(person) for person in found.aligned.table.ids()),
+        statement=run.plan.statement,
+        privacy=run.privacy,
+        run=run,
+    )
+
+
+def trained_people(run: Any) -> dict[str, People]:
+    """The people that each party trained on, as it knows them itself."""
+    return {
+        party: People.of_table(aligned.table, SystemRandomness(), run=run.name)
+        for party, aligned in run.aligned.items()
+    }
+
+
+def is_remembered(run: str, federation: Federation) -> bool:
+    """Whether the data set of some party remembers whom this run trained on: all of a run train on the same people."""
+    return any(run in people.runs for party in federation.tables for people in _lists(federation, party))
+
+
+def _lists(federation: Federation, party: str, own: People | None = None) -> tuple[People, ...]:
+    rules = IdRules.of(federation.tables[party].schema)
+    kept = remembered(federation.ledgers[party].path, federation.datasets[party], rules)
+    return kept if own is None else (own, *kept)
+
+
+def linear_terms(frame: Frame, coefficients: Array) -> dict[str, Terms]:
+    """Each party's part of a linear predictor on `frame.features`: x_q · w_q, one number per row of coefficients.
+
+    >>> from colonnade.data.columns import NumericColumn
+    >>> from colonnade.data.label import LabelBlock
+    >>> from colonnade.models.input_spec import Frame
+    >>> encoders = tuple((name, Encoder((NumericColumn(name, low=0, high=9),), "linear")) for name in ("bank", "shop"))
+    >>> sorted(linear_terms(Frame(encoders, LabelBlock(None)), np.ones((1, 2))))
+    ['bank', 'shop']
+    """
+    scale = math.sqrt(frame.attributes)
+    terms: dict[str, Terms] = {}
+    start = 0
+    for party, encoder in frame.encoders:
+        weights = np.asarray(coefficients)[:, start : start + encoder.width] / scale
+        terms[party] = _linear_term(encoder, weights)
+        start += encoder.width
+    return terms
+
+
+def linear_bound(frame: Frame, coefficients: Array) -> float:
+    """No party's term of this linear predictor is larger: m_q attributes make a block of norm at most √m_q."""
+    attributes = sum(encoder.attributes for _, encoder in frame.encoders)
+    largest, start = 0.0, 0
+    for _, encoder in frame.encoders:
+        part = np.asarray(coefficients)[:, start : start + encoder.width]
+        reach = math.sqrt(encoder.attributes / attributes) * float(np.linalg.norm(part, axis=1).max())
+        largest = max(largest, reach)
+        start += encoder.width
+    # A little more than any rounding of floats could add.
+    return max(1e-6, largest * (1 + 1e-9))
+
+
+def _linear_term(encoder: Encoder, weights: Array) -> Terms:
+    def term(aligned: AlignedTable) -> Array:
+        blocks = [encoder.encode(block) @ weights.T for block in aligned.blocks()]
+        return np.concatenate(blocks)
+
+    return term

@@ -1,0 +1,60 @@
+"""What noisy sums of scores say: what is expected of people with such sums, and how far noise moves it.
+
+What is printed is read through a link, or through a network, so that noise on a sum is another in what is read. It is
+drawn again, over sums that lie around the one that came out: their mean is what is expected, their deviation what ± is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from colonnade.randomness import public_permutation
+from colonnade.scoring.figures import error_text, figure_text
+
+Array = NDArray[np.float64]
+DRAWS = 64
+"""How many sums around each are read."""
+
+
+def expected(
+    read: Callable[[Array], Array], sums: Array, *, deviation: float, most: float
+) -> tuple[Array, Array]:
+    """Mean and deviation of what is read of sums whose noise has this deviation; no sum is past `most`.
+
+    >>> mean, spread = expected(lambda sums: 2.0 * sums, np.array([[1.0]]), deviation=0.5, most=100.0)
+    >>> mean.round(6).tolist(), spread.round(1).tolist()
+    ([[2.0]], [[1.0]])
+    """
+    levels = ndtri((np.arange(DRAWS) + 0.5) / DRAWS)
+    steps = np.stack([levels[public_permutation(DRAWS, seed)] for seed in range(sums.shape[1])], axis=1)
+    within = np.clip(sums, -most, most)
+    found = np.stack([read(np.clip(within + deviation * step, -most, most)) for step in steps])
+    return np.asarray(found.mean(axis=0)), np.asarray(found.std(axis=0))
+
+
+def noisy_text(value: float, noise: float, *, probability: bool) -> str:
+    """A number with no more digits than its noise leaves; a probability is never said to be 0 or 1.
+
+    >>> noisy_text(0.9997, 0.004, probability=True), noisy_text(7e-79, 0.02, probability=True)
+    ('0.999', '0.01')
+    >>> noisy_text(1234.5, 31.0, probability=False)
+    '1230'
+    """
+    if probability and noise > 0:
+        least = 10.0 ** math.floor(math.log10(noise))
+        value = min(max(value, least), 1.0 - least) if least < 0.5 else 0.5
+    return figure_text(value, noise)
+
+
+def noise_text(noise: float) -> str:
+    """How noisy a number is.
+
+    >>> noise_text(0.01234)
+    '0.012'
+    """
+    return error_text(noise)

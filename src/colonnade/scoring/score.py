@@ -1,0 +1,315 @@
+"""Scores of people by a model from a file: anywhere by released weights, or between the parties of a job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from colonnade.data.block import Block
+from colonnade.data.columns import Column
+from colonnade.data.files import open_file
+from colonnade.data.schema import Schema
+from colonnade.data.spreadsheets import csv_text
+from colonnade.data.table import BLOCK_ROWS, Table
+from colonnade.data.usable import Wrong, usable_blocks
+from colonnade.errors import BadValues, DataError, ModelError, PlanError
+from colonnade.federation.federation import Federation
+from colonnade.methods.network.network_file import KINDS as NETWORKS
+from colonnade.methods.network.network_file import WHOLE, NetworkFile
+from colonnade.models.discriminant import class_codes
+from colonnade.models.files.document import MODEL, PARTIES, PEOPLE, read_document
+from colonnade.models.files.linear_file import ModelFile
+from colonnade.models.files.membership import People
+from colonnade.models.input_spec import Frame
+from colonnade.models.privacy import Privacy
+from colonnade.protocols.joint_scores import ScoresPlan, ScoresRequest
+from colonnade.scoring.linear import is_remembered, linear_bound, linear_terms, score_jointly
+from colonnade.scoring.noisy_scores import expected, noise_text, noisy_text
+
+if TYPE_CHECKING:
+    # With all that torch takes.
+    from colonnade.methods.network.network import Network
+
+Saved = ModelFile | NetworkFile
+Array = NDArray[np.float64]
+SPLIT = (
+    "the weights of method {method!r} stay with their parties because they were made with exact values, and scores by "
+    "them would disclose people they were trained on: no guarantee covers that. Nothing was run. Train with a method "
+    "that releases its model, such as 'moments', or declare public what is public."
+)
+IN_ONE_PLACE = "All columns and all parts of the network lie here: scoring discloses nothing to anybody else."
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What came out for each person: names of the numbers, the numbers, and where it says one the predicted class.
+
+    `statement` says what was disclosed to whom; `exact` is of how many people without noise, and `noise` how far noise
+    moves every number, where scores carry some. `left_out` are those who could not be scored, with the reason.
+    """
+
+    ids: tuple[str, ...]
+    names: tuple[str, ...]
+    values: Array
+    predicted: tuple[str, ...] | None
+    statement: str
+    privacy: str
+    exact: int = 0
+    left_out: tuple[tuple[str, str], ...] = ()
+    noise: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A model as it lies on the disk: whole, or in parts with their parties; and whom each party trained it on."""
+
+    whole: Saved | None
+    parts: Mapping[str, Saved]
+    people: Mapping[str, People]
+
+    @classmethod
+    def load(cls, path: Path) -> Stored:
+        """The model that a person means: a run's folder, or a model file."""
+        folder = path if path.is_dir() else path.parent
+        own = folder / PARTIES
+        people = {file.name.removesuffix(f".{PEOPLE}"): People.load(file) for file in own.glob(f"*.{PEOPLE}")}
+        file = path if path.is_file() else folder / MODEL
+        if file.is_file():
+            found = load_model(file)
+            if found.party is not None:
+                raise ModelError(
+                    f"{file} is {found.party}'s part of a model, and a part alone scores nobody. Give the folder of "
+                    "a run in one process, which has all of them."
+                )
+            return cls(found, {}, people)
+        parts = {
+            part.name.removesuffix(f".{MODEL}"): load_model(part) for part in sorted(own.glob(f"*.{MODEL}"))
+        }
+        if not parts:
+            raise ModelError(f"{path} holds no model. Give the folder of a finished run, or its {MODEL}.")
+        return cls(None, parts, people)
+
+
+def load_model(path: Path) -> Saved:
+    """The model in a file, linear or a network; what is none is refused by name."""
+    data = read_document(path)
+    return (NetworkFile if data.get("kind") in NETWORKS else ModelFile).of(data, path)
+
+
+def score_file(model: Saved, path: Path, *, id_column: str, strict: bool = True) -> Scores:
+    """Scores of people whose columns lie in one file, by a model that lies in one file.
+
+    A row that is not as declared refuses the file, or where it is not `strict` is left out and named.
+    """
+    columns = [
+        replace(column, name=name)
+        for name, column in zip(model.frame.column_names, _columns(model.frame), strict=True)
+    ]
+    table = Table("rows", path, Schema(id_column, tuple(columns)))
+    ids = tuple(table.ids())
+    left_out: tuple[tuple[str, str], ...] = ()
+    try:
+        features = np.concatenate([features_of(block, model.frame) for block in table.blocks()])
+    except BadValues:
+        wrong: Wrong = {}
+        if not strict:
+            features, wrong = _usable(model.frame, path, columns, id_column)
+        if not 0 < len(wrong) < len(ids):
+            raise
+        left_out = tuple((ids[row], sentence) for row, sentence in wrong.items())
+        ids = tuple(one for row, one in enumerate(ids) if row not in wrong)
+    if isinstance(model, NetworkFile):
+        found = model.network().scores(features)
+        statement = f"{IN_ONE_PLACE} {WHOLE}"
+    else:
+        found = model.scores(features @ model.weights.T)
+        statement = "The weights are released: scoring with them discloses nothing to anybody else."
+    values, predicted = _read(model, found)
+    said = str(model.privacy)
+    return Scores(ids, names_of(model), values, predicted, statement, said, left_out=left_out)
+
+
+def _usable(frame: Frame, path: Path, columns: list[Column], id_column: str) -> tuple[Array, Wrong]:
+    relation = open_file(path, party="rows", wanted=(id_column, *frame.column_names))
+    found: list[Array] = []
+    wrong: Wrong = {}
+    for block, odd in usable_blocks(relation, columns, size=BLOCK_ROWS):
+        wrong |= odd
+        if block.rows:
+            found.append(features_of(block, frame))
+    return np.concatenate(found) if found else np.zeros((0, frame.columns)), wrong
+
+
+def score_job(
+    stored: Stored, federation: Federation, *, epsilon: float | None = None, delta: float | None = None
+) -> Scores:
+    """Scores of the people of a federation; only the active party, or else the first one, sees them."""
+    any_part = stored.whole if stored.whole is not None else next(iter(stored.parts.values()))
+    if isinstance(any_part, NetworkFile):
+        return _score_by_network(stored, any_part, federation, epsilon=epsilon, delta=delta)
+    model = stored.whole if isinstance(stored.whole, ModelFile) else _joined(stored.parts)
+    if stored.whole is None and not federation.public:
+        raise PlanError(SPLIT.format(method=any_part.method))
+    unknown = not stored.people and not is_remembered(model.run, federation)
+    if epsilon is None and not federation.public and unknown:
+        raise PlanError(
+            "which people the model was trained on is not known here, and exact scores of them would show more than "
+            "was promised. Nothing was run. Give the folder of the run or the ledgers that paid for it, which have a "
+            "list at each party, or --epsilon for noisy scores that are charged."
+        )
+    missing = [party for party, _ in model.frame.encoders if party not in federation.tables]
+    if missing:
+        raise DataError(f"the model reads columns of {', '.join(missing)}, which takes no part in this job.")
+    receiver = federation.group.active or federation.group.owners[0]
+    request = ScoresRequest(
+        receiver=receiver,
+        width=len(model.weights),
+        bound=linear_bound(model.frame, model.weights),
+        weights="released" if stored.whole is not None else "public",
+        epsilon=epsilon,
+        delta=delta,
+        alignment=federation.alignment,
+    )
+    found = score_jointly(
+        federation, request, linear_terms(model.frame, model.weights), trained_on=stored.people
+    )
+    return read_scores(model, found.sums, found.ids, found.run.plan, privacy=found.privacy)
+
+
+def read_scores(
+    model: ModelFile, sums: Array, ids: tuple[str, ...], plan: ScoresPlan, *, privacy: Privacy | None = None
+) -> Scores:
+    """What the receiver makes of sums of all parties' terms of a linear model."""
+    return _scores(
+        model, model.scores, sums, ids, plan, Privacy(plan.guarantees) if privacy is None else privacy
+    )
+
+
+def network_scores(
+    model: NetworkFile,
+    sums: Array,
+    ids: tuple[str, ...],
+    plan: ScoresPlan,
+    *,
+    network: Network | None = None,
+    privacy: Privacy | None = None,
+) -> Scores:
+    """What the label holder makes of sums of all parties' embeddings; `network` is all of it, if it lies here."""
+    read = (network or model.network()).read
+    return _scores(model, read, sums, ids, plan, Privacy(plan.guarantees) if privacy is None else privacy)
+
+
+def _scores(
+    model: Saved,
+    scores_of: Callable[[Array], Array],
+    sums: Array,
+    ids: tuple[str, ...],
+    plan: ScoresPlan,
+    privacy: Privacy,
+) -> Scores:
+    """Scores from sums; of noisy ones what is expected under the noise, which makes nobody certain."""
+    values, predicted = _read(model, scores_of(sums))
+    noise = None
+    if plan.deviation:
+        values, noise = expected(
+            lambda around: _read(model, scores_of(around))[0],
+            sums,
+            deviation=plan.deviation,
+            most=len(plan.group.owners) * plan.bound,
+        )
+        if model.reading.answer == "probabilities":
+            predicted = _likeliest(model, values)
+    return Scores(
+        ids, names_of(model), values, predicted, plan.statement, str(privacy), plan.exact, noise=noise
+    )
+
+
+def _likeliest(model: Saved, chances: Array) -> tuple[str, ...]:
+    names = model.frame.label.classes
+    if len(names) > 2:
+        return tuple(names[code] for code in chances.argmax(axis=1))
+    threshold = model.threshold if isinstance(model, ModelFile) else 0.5
+    return tuple(names[int(chance > threshold)] for chance in chances[:, 1])
+
+
+def score_rows(found: Scores) -> list[tuple[str, ...]]:
+    """Scores as lines of a table, the heads first; of noisy ones every number has its ± beside it."""
+    noisy, chances = found.noise is not None, found.predicted is not None
+    beside = tuple(f"± {name}" for name in found.names) if noisy else ()
+    heads = ("id", *found.names, *beside, *(("predicted",) if found.predicted is not None else ()))
+    lines = [heads]
+    for place, person in enumerate(found.ids):
+        numbers = [f"{value:.6g}" for value in found.values[place]]
+        if found.noise is not None:
+            pairs = list(zip(found.names, found.values[place], found.noise[place], strict=True))
+            numbers = [
+                noisy_text(value, noise, probability=chances and name.startswith("probability of "))
+                for name, value, noise in pairs
+            ]
+            numbers += [noise_text(noise) for _, _, noise in pairs]
+        lines.append((person, *numbers, *((found.predicted[place],) if found.predicted is not None else ())))
+    return lines
+
+
+def scores_csv(found: Scores) -> str:
+    """Scores as the text of a CSV file."""
+    return csv_text(score_rows(found))
+
+
+def _score_by_network(
+    stored: Stored, first: NetworkFile, federation: Federation, *, epsilon: float | None, delta: float | None
+) -> Scores:
+    """Each party embeds its own people with its own part; the label holder reads the sums with the fusion model."""
+    parts = {name: part.network() for name, part in stored.parts.items() if isinstance(part, NetworkFile)}
+    network = first.network() if not parts else type(first.network()).joined(parts)
+    known = stored.people if stored.people or is_remembered(first.run, federation) else None
+    found = network.score_people(federation, trained_on=known, epsilon=epsilon, delta=delta)
+    plan = found.run.plan
+    return network_scores(first, found.opened, found.ids, plan, network=network, privacy=found.privacy)
+
+
+def names_of(model: Saved) -> tuple[str, ...]:
+    """What the numbers of a score are called."""
+    width = len(model.weights) if isinstance(model, ModelFile) else 1
+    return model.reading.names(model.frame.label, width)
+
+
+def _columns(frame: Frame) -> tuple[Column, ...]:
+    return tuple(column for _, encoder in frame.encoders for column in encoder.columns)
+
+
+def features_of(block: Block, frame: Frame) -> Array:
+    """Rows of one file as features: each party's columns under the names that the frame gives them."""
+    names, parts = iter(frame.column_names), []
+    for _, encoder in frame.encoders:
+        own = {column.name: block.columns[next(names)] for column in encoder.columns}
+        parts.append(encoder.encode(Block(own, None, block.rows)))
+    return np.concatenate(parts, axis=1) / math.sqrt(frame.attributes)
+
+
+def _read(model: Saved, scores: Array) -> tuple[Array, tuple[str, ...] | None]:
+    """Scores as a person reads them: probabilities and classes, margins and classes, or numbers."""
+    values = model.reading.values(scores)
+    if not model.reading.classifies:
+        return values, None
+    names = model.frame.label.classes
+    threshold = model.threshold if isinstance(model, ModelFile) else 0.5
+    return values, tuple(names[code] for code in class_codes(scores, threshold))
+
+
+def _joined(parts: Mapping[str, Saved]) -> ModelFile:
+    """The parts beside each other: only for public data, in one process."""
+    files = [part for part in parts.values() if isinstance(part, ModelFile)]
+    return replace(
+        files[0],
+        frame=Frame.joined([part.frame for part in files], files[0].frame.label),
+        weights=np.concatenate([part.weights for part in files], axis=1),
+        offsets=np.sum([part.offsets for part in files], axis=0),
+        party=None,
+    )
