@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.public_data import adult
 from colonnade.comparison.compare import compare
-from colonnade.comparison.entries import Field, field_of
+from colonnade.comparison.entries import ComparisonEntries, field_of
 from colonnade.methods.table import METHODS
 from colonnade.report.comparison import (
     comparison_facts,
@@ -33,7 +33,7 @@ def _section(data: Path, quick: bool) -> Section:
     tables = vertical(people.columns, people.label, people.rows, people.labels, parties=2)
     everybody = field_of(METHODS.values(), "classification", paper=True)
     chosen = tuple(entry for entry in everybody.contenders if entry.name not in LEFT_OUT)
-    field = Field(chosen[:2] if quick else chosen, ())
+    field = ComparisonEntries(chosen[:2] if quick else chosen, ())
     with timed() as watch:
         found = compare(
             tables,

@@ -367,8 +367,8 @@ def _which_tool(found: Tables, *, epsilons: tuple[float, ...]) -> Section:
         cells = []
         for epsilon in epsilons:
             parties = Federation(tables, budget=(1e5, DELTA), public=True)
-            model = LogisticRegression(epsilon=epsilon, delta=DELTA).fit(parties)
-            cells.append(f"{model.score(test, labels):.3f} (record {epsilon_text(epsilon)})")
+            plain = LogisticRegression(epsilon=epsilon, delta=DELTA).fit(parties)
+            cells.append(f"{plain.score(test, labels):.3f} (record {epsilon_text(epsilon)})")
         rows.append(("moments, logistic regression", *cells))
     head = ("", *(f"ε = {epsilon:g}" for epsilon in epsilons))
     share = float(np.mean(labels == "1"))

@@ -106,7 +106,7 @@ def desk_of(kit: Kit, job: Job | ScoreJob, member: str, job_id: str, resumes: st
     if policy.people is not None:
         first = resumes or job_id
         approves = Asking(
-            kit, policy, ledger, file.dataset, first, job.name, job.method, member, job.timeout, part
+            kit, policy, ledger, file.dataset, first, job.name, job.method, member, job.timeout, part, resumed
         )
     if not resumed:
         policy.check_comparisons(ledger.comparisons(), file.dataset)

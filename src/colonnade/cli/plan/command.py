@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import PartyFile
     from colonnade.forecast.cost import Cost
-    from colonnade.forecast.machine import Line, Machine
+    from colonnade.forecast.machine import Machine, NetworkLink
     from colonnade.forecast.recommend import Candidate, Choice
     from colonnade.protocols.plans import Plan
 
@@ -136,14 +136,14 @@ def plan(
 plan.__doc__ = f"{plan.__doc__}\n{EXAMPLE}"
 
 
-def _line(bandwidth: float | None, latency: float) -> Line:
-    from colonnade.forecast.machine import Line
+def _line(bandwidth: float | None, latency: float) -> NetworkLink:
+    from colonnade.forecast.machine import NetworkLink
 
     if bandwidth is not None and not (math.isfinite(bandwidth) and bandwidth > 0):
         raise InputError(f"--bandwidth: found {bandwidth:g}; it must be a number of Mbit a second above 0.")
     if not (math.isfinite(latency) and latency >= 0):
         raise InputError(f"--latency: found {latency:g}; it must be a number of milliseconds from 0.")
-    return Line(math.inf if bandwidth is None else bandwidth * 1e6, latency / 1e3)
+    return NetworkLink(math.inf if bandwidth is None else bandwidth * 1e6, latency / 1e3)
 
 
 def _loaded(path: Path) -> Machine:
@@ -248,7 +248,9 @@ def _chosen(
     return choose(found, without_privacy=exact), here, matching
 
 
-def _matching_facts(job: Job, plan: Plan, cost: Cost, held: Mapping[str, int], line: Line) -> dict[str, Any]:
+def _matching_facts(
+    job: Job, plan: Plan, cost: Cost, held: Mapping[str, int], line: NetworkLink
+) -> dict[str, Any]:
     """In which way ids are matched, and what that is of the forecast."""
     from colonnade.forecast.alignment_cost import matched_by
 
@@ -265,7 +267,7 @@ def _facts(
     files: Mapping[str, PartyFile],
     people: Mapping[str, int],
     matching: dict[str, Any] | None,
-    line: Line,
+    line: NetworkLink,
     here: Machine | None,
     there: Machine | None,
 ) -> dict[str, Any]:
@@ -320,7 +322,7 @@ def _facts(
 
 
 def _method_facts(
-    item: Candidate, *, line: Line, here: Machine | None, there: Machine | None
+    item: Candidate, *, line: NetworkLink, here: Machine | None, there: Machine | None
 ) -> dict[str, Any]:
     """One method's promise and forecast, its seconds on the stated machine and line."""
     from colonnade.report.facts import guarantee_facts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from colonnade.methods.margin.plan import MarginPlan
 from colonnade.report.numbers import duration_text, size_text, spent_text
 from colonnade.report.plain import lines_text
 from colonnade.report.text import guarantee_lines, table_lines, wrapped
@@ -24,7 +25,20 @@ _CHECKED = {
     ),
     "none": 'Nothing that is dealt, verify = "none": the guarantees suppose that everybody runs this protocol.',
 }
+_COULD = (
+    ' verify = "{}" in the job asks for checks; those that take more than two and a half times the time are not made '
+    "by default."
+)
 _SAID = {True: "yes", False: "no", None: "not known"}
+
+
+def _checked(plan: dict[str, Any]) -> str:
+    """What is checked of what is dealt, and what could be."""
+    verify = plan.get("verify", "none")
+    if verify != "none" or "verify" not in plan or plan["threshold"] > 1:
+        return _CHECKED[verify]
+    products = plan["protocol"] == MarginPlan.protocol or plan.get("conditional", False)
+    return _CHECKED[verify] + _COULD.format("all" if products else "rows")
 
 
 def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = False) -> str:
@@ -42,7 +56,7 @@ def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = Fal
     lines += ["", "What each observer could learn at most"]
     owners = list(facts["plan"]["schemas"])
     lines += guarantee_lines(facts["guarantees"], owners, columns, verbose=verbose)
-    lines += ["", "Checked", *wrapped([_CHECKED[facts["plan"].get("verify", "none")]], columns)]
+    lines += ["", "Checked", *wrapped([_checked(facts["plan"])], columns)]
     lines += _noise_lines(facts, columns)
     if "block_lines" in facts:
         lines += ["", "Blocks of the objective", *wrapped(facts["block_lines"], columns, bullet="- ")]
