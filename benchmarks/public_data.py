@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from colonnade.data.bin_edges import even_edges
 from colonnade.data.columns import BinaryColumn, BinnedColumn, CategoricalColumn, Column, NumericColumn
 from colonnade.data.feature_maps import FeatureMap, GradientHistogram
 from colonnade.data.schema import Schema
@@ -120,6 +121,8 @@ ACS_INCOME: tuple[Column, ...] = (
 )
 
 
+BINS = 16
+"""Ordered bins of a number, of one width on its declared scale."""
 Rows = dict[str, np.ndarray[Any, Any]]
 
 
@@ -224,6 +227,23 @@ def thinned(data: PublicSet, share: float) -> PublicSet:
     wanted = round(share / (1.0 - share) * np.count_nonzero(~second))
     kept = np.sort(np.concatenate([np.flatnonzero(~second), rare[public_permutation(len(rare), 0)][:wanted]]))
     return PublicSet(data.columns, data.label, data._take(kept), data.labels[kept])
+
+
+def binned(data: PublicSet) -> PublicSet:
+    """The same people with every number in ordered bins of one width on its declared scale."""
+    return PublicSet(tuple(in_bins(column) for column in data.columns), data.label, data.rows, data.labels)
+
+
+def in_bins(column: Column) -> Column:
+    """A number in ordered bins; anything else as it is."""
+    if isinstance(column, BinnedColumn):
+        return BinnedColumn(column.name, column.edges, column.missing, ordered=True)
+    if not isinstance(column, NumericColumn):
+        return column
+    edges = even_edges(column.name, BINS, low=column.low, high=column.high, transform=column.transform)
+    return BinnedColumn(
+        column.name, edges, ordered=True, low=column.low, high=column.high, transform=column.transform
+    )
 
 
 GIVE_CREDIT: tuple[Column, ...] = (

@@ -40,6 +40,7 @@ from public_data import (
     acs_income,
     acs_income_texas,
     adult,
+    binned,
     credit,
     give_credit,
     kdd_probes,
@@ -50,9 +51,8 @@ from sklearn.linear_model import LogisticRegression as Central
 from sklearn.metrics import roc_auc_score
 
 from colonnade import Federation, LogisticRegression
-from colonnade.data.bin_edges import even_edges
 from colonnade.data.coding import code
-from colonnade.data.columns import BinnedColumn, Column, DateColumn, NumericColumn
+from colonnade.data.columns import Column, DateColumn, NumericColumn
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel
 from colonnade.forecast.cost import Cost
@@ -62,7 +62,7 @@ from colonnade.models.trees import GradientBoostedTrees
 
 DELTA = 1e-5
 BUDGET = (100.0, DELTA)
-BINS, ROWS = 16, 50_000
+ROWS = 50_000
 FILES = {
     "adult": (adult, ("adult_train.parquet", "adult_test.parquet")),
     "credit": (credit, ("uci_default_credit_card.parquet",)),
@@ -76,23 +76,6 @@ WHOLE: dict[str, Callable[[list[float]], float]] = {
     "fit_seconds": min,
     "extra_epsilon": max,
 }
-
-
-def binned(data: PublicSet) -> PublicSet:
-    """The same people with every number in ordered bins of one width on its declared scale."""
-    return PublicSet(tuple(in_bins(column) for column in data.columns), data.label, data.rows, data.labels)
-
-
-def in_bins(column: Column) -> Column:
-    """A number in ordered bins; anything else as it is."""
-    if isinstance(column, BinnedColumn):
-        return BinnedColumn(column.name, column.edges, column.missing, ordered=True)
-    if not isinstance(column, NumericColumn):
-        return column
-    edges = even_edges(column.name, BINS, low=column.low, high=column.high, transform=column.transform)
-    return BinnedColumn(
-        column.name, edges, ordered=True, low=column.low, high=column.high, transform=column.transform
-    )
 
 
 def released(split: Split, epsilon: float, *, conditional: bool = False) -> tuple[MomentRelease, Federation]:

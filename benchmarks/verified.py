@@ -6,7 +6,8 @@ of interleaved repetitions; Adult's shape is 45,222 × 41 integers of 16 bits:
 * ``ratio_to_unverified_k2``, ``ratio_to_unverified_k4``: a moment release with verify = "rows" over one with "none",
   two owners and a server, and four owners;
 * ``bytes_ratio_k2``, ``bytes_ratio_k4``: the same for bytes sent;
-* ``slr_ratio_to_unverified_k2``: the same for the steps of noisy gradients, batches of a tenth of the people;
+* ``slr_ratio_to_unverified_k2``: the same for a whole run of noisy gradients with its defaults;
+* ``functional_ratio_to_unverified_k2``: the same for the functional mechanism of a logistic objective;
 * ``margin_ratio_to_unverified_k2``, ``margin_bytes_ratio_k2``: a whole run of noisy margin descent with its defaults
   and verify = "all" over one with its defaults and "none"; ``margin_seconds_k2`` are those of the former;
 * ``soundness_bits``, ``wraparound_bits``: a cheat passes with probability at most 2 to the minus these;
@@ -28,6 +29,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +39,8 @@ from colonnade.crypto.row_claims import Claim, RowClaims
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
+from colonnade.methods.functional.protocol import functional_mechanism
+from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.methods.margin.method import MarginOptions
 from colonnade.methods.margin.method import request as margin_request
 from colonnade.methods.margin.protocol import noisy_margin
@@ -44,7 +48,7 @@ from colonnade.methods.method import Asked
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import noisy_moments
 from colonnade.methods.moments.request import MomentsRequest
-from colonnade.methods.slr.plan import GradientPlan, schedule
+from colonnade.methods.slr.plan import schedule
 from colonnade.methods.slr.protocol import noisy_gradient
 from colonnade.methods.slr.request import GradientRequest
 from colonnade.numbers.field import FIELD63
@@ -142,24 +146,25 @@ def labelled() -> tuple[Group, dict[str, Table]]:
     return group, tables
 
 
-def gradients(repetitions: int) -> float:
-    """Seconds of the steps of slr with checks over those without."""
+def ratio(
+    request: GradientRequest | FunctionalRequest,
+    protocol: Callable[..., Awaitable[object]],
+    repetitions: int,
+) -> float:
+    """Seconds of a labelled run with checks of rows over those without."""
     group, tables = labelled()
     schemas = tuple(table.public() for table in tables.values())
-    asked = GradientRequest(5.0, schedule(epochs=2, rate=0.1), delta=1e-6)
 
-    def program(plan: GradientPlan) -> Program:
+    def program(verify: Verify) -> Program:
+        plan = replace(request, verify=verify).plan(group, schemas, ADULT_ROWS)
+
         async def run(party: Party, table: Table | None) -> object:
             await meet(party)
-            return await noisy_gradient(party, table, plan)
+            return await protocol(party, table, plan)
 
         return run
 
-    programs = {
-        verify: program(replace(asked, verify=verify).plan(group, schemas, ADULT_ROWS))
-        for verify in ("none", "rows")
-    }
-    found = timed(programs, group, tables, repetitions)
+    found = timed({"none": program("none"), "rows": program("rows")}, group, tables, repetitions)
     return found["rows"]["seconds"] / found["none"]["seconds"]
 
 
@@ -248,8 +253,14 @@ def main() -> None:
         if owners == 2:
             longer = compared(2, 2, 4 * ADULT_ROWS, ("rows",))["rows"]["seconds"]
             figures["growth_with_rows"] = longer / (4 * verified)
-    figures["slr_ratio_to_unverified_k2"] = gradients(max(2, arguments.repetitions // 3))
-    figures |= descents(max(2, arguments.repetitions // 3))
+    some = max(2, arguments.repetitions // 3)
+    steps = GradientRequest(5.0, schedule(), delta=1e-6)
+    figures["slr_ratio_to_unverified_k2"] = ratio(steps, noisy_gradient, some)
+    objective = FunctionalRequest("classification", 1.0, delta=1e-6)
+    figures["functional_ratio_to_unverified_k2"] = ratio(
+        objective, functional_mechanism, arguments.repetitions
+    )
+    figures |= descents(some)
     claims = RowClaims(16_384, (Claim(21, 3 * GAMMA**2 // 4),), (0, -1))
     figures |= {"soundness_bits": claims.algebraic_bits, "wraparound_bits": claims.wraparound_bits}
     figures |= attacked(20)

@@ -1,4 +1,4 @@
-"""Run studies and write the page: `python -m reproduction --data FOLDER`."""
+"""Run studies and write the pages: `python -m reproduction --data FOLDER`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from reproduction.exhibits import EXHIBITS, listing
-from reproduction.page import PAGE, page
+from reproduction.page import write_pages
 from reproduction.sections import keep, load
 from reproduction.studies import STUDIES, Study
 
@@ -37,7 +37,7 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="tiny runs that only show that the frame works")
     parser.add_argument(
-        "--page", action="store_true", help="only write the page, from the results that are kept"
+        "--page", action="store_true", help="only write the pages, from the results that are kept"
     )
     parser.add_argument(
         "--list", action="store_true", help="every table and figure of the papers, and how much of it was run"
@@ -66,8 +66,8 @@ def main() -> None:
             anew=arguments.anew,
         )
     if not arguments.quick:
-        PAGE.write_text(page({study.name: load(study.name) for study in STUDIES}), encoding="utf-8")
-        _say(str(PAGE))
+        for path in write_pages({study.name: load(study.name) for study in STUDIES}):
+            _say(str(path))
 
 
 def run_parts(

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.public_data import ADULT_BANK, ADULT_EMPLOYER, CLASSES, PublicSet, adult
 from colonnade.comparison.compare import TEST_SHARE, Comparison, Row, compare
-from colonnade.comparison.entries import PAPER, Contender, Field
+from colonnade.comparison.entries import PAPER, ComparisonEntries, Contender
 from colonnade.comparison.held_out import split
 from colonnade.data.columns import Column, NumericColumn
 from colonnade.data.encoding import Encoder
@@ -85,7 +85,7 @@ def accuracy_on_adult(people: PublicSet, *, repetitions: int, quick: bool) -> Se
     def functional(label: str, options: FunctionalOptions, *, paper: bool = False) -> Contender:
         return Contender(METHODS["functional"], options, paper=paper, label=label)
 
-    field = Field(
+    field = ComparisonEntries(
         (
             Contender(METHODS["non-private"], NoOptions(), label="non-private"),
             Contender(METHODS["dp-sgd-laplace"], METHODS["dp-sgd-laplace"].options(), label="DPSGD, Laplace"),

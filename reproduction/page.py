@@ -1,4 +1,4 @@
-"""docs/reproduction.md, from sections."""
+"""Pages of `docs`, from sections: docs/reproduction.md for the papers, and a page for each question of our own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from reproduction.sections import Section
 from reproduction.studies import STUDIES
 
-PAGE = Path(__file__).parent.parent / "docs" / "reproduction.md"
+DOCS = Path(__file__).parent.parent / "docs"
 HEAD = """# The papers, run again
 
 Every number on this page that is not quoted comes from a run: `make reproduce DATA=folder` runs all studies and writes
@@ -22,14 +22,34 @@ and charges for. Why they differ is told claim by claim in [soundness](soundness
 """
 
 
-def page(found: Mapping[str, Sequence[Section] | None]) -> str:
-    """The whole page; studies that were not run are named."""
-    parts = [HEAD.strip()]
-    for study in STUDIES:
+HEADS = {
+    "reproduction.md": HEAD,
+    "what-to-expect.md": """# What to expect
+
+How much accuracy does privacy cost a table like yours? It depends on how many people you have in common, on ε, on how
+many columns your tables have once encoded, and a little on how many parties there are. Every number here comes from
+`python -m reproduction --only what_to_expect`; `colonnade plan` takes its estimate from the same law.
+""",
+}
+
+
+def page(found: Mapping[str, Sequence[Section] | None], name: str = "reproduction.md") -> str:
+    """A whole page; studies that were not run are named. A page of one study has its title in its head."""
+    parts = [HEADS[name].strip()]
+    here = [study for study in STUDIES if study.page == name]
+    for study in here:
         sections = found.get(study.name)
-        parts.append(f"## {study.title}")
+        if len(here) > 1:
+            parts.append(f"## {study.title}")
         if sections is None:
             parts.append(f"Not run yet: `{study.command}`.")
         else:
-            parts += [section.markdown() for section in sections]
+            parts += [section.markdown(level=3 if len(here) > 1 else 2) for section in sections]
     return "\n\n".join(parts) + "\n"
+
+
+def write_pages(found: Mapping[str, Sequence[Section] | None], folder: Path = DOCS) -> list[Path]:
+    """Write every page, and say where."""
+    for name in HEADS:
+        (folder / name).write_text(page(found, name), encoding="utf-8")
+    return [folder / name for name in HEADS]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,9 @@ from colonnade.errors import PlanError
 from colonnade.federation.federation import Federation
 from colonnade.methods.network.estimators import NeuralClassifier
 from colonnade.models.logistic import LogisticRegression
-from colonnade.privacy.events import PoissonBinomial, Repeated
-from colonnade.privacy.guarantee import account, epsilon_text
-from colonnade.privacy.paper.pbm_vfl import feature_epsilon
+from colonnade.privacy.guarantee import epsilon_text
 from colonnade.randomness import public_permutation
+from reproduction.poisson_binomial_costs import DELTA, stated_epsilon, true_epsilon
 from reproduction.poisson_binomial_data import (
     Tables,
     activity,
@@ -29,11 +27,11 @@ from reproduction.poisson_binomial_data import (
     phishing,
     phishing_tables,
 )
-from reproduction.sections import FIGURES, Part, Picture, Section, Table, timed
-from reproduction.split_training import BATCH, EMBEDDING, RATE, Curve, Data, Setting, Trainer
+from reproduction.poisson_binomial_phishing import phishing_section
+from reproduction.sections import Part, Section, Table, timed
+from reproduction.split_training import BATCH, EMBEDDING, RATE, Data, Setting, Trainer
 
 matplotlib.use("Agg")
-DELTA = 1e-5
 # Table 2: (b, β) → epochs to 80 % training accuracy on Activity with five clients, and gigabytes.
 PRINTED_TABLE_2 = {
     (8, 0.1): ("∞", "∞"), (8, 0.15): ("∞", "∞"), (8, 0.2): ("92", "1.94"), (8, 0.25): ("66", "1.39"),
@@ -50,33 +48,28 @@ def study(data: Path, quick: bool) -> list[Part]:
     phishing_title, tool_title = "Phishing, five and ten parties", "Which tool to take"
     if quick:
         return [
-            Part(phishing_title, lambda: _phishing(made_up(), made_up(), epochs=2, draw=False)),
+            Part(
+                phishing_title, lambda: phishing_section({5: made_up()}, epochs={5: 2}, seeds=(0,), kept=None)
+            ),
             Part(tool_title, lambda: _which_tool(made_up_tables(), epsilons=(8.0,))),
         ]
     return [
         Part("What the settings cost", _settings),
-        Part(phishing_title, lambda: _phishing(phishing(data, 5), phishing(data, 10), epochs=20)),
+        Part(
+            phishing_title,
+            lambda: phishing_section(
+                {parties: phishing(data, parties) for parties in (5, 10)},
+                epochs={5: 40, 10: 20},
+                seeds=(0,),
+                kept=Path("build/phishing"),
+            ),
+        ),
         Part("Activity: Table 2", lambda: _activity(activity(data), epochs=60)),
         Part("Images in quadrants", lambda: _images(data)),
         Part("Theorem 6.4", lambda: _convergence(phishing(data, 5), steps=400)),
         Part(tool_title, lambda: _which_tool(phishing_tables(data), epsilons=(1.0, 4.0, 8.0, 16.0))),
         Part("Not run", _not_available),
     ]
-
-
-def true_epsilon(
-    parties: int, trials: int, beta: float, uses: int, *, known: int = 0, changed: int = 1
-) -> float:
-    """ε at δ = 1e-5 of so many releases of a record's embedding, every release counted as a fixed map."""
-    leaf = PoissonBinomial(parties - known, trials, Fraction(str(beta)), changed)
-    return account(Repeated(leaf, uses * EMBEDDING), DELTA).epsilon
-
-
-def stated_epsilon(parties: int, trials: int, beta: float, uses: int) -> float:
-    """Theorem 6.1 with C₀ = 1."""
-    return feature_epsilon(
-        DELTA, contributors=parties, trials=trials, beta=beta, coordinates=EMBEDDING, uses=uses
-    ).value
 
 
 def _settings() -> Section:
@@ -124,82 +117,6 @@ records.
         (),
         watch.seconds,
     )
-
-
-def _phishing(five: Data, ten: Data, *, epochs: int, draw: bool = True) -> Section:
-    rows, curves = [], {}
-    with timed() as watch:
-        for parties, data in ((5, five), (10, ten)):
-            curves[parties, "NPQ"] = curve = Trainer(data, Setting("npq")).epochs(epochs)
-            rows.append((str(parties), "NPQ", "", "", _end(curve.test), _end(curve.precision), "", ""))
-            for trials in (8, 16, 64):
-                for beta in (0.1, 0.25):
-                    curve = Trainer(data, Setting("pbm", trials, beta)).epochs(epochs)
-                    curves[parties, f"PBM {trials}, {beta}"] = curve
-                    costs = (
-                        f"{stated_epsilon(parties, trials, beta, epochs):.1f}",
-                        epsilon_text(true_epsilon(parties, trials, beta, epochs)),
-                    )
-                    rows.append(
-                        (
-                            str(parties),
-                            "PBM",
-                            str(trials),
-                            str(beta),
-                            _end(curve.test),
-                            _end(curve.precision),
-                            *costs,
-                        )
-                    )
-            for beta in (0.1, 0.25):
-                for matched in (False, True):
-                    setting = Setting("ldp", 16, beta, matched)
-                    curve = Trainer(data, setting).epochs(epochs)
-                    name = "LDP, matched" if matched else "LDP, paper's σ"
-                    curves[parties, f"{name} 16, {beta}"] = curve
-                    rows.append(
-                        (str(parties), name, "16", str(beta), _end(curve.test), _end(curve.precision), "", "")
-                    )
-        pictures = (_curves(curves, epochs),) if draw else ()
-    head = ("parties", "method", "b", "β", "test accuracy", "AUPRC", "ε stated", "ε, server, as it is")
-    text = f"""
-The 11,055 sites of the phishing set, 80 % to train, three dense layers a party, P = 16, batches of 100, plain
-steps of {RATE}, as published; {epochs} epochs instead of 100 and one run instead of three, and of the paper's
-grid b ∈ {{8, 16, 64}} and β ∈ {{0.1, 0.25}}, because of the machine. *LDP, paper's σ* has the variance 2M/(bβ²)
-that the paper calls equally private; *matched* has the variance that is: M(1 − 4β²)/(4bβ²), 8/(1 − 4β²) times
-less. The paper's figures show
-curves without numbers; nothing is read off them here. With noise of truly equal cost and β = 0.25, sending embeddings
-one by one is no longer hopeless, and the sum still does better.
-"""
-    table = Table(f"Phishing after {epochs} epochs", head, tuple(rows))
-    return Section("Phishing, five and ten parties", text, (table,), pictures, watch.seconds)
-
-
-def _end(curve: tuple[float, ...]) -> str:
-    return f"{curve[-1]:.4f}"
-
-
-def _curves(curves: dict[tuple[int, str], Curve], epochs: int) -> Picture:
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, 2, figsize=(9.5, 3.6), sharey=True)
-    for axis, parties in zip(axes, (5, 10), strict=True):
-        for (count, name), curve in curves.items():
-            if count == parties:
-                style = "-" if name.startswith("PBM") else ":" if name.startswith("LDP") else "--"
-                axis.plot(range(1, epochs + 1), curve.precision, style, label=name, linewidth=1.2)
-        axis.set_title(f"{parties} parties")
-        axis.set_xlabel("epoch")
-    axes[0].set_ylabel("AUPRC on test rows")
-    axes[1].legend(fontsize=6, loc="lower right")
-    FIGURES.mkdir(parents=True, exist_ok=True)
-    picture = Picture(
-        "poisson_binomial_phishing.svg", "AUPRC by epoch on the phishing set, five and ten parties"
-    )
-    figure.tight_layout()
-    figure.savefig(picture.path, metadata={"Date": None})
-    pyplot.close(figure)
-    return picture
 
 
 def _activity(data: Data, *, epochs: int) -> Section:
@@ -367,8 +284,8 @@ def _which_tool(found: Tables, *, epsilons: tuple[float, ...]) -> Section:
         cells = []
         for epsilon in epsilons:
             parties = Federation(tables, budget=(1e5, DELTA), public=True)
-            model = LogisticRegression(epsilon=epsilon, delta=DELTA).fit(parties)
-            cells.append(f"{model.score(test, labels):.3f} (record {epsilon_text(epsilon)})")
+            linear = LogisticRegression(epsilon=epsilon, delta=DELTA).fit(parties)
+            cells.append(f"{linear.score(test, labels):.3f} (record {epsilon_text(epsilon)})")
         rows.append(("moments, logistic regression", *cells))
     head = ("", *(f"ε = {epsilon:g}" for epsilon in epsilons))
     share = float(np.mean(labels == "1"))

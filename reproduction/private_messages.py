@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.public_data import adult
 from colonnade.comparison.compare import Comparison, compare
-from colonnade.comparison.entries import PAPER, Contender, Field, paper_choice
+from colonnade.comparison.entries import PAPER, ComparisonEntries, Contender, paper_choice
 from colonnade.data.table import Table as Columns
 from colonnade.methods.baselines.vertical import IdealOptions
 from colonnade.methods.messages.method import IntermediateOptions
@@ -120,7 +120,7 @@ def _over_range(
     with timed() as watch:
         for name, given in sets.items():
             rows = _training_rows(given)
-            field = Field(
+            field = ComparisonEntries(
                 (
                     _plain("non-private"),
                     Contender(
@@ -146,7 +146,7 @@ def _over_range(
                 given,
                 task="classification",
                 epsilons=epsilons,
-                field=Field((ours,), ()),
+                field=ComparisonEntries((ours,), ()),
                 delta=None,
                 seeds=runs,
             )
@@ -237,7 +237,7 @@ def _hyper_parameters(given: list[Columns], *, epsilons: tuple[float, ...], runs
         *((f"e = {EPOCHS}, k = {radius:g}", {"radius": radius}) for radius in (0.1, 0.5, 1.0)),
     ]
     with timed() as watch:
-        field = Field(
+        field = ComparisonEntries(
             tuple(
                 _messages(f"{name} {'paper' if paper else 'sound'}", paper=paper, rows=rows, **options)
                 for name, options in dict(settings).items()
@@ -280,7 +280,7 @@ def _methods(name: str, given: list[Columns], *, runs: int, drawn: bool) -> Sect
     """Every way to a linear classifier at ε = 0.1, 1 and 10."""
     rows = _training_rows(given)
     names = ("non-private", "vfl-non-private", "single-party", "moments", "functional", "one-shot")
-    field = Field(
+    field = ComparisonEntries(
         (
             *(_plain(method) for method in names),
             Contender(METHODS["intermediate"], IntermediateOptions(), label="messages, logistic"),

@@ -63,9 +63,9 @@ class Section:
     """When it was run, on what, and how busy that was."""
     facts: dict[str, Any] = field(default_factory=dict)
 
-    def markdown(self) -> str:
-        """The section under a heading of the third level."""
-        parts = [f"### {self.title}", self.text.strip()]
+    def markdown(self, *, level: int = 3) -> str:
+        """The section under a heading of this level."""
+        parts = [f"{'#' * level} {self.title}", self.text.strip()]
         parts += [table.markdown() for table in self.tables]
         parts += [f"![{picture.text}](figures/reproduction/{picture.name})" for picture in self.pictures]
         if self.command:

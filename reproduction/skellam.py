@@ -7,7 +7,7 @@ from tempfile import mkdtemp
 
 from reproduction.sections import FIGURES, Part, Section
 from reproduction.skellam_components import components_section, picture_section
-from reproduction.skellam_gradients import gradients_section
+from reproduction.skellam_gradients import PAPER_EPOCHS, gradients_section
 from reproduction.skellam_sets import connections, incomes, made_up_connections, made_up_incomes, words
 from reproduction.skellam_tables import tables_section
 
@@ -38,6 +38,7 @@ def study(data: Path, quick: bool) -> list[Part]:
                 epsilons=(1.0,) if quick else PRINTED,
                 ranks=(1, 2) if quick else (2, 5, 10, 20),
                 grids=(12,) if quick else (4, 6, 12),
+                paper=PRINTED,
                 title="The shape of Figure 1: KDDCUP99",
                 remark=_ABOUT_NETWORK,
             ),
@@ -46,9 +47,10 @@ def study(data: Path, quick: bool) -> list[Part]:
             "The shape of Figure 1: CiteSeer",
             lambda: components_section(
                 made_up_connections(500) if quick else words(data),
-                epsilons=(1.0,) if quick else (1.0, 4.0),
+                epsilons=(1.0,) if quick else PRINTED,
                 ranks=(1, 2, 10),
-                grids=(12,),
+                grids=(12,) if quick else (4, 6, 12),
+                paper=(1.0, 4.0),
                 title="The shape of Figure 1: CiteSeer",
                 remark=_ABOUT_WORDS,
             ),
@@ -69,10 +71,20 @@ def study(data: Path, quick: bool) -> list[Part]:
 def _incomes(data: Path, quick: bool) -> Section:
     if quick:
         return gradients_section(
-            made_up_incomes(2000), made_up_incomes(1500), epsilons=(4.0,), splits=1, paper=False
+            {"nowhere": made_up_incomes(2000)},
+            made_up_incomes(1500),
+            epsilons=(4.0,),
+            exponents=(10,),
+            splits=1,
+            paper=(),
         )
     return gradients_section(
-        incomes(data, "TX"), incomes(data, TUNED_ON), epsilons=(1.0, 4.0), splits=2, paper=True
+        {"Texas": incomes(data, "TX"), "New York": incomes(data, "NY")},
+        incomes(data, TUNED_ON),
+        epsilons=tuple(PAPER_EPOCHS),
+        exponents=(12, 14, 16),
+        splits=1,
+        paper=(1.0, 4.0),
     )
 
 

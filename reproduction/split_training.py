@@ -101,11 +101,15 @@ class Data:
 
 @dataclass(frozen=True)
 class Curve:
-    """One number per epoch: accuracy on training rows and on test rows, average precision of the second class."""
+    """One number per epoch: accuracy on training rows and on test rows, average precision of the second class.
+
+    `train_precision` is that on training rows, where it was looked at.
+    """
 
     train: tuple[float, ...]
     test: tuple[float, ...]
     precision: tuple[float, ...]
+    train_precision: tuple[float, ...] = ()
 
     def epochs_to(self, target: float, *, of: str = "train") -> int | None:
         """The first epoch at which a curve reaches a target."""

@@ -13,10 +13,11 @@ from reproduction.sections import Part
 
 @dataclass(frozen=True)
 class Study:
-    """One paper: the module that runs its study, and its title."""
+    """One paper, or one question of our own: the module that runs its study, its title and its page in `docs`."""
 
     name: str
     title: str
+    page: str = "reproduction.md"
 
     @property
     def exists(self) -> bool:
@@ -43,6 +44,7 @@ STUDIES = (
     Study("private_messages", "HDP-VFL: private intermediate results"),
     Study("vertical_logistic", "Is Vertical Logistic Regression Privacy-Preserving?"),
     Study("poisson_binomial", "PBM-VFL: the Poisson binomial mechanism"),
-    Study("all_methods", "Every method on one data set"),
+    Study("all_methods", "Every method on several data sets"),
     Study("adult", "Every logistic method on Adult, as the README shows it"),
+    Study("what_to_expect", "What to expect", "what-to-expect.md"),
 )

@@ -265,7 +265,7 @@ def test_numbers_are_judged_on_private_people_and_on_public_rows_in_their_own_un
     for name, truth in (("RMSE", 0.3), ("MAE", 0.24), ("R²", 0.98)):
         figure = judged["figures"][name]
         assert abs(figure["value"] - truth) < 5 * figure["noise"] + 0.02 and figure["noise"] > 0, name
-    assert judged["figures"]["RMSE"]["beside"] == pytest.approx(2.08, abs=0.2)
+    assert judged["figures"]["RMSE"]["beside"] == pytest.approx(2.08, abs=0.8)
     stated = {(item["observer"], item["unit"]): item["epsilon"] for item in facts["guarantees"]}
     for (_, unit, observer), epsilon in totals(tmp_path).items():
         if (observer, unit) in stated:

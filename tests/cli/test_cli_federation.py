@@ -6,10 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.x509 import ExtendedKeyUsage
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from colonnade.cli.app import run
 from colonnade.errors import InputError
 from colonnade.runtime.identity import NotTrusted, fingerprint
+from colonnade.runtime.issuing import KEY_BITS
 from colonnade.runtime.kit import Kit
 from colonnade.runtime.provision import Invitation, ask_for_kit
 
@@ -64,7 +68,24 @@ def test_a_party_joins_with_two_files_and_its_key_never_leaves_it(
     assert "does not know the party file" in refusal(capsys, "party", "start", found.path)
     assert "exists already" in refusal(capsys, "federation", "join", "ours/invitation.json", "--as", "bank")
     assert "exists already" in refusal(capsys, "federation", "new", "ours")
+    assert "say one of submit, stop, view" in refusal(
+        capsys, "federation", "administrator", "ours", "eve", "--may", "rule"
+    )
+    assert "no name for an administrator" in refusal(
+        capsys, "federation", "administrator", "ours", "../eve", "--may", "view"
+    )
+    each_certificate_is_good_for_one_use(Kit.load("ours/server"), Kit.load("ours/admin"), found)
     a_member_is_excluded_by_a_list_that_the_root_signed(found, capsys)
+
+
+def each_certificate_is_good_for_one_use(*kits: Kit) -> None:
+    for kit in kits:
+        certificate = kit.identity().certificate
+        key = certificate.public_key()
+        assert isinstance(key, RSAPublicKey) and key.key_size == KEY_BITS
+        uses = certificate.extensions.get_extension_for_class(ExtendedKeyUsage).value
+        wanted = ExtendedKeyUsageOID.SERVER_AUTH if kit.kind == "server" else ExtendedKeyUsageOID.CLIENT_AUTH
+        assert list(uses) == [wanted]
 
 
 @pytest.mark.slow

@@ -9,12 +9,14 @@ from cli_project import ROWS, Project, one_object, train
 from typed import untyped
 
 from colonnade.cli.app import run
+from colonnade.cli.plan import text as plan_words
 from colonnade.cli.plan.command import _named as named
 from colonnade.cli.plan.text import plan_text
 from colonnade.federation.job import Job
 from colonnade.forecast.pilot_run import Rehearsals
 from colonnade.forecast.plan_job import Answer, ask_budgets
 from colonnade.methods.functional.plan import FunctionalPlan
+from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.table import METHODS, methods_for
 
 USAGE, INPUT, PLAN = 2, 3, 4
@@ -63,11 +65,22 @@ def test_a_plan_can_count_rows_if_it_is_asked_to(
 
 
 def test_a_plan_says_what_is_checked(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    for asked, said in (('verify = "none"', "Nothing that is dealt"), ('verify = "rows"', "Rows, verify")):
-        project.edit("job.toml", 'task = "classification"', f'task = "classification"\n{asked}')
+    method = 'method = "moments"'
+    for asked, said in (
+        (f'{method}\nverify = "none"', 'verify = "rows" in the job asks for checks'),
+        (f'{method}\nverify = "rows"', "Rows, verify"),
+    ):
+        project.edit("job.toml", method, asked)
         assert plan(project, "--rows", "100", "--no-simulation") == 0
-        assert said in capsys.readouterr().out
-        project.edit("job.toml", f"\n{asked}", "")
+        assert said in " ".join(capsys.readouterr().out.split())
+        project.edit("job.toml", asked, method)
+
+
+def test_a_plan_says_what_could_be_checked() -> None:
+    plans = {"threshold": 1, "protocol": MarginPlan.protocol, "verify": "none"}
+    assert 'verify = "all" in the job asks for checks' in plan_words._checked(plans)
+    for other in (plans | {"threshold": 2}, {"threshold": 1, "protocol": "private messages"}):
+        assert plan_words._checked(other).endswith("everybody runs this protocol.")
 
 
 def test_a_plan_says_if_it_leaves_out_matching_ids(

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from colonnade.data.coding import code
+from colonnade.data.forms import label_from_data
 from colonnade.data.label import LabelBlock
 from colonnade.data.targets import ClassLabel, CountLabel, RealLabel
+from colonnade.errors import Misdeclared
 
 CLASSES = LabelBlock(ClassLabel("income", ("low", "middle", "high")))
 REAL = LabelBlock(RealLabel("price", -3, 17))
@@ -75,6 +78,21 @@ def test_names_and_shapes() -> None:
     assert [b.width for b in (CLASSES, REAL, COUNT, NONE)] == [3, 2, 2, 1]
     assert [b.one_hot for b in (CLASSES, REAL, COUNT, NONE)] == [True, False, False, False]
     assert [b.kind for b in (CLASSES, REAL, COUNT, NONE)] == ["classes", "real", "count", "none"]
+
+
+def test_values_of_a_label_that_are_not_declared_are_grouped_where_a_class_takes_them_in() -> None:
+    grouped = ClassLabel("cause", ("heart", "other"), other="other")
+    assert code(["heart", "lungs", " liver", "other"], grouped).values.tolist() == [0, 1, 1, 1]
+    assert code(np.array([None, ""], dtype=object), grouped).problems.missing == 2, (
+        "what is missing is nobody's class"
+    )
+    assert (
+        label_from_data(grouped.to_data()) == grouped and "other" not in ClassLabel("y", ("a", "b")).to_data()
+    )
+    whole = ClassLabel("cause", (1, 9), other=9)  # type: ignore[arg-type]
+    assert label_from_data(whole.to_data()) == whole and code([1, 4], whole).values.tolist() == [0, 1]
+    with pytest.raises(Misdeclared, match="'others' is not among its values"):
+        ClassLabel("cause", ("heart", "other"), other="others")
 
 
 def test_a_label_block_survives_its_description() -> None:

@@ -9,7 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from colonnade.data.columns import NumericColumn
+from colonnade.data.schema import Schema
+from colonnade.data.table import Table
+from colonnade.data.targets import ClassLabel
 
 ROOT = Path(__file__).parents[2]
 NAMES = (
@@ -19,6 +25,7 @@ NAMES = (
     "vertical_logistic",
     "poisson_binomial",
     "all_methods",
+    "what_to_expect",
 )
 
 
@@ -48,19 +55,20 @@ def test_the_page_names_every_paper_and_says_what_was_not_run() -> None:
     from reproduction.studies import STUDIES
 
     made = page({STUDIES[0].name: [Section("Table 0", "Words.", seconds=3.0, command="run me")]})
-    assert all(f"## {study.title}" in made for study in STUDIES)
+    papers = [study for study in STUDIES if study.page == "reproduction.md"]
+    assert all(f"## {study.title}" in made for study in papers)
     assert "### Table 0\n\nWords.\n\n`run me`, 3 s" in made
-    assert made.count("Not run yet") == len(STUDIES) - 1
+    assert made.count("Not run yet") == len(papers) - 1
 
 
-def test_the_page_in_the_documents_is_the_one_that_the_kept_results_make() -> None:
-    from reproduction.page import PAGE, page
+def test_the_pages_in_the_documents_are_those_that_the_kept_results_make(tmp_path: Path) -> None:
+    from reproduction.page import DOCS, write_pages
     from reproduction.sections import load
     from reproduction.studies import STUDIES
 
-    assert PAGE.read_text(encoding="utf-8") == page({study.name: load(study.name) for study in STUDIES}), (
-        "python -m reproduction --page writes it again"
-    )
+    for made in write_pages({study.name: load(study.name) for study in STUDIES}, tmp_path):
+        kept = (DOCS / made.name).read_text(encoding="utf-8")
+        assert kept == made.read_text(encoding="utf-8"), "python -m reproduction --page writes it again"
 
 
 def test_every_table_and_figure_is_listed_with_what_was_run_of_it(
@@ -121,6 +129,60 @@ def test_a_reproduction_that_stopped_goes_on_and_loses_no_part(
     assert [section.title for section in load("made", folder=tmp_path) or []] == ["first", "second"]
     assert "goes on: 1 of 2 parts are done" in capsys.readouterr().out
     assert not (tmp_path / "progress.json").exists(), "the next one begins again"
+
+
+@pytest.mark.parametrize("conditional", [False, True])
+def test_moments_in_one_place_are_those_that_the_protocol_would_open(conditional: bool) -> None:
+    from ideals import ideal_moments
+
+    from reproduction.one_place import OnePlace
+
+    coins, tables = np.random.default_rng(0), []
+    for party, label in (("a", ClassLabel("y", ("0", "1"))), ("b", None)):
+        columns = (NumericColumn(f"{party}0", 0, 1), NumericColumn(f"{party}1", 0, 1))
+        arrays: dict[str, Any] = {column.name: coins.random(60) for column in columns}
+        if label is not None:
+            arrays["y"] = coins.integers(0, 2, 60)
+        tables.append(Table.from_arrays(party, arrays, Schema("row", columns, label)))
+    place = OnePlace(tables)
+    options = {"conditional": conditional}
+    plan = place.plan("moments", "classification", epsilon=1.0, options=options)
+    assert plan.conditional == conditional
+    held: Any = {table.party: table for table in place.tables}
+    assert (place.exact_moments(plan).matrix == ideal_moments(held, plan)).all()
+    noisy = place.moments("classification", epsilon=1.0, options=options)
+    off = (noisy.matrix - place.exact_moments(plan).matrix)[noisy.opened].astype(float)
+    assert 0.3 < off.var() / float(noisy.mu) < 4.0, "the noise is that of the plan"
+
+
+def test_gradients_in_one_place_are_those_that_the_protocol_would_open() -> None:
+    import numpy as np
+    from ideals import ideal_gradient
+
+    from reproduction.one_place import fused_sum
+
+    coins, gamma = np.random.default_rng(0), 1 << 12
+    features = coins.integers(-gamma, gamma + 1, (50, 7))
+    yes, weights = coins.integers(0, 2, 50), coins.integers(-8 * gamma, 8 * gamma, 7)
+    rows = np.column_stack([features, gamma * yes]).astype(object)
+    ideal = ideal_gradient(rows, weights.astype(object), gamma)
+    assert fused_sum(features, gamma * (2 * yes - 1), weights, gamma).tolist() == ideal.tolist()
+
+
+def test_the_law_that_plans_go_by_is_the_one_that_the_study_found() -> None:
+    from dataclasses import astuple
+
+    from colonnade.forecast.expected import LAWS
+    from reproduction.expected_law import fitted
+    from reproduction.sections import load
+
+    sections = load("what_to_expect") or []
+    (found,) = [section.facts["laws"] for section in sections if "laws" in section.facts]
+    assert {method: list(astuple(law)) for method, law in LAWS.items()} == found
+    points = [point for section in sections for point in section.facts.get("points", [])]
+    for method, law in LAWS.items():
+        again = fitted([point for point in points if point["method"] == method])
+        assert astuple(again) == pytest.approx(astuple(law), rel=0.02)
 
 
 def test_every_picture_of_the_page_is_there() -> None:

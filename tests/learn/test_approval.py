@@ -138,6 +138,27 @@ def test_a_job_that_is_resumed_keeps_its_approval(kits: dict[str, Kit], tmp_path
     assert [one.by for one in Ledger.open(tmp_path / "bank.ledger").decisions()] == ["Ada"]
 
 
+def test_a_job_that_comes_again_under_its_old_id_is_asked_about_again(
+    kits: dict[str, Kit], tmp_path: Path
+) -> None:
+    outcomes = run_while(kits, lambda request: approve(kits["bank"], "j1", by="Ada"))
+    assert outcomes["bank"]["state"] == "finished" and charges(tmp_path, "bank") == 1
+    again = run_job(kits, texts=dict.fromkeys(MEMBERS, job_text(timeout=0.4)))
+    assert "approv" in again["bank"]["reason"], again["bank"]["reason"]
+    assert charges(tmp_path, "bank") == 1
+
+
+def test_a_decision_of_another_party_does_not_count(kits: dict[str, Kit], tmp_path: Path) -> None:
+    def deed(request: Request) -> None:
+        foreign = Decision("j1", request.digest, request.what, (), by="Ada", approved=True, party="shop")
+        signed = replace(foreign, signature=approval._signature(foreign, kits["shop"], None))
+        Ledger.open(tmp_path / "bank.ledger").note_decision(signed)
+        assert not list_requests(kits["bank"])[0].approvals
+        decline(kits["bank"], "j1", by="Ben", because="nobody of the bank said yes")
+
+    assert run_while(kits, deed)["bank"]["state"] == "failed" and not charges(tmp_path, "bank")
+
+
 def test_one_no_ends_the_job_everywhere_and_its_reason_stays_with_the_party(
     kits: dict[str, Kit], tmp_path: Path
 ) -> None:
@@ -225,6 +246,11 @@ def test_a_signature_of_another_kit_or_of_other_words_does_not_count(kits: dict[
         ('approvers = {Ada = "00"}', OutOfRange, "people are named and nobody is asked"),
         ('approval = "ask"\napprovers = {Ada = "00"}', WrongType, "64 hexadecimal digits"),
         ('approval = "two"\napprovers = {Ada = "' + "0" * 64 + '"}', OutOfRange, "2 of them must approve"),
+        (
+            'approval = "ask"\napprovers = {Ada = "' + "0" * 64 + '", Ben = "' + "0" * 64 + '"}',
+            OutOfRange,
+            "two people have the same key",
+        ),
     ],
 )
 def test_a_policy_that_nobody_could_meet_is_refused_where_it_stands(

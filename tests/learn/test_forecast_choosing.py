@@ -17,7 +17,7 @@ from colonnade.data.schema import Schema
 from colonnade.errors import InputError
 from colonnade.forecast.cost import Cost
 from colonnade.forecast.forecast import Expected, Forecast, forecast
-from colonnade.forecast.machine import Line, Machine
+from colonnade.forecast.machine import Machine, NetworkLink
 from colonnade.forecast.pairs import MOST_TRIALS, ONE_PAIR, best_of, difference, race
 from colonnade.forecast.pilot_run import Rehearsals
 from colonnade.forecast.plan_job import Answer
@@ -282,6 +282,8 @@ def test_a_slower_line_never_takes_less_time(
     bandwidth: float, latency: float, size: int, rounds: int
 ) -> None:
     cost = Cost({("a", "b", "x"): float(size)}, {("b", "x"): float(rounds)})
-    seconds = Line(bandwidth, latency).seconds(cost)
+    seconds = NetworkLink(bandwidth, latency).seconds(cost)
     assert math.isclose(seconds, rounds * latency + 8 * size / bandwidth)
-    assert Line().seconds(cost) == 0 <= seconds <= Line(bandwidth / 2, 2 * latency).seconds(cost)
+    assert (
+        NetworkLink().seconds(cost) == 0 <= seconds <= NetworkLink(bandwidth / 2, 2 * latency).seconds(cost)
+    )

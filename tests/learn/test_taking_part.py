@@ -31,7 +31,7 @@ from colonnade.federation.own_files import LOG, OUTCOME
 from colonnade.federation.policy import Policy
 from colonnade.ledger import Ledger
 from colonnade.models.release import MomentRelease
-from colonnade.runtime.kit import COORDINATOR, MEMBER, Kit
+from colonnade.runtime.kit import COORDINATOR, MAY, MEMBER, Kit
 from colonnade.runtime.sealed import SealedChannel
 
 ROOT = Root.make()
@@ -491,8 +491,13 @@ def test_flare_reads_the_kits_as_they_are_meant(kits: dict[str, Kit], member: st
         whoever = Person("admin", "ours", role)
         for right in ("byoc", "shell_commands", "clone_job"):
             assert not rights.authorize(AuthzContext(right, whoever, whoever))[0], (role, right)
-    lead = Person("admin", "ours", "lead")
-    assert rights.authorize(AuthzContext("submit_job", lead, lead))[0]
+    may = {"submit": {"submit_job", "manage_job", "view"}, "stop": {"manage_job", "view"}, "view": {"view"}}
+    for what, wanted in may.items():
+        whoever, another = Person("eve", "ours", MAY[what]), Person("admin", "ours", "lead")
+        asked = ("submit_job", "manage_job", "view")
+        assert {
+            right for right in asked if rights.authorize(AuthzContext(right, whoever, another))[0]
+        } == wanted
 
 
 @pytest.mark.parametrize(

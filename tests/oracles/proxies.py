@@ -1,4 +1,7 @@
-"""A proxy between a party and its server: it delays what passes, cuts connections, or holds everything back."""
+"""A proxy between a party and its server: it delays what passes, slows it down, cuts connections, or holds it back.
+
+What a network does beneath TCP looks like this above it: a packet that is lost comes late, because it is sent again.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,9 @@ from live_federation import Live, live
 
 from colonnade.runtime.kit import Kit
 
+# The least that TCP waits before it sends again.
+AGAIN_SECONDS = 0.2
+
 
 class Proxy:
     """Passes bytes between parties and their server, late if it likes, until it cuts them off."""
@@ -22,8 +28,13 @@ class Proxy:
     def __init__(self, server: tuple[str, int]) -> None:
         self.server = server
         self.pause = 0.0
+        # Bytes a second, each way; 0: as fast as it goes.
+        self.rate = 0.0
+        # Of a hundred pieces so many come late by `AGAIN_SECONDS`, as TCP sends again what was lost.
+        self.lost_percent = 0
         # While it is set nothing passes, and nobody is told: what a partition looks like from both sides.
         self.dark = threading.Event()
+        self._passed = 0
         self.pairs: list[tuple[socket.socket, socket.socket]] = []
         self.door = socket.create_server(("127.0.0.1", 0))
         self.port = self.door.getsockname()[1]
@@ -40,13 +51,23 @@ class Proxy:
             for one, other in ((caller, called), (called, caller)):
                 threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
 
+    def late(self, size: int) -> float:
+        """Seconds by which a piece of this size comes late."""
+        self._passed += 1
+        lost = self._passed * self.lost_percent // 100 > (self._passed - 1) * self.lost_percent // 100
+        return self.pause + (size / self.rate if self.rate else 0.0) + (AGAIN_SECONDS if lost else 0.0)
+
+    def heal(self) -> None:
+        """Pass everything on at once again."""
+        self.pause, self.rate, self.lost_percent = 0.0, 0.0, 0
+        self.dark.clear()
+
     def _pass(self, source: socket.socket, sink: socket.socket) -> None:
         try:
             while data := source.recv(1 << 16):
                 while self.dark.is_set():
                     time.sleep(0.1)
-                if self.pause:
-                    time.sleep(self.pause)
+                time.sleep(self.late(len(data)))
                 sink.sendall(data)
         except OSError:
             pass

@@ -12,15 +12,19 @@ from typed import there, untyped
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError
+from colonnade.errors import BudgetExceeded, DataError, LedgerError, PlanError, RemoteProtocolError
 from colonnade.federation.federation import Federation
-from colonnade.ledger import Ledger, Opening
+from colonnade.ledger import Cut, Ledger, Opening
+from colonnade.methods.moments.request import MomentsRequest
+from colonnade.methods.moments.session import moments_session
+from colonnade.protocols import alignment, intersection, messages, parts, session
 from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import Alignment, _digest, align
 from colonnade.protocols.id_list import Ids
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import Desk, Outcome, run_here
+from colonnade.runtime.wire import Message
 
 
 def table_of(party: str, ids: list[str]) -> Table:
@@ -231,3 +235,81 @@ def test_a_budget_that_says_no_is_asked_before_ids_are_compared() -> None:
     with pytest.raises(BudgetExceeded):
         federation.moments(task="pca", epsilon=1.0, delta=1e-5)
     assert not federation.ledgers["bank"].comparisons()
+
+
+# --- three owners, one of whom lies about who stands where
+
+TRIO = ("bank", "insurer", "shop")
+
+
+def released(**options: Any) -> Any:
+    """A release between three owners, and which people each of them had in which row."""
+    schema = "id='n'\n[columns.{0}]\nkind='numeric'\nlow=0\nhigh=1000\n"
+    ids = [f"p{number}" for number in range(80)]
+    tables = [
+        Table.from_arrays(
+            party, {party: np.arange(80.0)}, Schema.parse(schema.format(party)), ids=ids[::step]
+        )
+        for party, step in zip(TRIO, (1, -1, 1), strict=True)
+    ]
+    federation = Federation(tables, budget=(9.0, 1e-5), **options)
+    request = MomentsRequest("pca", 1.0, delta=1e-5)
+    try:
+        run = federation.run(moments_session, request)
+    except RemoteProtocolError as error:
+        spent = [total.epsilon for party in TRIO for total in federation.ledgers[party].totals()]
+        return str(error), max(spent, default=0.0)
+    return [list(run.aligned[party].table.ids()) for party in TRIO]
+
+
+@pytest.fixture
+def shifted_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner that asks tells the shop other places than the insurer, and everybody that all lists are equal."""
+    tell_places, all_hold = intersection._tell_places, alignment._all_hold
+
+    async def lying(party: Party, peer: str, places: Any) -> None:
+        shift = 1 if peer == "shop" else 0
+        await tell_places(party, peer, np.roll(places, shift) if len(places) > 1 else np.zeros(1, np.int64))
+
+    async def yes(party: Party, digest: bytes) -> bool:
+        return await all_hold(party, digest) or party.name == "bank"
+
+    monkeypatch.setattr(alignment, "_all_hold", yes)
+    monkeypatch.setattr(intersection, "_tell_places", lying)
+
+
+@pytest.fixture
+def two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner that draws the key of the cut tells the shop another one, under which as many are held out."""
+    honest = messages.tell
+
+    async def lying(party: Party, peer: str, step: str, message: Message) -> None:
+        if step == "cut" and peer == "shop":
+            ids = [f"p{number}" for number in range(80)]
+            cuts = (Cut(bytes([number]) * 32, 0.2, "") for number in range(1, 250))
+            wanted = Cut(message.fields["key"], 0.2, "").held_out(ids)
+            key = next(c.key for c in cuts if (c.held_out(ids).sum() == wanted.sum()))
+            message = Message({"key": key})
+        await honest(party, peer, step, message)
+
+    monkeypatch.setattr(parts, "tell", lying)
+
+
+@pytest.mark.parametrize(
+    ("lie", "options"),
+    [("shifted_places", {"alignment": "intersection"}), ("two_keys", {"held_out": 0.2})],
+)
+def test_owners_that_were_told_different_people_stop_before_they_are_charged(
+    lie: str, options: dict[str, Any], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request.getfixturevalue(lie)
+    found = released(**options)
+    assert "does not hold the same people in the same order" in found[0] and found[1] == 0.0
+    # The control: without the comparison a person is in two rows.
+    monkeypatch.setattr(session, "compare_people", nothing_compared)
+    _bank, insurer, shop = released(**options)
+    assert len(shop) == len(insurer) and shop != insurer
+
+
+async def nothing_compared(party: Party, aligned: AlignedTable | None) -> None:
+    """The step as it would be without the comparison."""

@@ -207,6 +207,21 @@ def test_the_request_makes_the_plan_and_knows_its_choices() -> None:
 
 
 @pytest.mark.parametrize(
+    ("parties", "more", "checked"),
+    [
+        (2, {}, "rows"),
+        (2, {"domain": "box"}, "none"),
+        (2, {"domain": "box", "verify": "rows"}, "rows"),
+        (3, {}, "none"),
+    ],
+)
+def test_two_owners_check_rows_in_the_ball_unless_they_say_otherwise(
+    parties: int, more: dict[str, Any], checked: str
+) -> None:
+    assert plan_for(tables_of(NAMES[:parties], 10), **more).verify == checked
+
+
+@pytest.mark.parametrize(
     ("more", "message"),
     [
         ({"epsilon": 0.0}, "privacy loss is a positive number"),

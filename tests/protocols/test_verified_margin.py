@@ -68,6 +68,16 @@ def test_a_checked_run_without_noise_is_the_ideal(
     assert [one.tolist() for one in seen.opened] == [one.tolist() for one in ideal.opened]
 
 
+@pytest.mark.parametrize("owners", [2, 3])
+def test_a_checked_run_counts_the_people_of_a_class(read: dict[str, OwnRows], owners: int) -> None:
+    tables, plan = checked(rows=60, owners=NAMES[:owners], steps=1)
+    plan = silenced(plan)
+    seen = run_margin(plan, tables).results["server"]
+    truth = next(rows.positive.sum() for rows in read.values() if rows.positive is not None)
+    # Rounding moves a slope by less than a hundredth.
+    assert seen.counts == pytest.approx([truth], abs=0.1)
+
+
 def test_products_that_are_proved_are_those_of_complex_numbers() -> None:
     left, right = (FIELD63.encode(np.arange(24).reshape(2, 12) - 7 * k) for k in (1, 2))
     factors = paired(Shared(left, (2, 12), 1), Shared(right, (2, 12), 1), 2)

@@ -6,9 +6,12 @@ can do to mutual TLS. Every job ends right or fails by name everywhere, goes on 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -113,3 +116,16 @@ def test_a_server_that_is_killed_whole_stops_the_job_by_name_and_may_come_back(t
             again = running.submit(job_text(split(4000)), resumes=job_id)
             assert running.wait(again) == "FINISHED:COMPLETED"
             assert [running.charges(party) for party in PARTIES] == [1, 1]
+
+
+@pytest.mark.slow
+def test_every_row_of_the_fault_table_ends_right_or_named_and_is_charged_once(
+    record_testsuite_property: Callable[[str, object], None],
+) -> None:
+    command = [sys.executable, str(Path(__file__).parents[2] / "benchmarks" / "operations.py"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout.splitlines()[-1])
+    record_testsuite_property("operations", figures)
+    assert figures["faults_right_or_named"] == figures["faults_tried"] == 13, done.stderr
+    assert (figures["failed_jobs"], figures["double_charges"]) == (0, 0)

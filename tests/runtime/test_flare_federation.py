@@ -15,13 +15,13 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from certificates import DAY, NOW, Root
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from live_federation import PATIENCE_SECONDS, Live, federation_of, free_port, live
+from ten_houses import TEN, ten_text, write_one_of_ten
 from two_houses import (
     MEMBERS,
     MOMENTS,
@@ -39,18 +39,19 @@ from two_houses import (
 from typed import untyped
 
 from colonnade.cli.app import run
-from colonnade.errors import KitError
+from colonnade.errors import KitError, RemoteProtocolError
 from colonnade.federation.job import Job
 from colonnade.federation.train import protocol_of
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.release import MomentRelease
 from colonnade.runtime.identity import Identity
-from colonnade.runtime.kit import Kit
-from colonnade.runtime.operations import wait_for_server, write_job
+from colonnade.runtime.kit import MAY, Kit
+from colonnade.runtime.operations import Administration, wait_for_server, write_job
 from colonnade.runtime.presence import Presence
 from colonnade.runtime.processes import family, household
 from colonnade.runtime.provision import (
     Asked,
+    add_administrator,
     all_kits,
     approve_party,
     ask_for_kit,
@@ -101,41 +102,11 @@ def a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running
     running.until(lambda: set(running.session.parties()) == set(PARTIES))
 
 
-TEN = tuple(f"party{number}" for number in range(10))
-
-
-def write_one_of_ten(folder: Path, party: str) -> dict[str, Any]:
-    """The files of a party with one column; the first one has the label too."""
-    drawn = np.random.default_rng(TEN.index(party)).uniform(size=50)
-    label = party == TEN[0]
-    rows = [
-        f"p{row},{value:.3f}{',yes' if label and value > 0.5 else ',no' if label else ''}"
-        for row, value in enumerate(drawn)
-    ]
-    (folder / f"{party}.csv").write_text("\n".join([f"id,{party}_x{',risk' if label else ''}", *rows]))
-    (folder / f"{party}.schema.toml").write_text(
-        f'id = "id"\ncolumns.{party}_x = {{kind = "numeric", low = 0, high = 1}}\n'
-        + ('label = {column = "risk", kind = "classes", classes = ["no", "yes"]}\n' if label else "")
-    )
-    (folder / f"{party}.toml").write_text(
-        f'party = "{party}"\ndata = "{party}.csv"\nschema = "{party}.schema.toml"\ndataset = "d"\n'
-        f'ledger = "{party}.ledger"\nbudget = [{{epsilon = 50.0, delta = 1e-5}}]\n'
-    )
-    others = json.dumps([other for other in TEN if other != party])
-    (folder / f"{party}.policy.toml").write_text(
-        f'methods = ["moments"]\nparties = {others}\ndelta = 1e-5\nepsilon = {{"*" = 50.0}}\n'
-    )
-    return {
-        name: str(folder / f"{party}{end}") for name, end in (("party", ".toml"), ("policy", ".policy.toml"))
-    }
-
-
 @pytest.mark.slow
 def test_ten_parties_on_one_machine_come_to_the_same_release(tmp_path: Path) -> None:
     sites = {party: write_one_of_ten(tmp_path, party) for party in TEN}
     with federation_of(tmp_path, {**sites, "server": {}}) as running:
-        text = job_text(epsilon=1.0, timeout=600).replace('["bank", "shop"]', json.dumps(list(TEN)))
-        job_id = running.submit(text.replace('active = "bank"', f'active = "{TEN[0]}"'))
+        job_id = running.submit(ten_text())
         assert running.wait(job_id) == "FINISHED:COMPLETED"
         found = [
             MomentRelease.load(running.kits[member].run_folder(job_id) / "release.npz")
@@ -228,6 +199,30 @@ def test_a_job_with_code_is_refused(running: Live, tmp_path: Path) -> None:
 def test_an_administrator_has_no_shell_at_a_party(running: Live) -> None:
     with pytest.raises(Exception, match=r"(?i)not authorized|permission|denied|error"):
         running.session._session.cat_target("bank", file="local/colonnade.json")
+
+
+@pytest.mark.slow
+def test_an_administrator_may_do_what_its_role_says_and_no_more(tmp_path: Path) -> None:
+    ours = tmp_path / "ours"
+    found_federation(ours, "test", host="localhost", port=free_port())
+    kits = {what: add_administrator(ours, f"one_who_may_{what}", role=role) for what, role in MAY.items()}
+    with household() as begin:
+        begin(Kit.load(ours / "server"))
+        wait_for_server(kits["view"], timeout=PATIENCE_SECONDS)
+        with Administration(kits["submit"], timeout=PATIENCE_SECONDS) as session:
+            job_id = session.submit(job_text(), name="test", parties=PARTIES)
+        for what in ("stop", "view"):
+            with Administration(kits[what], timeout=PATIENCE_SECONDS) as session:
+                assert [job["job_id"] for job in session.jobs()] == [job_id]
+                with pytest.raises(RemoteProtocolError, match="the job was not accepted"):
+                    session.submit(job_text(), name="test", parties=PARTIES)
+        with (
+            Administration(kits["view"], timeout=PATIENCE_SECONDS) as session,
+            pytest.raises(RemoteProtocolError, match="cannot be stopped"),
+        ):
+            session.stop(job_id)
+        with Administration(kits["stop"], timeout=PATIENCE_SECONDS) as session:
+            session.stop(job_id)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from colonnade.report.plain import now
 
 if TYPE_CHECKING:
     from colonnade.comparison.compare import Comparison
-    from colonnade.comparison.entries import Field
+    from colonnade.comparison.entries import ComparisonEntries
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import PartyFile
     from colonnade.methods.method import Learnt
@@ -131,7 +131,12 @@ def _numbers(text: str) -> list[float]:
 
 
 def _confirm(
-    job: Job, files: Mapping[str, PartyFile], field: Field, epsilons: Sequence[float], *, charge: bool
+    job: Job,
+    files: Mapping[str, PartyFile],
+    field: ComparisonEntries,
+    epsilons: Sequence[float],
+    *,
+    charge: bool,
 ) -> None:
     """Say what a comparison on private data would charge, and refuse it unless that was asked for."""
     from colonnade.comparison.compare import planned_sums
@@ -170,7 +175,7 @@ def _on_public(
     files: Mapping[str, PartyFile],
     epsilons: Sequence[float],
     seeds: int,
-    field: Field,
+    field: ComparisonEntries,
     advance: Advance,
 ) -> Comparison:
     from colonnade.comparison.compare import compare as compare_tables
@@ -197,7 +202,7 @@ def _on_private(
     job: Job,
     files: Mapping[str, PartyFile],
     epsilons: Sequence[float],
-    field: Field,
+    field: ComparisonEntries,
     folder: Path,
     advance: Advance,
 ) -> Comparison:

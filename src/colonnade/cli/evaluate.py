@@ -77,7 +77,7 @@ def evaluate(
     from colonnade.report.judged import judged_note
     from colonnade.report.text import judged_lines, wrapped
 
-    for line in judged_lines(facts):
+    for line in judged_lines(facts, width()):
         say(line)
     told = [judged_note(facts), *facts.get("guarantees", [])]
     for line in wrapped(["", *told], width()):

@@ -159,7 +159,7 @@ def _say(found: Scores, output: Path | None) -> None:
     from colonnade.report.text import table_lines, wrapped
     from colonnade.scoring.score import score_rows
 
-    for line in table_lines(score_rows(found)[: SHOWN + 1]):
+    for line in table_lines(score_rows(found)[: SHOWN + 1], width()):
         say(line)
     if len(found.ids) > SHOWN:
         say(
@@ -169,7 +169,7 @@ def _say(found: Scores, output: Path | None) -> None:
     _say_left_out(found)
     if found.exact:
         say(f"\nEXACT scores of {found.exact} people were disclosed, without noise.")
-    for line in wrapped(["", found.statement, *found.privacy.splitlines()], None):
+    for line in wrapped(["", found.statement, *found.privacy.splitlines()], width()):
         say(line)
     if output is not None:
         say(f"\nScores: {output}")

@@ -20,7 +20,8 @@ EXAMPLE = """
 DATA is a file (CSV, packed or not, or Parquet), a party's own file (TOML), or with --sql a database: a DuckDB file,
 sqlite:PATH or postgresql://user@host:port/database.
 
-Bounds and categories are left blank on purpose: taken from the rows they would tell about single people.
+Bounds and categories are left blank on purpose: taken from the rows they would tell about single people. Where the rows
+are public (--public, or public = true in the party's own file) they are suggested.
 
 Examples:
 
@@ -47,6 +48,9 @@ def schema(
     password_env: str | None = typer.Option(
         None, "--password-env", metavar="NAME", help="The environment variable with the database's password."
     ),
+    public: bool = typer.Option(
+        False, "--public", help="Everybody may read the rows: suggest bounds and categories from them."
+    ),
     as_json: bool = AS_JSON,
 ) -> None:
     """Draft a schema from the names and types of columns, or say what a schema still lacks."""
@@ -59,16 +63,23 @@ def schema(
     elif beside is not None:
         raise typer.BadParameter("--data goes with --check.")
     elif data is not None:
-        _draft(_source(data, sql, password_env), output, as_json)
+        _draft(_source(data, sql, password_env), output, as_json, public=public or _says_public(data, sql))
 
 
 schema.__doc__ = f"{schema.__doc__}\n{EXAMPLE}"
 
 
-def _draft(source: Source, output: Path | None, as_json: bool) -> None:
+def _says_public(data: str, sql: str | None) -> bool:
+    """Whether a party's own file declares its rows public."""
+    from colonnade.data.documents import Document
+
+    return sql is None and data.endswith(".toml") and Document.load(data).data.get("public") is True
+
+
+def _draft(source: Source, output: Path | None, as_json: bool, *, public: bool) -> None:
     from colonnade.data.drafting import draft
 
-    drafted = draft(source)
+    drafted = draft(source, public=public)
     if output is not None:
         _write(output, drafted.text)
     if as_json:

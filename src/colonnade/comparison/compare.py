@@ -19,7 +19,7 @@ from dataclasses import field as dataclass_field
 from functools import partial
 from typing import Any
 
-from colonnade.comparison.entries import Contender, Field, field_of
+from colonnade.comparison.entries import ComparisonEntries, Contender, field_of
 from colonnade.comparison.held_out import METRICS, HeldOut, split
 from colonnade.data.table import Table
 from colonnade.errors import ColonnadeError, InputError
@@ -140,7 +140,7 @@ def compare(
     methods: Sequence[str] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     paper: bool = False,
-    field: Field | None = None,
+    field: ComparisonEntries | None = None,
     delta: float | None = None,
     accepted_delta: float | None = None,
     gamma: int = DEFAULT_GAMMA,
@@ -216,7 +216,7 @@ def compare_charged(
     federation: Federation,
     *,
     task: Task,
-    field: Field,
+    field: ComparisonEntries,
     epsilons: Sequence[float],
     delta: float | None = None,
     accepted_delta: float | None = None,
@@ -260,7 +260,7 @@ def planned_sums(
     tables: Mapping[str, Table],
     *,
     task: Task,
-    field: Field,
+    field: ComparisonEntries,
     epsilons: Sequence[float],
     delta: float | None = None,
     accepted_delta: float | None = None,

@@ -45,7 +45,7 @@ class Contender:
 
 
 @dataclass(frozen=True)
-class Field:
+class ComparisonEntries:
     """Who takes part in a comparison, and who does not, with the reason."""
 
     contenders: tuple[Contender, ...]
@@ -60,7 +60,7 @@ def field_of(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     paper: bool = False,
     public: bool = True,
-) -> Field:
+) -> ComparisonEntries:
     """Every method that can do the task, or those named; each with its options, else with its defaults.
 
     `paper` adds, to each method that has a paper's calibration, a second contender with it, on public data only.
@@ -99,7 +99,7 @@ def field_of(
     if not found:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out)
         raise InputError(f"no method is left to compare. {reasons}")
-    return Field(tuple(found), tuple(left_out))
+    return ComparisonEntries(tuple(found), tuple(left_out))
 
 
 def paper_choice(method: AnyMethod) -> str | None:

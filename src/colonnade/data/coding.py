@@ -37,7 +37,9 @@ _NO_PROBLEMS = Problems()
 _NUMBER = re.compile(
     r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|[-+]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE
 )
-_POINTED = re.compile(r"-?\d+\.0+", re.ASCII)
+# As data frames and databases write a duration: 2 days 03:04:05.5.
+_DURATION = re.compile(r"(-?\d+) days?(?: \+?(\d{1,2}):(\d{2}):(\d{2}(?:\.\d+)?))?", re.ASCII)
+POINTED = re.compile(r"-?\d+\.0+", re.ASCII)
 # In groups of three digits, or with a comma where a point should be.
 _GROUPED = re.compile(r"[-+]?\d{1,3}([ ,.'’\u00a0\u202f]\d{3})+([.,]\d+)?|[-+]?\d+,\d+", re.ASCII)
 
@@ -173,7 +175,13 @@ def _number(text: str) -> float | None:
     trimmed = text.strip()
     if not trimmed:
         return float("nan")
-    return float(trimmed) if _NUMBER.fullmatch(trimmed) else None
+    if _NUMBER.fullmatch(trimmed):
+        return float(trimmed)
+    lasted = _DURATION.fullmatch(trimmed)
+    if lasted is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in lasted.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def _not_a_number(text: str) -> Problems:
@@ -234,7 +242,7 @@ def _levels(values: ArrayLike | Values, declared: BinaryColumn | CategoricalColu
         if value is None or value != value:
             return absent
         text = declared.spelling.spell(value)
-        if text not in number and _POINTED.fullmatch(text):
+        if text not in number and POINTED.fullmatch(text):
             # What a data frame or a spreadsheet made of a whole number when a cell beside it was empty.
             text = text.split(".")[0]
         if elsewhere == _UNDECLARED and text not in number and _folded(text) in folded:

@@ -24,7 +24,7 @@ from colonnade.data.presence import nearest_file
 from colonnade.data.queries import Catalogue, aggregates, check_rows_apart, parsed, texts_by_name
 from colonnade.data.relation import (
     Engine,
-    Field,
+    SourceColumn,
     exactly,
     first_line,
     identifier,
@@ -83,7 +83,7 @@ class DuckDBRelation:
             raise wrong
         self._file.check_unchanged()
 
-    def _described(self) -> Mapping[str, Field]:
+    def _described(self) -> Mapping[str, SourceColumn]:
         try:
             with self._engine.session() as session:
                 return described_fields(session.execute(f"DESCRIBE SELECT * FROM {self._query}").fetchall())
@@ -180,7 +180,7 @@ class SQLiteRelation:
         self._check_unchanged()
         return int(rows)
 
-    def _described(self) -> Mapping[str, Field]:
+    def _described(self) -> Mapping[str, SourceColumn]:
         try:
             self._version = self._data_version()
             with closing(self._database.execute(f"SELECT * FROM {self._query} LIMIT 0")) as cursor:
@@ -224,24 +224,24 @@ class SQLiteRelation:
         return refusal(self._party, self.name, message, kind=kind)
 
 
-def fields_of(names: Sequence[str]) -> dict[str, Field]:
+def fields_of(names: Sequence[str]) -> dict[str, SourceColumn]:
     """Columns of text, called by position.
 
     >>> fields_of(["age"])
-    {'age': Field(identifier='c0', kind='VARCHAR')}
+    {'age': SourceColumn(identifier='c0', kind='VARCHAR')}
     """
     for name in names:
         if names.count(name) > 1:
             raise DataUnreadable(
                 f"the query gives two columns the name {name!r}. Rename one of them with AS."
             )
-    return {name: Field(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
+    return {name: SourceColumn(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
 
 
-def check_keys(fields: Mapping[str, Field], keys: Sequence[str], *, party: str, name: str) -> None:
+def check_keys(fields: Mapping[str, SourceColumn], keys: Sequence[str], *, party: str, name: str) -> None:
     """Refuse a query without an id column.
 
-    >>> check_keys({"customer": Field("c0", "BIGINT")}, ["customer"], party="bank", name="query on bank.duckdb")
+    >>> check_keys({"customer": SourceColumn("c0", "BIGINT")}, ["customer"], party="bank", name="query on bank.duckdb")
     """
     for key in keys:
         if key in fields:

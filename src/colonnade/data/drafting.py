@@ -1,7 +1,7 @@
 """A schema drafted from a source for a person to correct, and what a schema still lacks.
 
 A draft has names and kinds. Bounds and categories stay blank, because values read from the rows would be a
-release: the largest income in a table is one person's income.
+release: the largest income in a table is one person's income. Of rows that are public they are suggested.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from colonnade.data.coding import code
 from colonnade.data.columns import Column, DateColumn, Misdeclared, NumericColumn, nearest
 from colonnade.data.documents import Document
@@ -19,30 +21,37 @@ from colonnade.data.drafts import Draft, of_kinds
 from colonnade.data.name_ranges import expand_name
 from colonnade.data.packed_text import Text
 from colonnade.data.reading import SourceRows, open_source
-from colonnade.data.relation import Field, Relation
+from colonnade.data.relation import Relation, SourceColumn
 from colonnade.data.schema import Schema, blanks
 from colonnade.data.sources import Source
+from colonnade.data.suggesting import numbers_of, suggestions
 from colonnade.errors import InputError
 
 # How many rows are looked at to tell numbers and dates from other text, where a source has no types.
 _LOOKED_AT = 1000
+# So many different whole numbers at most look like codes, among so many rows at least.
+_MOST_CODES, _FEWEST_ROWS = 12, 100
 _ANYTHING: Mapping[str, Column] = {
     "numeric": NumericColumn("", low=0, high=1),
     "date": DateColumn("", low=date(1, 1, 1), high=date(9999, 12, 31)),
 }
 
 
-def draft(source: Source, *, party: str = "") -> Draft:
+def draft(source: Source, *, party: str = "", public: bool = False) -> Draft:
     """Names and kinds of a source's columns.
 
     Kinds come from the types of the columns; where a source has none (CSV, SQLite), from whether all of its first
-    rows are written as numbers or as dates. No value gets into a draft.
+    rows are written as numbers or as dates. Whole numbers of which the first rows have few are taken for codes. No
+    value gets into a draft, unless the rows are `public`.
     """
     relation = open_source(source, party=party)
     kinds = {name: _by_type(field) for name, field in relation.fields.items() if field.kind != "BLOB"}
     if not relation.typed:
         kinds = _by_text(relation)
-    return of_kinds(relation.name, kinds)
+    codes = _codes(relation, [name for name, kind in kinds.items() if kind == "numeric"])
+    kinds |= dict.fromkeys(codes, "categorical")
+    suggested = suggestions(relation, kinds) if public else None
+    return of_kinds(relation.name, kinds, codes=codes, suggested=suggested)
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ def check_schema(path: Path, source: Source | None = None, *, party: str = "") -
     return Findings(document.name, blank, absent, mistake)
 
 
-def _by_type(field: Field) -> str:
+def _by_type(field: SourceColumn) -> str:
     if field.is_number:
         return "numeric"
     if field.is_date:
@@ -113,6 +122,18 @@ def _by_text(relation: Relation) -> dict[str, str]:
                 kinds[name] = kind
                 break
     return kinds
+
+
+def _codes(relation: Relation, numbers: list[str]) -> frozenset[str]:
+    """Those of these columns whose first rows have few different whole numbers."""
+    first = next(relation.batches(numbers, size=_LOOKED_AT), None) if numbers else None
+    found = set()
+    for position, name in enumerate(numbers if first is not None else ()):
+        values = numbers_of(first.columns[position]) if first is not None else np.empty(0)
+        few = len(np.unique(values)) <= _MOST_CODES
+        if few and len(values) >= _FEWEST_ROWS and bool((values == np.rint(values)).all()):
+            found.add(name)
+    return frozenset(found)
 
 
 def _declared(data: Mapping[str, Any]) -> list[str]:

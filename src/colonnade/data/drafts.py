@@ -22,6 +22,13 @@ PREFACE = """\
 # largest income in a table is one person's income. Write what a column can hold, from what you know of it.
 # Numbers outside their bounds are clipped. `colonnade schema --check` says what is still missing.
 """
+SUGGESTED = """\
+# A draft of a schema for {source}, which is public.
+# Correct what was guessed, delete every column that is not to be learnt from, and fill in what is blank.
+# Bounds and categories are suggested from the rows: of rows that are not public they would tell about single people.
+# Numbers outside their bounds are clipped. `colonnade schema --check` says what is still missing.
+"""
+CODES = "whole numbers, few of them: codes, it seems. Amounts are numeric, with low and high"
 LABEL = """\
 # If this party holds the label, delete its column above and take away the signs here.
 # [label]
@@ -46,6 +53,9 @@ _KINDS = {"whole": "numeric", "real": "numeric", "date": "date", "moment": "date
 class Draft:
     """Names and guessed kinds of a source's columns; `text` is the schema file to correct, `ending` its last words.
 
+    `codes` are columns of whole numbers that look like categories. `suggested` has, of public data, lines for what is
+    blank otherwise.
+
     >>> draft = Draft("file bank.csv", id="customer", kinds={"age": "numeric"})
     >>> print(draft.text.split("[columns.age]")[1].split("#")[0].strip())
     kind = "numeric"
@@ -58,6 +68,8 @@ class Draft:
     kinds: Mapping[str, str]
     id_note: str = GUESSED
     ending: str = LABEL
+    codes: frozenset[str] = frozenset()
+    suggested: Mapping[str, str] | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -67,16 +79,26 @@ class Draft:
         """The draft as TOML; every blank in it is refused until somebody fills it in."""
         note = self.id_note if self.id else NOT_GUESSED
         parts = [
-            PREFACE.format(source=self.source),
+            (PREFACE if self.suggested is None else SUGGESTED).format(source=self.source),
             f"id = {json.dumps(self.id, ensure_ascii=False)}  # {note}\n",
         ]
-        for kind, alike in itertools.groupby(self.kinds, key=lambda name: self.kinds[name]):
-            for name in fold_names(alike):
-                parts.append(f'[columns.{_key(name)}]\nkind = "{kind}"\n{_BLANK[kind]}')
+        told = self.suggested or {}
+        lines = {
+            name: f'kind = "{kind}"{f"  # {CODES}" if name in self.codes else ""}\n{told.get(name, _BLANK[kind])}'
+            for name, kind in self.kinds.items()
+        }
+        for text, alike in itertools.groupby(lines, key=lambda name: lines[name]):
+            parts += [f"[columns.{_key(name)}]\n{text}" for name in fold_names(alike)]
         return "\n".join((*parts, *filter(None, (self.ending,))))
 
 
-def of_kinds(source: str, kinds: Mapping[str, str]) -> Draft:
+def of_kinds(
+    source: str,
+    kinds: Mapping[str, str],
+    *,
+    codes: frozenset[str] = frozenset(),
+    suggested: Mapping[str, str] | None = None,
+) -> Draft:
     """A draft of these columns; the first that is named like an id is taken for it.
 
     >>> of_kinds("file bank.csv", {"person_id": "numeric", "age": "numeric"}).id
@@ -84,7 +106,7 @@ def of_kinds(source: str, kinds: Mapping[str, str]) -> Draft:
     """
     identity = next((name for name in kinds if _ID.fullmatch(name)), "")
     rest = {name: kind for name, kind in kinds.items() if name != identity and name.strip()}
-    return Draft(source, identity, rest)
+    return Draft(source, identity, rest, codes=codes, suggested=suggested)
 
 
 def of_frame(frame: Any) -> Draft:

@@ -23,8 +23,8 @@ from colonnade.data.packed_text import Text
 from colonnade.data.presence import absence
 from colonnade.data.relation import (
     Engine,
-    Field,
     Relation,
+    SourceColumn,
     exactly,
     identifier,
     owned,
@@ -135,7 +135,7 @@ class Header:
 
     def __init__(self, names: list[str], delimiter: str) -> None:
         self.names, self.delimiter = names, delimiter
-        self.fields = {name: Field(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
+        self.fields = {name: SourceColumn(f"c{position}", "VARCHAR") for position, name in enumerate(names)}
 
     @classmethod
     def read(cls, file: File, wanted: Sequence[str]) -> Header:
@@ -163,7 +163,7 @@ class Header:
 class FileRelation:
     """A file that DuckDB reads by itself."""
 
-    def __init__(self, file: File, reader: str, fields: Mapping[str, Field], *, typed: bool) -> None:
+    def __init__(self, file: File, reader: str, fields: Mapping[str, SourceColumn], *, typed: bool) -> None:
         self._file, self._reader = file, reader
         self.typed = typed
         self._engine = Engine()
@@ -328,14 +328,14 @@ def _parquet(file: File, wanted: Sequence[str]) -> Relation:
     return FileRelation(file, reader, described_fields(described), typed=True)
 
 
-def described_fields(described: Sequence[Sequence[Any]]) -> dict[str, Field]:
+def described_fields(described: Sequence[Sequence[Any]]) -> dict[str, SourceColumn]:
     """The columns that DuckDB describes; nested ones are not columns of a table here.
 
     >>> list(described_fields([("age", "BIGINT"), ("visits", "DATE[]")]))
     ['age']
     """
     return {
-        str(row[0]): Field(identifier(str(row[0])), str(row[1]))
+        str(row[0]): SourceColumn(identifier(str(row[0])), str(row[1]))
         for row in described
         if not _NESTED.fullmatch(str(row[1]))
     }

@@ -201,9 +201,12 @@ class _Classes(_Spelt):
     kind: Literal["classes"]
     column: str
     classes: list[_Value]
+    other: _Value | None = None
 
     def label(self) -> Label:
-        return ClassLabel(self.column, tuple(self.classes), self.spelling())  # type: ignore[arg-type]  # as above
+        classes: Any = tuple(self.classes)  # as above
+        other: Any = self.other
+        return ClassLabel(self.column, classes, self.spelling(), other=other)
 
 
 class _Real(Form):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from colonnade.data.databases import QUERY_FAILED, check_keys, fields_of
 from colonnade.data.packed_text import Text
 from colonnade.data.queries import Catalogue, aggregates, check_rows_apart, parsed, texts_by_name
-from colonnade.data.relation import Field, first_line, identifier, refusal
+from colonnade.data.relation import SourceColumn, first_line, identifier, refusal
 from colonnade.data.sources import PostgreSQLSource
 from colonnade.data.values import Batch, Plain, Values
 from colonnade.errors import DataError, DataUnreadable
@@ -145,7 +145,7 @@ class PostgreSQLRelation:
             wrong = f"the database cannot be reached: {first_line(found)}. Is it running, and are you let in?"
         raise self._wrong(wrong)
 
-    def _described(self) -> Mapping[str, Field]:
+    def _described(self) -> Mapping[str, SourceColumn]:
         import psycopg
 
         try:
@@ -156,7 +156,9 @@ class PostgreSQLRelation:
             ]
             fields = fields_of([name for name, _ in described])
             self._types = {name: _TYPES.get(type.name, _ANY) if type else _ANY for name, type in described}
-            return {name: Field(field.identifier, self._types[name][0]) for name, field in fields.items()}
+            return {
+                name: SourceColumn(field.identifier, self._types[name][0]) for name, field in fields.items()
+            }
         except psycopg.Error as found:
             # Nothing was read, so what it says is about the query.
             wrong = f"the query cannot be run: {first_line(found)}."

@@ -39,10 +39,10 @@ _CONFINED: _Settings = {
 
 
 @dataclass(frozen=True)
-class Field:
+class SourceColumn:
     """A column of a source: how SQL calls it, and its type in DuckDB's words.
 
-    >>> Field("age", "SMALLINT").is_number
+    >>> SourceColumn("age", "SMALLINT").is_number
     True
     """
 
@@ -84,7 +84,7 @@ class Relation(Protocol):
         ...
 
     @property
-    def fields(self) -> Mapping[str, Field]:
+    def fields(self) -> Mapping[str, SourceColumn]:
         """Its columns by name."""
         ...
 
@@ -152,10 +152,11 @@ def exactly(batches: Iterator[Batch], size: int) -> Iterator[Batch]:
         yield Batch.joined(waiting)
 
 
-def selected(fields: Mapping[str, Field], names: Sequence[str], floats: Container[str]) -> str:
+def selected(fields: Mapping[str, SourceColumn], names: Sequence[str], floats: Container[str]) -> str:
     """What to ask DuckDB for: numbers in `floats` as float64, and what has no other form here as text.
 
-    >>> selected({"age": Field("c0", "SMALLINT"), "due": Field("c1", "DECIMAL(9,2)")}, ["age", "due"], {"age"})
+    >>> columns = {"age": SourceColumn("c0", "SMALLINT"), "due": SourceColumn("c1", "DECIMAL(9,2)")}
+    >>> selected(columns, ["age", "due"], {"age"})
     'CAST(c0 AS DOUBLE), CAST(c1 AS VARCHAR)'
     """
     asked = []

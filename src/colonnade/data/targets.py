@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from colonnade.data.declaring import check_bounds, check_values
+from colonnade.data.declaring import check_bounds, check_member, check_values
 from colonnade.data.spelling import AS_WRITTEN, Spelling
 from colonnade.errors import Misdeclared
 
 
 @dataclass(frozen=True)
 class ClassLabel:
-    """A label that is one of the declared classes.
+    """A label that is one of the declared classes; `other`, itself declared, takes in whatever is not.
 
     Classes that were declared as whole numbers are told as whole numbers again (`values`); they are compared as text.
 
     >>> ClassLabel("income", classes=("<=50K", ">50K")).kind
     'classes'
+    >>> ClassLabel("cause", classes=("heart", "other"), other="other").other
+    'other'
     >>> ClassLabel("repaid", classes=(0, 1)).values, ClassLabel("repaid", classes=("0", "1")).values
     ((0, 1), ('0', '1'))
     """
@@ -26,6 +28,7 @@ class ClassLabel:
     classes: tuple[str, ...]
     spelling: Spelling = AS_WRITTEN
     whole: bool = False
+    other: str | None = None
     kind = "classes"
 
     def __post_init__(self) -> None:
@@ -35,6 +38,10 @@ class ClassLabel:
         classes = tuple(self.spelling.spell(value) for value in self.classes)
         check_values(("label", "classes"), f"label {self.column!r}", classes, least=2)
         object.__setattr__(self, "classes", classes)
+        if self.other is not None:
+            other = self.spelling.spell(self.other)
+            check_member(("label", "other"), f"label {self.column!r}", other, among=classes)
+            object.__setattr__(self, "other", other)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -47,19 +54,15 @@ class ClassLabel:
         return tuple(map(int, self.classes)) if self.whole else self.classes
 
     @property
-    def other(self) -> str | None:
-        """A label has no place for undeclared values."""
-        return None
-
-    @property
     def missing(self) -> str | None:
-        """Nor for missing ones: an invented label would be learnt."""
+        """A label has no place for missing values: an invented one would be learnt."""
         return None
 
     def to_data(self) -> dict[str, object]:
         """The declaration as plain values."""
         data: dict[str, object] = {"column": self.column, "kind": self.kind, "classes": list(self.values)}
-        return {**data, **self.spelling.to_data()}
+        other = {} if self.other is None else {"other": int(self.other) if self.whole else self.other}
+        return {**data, **other, **self.spelling.to_data()}
 
 
 @dataclass(frozen=True)

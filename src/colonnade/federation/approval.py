@@ -209,8 +209,7 @@ def _counted(
     return tuple(
         decision
         for decision in made
-        if decision.job == request.job
-        and decision.request == request.digest
+        if (decision.job, decision.party, decision.request) == (request.job, request.party, request.digest)
         and vouched(decision, trust, people)
     )
 
@@ -243,13 +242,16 @@ class Asking:
     party: str
     timeout: float
     part: PartAsked | None = None
+    resumed: bool = False
     text: str = ""
     granted: Request | None = None
 
     async def __call__(self, agreed: Mapping[str, Any], plans: Sequence[Any]) -> None:
         """Return when enough people have approved; otherwise raise `NotApproved`, or what ended the job."""
-        request = self._request(agreed, plans)
         path = self.kit.path / REQUESTS / f"{self.job}.json"
+        # A run that goes on was asked about before; one that comes again under an old name was not.
+        earlier = _read(path) if self.resumed and path.exists() else None
+        request = self._request(agreed, plans, earlier)
         make_folder(path.parent)
         state: State = "ended"
         try:
@@ -283,7 +285,7 @@ class Asking:
                 )
             await asyncio.sleep(_GLANCE_SECONDS)
 
-    def _request(self, agreed: Mapping[str, Any], plans: Sequence[Any]) -> Request:
+    def _request(self, agreed: Mapping[str, Any], plans: Sequence[Any], earlier: Request | None) -> Request:
         releases = [release_before(plan, self.party, self.part) for plan in plans]
         costs: dict[tuple[str, str], Prospect] = {}
         for release in releases:
@@ -294,6 +296,7 @@ class Asking:
         others = [owner for owner in plans[0].group.owners if owner != self.party]
         shown_costs = [[cost.observer, cost.unit, cost.epsilon] for cost in costs.values()]
         now = datetime.datetime.now(datetime.UTC)
+        asked = now.isoformat(timespec="microseconds") if earlier is None else earlier.asked
         return Request(
             job=self.job,
             name=self.name,
@@ -304,9 +307,9 @@ class Asking:
             ),
             costs=tuple(costs.values()),
             people=cast("People", self.policy.people).number,
-            # What a person is bound to: the job as all members compared it, and its cost.
-            digest=digest({"job": agreed, "dataset": self.dataset, "costs": shown_costs}),
-            asked=now.isoformat(timespec="seconds"),
+            # What a person is bound to: the job as all members compared it, its cost, and that it was asked then.
+            digest=digest({"job": agreed, "dataset": self.dataset, "costs": shown_costs, "asked": asked}),
+            asked=asked,
             until=(now + datetime.timedelta(seconds=self.timeout)).isoformat(timespec="seconds"),
             state="waiting",
             ledger=str(self.ledger.path),

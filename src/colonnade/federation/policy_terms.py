@@ -154,12 +154,18 @@ def people_of(
                 f"{document.where(('approvers', name))}: a public key is 64 hexadecimal digits, as `colonnade party "
                 "approver FILE` prints it."
             )
-    if approvers is not None and len({key.lower() for key in approvers.values()}) < number:
+    named = tuple((name, key.lower()) for name, key in (approvers or {}).items())
+    if len({key for _, key in named}) < len(named):
+        raise OutOfRange(
+            f"{document.where(('approvers',))}: two people have the same key, and one of them could sign for both. "
+            "Give each a key of their own."
+        )
+    if approvers is not None and len(named) < number:
         raise OutOfRange(
             f"{document.where(('approvers',))}: {number} of them must approve a job, each with a key of their own, and "
-            f"there are {len(set(approvers.values()))}. Name more people."
+            f"there {'is' if len(named) == 1 else 'are'} {len(named)}. Name more people."
         )
-    return People(number, tuple((name, key.lower()) for name, key in (approvers or {}).items()))
+    return People(number, named)
 
 
 def options_of(

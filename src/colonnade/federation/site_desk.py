@@ -116,6 +116,7 @@ def desk_of(kit: Kit, job: Job | ScoreJob, member: str, job_id: str, resumes: st
             member,
             job.timeout,
             part,
+            resumed,
             job.text,
         )
     if not resumed:

@@ -98,10 +98,10 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Line:
+class NetworkLink:
     """The connection of each party: bits a second, both ways together, and seconds from one party to another.
 
-    >>> Line(bandwidth=8e6, latency=0.01).seconds(Cost({("a", "b", "x"): 1e6}, {("b", "x"): 5.0}))
+    >>> NetworkLink(bandwidth=8e6, latency=0.01).seconds(Cost({("a", "b", "x"): 1e6}, {("b", "x"): 5.0}))
     1.05
     """
 

@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class LinearFit:
     """v ≈ coefficients @ x + intercept."""
 
     coefficients: Array
@@ -26,7 +26,7 @@ class Line:
 
 def least_squares(
     moments: ValueMoments, *, floor: float | None = None, ridge: float = 0.0, unbias: bool = True
-) -> Line:
+) -> LinearFit:
     """The line of least squares, with an intercept that is not penalised.
 
     w = (T + ridge)⁻¹(Σxv − v̄Σx) with T = G − nμμᵀ floored, and v ≈ wᵀ(x − μ) + v̄ + β. The floor is the
@@ -48,4 +48,4 @@ def least_squares(
     weights = spectrum.solve(moments.cross - moments.value_mean * moments.total)
     shift = moments.sum_noise**2 * spectrum.inverse_trace / scatter.count if unbias else 0.0
     intercept = float(moments.value_mean * (1.0 - shift) - weights @ scatter.mean)
-    return Line(weights, intercept)
+    return LinearFit(weights, intercept)

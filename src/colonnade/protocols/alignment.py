@@ -12,15 +12,16 @@ from typing import Literal
 
 import numpy as np
 
+from colonnade.crypto.curve import POINT_BYTES, Blinding, hash_to_curve
 from colonnade.data.aligned import AlignedTable
 from colonnade.data.table import Table
-from colonnade.errors import PeopleDiffer, PlanError, TooFewPeople
+from colonnade.errors import PeopleDiffer, PlanError, RemoteProtocolError, TooFewPeople
 from colonnade.ledger import Cut
 from colonnade.ledger.parts import PartName
 from colonnade.protocols.agreement import agree, canonical, meet
 from colonnade.protocols.id_list import Ids
 from colonnade.protocols.intersection import Way, intersect
-from colonnade.protocols.messages import exchange
+from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.runtime.party import Party
 from colonnade.runtime.wire import Message
 
@@ -80,6 +81,45 @@ def keep_part(aligned: AlignedTable | None, cut: Cut | None, part: PartName) -> 
             "Bring more people."
         )
     return AlignedTable(aligned.table.take(rows), len(rows), aligned.digest)
+
+
+async def compare_people(party: Party, aligned: AlignedTable | None) -> None:
+    """Stop unless every two owners hold the same people in the same order; with two owners there is nothing to compare.
+
+    Guarantee: two owners that follow the protocol and both return here hold the same ids in the same order, whatever a
+    third one told them of places or of a cut (docs/proofs/psi.md). Were one person in two rows, the bound on what a row
+    does would not be one on what a person does.
+    """
+    if aligned is None or len(party.group.owners) == 2:
+        return
+    mine = _digest(party, "in every row", Ids.of_table(aligned.table))
+    with party.aligning():
+        for peer in party.group.owners:
+            if peer != party.name and not await _holds(party, peer, mine):
+                raise RemoteProtocolError(
+                    f"{party.name} at step 'people': {peer} does not hold the same people in the same order, so one of "
+                    "the owners does not follow the protocol. Nothing was charged. Ask all owners what they run."
+                )
+
+
+async def _holds(party: Party, peer: str, digest: bytes) -> bool:
+    """Whether a peer holds this digest: each blinds its own point, and both blind both."""
+    pair = sorted((party.name, peer))
+    blinding = Blinding.draw(party.randomness)
+    mine = blinding.multiply(
+        hash_to_curve([digest], domain=f"colonnade people {party.run} {pair[0]} {pair[1]}".encode())
+    )
+    try:
+        twice = blinding.multiply_received(await _swapped(party, peer, "people", mine))
+    except ValueError as error:
+        raise RemoteProtocolError(f"{party.name} at step 'people', from {peer}: {error}") from None
+    return await _swapped(party, peer, "people, twice blinded", twice) == twice
+
+
+async def _swapped(party: Party, peer: str, step: str, point: bytes) -> bytes:
+    await tell(party, peer, step, Message(arrays={"point": np.frombuffer(point, dtype=np.uint8)}))
+    said = await hear(party, peer, step)
+    return said.array("point", dtype="u1", shape=(POINT_BYTES,)).tobytes()
 
 
 async def alignment_session(party: Party, table: Table | None, how: Alignment) -> AlignedTable | None:

@@ -2,8 +2,8 @@
 
 The noise of some dealers may be known, of t unless a group says otherwise, and t keepers' shares, whoever they are: an
 owner need not keep shares, and a keeper need not own columns. A node that is both counts as both. Where what is dealt
-is checked, up to t members may also deviate from the protocol; whether in their noise too depends on how many parts of
-it an observer's sentence can do without.
+is checked, up to t members may also deviate from the protocol. One that deals no noise takes its part away: where an
+observer's sentence cannot do without that part, it says what ε is then.
 """
 
 from __future__ import annotations
@@ -34,31 +34,35 @@ def known_to_party(group: Group, verify: Verify = "none") -> int:
     return group.threshold + 1
 
 
-def server_assumption(group: Group, if_told: str = "", verify: Verify = "none") -> str:
+def server_assumption(
+    group: Group, if_told: str = "", verify: Verify = "none", *, deals: bool | None = None
+) -> str:
     """For what the server learns: it may keep shares itself, and then it needs fewer confederates.
 
-    Where it deals a part of the noise, that part is one of those that may be known. `if_told` says what one more known
-    part would cost.
+    Where it deals a part of the noise, that part is one of those that may be known: as the group says, or `deals`.
+    `if_told` says what one more part that is known, or missing, would cost.
 
     >>> server_assumption(Group.of(("bank", "insurer")), "ε = 1.49")
     'it colludes with no other keeper (with one keeper it would recover every column) and no owner discloses its noise \
 to it (if one does, ε = 1.49)'
-    >>> server_assumption(Group.of(("bank", "insurer")), verify="rows").partition("; ")[2]
-    'up to one member, itself included, may deviate from the protocol in all but its noise, unnoticed with probability \
-below 2^-39'
+    >>> server_assumption(Group.of(("bank", "insurer")), "ε = 1.49", "rows").partition("; ")[2]
+    'up to one member, itself included, may deviate from the protocol, unnoticed with probability below 2^-39 (if an \
+owner deals no noise, ε = 1.49)'
     """
     t = group.threshold
     if not group.server_keeps:
         if verify != "none" and group.tolerated == t:
             return _one_liar(group, " to it")
-        return f"{_disclosed(group, if_told)} to it{_deviating(group, verify, noise=False)}"
+        return f"{_disclosed(group, if_told)} to it{_deviating(group, verify, owner=if_told)}"
     others = "no other keeper" if t == 1 else f"fewer than {t} other keepers"
     condition = f"it colludes with {others} (with {_count(t, 'keeper')} it would recover every column)"
-    told = group.tolerated - group.server_deals
+    told = group.tolerated - (group.server_deals if deals is None else deals)
     if told != t or not set(group.owners) <= set(group.keepers):
         condition = f"{condition} and {_telling(told)} to it{_if_one(told, if_told)}"
     # Its own part it knows, so that a missing one of an owner is one more than was counted.
-    return condition + _deviating(group, verify, "member, itself included,", noise=told == t)
+    return condition + _deviating(
+        group, verify, "member, itself included,", owner=None if told == t else if_told
+    )
 
 
 def reader_assumption(group: Group, if_told: str = "", verify: Verify = "none") -> str:
@@ -73,11 +77,13 @@ def reader_assumption(group: Group, if_told: str = "", verify: Verify = "none") 
     """
     if verify != "none" and group.tolerated == group.threshold:
         return _one_liar(group)
-    return _disclosed(group, if_told) + _deviating(group, verify, noise=False)
+    return _disclosed(group, if_told) + _deviating(group, verify, owner=if_told)
 
 
-def party_assumption(group: Group, verify: Verify = "none") -> str:
+def party_assumption(group: Group, verify: Verify = "none", if_silent: str | None = None) -> str:
     """For what a party learns about the others' part of a record.
+
+    `if_silent` says what it costs if the server deals no noise; None where a sentence does not count on its part.
 
     >>> party_assumption(Group.of(("bank", "insurer")))
     'it colludes with no other keeper or owner (its own columns and its own noise it knows)'
@@ -87,9 +93,7 @@ def party_assumption(group: Group, verify: Verify = "none") -> str:
     t = group.threshold
     others = "no other keeper or owner" if t == 1 else f"fewer than {t} other keepers or owners"
     condition = f"it colludes with {others} (its own columns and its own noise it knows)"
-    # Of two owners each relies on the server's part: only `known_to_party` with one part more does without.
-    covered = not group.server_deals or known_to_party(group, verify) > t
-    return condition + _deviating(group, verify, "member, itself included,", noise=covered)
+    return condition + _deviating(group, verify, "member, itself included,", server=if_silent)
 
 
 def coalition_assumption(group: Group) -> str:
@@ -117,11 +121,18 @@ def _one_liar(group: Group, to: str = "") -> str:
     return f"at most {who} discloses its noise and its shares{to} or deviates from the protocol, {_UNNOTICED}"
 
 
-def _deviating(group: Group, verify: Verify, who: str = "member", *, noise: bool) -> str:
+def _deviating(
+    group: Group, verify: Verify, who: str = "member", *, owner: str | None = None, server: str | None = None
+) -> str:
+    """Who may deviate; what it costs if an owner or the server deals no noise, None where that part may be missing."""
     if verify == "none":
         return ""
-    but = "" if noise else " in all but its noise"
-    return f"; up to {_count(group.threshold, who)} may deviate from the protocol{but}, {_UNNOTICED}"
+    but = [
+        f" (if {dealer} deals no noise, {cost or 'nothing is stated'})"
+        for dealer, cost in (("an owner", owner), ("the server", server))
+        if cost is not None
+    ]
+    return f"; up to {_count(group.threshold, who)} may deviate from the protocol, {_UNNOTICED}{''.join(but)}"
 
 
 def _telling(told: int, whom: str = "") -> str:

@@ -18,7 +18,7 @@ from colonnade.data.schema import PublicSchema
 from colonnade.data.table import Table
 from colonnade.errors import LocalProtocolError, RemoteProtocolError, SchemaError
 from colonnade.protocols.agreement import agree, meet
-from colonnade.protocols.alignment import align, keep_part
+from colonnade.protocols.alignment import align, compare_people, keep_part
 from colonnade.protocols.approval import wait_for_approval
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.protocols.parts import agree_on_cut
@@ -55,6 +55,7 @@ async def prepare(
     aligned = await align(party, table, request.alignment)
     if party.part is not None:
         aligned = keep_part(aligned, await agree_on_cut(party), party.part.name)
+    await compare_people(party, aligned)
     rows = await agreed_rows(party, aligned)
     if party.aligned is not None:
         party.aligned()

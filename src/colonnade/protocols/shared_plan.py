@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 
 from colonnade.crypto.shares import Scheme, make_scheme
 from colonnade.errors import PlanError, PrivacyError
@@ -63,6 +64,11 @@ class SharedPlan(Plan):
         return self.verify
 
     @property
+    def server_adds(self) -> bool:
+        """Whether a part of the noise that sentences count is the server's."""
+        return self.group.server_deals
+
+    @property
     @abstractmethod
     def field(self) -> Field:
         """The field of the shares, in which nothing can wrap around, whatever the rows and the noise are."""
@@ -98,15 +104,22 @@ class SharedPlan(Plan):
         group = self.group
         told = self.zeroed(group.tolerated)
         if_told = self._if_told()
+        to_server = server_assumption(group, if_told, self.verify, deals=self.server_adds)
         views = [
-            View(Server(), ZERO_OUT, told, server_assumption(group, if_told, self.verify) + self.besides),
+            View(Server(), ZERO_OUT, told, to_server + self.besides),
             View(Reader(), ZERO_OUT, told, reader_assumption(group, if_told, self.verify) + self.besides),
         ]
         verify = self.party_verify
+        known = known_to_party(group, verify)
         for owner in group.owners:
             # It knows its own part, and those of t − 1 confederates.
-            event = self.others_replaced(owner, known_to_party(group, verify))
-            views.append(View(PartyView(owner), OthersPart(owner), event, party_assumption(group, verify)))
+            event, silent = self.others_replaced(owner, known), None
+            if verify != "none" and self.server_adds and known == group.threshold:
+                # Of two owners each relies on the server's part: with more, one part more is left out already.
+                silent = self.stated(partial(self.others_replaced, owner, known + 1))
+            views.append(
+                View(PartyView(owner), OthersPart(owner), event, party_assumption(group, verify, silent))
+            )
         return (*views, *self._colluding())
 
     def check_stated(self) -> None:
@@ -125,10 +138,14 @@ class SharedPlan(Plan):
     def _if_told(self) -> str:
         """What it costs if one more part of the noise becomes known than may, in words."""
         group = self.group
-        if group.tolerated > group.server_deals:
+        if group.tolerated > self.server_adds:
             return ""
+        return self.stated(partial(self.zeroed, group.tolerated + 1))
+
+    def stated(self, event: Callable[[], Event]) -> str:
+        """What an event costs, in words."""
         try:
-            cost = account(self.zeroed(group.tolerated + 1), self.delta)
+            cost = account(event(), self.delta)
         except PrivacyError:
             return "no ε can be stated"
         return f"ε = {epsilon_text(cost.epsilon)}"

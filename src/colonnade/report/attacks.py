@@ -42,7 +42,8 @@ def attack_text(facts: Facts, *, width: int | None = None) -> str:
             continue
         promise = f" (ε = {facts['epsilon']:g}, δ = {facts['delta']:g})" if defence == "sound" else ""
         lines += ["", f"The encrypted gradient {title}{promise}"]
-        lines += table_lines([(finding["attack"], success_text(finding)) for finding in found])
+        rows = [(finding["attack"], success_text(finding)) for finding in found]
+        lines += table_lines(rows, width, heads=False)
         notes = {
             f"{finding['attack']} ({finding['run']}): {finding['note']}"
             for finding in found

@@ -52,10 +52,13 @@ def description_text(facts: Facts, *, width: int | None = None) -> str:
     for one in facts["label"]:
         lines.append(f"  {one['level']}: {one['count']:.0f} ± {one['noise']:.0f}")
     for column in facts["columns"]:
-        lines += ["", f"{column['column']} ({column['party']}){_figures(column)}"]
-        lines += table_lines([_level_cells(column, place) for place in range(len(column["levels"]))])
-    lines += ["", f"Pairs of columns, the strongest first ({DRAWN})"]
-    lines += table_lines([_pair_cells(pair) for pair in facts["pairs"][:SHOWN_PAIRS]])
+        told = f"{column['column']} ({column['party']}){_figures(column)}"
+        lines += ["", *wrapped([told], width, indent="")]
+        levels = [_level_cells(column, place) for place in range(len(column["levels"]))]
+        lines += table_lines(levels, width, heads=False)
+    lines += ["", *wrapped([f"Pairs of columns, the strongest first ({DRAWN})"], width, indent="")]
+    pairs = [_pair_cells(pair) for pair in facts["pairs"][:SHOWN_PAIRS]]
+    lines += table_lines(pairs, width, heads=False)
     if len(facts["pairs"]) > SHOWN_PAIRS:
         lines.append(
             f"  and {len(facts['pairs']) - SHOWN_PAIRS} more; --json has all of them, with their two-way tables"

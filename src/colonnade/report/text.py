@@ -45,7 +45,7 @@ def run_text(facts: Facts, *, width: int | None = None, verbose: bool = False) -
             [(what, f"{value:.3f}") for what, value in facts["measured"].items()], width, heads=False
         )
     if facts.get("judged"):
-        lines += ["", "How good it is", *judged_lines(facts["judged"])]
+        lines += ["", "How good it is", *judged_lines(facts["judged"], width)]
         lines += wrapped([judged_note(facts["judged"])], width)
     if facts["notes"]:
         lines += ["", "Notes", *wrapped(facts["notes"], width, bullet="- ")]
@@ -96,13 +96,13 @@ def guarantee_lines(
     return lines + (wrapped((item["sentence"] for item in guarantees), width, bullet="- ") if verbose else [])
 
 
-def judged_lines(judged: Facts) -> list[str]:
+def judged_lines(judged: Facts, width: int | None = None) -> list[str]:
     """Figures of a judgement beside what the commonest class alone would have, and who was taken for what."""
     heads = ("", "", beside_text(judged))
     confused = confusion_rows(judged)
     return [
-        *table_lines([heads, *figure_rows(judged)]),
-        *(["", *table_lines(confused)] if confused else []),
+        *table_lines([heads, *figure_rows(judged)], width),
+        *(["", *table_lines(confused, width)] if confused else []),
     ]
 
 
@@ -138,7 +138,7 @@ def forecast_lines(facts: Facts, width: int | None) -> list[str]:
     return [
         "",
         "Plan against outcome",
-        *table_lines([("", "planned", "measured"), *rows]),
+        *table_lines([("", "planned", "measured"), *rows], width),
         *wrapped([facts["forecast"]["note"]], width),
     ]
 
@@ -325,7 +325,7 @@ def exact_text(party: str, item: Facts) -> str:
 def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, heads: bool = True) -> list[str]:
     """Rows in columns, indented; wider than `width`, long cells are wrapped, and where that is not enough rows stack.
 
-    `heads` is whether the first row names the columns, without which rows cannot stack.
+    `heads` is whether the first row names the columns, whose names then stand before stacked cells.
 
     >>> table_lines([("a", "bb"), ("ccc", "d")])
     ['  a    bb', '  ccc  d']
@@ -333,6 +333,8 @@ def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, head
     ['  who   what', '  bank  a long sentence of many words', '        about something']
     >>> table_lines([("one", "two", "three"), ("a" * 15, "b" * 15, "c" * 15)], width=40)
     ['  aaaaaaaaaaaaaaa', '    two: bbbbbbbbbbbbbbb', '    three: ccccccccccccccc']
+    >>> table_lines([("a" * 25, "b" * 25)], width=40, heads=False)
+    ['  aaaaaaaaaaaaaaaaaaaaaaaaa', '    bbbbbbbbbbbbbbbbbbbbbbbbb']
     """
     if not rows:
         return []
@@ -342,9 +344,7 @@ def table_lines(rows: Sequence[Sequence[str]], width: int | None = None, *, head
     while width is not None and sum(widths) + 2 * len(widths) > max(width, _NARROWEST):
         excess = [size - small for size, small in zip(widths, least, strict=True)]
         if not any(excess):
-            if heads:
-                return _stacked(rows, width)
-            break
+            return _stacked(rows if heads else [[""] * len(widths), *rows], width)
         widths[max(range(len(widths)), key=lambda at: (excess[at] > 0, widths[at]))] -= 1
     lines = []
     for row in rows:

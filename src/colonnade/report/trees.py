@@ -43,7 +43,8 @@ def tree_text(facts: Facts, *, width: int | None = None) -> str:
     """The facts as text."""
     advice = [facts["advice"]] if facts["advice"] else []
     lines = [*wrapped([facts["told"], *advice], width), "", "Share of what the trees gained by asking about"]
-    lines += table_lines([(name, f"{100 * share:.1f} %") for name, share in facts["importance"].items()])
+    shares = [(name, f"{100 * share:.1f} %") for name, share in facts["importance"].items()]
+    lines += table_lines(shares, width, heads=False)
     return "\n".join([*lines, "", *wrapped([facts["read"], *facts["privacy"]], width), ""])
 
 

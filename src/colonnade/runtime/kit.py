@@ -55,6 +55,17 @@ _RIGHTS = {
     "byoc": "none",
     "server-predeployed-flwr": "none",
 }
+# By FLARE's name of a role; whoever may submit may stop, and whoever may stop may look.
+_ROLES = {
+    "project_admin": _RIGHTS,
+    "lead": _RIGHTS,
+    "org_admin": {**dict.fromkeys(_RIGHTS, "none"), "manage_job": "any", "view": "any"},
+    "member": {"view": "any"},
+}
+#: What an administrator may do, with FLARE's name of the role.
+MAY = {"submit": "lead", "stop": "org_admin", "view": "member"}
+# Earlier versions wrote this into kits.
+_ROLES_BEFORE = {**dict.fromkeys(("project_admin", "org_admin", "lead"), _RIGHTS), "member": {"view": "any"}}
 
 
 @dataclass(frozen=True)
@@ -161,8 +172,7 @@ class Kit:
         self._add_own(resources["components"])
         if self.kind == "server":
             _keep_inside(resources, self.path)
-        rights = dict.fromkeys(("project_admin", "org_admin", "lead"), _RIGHTS)
-        authorization = {"format_version": "1.0", "permissions": {**rights, "member": {"view": "any"}}}
+        authorization = {"format_version": "1.0", "permissions": _ROLES}
         for name, content in (("resources", resources), ("authorization", authorization)):
             (local / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
@@ -182,6 +192,10 @@ class Kit:
         self._add_own(resources["components"])
         if resources["components"] != before:
             path.write_text(json.dumps(resources, indent=1) + "\n", encoding="utf-8")
+        rights = path.with_name("authorization.json")
+        found = json.loads(rights.read_text(encoding="utf-8")) if rights.exists() else {}
+        if found.get("permissions") == _ROLES_BEFORE:
+            rights.write_text(json.dumps({**found, "permissions": _ROLES}, indent=1) + "\n", encoding="utf-8")
 
 
 def _keep_inside(resources: dict[str, Any], path: Path) -> None:

@@ -25,6 +25,7 @@ from colonnade.runtime.kit import Kit
 
 ADMIN = "admin@colonnade.local"
 DEFAULT_PORT = 8002
+ADMINISTRATORS = "administrators"
 INVITATION = "invitation.json"
 # Its handshakes are of no consequence to others: with FLARE's "tcp" a connection that says nothing keeps the server
 # from accepting anybody.
@@ -121,6 +122,22 @@ def found_federation(folder: Path, federation: str, *, host: str, port: int) -> 
         )
     shutil.rmtree(folder / "requests")
     return invitation
+
+
+def add_administrator(folder: Path, name: str, *, role: str) -> Kit:
+    """Make the kit of one more administrator with a role of FLARE's, as the holder of the federation's root."""
+    invitation = Invitation.load(folder / INVITATION)
+    described = {
+        "name": f"{name}@{ADMIN.partition('@')[2]}",
+        "type": "admin",
+        "role": role,
+        "org": "organiser",
+    }
+    with tempfile.TemporaryDirectory(dir=folder) as drafts:
+        request = ask_for_kit(Path(drafts), invitation, described)
+        signed = Path(drafts) / f"{name}.signed.zip"
+        approve(folder, request, signed)
+        return make_kit(signed, request.parent, folder / ADMINISTRATORS / name, root=invitation.root)
 
 
 def ask_for_kit(folder: Path, invitation: Invitation, described: Mapping[str, Any]) -> Path:
@@ -310,7 +327,7 @@ def _flare(folder: Path, *arguments: object) -> None:
     audit = folder / "audit"
     audit.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
-        [sys.executable, "-m", "nvflare.cli", *map(str, arguments)],
+        [sys.executable, "-m", "colonnade.runtime.issuing", *map(str, arguments)],
         env={**os.environ, "HOME": str(audit)},
         capture_output=True,
         text=True,

@@ -240,7 +240,7 @@ def _likeliest(model: Saved, chances: Array) -> tuple[str, ...]:
 
 def score_rows(found: Scores) -> list[tuple[str, ...]]:
     """Scores as lines of a table, the heads first; of noisy ones every number has its ± beside it."""
-    noisy = found.noise is not None
+    noisy, chances = found.noise is not None, found.predicted is not None
     beside = tuple(f"± {name}" for name in found.names) if noisy else ()
     heads = ("id", *found.names, *beside, *(("predicted",) if found.predicted is not None else ()))
     lines = [heads]
@@ -249,7 +249,7 @@ def score_rows(found: Scores) -> list[tuple[str, ...]]:
         if found.noise is not None:
             pairs = list(zip(found.names, found.values[place], found.noise[place], strict=True))
             numbers = [
-                noisy_text(value, noise, probability=name.startswith("probability of "))
+                noisy_text(value, noise, probability=chances and name.startswith("probability of "))
                 for name, value, noise in pairs
             ]
             numbers += [noise_text(noise) for _, _, noise in pairs]

@@ -1,4 +1,4 @@
-"""`colonnade federation renew`, `exclude` and `take`: what changes in a federation that runs."""
+"""`colonnade federation renew`, `administrator`, `exclude` and `take`: what changes in a federation that runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
-from colonnade.errors import InputError, KitError
+from colonnade.errors import InputError, KitError, NameTaken
 
 
 def renew(
@@ -77,6 +77,46 @@ def renew(
         say(
             f"{fact['kit']} has a certificate until {fact['until']}, fingerprint\n  {spaced(fact['fingerprint'])}"
         )
+
+
+def administrator(
+    folder: Path = typer.Argument(
+        ..., metavar="FOLDER", help="The federation's folder, with the root's key."
+    ),
+    name: str = typer.Argument(..., metavar="NAME", help="The administrator's name: letters, digits and _."),
+    may: str = typer.Option(
+        ...,
+        "--may",
+        metavar="WHAT",
+        help="submit: submit, stop and look. stop: stop and look. view: look only.",
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Make the kit of one more administrator, who may submit jobs, stop them, or only look.
+
+    Example:
+
+      colonnade federation administrator ours eve --may view
+    """
+    from colonnade.runtime.kit import MAY
+    from colonnade.runtime.provision import ADMINISTRATORS, add_administrator
+
+    if may not in MAY:
+        raise InputError(
+            f"--may: {may!r} is nothing that an administrator may do; say one of {', '.join(MAY)}."
+        )
+    if not name.isidentifier() or not name.isascii() or name == "admin":
+        raise InputError(
+            f"{name!r} is no name for an administrator: use letters, digits and _, a letter first, and not 'admin', "
+            "which is the first one."
+        )
+    if (folder / ADMINISTRATORS / name).exists():
+        raise NameTaken(f"{folder / ADMINISTRATORS / name} exists already. Name another administrator.")
+    kit = add_administrator(folder, name, role=MAY[may])
+    if as_json:
+        say_json({"kit": str(kit.path), "name": kit.identity().name, "may": may})
+    else:
+        say(f"{name}'s kit is in {kit.path}. Hand it over by a way that nobody else reads, and keep no copy.")
 
 
 def exclude(

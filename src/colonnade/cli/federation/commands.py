@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from colonnade.cli.federation.changes import exclude, renew, spaced, take
+from colonnade.cli.federation.changes import administrator, exclude, renew, spaced, take
 from colonnade.cli.federation.demo import demo
 from colonnade.cli.options import AS_JSON
 from colonnade.cli.screen import say, say_json
@@ -43,7 +43,7 @@ delta = 1e-5              # the largest δ of a job, and the δ at which its ε 
 """
 
 # Other members and folders of a federation are called so.
-RESERVED = ("server", "admin", "root", "audit", "requests")
+RESERVED = ("server", "admin", "administrators", "root", "audit", "requests")
 app = typer.Typer(
     help="""Make a federation of organisations on their own machines, and join one.
 
@@ -54,7 +54,13 @@ docs/two-organisations.md goes through it step by step.
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _name, _verb in (("demo", demo), ("renew", renew), ("exclude", exclude), ("take", take)):
+for _name, _verb in (
+    ("demo", demo),
+    ("renew", renew),
+    ("administrator", administrator),
+    ("exclude", exclude),
+    ("take", take),
+):
     app.command(_name)(_verb)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from colonnade.cli.options import AS_JSON
-from colonnade.cli.screen import say, say_json
+from colonnade.cli.screen import say, say_json, width
 from colonnade.errors import InputError
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _say(request: Request, kit: Path) -> None:
             (cost.observer, cost.unit, f"ε = {cost.epsilon:.3g}", left_now, left_after, f"{cost.delta:g}")
         )
     if request.costs:
-        for line in table_lines(rows):
+        for line in table_lines(rows, width()):
             say(line)
     for decision in request.decisions:
         said = "approved" if decision.approved else f"declined: {decision.because}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from colonnade.data.schema import PublicSchema
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import PartyFile
-    from colonnade.forecast.machine import Line, Machine
+    from colonnade.forecast.machine import Machine, NetworkLink
 
 EXAMPLE = """
 It reads schemas, not rows: say with --rows how many people the parties are expected to have in common. --count
@@ -116,14 +116,14 @@ def plan(
 plan.__doc__ = f"{plan.__doc__}\n{EXAMPLE}"
 
 
-def _line(bandwidth: float | None, latency: float) -> Line:
-    from colonnade.forecast.machine import Line
+def _line(bandwidth: float | None, latency: float) -> NetworkLink:
+    from colonnade.forecast.machine import NetworkLink
 
     if bandwidth is not None and not (math.isfinite(bandwidth) and bandwidth > 0):
         raise InputError(f"--bandwidth: found {bandwidth:g}; it must be a number of Mbit a second above 0.")
     if not (math.isfinite(latency) and latency >= 0):
         raise InputError(f"--latency: found {latency:g}; it must be a number of milliseconds from 0.")
-    return Line(math.inf if bandwidth is None else bandwidth * 1e6, latency / 1e3)
+    return NetworkLink(math.inf if bandwidth is None else bandwidth * 1e6, latency / 1e3)
 
 
 def _loaded(path: Path) -> Machine:

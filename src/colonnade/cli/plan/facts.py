@@ -14,8 +14,9 @@ from colonnade.federation.train import told_of
 from colonnade.forecast.alignment_cost import matched_by, matching_cost
 from colonnade.forecast.cost import Cost
 from colonnade.forecast.default import settle, trained_on
+from colonnade.forecast.expected import expected_loss
 from colonnade.forecast.forecast import ERRORS
-from colonnade.forecast.machine import Line, Machine
+from colonnade.forecast.machine import Machine, NetworkLink
 from colonnade.forecast.pilot_run import Rehearsals
 from colonnade.forecast.plan_job import (
     coding_advice,
@@ -33,7 +34,7 @@ from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.protocols.plans import Plan
 from colonnade.report.facts import guarantee_facts
 
-HERE = Line(math.inf, 0.0)
+HERE = NetworkLink(math.inf, 0.0)
 
 
 def plan_facts(
@@ -47,7 +48,7 @@ def plan_facts(
     advance: Advance,
     simulated: bool = True,
     effort: float = 2.0,
-    line: Line = HERE,
+    line: NetworkLink = HERE,
     there: Machine | None = None,
     measured: bool = False,
 ) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def _chosen(
 
 
 def _matching_facts(
-    job: Job, plan: Plan, cost: Cost, common: int, held: Mapping[str, int], line: Line
+    job: Job, plan: Plan, cost: Cost, common: int, held: Mapping[str, int], line: NetworkLink
 ) -> dict[str, Any]:
     """In which way ids are matched, and what that is of the forecast."""
     way = matched_by(plan.group, alignment=job.alignment, rows=common, held=held)
@@ -141,7 +142,7 @@ def _facts(
     common: int,
     people: Mapping[str, int],
     matching: dict[str, Any] | None,
-    line: Line,
+    line: NetworkLink,
     here: Machine | None,
     there: Machine | None,
 ) -> dict[str, Any]:
@@ -167,6 +168,7 @@ def _facts(
         "guarantees": [guarantee_facts(item) for item in plan.guarantees],
         **(_noise_facts(plan, own) if made is not None and made.noise is not None else {}),
         **({"block_lines": _block_lines(plan)} if isinstance(plan, FunctionalPlan) else {}),
+        "expected": expected_loss(plan),
         "methods": [_method_facts(item, line=line, here=here, there=there) for item in choice.candidates],
         "coding": coding_advice(plan),
         "error": ERRORS[job.task],
@@ -192,7 +194,7 @@ def _facts(
 
 
 def _method_facts(
-    item: Candidate, *, line: Line, here: Machine | None, there: Machine | None
+    item: Candidate, *, line: NetworkLink, here: Machine | None, there: Machine | None
 ) -> dict[str, Any]:
     """One method's promise and forecast, its seconds on the stated machine and line."""
     made = item.forecast

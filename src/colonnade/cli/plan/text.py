@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from colonnade.methods.margin.plan import MarginPlan
 from colonnade.report.numbers import duration_text, size_text, spent_text
 from colonnade.report.plain import lines_text
 from colonnade.report.text import guarantee_lines, table_lines, wrapped
@@ -24,7 +25,20 @@ _CHECKED = {
     ),
     "none": 'Nothing that is dealt, verify = "none": the guarantees suppose that everybody runs this protocol.',
 }
+_COULD = (
+    ' verify = "{}" in the job asks for checks; those that take more than two and a half times the time are not made '
+    "by default."
+)
 _SAID = {True: "yes", False: "no", None: "not known"}
+
+
+def _checked(plan: dict[str, Any]) -> str:
+    """What is checked of what is dealt, and what could be."""
+    verify = plan.get("verify", "none")
+    if verify != "none" or "verify" not in plan or plan["threshold"] > 1:
+        return _CHECKED[verify]
+    products = plan["protocol"] == MarginPlan.protocol or plan.get("conditional", False)
+    return _CHECKED[verify] + _COULD.format("all" if products else "rows")
 
 
 def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = False) -> str:
@@ -42,8 +56,9 @@ def plan_text(facts: dict[str, Any], columns: int | None, *, verbose: bool = Fal
     lines += ["", "What each observer could learn at most"]
     owners = list(facts["plan"]["schemas"])
     lines += guarantee_lines(facts["guarantees"], owners, columns, verbose=verbose)
-    lines += ["", "Checked", *wrapped([_CHECKED[facts["plan"].get("verify", "none")]], columns)]
+    lines += ["", "Checked", *wrapped([_checked(facts["plan"])], columns)]
     lines += _noise_lines(facts, columns)
+    lines += _expected_lines(facts, columns)
     if "block_lines" in facts:
         lines += ["", "Blocks of the objective", *wrapped(facts["block_lines"], columns, bullet="- ")]
     if facts["coding"]:
@@ -77,6 +92,25 @@ def _noise_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
         share = f"{people / rows:.2g} of the {rows} who take part"
         sentence += f" {people:,.0f} people could move it as far at most, {share}."
     return ["", "Noise", *wrapped([sentence], columns)]
+
+
+def _expected_lines(facts: dict[str, Any], columns: int | None) -> list[str]:
+    """What noise will cost in accuracy, as far as public tables say."""
+    from colonnade.forecast.expected import HALF_A_POINT, PAST_THE_LAW
+
+    found = facts["expected"]
+    if found is None:
+        return []
+    lost, low, high = (f"{100 * found[name]:.1f}" for name in ("lost", "low", "high"))
+    if found["lost"] > PAST_THE_LAW:
+        said = f"More than {100 * PAST_THE_LAW:.0f} points of accuracy are lost to noise: such a model says little."
+    elif found["lost"] < HALF_A_POINT:
+        said = f"Less than half a point of accuracy is lost to noise, {high} at most on four tables in five."
+    else:
+        said = f"About {lost} points of accuracy are lost to noise, {low} to {high} on four tables in five."
+    people = f"{float(format(found['people_for_a_point'], '.2g')):,.0f}"
+    said += f" With {people} people most tables lose less than a point (docs/what-to-expect.md)."
+    return ["", "What to expect", *wrapped([said], columns)]
 
 
 def method_rows(methods: list[dict[str, Any]], recommended: str | None) -> list[tuple[str, ...]]:

@@ -102,7 +102,7 @@ def charged_text(facts: dict[str, Any]) -> str:
     return f"Charged by then: {charged}, for run {facts['run'][:12]}." if charged else "Nothing was charged."
 
 
-def failure_text(facts: dict[str, Any]) -> str:
+def failure_text(facts: dict[str, Any], *, width: int | None = None) -> str:
     """The record, for people."""
     from colonnade.report.text import budget_lines
 
@@ -118,6 +118,6 @@ def failure_text(facts: dict[str, Any]) -> str:
         "  It stays charged, because it may have been seen. A new run is charged anew.",
         "",
         "Budgets when it stopped",
-        *budget_lines(facts["ledgers"].values()),
+        *budget_lines(facts["ledgers"].values(), width),
     ]
     return lines_text(lines)

@@ -37,7 +37,7 @@ def show(
             say(noted_text(found))
             return
         if found.failed:
-            say(failure_text(found.facts))
+            say(failure_text(found.facts, width=width()))
             return
         from colonnade.report.text import run_text
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from colonnade.crypto.row_claims import Claim
@@ -220,6 +220,11 @@ class FunctionalPlan(SharedPlan, Layout):
         laplace = any(noise.is_laplace for noise in self.noises)
         return "none" if laplace and len(self.group.owners) > 2 else self.verify
 
+    @property
+    def server_adds(self) -> bool:
+        """Discrete Laplace noise is the owners' alone."""
+        return super().server_adds and not all(noise.is_laplace for noise in self.noises)
+
     def zeroed(self, known: int) -> Event:
         """For a record zeroed out."""
         return self.event(known=known)
@@ -245,10 +250,11 @@ class FunctionalPlan(SharedPlan, Layout):
     @cached_property
     def part_guarantees(self) -> tuple[Guarantee, ...]:
         """ε^(k): what the server learns about each party's own part of a record, replaced by any other."""
-        assumption = server_assumption(self.group, verify=self.verify)
-        views = [
-            View(Server(), PartOf(owner), self.event([owner]), assumption) for owner in self.group.owners
-        ]
+        group, views = self.group, []
+        for owner in group.owners:
+            more = self.stated(partial(self.event, [owner], known=group.tolerated + 1))
+            assumption = server_assumption(group, more, self.verify, deals=self.server_adds)
+            views.append(View(Server(), PartOf(owner), self.event([owner]), assumption))
         return guarantees_of(views, self.delta)
 
     @cached_property

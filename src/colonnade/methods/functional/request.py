@@ -78,8 +78,9 @@ class FunctionalRequest(Request[FunctionalPlan]):
             delta=delta,
         )
         _check_columns(blank)
-        # By default nothing: constant and label have pads of their own, and checks cost more than two and a half times.
-        checked = chosen_verify(self.verify or "none", group, blank.claims, rows=min(rows, blank.block))
+        # In a box by default nothing: every feature has pads of its own, which takes more than two and a half times.
+        wanted = self.verify if domain == "ball" else self.verify or "none"
+        checked = chosen_verify(wanted, group, blank.claims, rows=min(rows, blank.block))
         blank = replace(blank, verify=checked)
         laws: tuple[Law, ...] = LAWS if self.noise == "auto" else (self.noise,)
         if self.epsilons is not None:

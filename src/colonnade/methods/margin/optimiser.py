@@ -95,14 +95,15 @@ class MarginDescent:
 
 def _first_slopes(plan: MarginPlan) -> tuple[int, int]:
     """r̃ of every row at w = 0: of those that are not of a head's class, and of those that are."""
-    waves, others = plan.waves, plan.wave_grid ** len(plan.others)
-    at_zero = np.zeros(1)
-    # Of the others every cosine is γ_w and every sine 0.
-    turned = [
-        waves.deal_labelled(at_zero, np.array([sign]))[0, : plan.schedule.harmonics].sum()
-        for sign in (False, True)
-    ]
-    return int(turned[0] - waves.constant) * others, int(turned[1] + waves.constant) * others
+    waves, others, at_zero = plan.waves, len(plan.others), np.zeros(1)
+    # Of the others every sine is 0.
+    cosines = waves.deal_plain(at_zero)[0, : plan.schedule.harmonics].tolist()
+    found = []
+    for label, sign in ((False, -1), (True, 1)):
+        labelled = waves.deal_labelled(at_zero, np.array([label]))[0].tolist()
+        turned = sum(mine * theirs**others for mine, theirs in zip(labelled, cosines, strict=False))
+        found.append(turned + sign * waves.constant * plan.wave_grid**others)
+    return found[0], found[1]
 
 
 def log_odds_slope(size: Array) -> Array:
