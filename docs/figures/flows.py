@@ -52,6 +52,8 @@ HOLDS = {
     "twice blinded ids": Holds("align", ALIGN),
     "common number": Holds("align", ALIGN),
     "common places": Holds("align", ALIGN),
+    "people": Holds("align", ALIGN),
+    "people, twice blinded": Holds("align", ALIGN),
     "plan": Holds("charge", CHARGE),
     "begun": Holds("charge", CHARGE),
     "receipts": Holds("charge", CHARGE),
