@@ -14,8 +14,8 @@ from colonnade.runtime.wire import Message, decode
 
 # In every run, and about no column: greetings, agreement, alignment, farewell.
 _MANNERS = (
-    *("hello", "job", "introduction", "id", "set", "blinded", "twice", "common", "rows", "plan", "receipts"),
-    *("key", "mask", "finished", "comparison", "closing"),
+    *("hello", "job", "introduction", "id", "set", "blinded", "twice", "common", "people", "rows", "plan"),
+    *("receipts", "key", "mask", "finished", "comparison", "closing"),
 )
 _LEAST = 1000
 
@@ -23,9 +23,9 @@ _LEAST = 1000
 class Watched(Federation):
     """A federation in which every member keeps what it saw."""
 
-    def run(self, session: Any, request: Any, *, record: bool = True) -> Any:
+    def run(self, session: Any, request: Any, **how: Any) -> Any:
         """Run a protocol, recorded."""
-        return super().run(session, request, record=True)
+        return super().run(session, request, **{**how, "record": True})
 
 
 def seen(federation: Federation, member: str, step: str) -> Iterator[tuple[str, str, Message]]:

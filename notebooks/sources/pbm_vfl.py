@@ -155,7 +155,7 @@ one, other = (
 
 def embedded(model, rows):
     """One party's embeddings by its own trained network."""
-    features = features_of(whose, model.plan_.encoders[whose.party], None)[rows]
+    features = features_of(whose, model.plan_.encoders[whose.party])[rows]
     return model.networks_[whose.party].embed_features(torch.from_numpy(features))
 
 
