@@ -22,6 +22,7 @@ WIDEST = 100
 # What people call the steps of a protocol; steps that are not named here go by their own name.
 STEPS = {
     "columns": "sharing rows",
+    "rehearsing": "rehearsing on invented people",
     "phases": "judging",
     "batches": "encrypted batches",
     "uncertainty": "estimating what noise did to the model (Ctrl-C skips it)",
