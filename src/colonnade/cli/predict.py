@@ -43,8 +43,11 @@ def predict(
     rows: Path | None = typer.Option(
         None, "--rows", "-r", metavar="FILE", help="A CSV or Parquet file with every column of the model."
     ),
-    id_column: str = typer.Option(
-        "id", "--id", metavar="COLUMN", help="The column of --rows that names people."
+    id_columns: list[str] = typer.Option(
+        ["id"],
+        "--id",
+        metavar="COLUMN",
+        help="The column of --rows that names people; repeat where several do together.",
     ),
     party: list[Path] = PARTY_FILES,
     epsilon: float | None = typer.Option(
@@ -80,8 +83,8 @@ def predict(
                 f"{model}: the weights of this model stay with their parties, so it scores nobody in one place. Give "
                 "a JOB in which the parties score together."
             )
-        check_columns(rows, id_column, stored.whole.frame.column_names)
-        found = score_file(stored.whole, rows, id_column=id_column, strict=strict)
+        check_columns(rows, id_columns, stored.whole.frame.column_names)
+        found = score_file(stored.whole, rows, id_columns=tuple(id_columns), strict=strict)
     else:
         found = _between_parties(stored, job or Path(), party, epsilon, quiet=as_json)
     if output is not None:
@@ -95,13 +98,15 @@ def predict(
 predict.__doc__ = f"{predict.__doc__}\n{EXAMPLE}"
 
 
-def check_columns(rows: Path, id_column: str, wanted: Sequence[str]) -> None:
+def check_columns(rows: Path, id_columns: Sequence[str], wanted: Sequence[str]) -> None:
     """Refuse a file without the id or with columns of the model missing, all of them at once."""
     from colonnade.data.declaring import nearest
     from colonnade.data.files import open_file
 
-    fields = open_file(rows, party="", wanted=(id_column, *wanted)).fields
-    if id_column not in fields:
+    fields = open_file(rows, party="", wanted=(*id_columns, *wanted)).fields
+    for id_column in id_columns:
+        if id_column in fields:
+            continue
         advice = nearest(id_column, fields) or " Name the column that says who a row is."
         raise ColumnMissing(f"--id: {rows} has no column {id_column!r}.{advice}")
     missing = [name for name in wanted if name not in fields]
