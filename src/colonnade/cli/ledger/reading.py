@@ -15,7 +15,7 @@ from colonnade.ledger.budget import Account
 from colonnade.ledger.chain import Entry
 from colonnade.ledger.export import Exported, load_export
 from colonnade.ledger.ledger import PATIENCE
-from colonnade.ledger.room import room
+from colonnade.ledger.remaining import remaining_epsilon
 from colonnade.report.facts import entries_facts
 
 
@@ -50,7 +50,7 @@ def verified(
         entries, extra = ledger.entries(), {}
     facts, book = entries_facts(entries)
     for total in facts["totals"]:
-        total["fits"] = room(book, Account(total["dataset"], total["unit"], total["observer"]))
+        total["fits"] = remaining_epsilon(book, Account(total["dataset"], total["unit"], total["observer"]))
     return {**facts, **extra, "verified": {"entries": len(entries), "receipts": compared}}, entries, ledger
 
 
