@@ -30,7 +30,7 @@ class Session:
     plan: Any
     outcome: Outcome
     people: People
-    coins: Mapping[str, RecordedRandomness]
+    randomness: Mapping[str, RecordedRandomness]
 
     def result(self, member: str) -> Any:
         """What a member came away with."""

@@ -63,7 +63,8 @@ def charged_before(book: LedgerState, release: Release, text: str) -> Receipt | 
     `text` is what would be written. Raises `LedgerError` if the id was charged for something else: the
     second release would leave uncounted.
 
-    >>> charged_before(LedgerState("bank.ledger"), Release("r", "run", "plan", "a count", "server", (), False), "") is None
+    >>> release = Release("r", "run", "plan", "a count", "server", (), False)
+    >>> charged_before(LedgerState("bank.ledger"), release, "") is None
     True
     """
     if release.id not in book.charged:
