@@ -69,7 +69,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
     from colonnade.federation.job import Job
     from colonnade.federation.party_file import federation_of, party_files
     from colonnade.federation.train import RELEASE, found_for
-    from colonnade.forecast.before_run import foretold
+    from colonnade.forecast.before_run import forecast_before_run
     from colonnade.forecast.clock import Clock
     from colonnade.forecast.default import left_open, people_of, schemas_of, settle
     from colonnade.forecast.work import Work
@@ -90,7 +90,7 @@ def train_job(job_path: Path, given: list[Path], output: Path | None, *, quiet: 
             folder.reserve(_room(federation.features(job.task)))
             if chosen:
                 work.done()
-            made = foretold(job, federation, work.told)
+            made = forecast_before_run(job, federation, work.told)
             work.end()
         try:
             with progress(not quiet) as advance, Clock() as clock:

@@ -19,7 +19,7 @@ from colonnade.forecast.forecast import Expected, by_twin
 from colonnade.forecast.pairs import difference
 from colonnade.forecast.pilot_run import Rehearsals
 from colonnade.forecast.work import Work
-from colonnade.methods.method import Asked, Method
+from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.table import METHODS, default_method, protocol_named
 from colonnade.protocols.plans import Plan, Task
 from colonnade.runtime.group import Group
@@ -62,7 +62,7 @@ def settle(
 
 def default_of(federation: Federation, task: Task, *, epsilon: float, delta: float) -> tuple[str, str]:
     """The method for a federation where none is named, and why."""
-    asked, work = Asked(task, epsilon, delta), Work(federation.progress, 1)
+    asked, work = TrainingSpec(task, epsilon, delta), Work(federation.progress, 1)
     found = default_for(
         asked, federation.group, schemas_of(federation), rows=people_of(federation), told=work.told
     )
@@ -93,7 +93,7 @@ def trained_on(rows: int, held_out: float | None) -> int:
 
 
 def default_for(
-    asked: Asked,
+    asked: TrainingSpec,
     group: Group,
     schemas: Mapping[str, PublicSchema],
     *,
@@ -146,7 +146,7 @@ def default_for(
 
 
 def _planned(
-    method: Method, asked: Asked, group: Group, schemas: Mapping[str, PublicSchema], rows: int
+    method: Method, asked: TrainingSpec, group: Group, schemas: Mapping[str, PublicSchema], rows: int
 ) -> Plan:
     asked = replace(asked, options=method.options())
     made: Plan = method.request(asked, "equal").plan(
@@ -169,7 +169,7 @@ class _Left:
         self._told((self._trials - self._over) * each)
 
 
-def _errors(rehearsals: Rehearsals, method: Method, asked: Asked, plan: Plan, left: _Left) -> Expected:
+def _errors(rehearsals: Rehearsals, method: Method, asked: TrainingSpec, plan: Plan, left: _Left) -> Expected:
     """The error of every trial; where noise left nothing to learn, that of guessing."""
     asked = replace(asked, options=method.options())
 
