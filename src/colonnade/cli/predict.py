@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from colonnade.cli.options import AS_JSON, PARTY_FILES
+from colonnade.cli.options import AS_JSON, PARTY_FILES, VERBOSE
 from colonnade.cli.screen import progress, say, say_json, width
 from colonnade.errors import CannotWrite, ColumnMissing, InputError, NameTaken
 
@@ -63,6 +63,7 @@ def predict(
     strict: bool = typer.Option(
         False, "--strict", help="Refuse --rows with a value that is not as declared, and score nobody."
     ),
+    verbose: bool = VERBOSE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Score people by a model: anywhere where its weights were released, or between the parties of a job."""
@@ -92,7 +93,8 @@ def predict(
     if as_json:
         say_json(_facts(found, output))
         return
-    _say(found, output)
+    # Whoever scores a file discloses nothing: what training cost is asked for.
+    _say(found, output, training=verbose or rows is None)
 
 
 predict.__doc__ = f"{predict.__doc__}\n{EXAMPLE}"
@@ -160,7 +162,7 @@ def _facts(found: Scores, output: Path | None) -> dict[str, Any]:
     return facts
 
 
-def _say(found: Scores, output: Path | None) -> None:
+def _say(found: Scores, output: Path | None, *, training: bool) -> None:
     from colonnade.report.text import table_lines, wrapped
     from colonnade.scoring.score import score_rows
 
@@ -174,7 +176,8 @@ def _say(found: Scores, output: Path | None) -> None:
     _say_left_out(found)
     if found.exact:
         say(f"\nEXACT scores of {found.exact} people were disclosed, without noise.")
-    for line in wrapped(["", found.statement, *found.privacy.splitlines()], width()):
+    cost = found.privacy.splitlines() if training else ["What training cost is shown with --verbose."]
+    for line in wrapped(["", found.statement, *cost], width()):
         say(line)
     if output is not None:
         say(f"\nScores: {output}")
