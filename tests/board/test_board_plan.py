@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boards import EVE, HOSTILE_JOB, Visit, ask, bank, noted, visit, write_runs
+from boards import EVE, HOSTILE_JOB, Visit, ask, bank, noted, rehearse, visit, write_runs
 from cli_project import Project, write_project
 from two_houses import PARTIES, job_text
 
 from colonnade.board import forecasts
-from colonnade.board.forecaster import forecast_of, main
+from colonnade.board.forecaster import main
 from colonnade.board.forecasts import Forecast, Forecasts, question
 from colonnade.cli.app import run
 from colonnade.data.schema import Schema
@@ -41,21 +41,12 @@ ASKED = {
 }
 
 
-def rehearse_here(asked: dict[str, Any], made: Forecast) -> None:
-    """What the process of a forecast does, in this one, where everything is loaded."""
-
-    def advance(_step: str, done: int, total: int) -> None:
-        made.hear(json.dumps({"done": done, "total": total}))
-
-    made.hear(json.dumps({"facts": forecast_of({**asked, "effort": 0.01}, advance)}))
-
-
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     return write_project(tmp_path, rows=40)
 
 
-def planner(folder: Path, *, run: Any = rehearse_here) -> Visit:
+def planner(folder: Path, *, run: Any = rehearse) -> Visit:
     ada = visit(folder)
     ada.board.forecasts = Forecasts(run)
     return ada
@@ -78,7 +69,7 @@ def test_a_plan_says_what_it_would_cost_at_once_and_what_it_would_bring_when_tha
     def later(asked: dict[str, Any], made: Forecast) -> None:
         made.hear('{"done": 30, "total": 100}')
         go.wait()
-        rehearse_here(asked, made)
+        rehearse(asked, made)
 
     ada = planner(project.folder, run=later)
     assert "bank takes part" in ada.get("/plan").text
