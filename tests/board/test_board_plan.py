@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from boards import EVE, HOSTILE_JOB, Visit, ask, bank, noted, rehearse, visit, write_runs
+from boards import EVE, HOSTILE_JOB, Visit, ask, bank, growing, noted, rehearse, visit, write_runs
 from cli_project import Project, write_project
 from two_houses import PARTIES, job_text
+from typed import there
 
 from colonnade.board import forecasts
 from colonnade.board.forecaster import main
@@ -21,8 +22,10 @@ from colonnade.cli.app import run
 from colonnade.data.schema import Schema
 from colonnade.federation.approval import _LATER, list_requests
 from colonnade.federation.job import Job
+from colonnade.federation.own_files import LOG
 from colonnade.federation.party_file import PartyFile
 from colonnade.ledger import Ledger
+from colonnade.runtime.logged import StepFacts, step_line
 
 ASKED = {
     "name": "Default risk 2",
@@ -277,6 +280,14 @@ def test_a_request_shows_the_jobs_text_and_a_forecast_that_its_first_look_begins
         "method = &#34;local&#34;" in page and "&lt;script&gt;alert" in page and "<script>alert" not in page
     )
     assert "By pilot runs on invented people" in page and "Error: share of people classed wrongly" in page
+    growing(kit, "j1", "approval of bank")
+    assert "s, by the forecast" in ada.get("/runs/j1").text
+    (made,) = there(there(ada.board.forecasts.get("request j1")).facts)["methods"]
+    whole = made["forecast"]["through"]["bank"]
+    with (kit.run_folder("j1") / LOG).open("a") as log:
+        half = StepFacts("hello", sent=whole // 2, received=0, seconds=100.0)
+        log.write(step_line("bank", "j1", half) + "\n")
+    assert ", as it went so far" in ada.get("/runs/j1").text
     earlier = ada.get("/requests/j2").text
     assert "An earlier version asked" in earlier and "There is no forecast" in earlier
 
@@ -293,9 +304,9 @@ def test_requests_of_earlier_versions_are_read_and_a_ledger_is_opened_once_for_a
         path.write_text(json.dumps(kept))
     before = Ledger.open
 
-    def counted(path: Path) -> Ledger:
+    def counted(path: Path, *, patience: float) -> Ledger:
         opened.append(path)
-        return before(path)
+        return before(path, patience=patience)
 
     monkeypatch.setattr(Ledger, "open", counted)
     found = list_requests(kit)

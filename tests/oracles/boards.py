@@ -198,7 +198,7 @@ def live(folder: Path, *people: Person, forecasts: Forecasts | None = None) -> I
         port = opened.getsockname()[1]
         board, app = application(Place(folder), access, port=port)
         board.forecasts = forecasts or board.forecasts
-        running = server(app)
+        running = server(app, board)
         thread = threading.Thread(target=running.run, kwargs={"sockets": [opened]})
         thread.start()
         try:
