@@ -109,11 +109,11 @@ def judge_together(opened: Opened, centres: Array, *, chances: bool) -> tuple[di
     plan = opened.plan
     laws = laws_of(plan, np.asarray(opened.coefficients, dtype=np.float64), centres)
     # People with just these laws, judged again under fresh noise, as of two classes.
-    coins = KeyedRandomness(hashlib.sha256(f"judgement of all classes {opened.run}".encode()).digest())
+    randomness = KeyedRandomness(hashlib.sha256(f"judgement of all classes {opened.run}".encode()).digest())
     clean = opened_of(plan, laws, centres)
     again = [
         laws_of(plan, clean + fresh, centres).means()
-        for fresh in plan.opened_noise.draw((DRAWS, plan.coefficients), coins)
+        for fresh in plan.opened_noise.draw((DRAWS, plan.coefficients), randomness)
     ]
     beside = commonest_class(laws.counts)
     figures = {}
