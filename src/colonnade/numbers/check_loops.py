@@ -120,24 +120,46 @@ def _add_pair(pair: Any, plus: Any, minus: Any) -> None:
 
 
 @machine_code
-def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus: Floats) -> None:
-    """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each the residue nearest to zero before squaring.
+def _add_sums(sums: Any, scale: float, prime: int, total: Any) -> None:
+    """total += scale · sums modulo the prime; sums are below 2^49."""
+    p = float64(prime)
+    inverse = 1.0 / p
+    for u in range(total.size):
+        value = total[u] + scale * sums[u]
+        rest = value - np.floor(value * inverse) * p
+        if rest < 0.0:
+            rest += p
+        if rest >= p:
+            rest -= p
+        total[u] = rest
 
-    `even` and `odd` have shape (k, columns, u), the sums (k, u).
+
+@machine_code
+def add_pair_squares(even: Floats, odd: Floats, scale: float, prime: int, first: int, total: Floats) -> None:
+    """total += scale · Σ_j (even + odd)², and in its second half (even − odd)², modulo the prime.
+
+    `even` and `odd` have shape (k, columns, u), columns · 2^40 being below 2^49; `total` has shape (2k, count), stays
+    reduced, and is added to from column `first` on, as far as it goes.
     """
     p = float64(prime)
     inverse = 1.0 / p
-    for k in range(even.shape[0]):
-        x, y = plus[k], minus[k]
+    half = even.shape[0]
+    width = min(even.shape[2], total.shape[1] - first)
+    plus, minus = np.empty(width), np.empty(width)
+    for k in range(half):
+        plus[:], minus[:] = 0.0, 0.0
         for j in range(even.shape[1]):
             a, b = even[k, j], odd[k, j]
-            for u in range(a.size):
+            for u in range(width):
+                # The residues nearest to zero: their squares are smallest.
                 v = a[u] + b[u]
                 v -= np.rint(v * inverse) * p
                 w = a[u] - b[u]
                 w -= np.rint(w * inverse) * p
-                x[u] += v * v
-                y[u] += w * w
+                plus[u] += v * v
+                minus[u] += w * w
+        _add_sums(plus, scale, prime, total[k, first : first + width])
+        _add_sums(minus, scale, prime, total[half + k, first : first + width])
 
 
 @machine_code
@@ -147,17 +169,20 @@ def add_pair_products(
     other_even: Floats,
     other_odd: Floats,
     prime: int,
-    plus: Floats,
-    minus: Floats,
+    first: int,
+    total: Floats,
 ) -> None:
-    """plus += Σ_j (even + odd)(other even + other odd), minus the same with differences, as `add_pair_squares`."""
+    """As `add_pair_squares`, of Σ_j (even + odd)(other even + other odd), and the same with differences."""
     p = float64(prime)
     inverse = 1.0 / p
-    for k in range(even.shape[0]):
-        x, y = plus[k], minus[k]
+    half = even.shape[0]
+    width = min(even.shape[2], total.shape[1] - first)
+    plus, minus = np.empty(width), np.empty(width)
+    for k in range(half):
+        plus[:], minus[:] = 0.0, 0.0
         for j in range(even.shape[1]):
             a, b, c, d = even[k, j], odd[k, j], other_even[k, j], other_odd[k, j]
-            for u in range(a.size):
+            for u in range(width):
                 v = a[u] + b[u]
                 v -= np.rint(v * inverse) * p
                 w = a[u] - b[u]
@@ -166,8 +191,18 @@ def add_pair_products(
                 r -= np.rint(r * inverse) * p
                 s = c[u] - d[u]
                 s -= np.rint(s * inverse) * p
-                x[u] += v * r
-                y[u] += w * s
+                plus[u] += v * r
+                minus[u] += w * s
+        _add_sums(plus, 1.0, prime, total[k, first : first + width])
+        _add_sums(minus, 1.0, prime, total[half + k, first : first + width])
+
+
+@machine_code
+def add_reduced(values: Floats, scale: float, primes: Integers, total: Floats) -> None:
+    """total[q] += scale · (values[q] modulo primes[q]), reduced; integers below 2^52 in absolute value."""
+    for q in range(total.shape[0]):
+        reduce(values[q], primes[q])
+        _add_sums(values[q], scale, primes[q], total[q])
 
 
 @machine_code

@@ -46,15 +46,18 @@ def add_ring_squares(values: Floats, scale: float, prime: int, one: int, zero: i
     total[...] = (_whole(total) + int(scale) * squares) % prime
 
 
-def add_pair_squares(even: Floats, odd: Floats, prime: int, plus: Floats, minus: Floats) -> None:
-    """plus += Σ_j (even + odd)², minus += Σ_j (even − odd)², each the residue nearest to zero before squaring.
+def _paired(even: Floats, odd: Floats, sign: float, prime: int, width: int) -> Floats:
+    values = even[:, :, :width] + sign * odd[:, :, :width]
+    return values - np.rint(values / prime) * prime
 
-    `even` and `odd` have shape (k, columns, u), the sums (k, u).
+
+def add_pair_squares(even: Floats, odd: Floats, scale: float, prime: int, first: int, total: Floats) -> None:
+    """total += scale · Σ_j (even + odd)², and in its second half (even − odd)², modulo the prime.
+
+    `even` and `odd` have shape (k, columns, u), columns · 2^40 being below 2^49; `total` has shape (2k, count), stays
+    reduced, and is added to from column `first` on, as far as it goes.
     """
-    for sign, target in ((1.0, plus), (-1.0, minus)):
-        values = even + sign * odd
-        values -= np.rint(values / prime) * prime
-        target += (values * values).sum(axis=1)
+    _add_pairs((even, odd), (even, odd), scale, prime, first, total)
 
 
 def add_pair_products(
@@ -63,15 +66,33 @@ def add_pair_products(
     other_even: Floats,
     other_odd: Floats,
     prime: int,
-    plus: Floats,
-    minus: Floats,
+    first: int,
+    total: Floats,
 ) -> None:
-    """plus += Σ_j (even + odd)(other even + other odd), minus the same with differences, as `add_pair_squares`."""
-    for sign, target in ((1.0, plus), (-1.0, minus)):
-        left, right = even + sign * odd, other_even + sign * other_odd
-        left -= np.rint(left / prime) * prime
-        right -= np.rint(right / prime) * prime
-        target += (left * right).sum(axis=1)
+    """As `add_pair_squares`, of Σ_j (even + odd)(other even + other odd), and the same with differences."""
+    _add_pairs((even, odd), (other_even, other_odd), 1.0, prime, first, total)
+
+
+def _add_pairs(
+    left: tuple[Floats, Floats],
+    right: tuple[Floats, Floats],
+    scale: float,
+    prime: int,
+    first: int,
+    total: Floats,
+) -> None:
+    half, _, some = left[0].shape
+    width = min(some, total.shape[1] - first)
+    for at, sign in ((0, 1.0), (half, -1.0)):
+        products = _paired(*left, sign, prime, width) * _paired(*right, sign, prime, width)
+        here = total[at : at + half, first : first + width]
+        here[...] = _whole(here + scale * products.sum(axis=1)) % prime
+
+
+def add_reduced(values: Floats, scale: float, primes: Integers, total: Floats) -> None:
+    """total[q] += scale · (values[q] modulo primes[q]), reduced; integers below 2^52 in absolute value."""
+    for q, prime in enumerate(primes):
+        total[q] = _whole(total[q] + scale * (_whole(values[q]) % int(prime))) % int(prime)
 
 
 def arrange(rows: Integers, count: int, first: int, plus: Floats, minus: Floats) -> None:
