@@ -46,8 +46,8 @@ from colonnade.federation.policy_terms import (
     Accepted,
     Alignments,
     AlignmentsForm,
+    Approvers,
     Approving,
-    People,
     alignments_of,
     check_options,
     check_verify,
@@ -116,7 +116,7 @@ class Policy:
     receivers: tuple[str, ...] = ()
     rows: int | None = None
     verify: Verify | None = None
-    people: People | None = None
+    people: Approvers | None = None
     options: tuple[tuple[str, tuple[Accepted, ...]], ...] = ()
 
     @classmethod
