@@ -264,10 +264,9 @@ def _factors_at(claim: ProductClaim, held: Held, seed: bytes, point: Floats, sid
     for q, field in enumerate(quartics()):
         out[q] = field.times(out[q], basis[q, :, :1].copy())
     for at, share in enumerate(held[:2]):
-        here = np.empty((3, 4, claim.width))
+        here = out[:, :, at * claim.width : (at + 1) * claim.width]
         loops().combine(share.words[0].reshape(-1), claim.width, factors, np.array(PRIMES), here)
-        out[:, :, at * claim.width : (at + 1) * claim.width] += here
-    return np.stack([reduced(part, prime) for part, prime in zip(out, PRIMES, strict=True)])
+    return out
 
 
 def _dealt_at(claim: ProductClaim, dealt: FieldArray, challenge: bytes, point: Floats, side: int) -> Floats:

@@ -112,19 +112,17 @@ def _rows_at(
 ) -> Floats:
     """One side of F(r): columns, then pads, weighted so that both sides add up to the dealer's integers."""
     basis = MASKED_NODES.at(point)
-    out, start = np.empty((3, 4, claims.width)), 0
+    out = stretched(seed, "row masks", claims.width)
     factors = np.empty((3, GROUPS, 4), dtype=np.int64)
     for q, field in enumerate(quartics()):
         factors[q] = field.scaled(basis[q, :, 1:], weight).T
+        out[q] = field.times(out[q], basis[q, :, :1].copy())
+    start = 0
     for share in shares:
         width = claims.count * share.shape[1]
-        here = np.empty((3, 4, width))
+        here = out[:, :, start : start + width]
         loops().combine(share.words[0].reshape(-1), width, factors, np.array(PRIMES), here)
-        out[:, :, start : start + width] = here
         start += width
-    masks = stretched(seed, "row masks", claims.width)
-    for q, field in enumerate(quartics()):
-        out[q] = reduced(out[q] + field.times(masks[q], basis[q, :, :1].copy()), field.prime)
     return out
 
 

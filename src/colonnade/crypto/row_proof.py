@@ -65,7 +65,8 @@ class RowProof:
                 "Run again."
             )
         whole = ((values[None, :] >> np.arange(claims.bits)[:, None]) & 1).astype(np.uint8)
-        self._second = whole ^ first_bits(claims, self._seeds[0])
+        self._first = first_bits(claims, self._seeds[0])
+        self._second = whole ^ self._first
         return self._second
 
     def proof(self, challenge: bytes, second: bytes) -> FieldArray:
@@ -117,27 +118,24 @@ class RowProof:
     def _bit_products(self, tau: Floats) -> Floats:
         """Σ τ f h at 1, …, K, −1, …, −K and 0, for polynomials f and h through the two halves of the bits."""
         claims, bits = self.claims, self.claims.bits
-        first = first_bits(claims, self._seeds[0]).astype(np.float64)
-        second = self._second.astype(np.float64)
+        first, second = self._first.astype(np.float64), self._second.astype(np.float64)
+        there = (self._first & self._second).astype(np.float64)
         f_mask = stretched(self._seeds[0], "bit masks", claims.projected)
         h_mask = stretched(self._seeds[1], "bit masks", claims.projected)
         beyond = claims.bit_nodes.values_at(tuple(-k for k in range(1, bits + 1)))
         out = np.empty((3, 4, 2 * bits + 1))
         for q, field in enumerate(quartics()):
-            prime, t = field.prime, tau[q]
-            out[q, :, :bits] = product(t, np.ascontiguousarray((first * second).T), prime)
-            own = beyond[q, :, 0]
-            f = product(beyond[q, :, 1:].copy(), first, prime)
-            h = product(beyond[q, :, 1:].copy(), second, prime)
+            prime, t, own = field.prime, tau[q], beyond[q, :, 0]
+            f, h = product(beyond[q, :, 1:], first, prime), product(beyond[q, :, 1:], second, prime)
             f_side, h_side = field.times(t, f_mask[q]), field.times(t, h_mask[q])
-            plain = product(t, np.ascontiguousarray(reduced(f * h, prime).T), prime)
-            mixed = product(f_side, np.ascontiguousarray(h.T), prime) + product(
-                h_side, np.ascontiguousarray(f.T), prime
-            )
+            mixed = reduced(product(f_side, h.T, prime) + product(h_side, f.T, prime), prime)
             both = field.dot(f_side, h_mask[q])
-            lifted = reduced(reduced(mixed, prime) * own, prime)
             corner = reduced(both[:, None] * reduced(own * own, prime), prime)
-            out[q, :, bits : 2 * bits] = reduced(plain + lifted + corner, prime)
+            f *= h
+            loops().reduce(f.reshape(-1), prime)
+            plain = product(t, f.T, prime)
+            out[q, :, :bits] = product(t, there.T, prime)
+            out[q, :, bits : 2 * bits] = reduced(plain + reduced(mixed * own, prime) + corner, prime)
             out[q, :, 2 * bits] = both
         return out
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isqrt
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -115,8 +117,7 @@ def arrange_words(words: Words, count: int, first: int, q: int, plus: Floats, mi
 
 
 def combine(words: Words, width: int, factors: Integers, primes: Integers, out: Floats) -> None:
-    """out[q, c, l] = Σ_g factors[q, g, c] · residue q of words[g·width + l] modulo primes[q]; words end early."""
-    out[...] = 0.0
+    """out[q, c, l] += Σ_g factors[q, g, c] · residue q of words[g·width + l] modulo primes[q]; words end early."""
     for g in range(factors.shape[1]):
         some = words[g * width : (g + 1) * width]
         for q, shift in enumerate(_SHIFTS):
@@ -151,44 +152,30 @@ def project_integers(
 def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) -> Integers:
     """Numbers ≡ 1 (mod 4) as sums of three squares, by a table; returns the places where the table was too short.
 
-    roots[m] is some a with m − a² a square, or −1. The largest square is tried first, then the next smaller ones of
-    either parity.
+    roots[m] is the even one of two numbers whose squares add up to 4m + 1, or −1. Of three squares that add up to 1
+    modulo 4 two are even, so that even numbers are tried, the largest first.
     """
     left = np.arange(numbers.size)
-    top = np.array([_isqrt(int(number)) for number in numbers], dtype=np.int64)
-    even = top - (top & 1)
-    odd = np.where((even + 1) ** 2 <= numbers, even + 1, even - 1)
-    for start in (even, odd):
-        x = start.copy()
-        while True:
-            rest = numbers - x * x
-            near = np.flatnonzero((x[left] >= 0) & (rest[left] < roots.size))
-            if not near.size:
-                break
-            tried = left[near]
-            a = roots[rest[tried]].astype(np.int64)
-            hit = tried[a >= 0]
-            a = a[a >= 0]
-            out[hit, 0], out[hit, 1] = x[hit], a
-            out[hit, 2] = np.rint(np.sqrt((rest[hit] - a * a).astype(np.float64))).astype(np.int64)
-            left = np.setdiff1d(left, hit)
-            x[left] -= 2
-    return left
-
-
-def _isqrt(number: int) -> int:
-    from math import isqrt
-
-    return isqrt(number)
+    x = np.array([isqrt(int(number)) for number in numbers], dtype=np.int64)
+    x -= x & 1
+    while True:
+        rest = numbers - x * x
+        tried = left[(x[left] >= 0) & (rest[left] >> 2 < roots.size)]
+        if not tried.size:
+            return left
+        a = roots[rest[tried] >> 2].astype(np.int64)
+        hit, a = tried[a >= 0], a[a >= 0]
+        out[hit, 0], out[hit, 1] = x[hit], a
+        out[hit, 2] = np.rint(np.sqrt((rest[hit] - a * a).astype(np.float64))).astype(np.int64)
+        left = np.setdiff1d(left, hit)
+        x[left] -= 2
 
 
 def two_squares_table(size: int) -> NDArray[np.int16]:
-    """For each m below `size` some a ≤ b with a² + b² = m, or −1."""
+    """For each m below `size` some even a with 4m + 1 − a² a square, or −1."""
     table = np.full(size, -1, np.int16)
-    a = 0
-    while a * a < size:
-        b = np.arange(a, int(np.sqrt(size)) + 2)
+    for a in range(0, isqrt(4 * size) + 1, 2):
+        b = np.arange(1, isqrt(4 * size) + 2, 2)
         sums = a * a + b * b
-        table[sums[sums < size]] = a
-        a += 1
+        table[sums[sums < 4 * size] >> 2] = a
     return table
