@@ -22,6 +22,7 @@ from colonnade.crypto.folding import (
 from colonnade.crypto.row_claims import (
     PADS,
     PROJECTIONS,
+    BitWeights,
     RowClaims,
     first_bits,
     target,
@@ -73,7 +74,7 @@ class RowProof:
         """The second verifier's half of the proof, as words."""
         claims = self.claims
         beta = stretched(challenge, "rows", claims.count * len(claims.claims))
-        tau = stretched(second, "bits", claims.projected)
+        tau = BitWeights.from_key(second, claims).whole
         whole = np.empty((3, 4, claims.proof_length))
         whole[:, :, : GROUPS + 1] = self._quotient(beta)
         whole[:, :, GROUPS + 1 :] = self._bit_products(tau)

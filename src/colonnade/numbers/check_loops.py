@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from colonnade.numbers.compiling import machine_code
 from colonnade.numbers.range_loops import (  # noqa: F401  found here with the rest
+    coin_weights,
+    digits,
     project_integers,
-    project_words,
     three_squares,
     two_squares_table,
 )

@@ -134,11 +134,21 @@ def _chosen(signs: Bytes, subsets: Bytes) -> Floats:
     return chosen * (1.0 - 2.0 * (signs & 1))
 
 
-def project_words(first: Words, second: Words, signs: Bytes, subsets: Bytes, total: Integers) -> None:
-    """total[k, q] += the chosen rows' residues modulo prime q, signed, of both arrays beside each other."""
-    chosen, words = _chosen(signs, subsets), np.concatenate([first, second], axis=1)
+def coin_weights(weights: Integers, signs: Bytes, subsets: Bytes, primes: Integers, out: Floats) -> None:
+    """out[c, i] = ± Σ_k weights[c, k] over those k for which bit i mod 8 of subsets[i // 8, k] is set, modulo a prime.
+
+    Four rows c belong to each prime.
+    """
+    chosen = _chosen(np.zeros_like(signs), subsets)
+    for c, row in enumerate(weights):
+        out[c] = _whole(row.astype(np.float64) @ chosen) % int(primes[c // 4]) * (1.0 - 2.0 * (signs & 1))
+
+
+def digits(words: Words, first: int, at: int, out: Floats) -> None:
+    """The three digits of each word of rows from `first` on, one array for each digit, in columns from `at` on."""
+    some = words[first : first + out.shape[1]]
     for q, shift in enumerate(_SHIFTS):
-        total[:, q] += _whole(chosen @ ((words >> shift) & _MASK).astype(np.float64))
+        out[q, : len(some), at : at + some.shape[1]] = (some >> shift) & _MASK
 
 
 def project_integers(

@@ -20,6 +20,9 @@ from colonnade.randomness import KeyedRandomness
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+_ROWS = 1024
+"""Rows weighted at a time: so many products of 21 and 21 bits add up to an integer that `add_reduced` takes."""
+
 
 @dataclass(frozen=True, eq=False)
 class Projections:
@@ -47,9 +50,25 @@ class Projections:
         loops().project_integers(rows, pads, self.signs, self.subsets, total)
         return total
 
-    def of_shares(self, rows: FieldArray, pads: FieldArray) -> Floats:
-        """Each projection of each column of shares, modulo each prime: shape (3, count, columns)."""
-        total = np.zeros((self.subsets.shape[1], 3, rows.shape[1] + pads.shape[1]), dtype=np.int64)
-        loops().project_words(rows.words[0], pads.words[0], self.signs, self.subsets, total)
-        out = total.transpose(1, 0, 2)
-        return np.stack([lane % prime for lane, prime in zip(out, PRIMES, strict=True)]).astype(np.float64)
+    def of_shares(self, rows: FieldArray, pads: FieldArray, weights: Floats) -> Floats:
+        """Σ_k weights[k]·projection k of each column of shares: elements of shape (3, 4, columns).
+
+        The coins of a row are weighted first, so that it takes one multiplication for each coefficient of an element
+        in place of an addition for each projection.
+        """
+        inner, moduli = loops(), np.array(PRIMES)
+        by_row = np.empty((12, self.signs.size))
+        inner.coin_weights(weights.reshape(12, -1).astype(np.int64), self.signs, self.subsets, moduli, by_row)
+        beside = -(-rows.shape[1] // 8) * 8
+        lanes = beside + -(-pads.shape[1] // 8) * 8
+        total, digits = np.zeros((3, 4 * lanes)), np.zeros((3, _ROWS, lanes))
+        for start in range(0, self.signs.size, _ROWS):
+            some = by_row[:, start : start + _ROWS].reshape(3, 4, -1)
+            inner.digits(rows.words[0], start, 0, digits)
+            inner.digits(pads.words[0], start, beside, digits)
+            found = some @ digits[:, : some.shape[2]]
+            inner.add_reduced(found.reshape(3, -1), 1.0, moduli, total)
+        whole = total.reshape(3, 4, lanes)
+        return np.concatenate(
+            [whole[:, :, : rows.shape[1]], whole[:, :, beside : beside + pads.shape[1]]], axis=2
+        )

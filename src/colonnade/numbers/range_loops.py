@@ -9,12 +9,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import float64, int32, int64
+from numba import float64, int32, int64, uint64
 from numpy.typing import NDArray
 
 from colonnade.numbers.compiling import machine_code
 
 Words = NDArray[np.uint64]
+Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
@@ -23,6 +24,8 @@ _MASK = 0x1FFFFF
 _ROWS = 512
 # So many sums of 32 bits are added at a time; what is left over would be added one by one.
 _VECTOR = 32
+# Twelve coefficients, with room to add them many at a time.
+_LANES = 16
 
 
 @machine_code
@@ -44,50 +47,69 @@ def _add_subsets(rows: Any, subsets: Any, table: Any, total: Any) -> None:
 
 
 @machine_code
-def _signed_digits(
-    words: Words, width: int, first: int, at: int, lanes: int, signs: Bytes, tile: Any
-) -> None:
-    """Three digits of each word of rows from `first` on, signed, each `lanes` beside the one before, from `at` on.
+def coin_weights(weights: Integers, signs: Bytes, subsets: Bytes, primes: Integers, out: Floats) -> None:
+    """out[c, i] = ± Σ_k weights[c, k] over those k for which bit i mod 8 of subsets[i // 8, k] is set, modulo a prime.
 
-    Whole vectors are read, past the end of a row: what comes of it stands in lanes that nobody looks at.
+    Four rows c belong to each prime. Bits of eight k and eight rows are turned around, and each row's eight are one
+    place of a table of all sums.
     """
-    whole = -(-width // 8) * 8
-    for i in range(min(tile.shape[0], signs.size - first)):
-        here = words[(first + i) * width : (first + i) * width + whole]
-        flip = -int32(signs[first + i] & 1)
-        low, middle = tile[i, at : at + whole], tile[i, lanes + at : lanes + at + whole]
-        high = tile[i, 2 * lanes + at : 2 * lanes + at + whole]
-        for j in range(here.size):
-            x = int64(here[j])
-            low[j] = (int32(x & _MASK) ^ flip) - flip
-            middle[j] = (int32((x >> 21) & _MASK) ^ flip) - flip
-            high[j] = (int32(x >> 42) ^ flip) - flip
+    count, many = weights.shape[1], weights.shape[0]
+    octets = -(-count // 8)
+    table = np.zeros((octets, 256, _LANES), np.int32)
+    for o in range(octets):
+        for b in range(min(8, count - 8 * o)):
+            for some in range(1 << b):
+                for c in range(many):
+                    table[o, (1 << b) + some, c] = table[o, some, c] + int32(weights[c, 8 * o + b])
+    sums = np.empty((8, _LANES), np.int32)
+    for first in range(0, signs.size, 8):
+        sums[:] = 0
+        for o in range(octets):
+            square = uint64(0)
+            for b in range(min(8, count - 8 * o)):
+                square |= uint64(subsets[first >> 3, 8 * o + b]) << uint64(8 * b)
+            square = _turned(square)
+            for r in range(8):
+                row, chosen = sums[r], table[o, int64((square >> uint64(8 * r)) & uint64(255))]
+                for c in range(_LANES):
+                    row[c] += chosen[c]
+        for c in range(many):
+            p = float64(primes[c // 4])
+            inverse, target = 1.0 / p, out[c, first : first + 8]
+            for r in range(target.size):
+                value = float64(sums[r, c])
+                value -= np.floor(value * inverse) * p
+                target[r] = -value if signs[first + r] & 1 else value
 
 
 @machine_code
-def project_words(first: Words, second: Words, signs: Bytes, subsets: Bytes, total: Integers) -> None:
-    """total[k, q] += the chosen rows' residues modulo prime q, signed, of both arrays beside each other."""
-    count, wide, narrow = signs.size, first.shape[1], second.shape[1]
-    beside = -(-wide // 8) * 8
-    lanes = beside + -(-narrow // 8) * 8
-    whole = -(-3 * lanes // _VECTOR) * _VECTOR
-    tile = np.zeros((_ROWS, whole), np.int32)
-    table = np.zeros((2, 16, whole), np.int32)
-    here = np.empty((total.shape[0], whole), np.int32)
-    for start in range(0, count, _ROWS):
-        _signed_digits(first.reshape(-1), wide, start, 0, lanes, signs, tile)
-        _signed_digits(second.reshape(-1), narrow, start, beside, lanes, signs, tile)
-        rows = min(_ROWS, count - start)
-        used = -(-rows // 8) * 8
-        tile[rows:used] = 0
-        here[:] = 0
-        _add_subsets(tile[:used], subsets[start >> 3 :], table, here)
-        for k in range(total.shape[0]):
-            for q in range(3):
-                for j in range(wide):
-                    total[k, q, j] += here[k, q * lanes + j]
-                for j in range(narrow):
-                    total[k, q, wide + j] += here[k, q * lanes + beside + j]
+def _turned(square: int) -> int:
+    """Eight bytes of which bit i of byte k is bit k of byte i, as one word."""
+    x = uint64(square)
+    t = (x ^ (x >> uint64(7))) & uint64(0x00AA00AA00AA00AA)
+    x = x ^ t ^ (t << uint64(7))
+    t = (x ^ (x >> uint64(14))) & uint64(0x0000CCCC0000CCCC)
+    x = x ^ t ^ (t << uint64(14))
+    t = (x ^ (x >> uint64(28))) & uint64(0x00000000F0F0F0F0)
+    return x ^ t ^ (t << uint64(28))
+
+
+@machine_code
+def digits(words: Words, first: int, at: int, out: Floats) -> None:
+    """The three digits of each word of rows from `first` on, one array for each digit, in columns from `at` on.
+
+    Whole vectors are read, past the end of a row: what comes of it stands in columns that nobody looks at.
+    """
+    width = words.shape[1]
+    whole, flat = -(-width // 8) * 8, words.reshape(-1)
+    for i in range(min(out.shape[1], words.shape[0] - first)):
+        here = flat[(first + i) * width : (first + i) * width + whole]
+        low, middle, high = out[0, i, at : at + whole], out[1, i, at : at + whole], out[2, i, at : at + whole]
+        for j in range(here.size):
+            x = int64(here[j])
+            low[j] = float64(int32(x & _MASK))
+            middle[j] = float64(int32((x >> 21) & _MASK))
+            high[j] = float64(int32(x >> 42))
 
 
 @machine_code
