@@ -189,11 +189,11 @@ def test_compiled_loops_give_the_integers_of_the_plain_ones(name: str) -> None:
         )
         inner = loops()
         if name == "coin_weights":
-            weights = rng.integers(0, PRIMES[2], (12, 7))
-            out: list[Any] = [np.zeros((12, 1001))]
-            inner.coin_weights(weights, signs, subsets, np.array(PRIMES), out[0])
+            weights, moduli = rng.integers(0, PRIMES[2], (12, 7)), np.repeat(PRIMES, 4)
+            out: list[Any] = [np.zeros((1001, 12))]
+            inner.coin_weights(weights, signs, subsets, moduli, out[0])
             chosen = [k for k in range(7) if subsets[11, k] >> 1 & 1]
-            assert out[0][5, 89] == int(weights[5, chosen].sum()) % PRIMES[1] * (1 - 2 * int(signs[89] & 1))
+            assert out[0][89, 5] == int(weights[5, chosen].sum()) % PRIMES[1] * (1 - 2 * int(signs[89] & 1))
         elif name == "digits":
             # Columns beyond those of the words may hold anything.
             whole = np.zeros((3, 40, 16))

@@ -135,13 +135,9 @@ def _chosen(signs: Bytes, subsets: Bytes) -> Floats:
 
 
 def coin_weights(weights: Integers, signs: Bytes, subsets: Bytes, primes: Integers, out: Floats) -> None:
-    """out[c, i] = ± Σ_k weights[c, k] over those k for which bit i mod 8 of subsets[i // 8, k] is set, modulo a prime.
-
-    Four rows c belong to each prime.
-    """
+    """out[i, c] = ± Σ_k weights[c, k] over those k for which bit i mod 8 of subsets[i // 8, k] is set, modulo primes[c]."""
     chosen = _chosen(np.zeros_like(signs), subsets)
-    for c, row in enumerate(weights):
-        out[c] = _whole(row.astype(np.float64) @ chosen) % int(primes[c // 4]) * (1.0 - 2.0 * (signs & 1))
+    out[...] = _whole(weights.astype(np.float64) @ chosen).T % primes * (1.0 - 2.0 * (signs & 1))[:, None]
 
 
 def digits(words: Words, first: int, at: int, out: Floats) -> None:

@@ -57,16 +57,20 @@ class Projections:
         in place of an addition for each projection.
         """
         inner, moduli = loops(), np.array(PRIMES)
-        by_row = np.empty((12, self.signs.size))
-        inner.coin_weights(weights.reshape(12, -1).astype(np.int64), self.signs, self.subsets, moduli, by_row)
+        by_row = np.empty((self.signs.size, 16))
+        flat = np.zeros((16, weights.shape[2]), dtype=np.int64)
+        flat[:12] = weights.reshape(12, -1)
+        # Sixteen are added as quickly as twelve.
+        inner.coin_weights(flat, self.signs, self.subsets, np.repeat((*PRIMES, 1), 4), by_row)
         beside = -(-rows.shape[1] // 8) * 8
         lanes = beside + -(-pads.shape[1] // 8) * 8
-        total, digits = np.zeros((3, 4 * lanes)), np.zeros((3, _ROWS, lanes))
+        total, digits, found = np.zeros((3, 4 * lanes)), np.zeros((3, _ROWS, lanes)), np.empty((3, 4, lanes))
         for start in range(0, self.signs.size, _ROWS):
-            some = by_row[:, start : start + _ROWS].reshape(3, 4, -1)
+            some = by_row[start : start + _ROWS]
             inner.digits(rows.words[0], start, 0, digits)
             inner.digits(pads.words[0], start, beside, digits)
-            found = some @ digits[:, : some.shape[2]]
+            for q in range(3):
+                np.matmul(some[:, 4 * q : 4 * q + 4].T, digits[q, : len(some)], out=found[q])
             inner.add_reduced(found.reshape(3, -1), 1.0, moduli, total)
         whole = total.reshape(3, 4, lanes)
         return np.concatenate(

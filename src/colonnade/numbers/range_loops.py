@@ -24,8 +24,6 @@ _MASK = 0x1FFFFF
 _ROWS = 512
 # So many sums of 32 bits are added at a time; what is left over would be added one by one.
 _VECTOR = 32
-# Twelve coefficients, with room to add them many at a time.
-_LANES = 16
 
 
 @machine_code
@@ -48,38 +46,37 @@ def _add_subsets(rows: Any, subsets: Any, table: Any, total: Any) -> None:
 
 @machine_code
 def coin_weights(weights: Integers, signs: Bytes, subsets: Bytes, primes: Integers, out: Floats) -> None:
-    """out[c, i] = ± Σ_k weights[c, k] over those k for which bit i mod 8 of subsets[i // 8, k] is set, modulo a prime.
+    """out[i, c] = ± Σ_k weights[c, k] over those k for which bit i mod 8 of subsets[i // 8, k] is set, modulo primes[c].
 
-    Four rows c belong to each prime. Bits of eight k and eight rows are turned around, and each row's eight are one
-    place of a table of all sums.
+    Bits of eight k and eight rows are turned around, and each row's eight are one place of a table of all sums.
     """
-    count, many = weights.shape[1], weights.shape[0]
+    lanes, count = weights.shape
     octets = -(-count // 8)
-    table = np.zeros((octets, 256, _LANES), np.int32)
+    table = np.zeros((octets, 256, lanes), np.int32)
     for o in range(octets):
         for b in range(min(8, count - 8 * o)):
             for some in range(1 << b):
-                for c in range(many):
+                for c in range(lanes):
                     table[o, (1 << b) + some, c] = table[o, some, c] + int32(weights[c, 8 * o + b])
-    sums = np.empty((8, _LANES), np.int32)
-    for first in range(0, signs.size, 8):
+    p = primes.astype(np.float64)
+    inverse, squares = 1.0 / p, np.zeros(octets, np.uint64)
+    sums = np.zeros(lanes, np.int32)
+    for i in range(signs.size):
+        if i & 7 == 0:
+            for o in range(octets):
+                square = uint64(0)
+                for b in range(min(8, count - 8 * o)):
+                    square |= uint64(subsets[i >> 3, 8 * o + b]) << uint64(8 * b)
+                squares[o] = _turned(square)
         sums[:] = 0
         for o in range(octets):
-            square = uint64(0)
-            for b in range(min(8, count - 8 * o)):
-                square |= uint64(subsets[first >> 3, 8 * o + b]) << uint64(8 * b)
-            square = _turned(square)
-            for r in range(8):
-                row, chosen = sums[r], table[o, int64((square >> uint64(8 * r)) & uint64(255))]
-                for c in range(_LANES):
-                    row[c] += chosen[c]
-        for c in range(many):
-            p = float64(primes[c // 4])
-            inverse, target = 1.0 / p, out[c, first : first + 8]
-            for r in range(target.size):
-                value = float64(sums[r, c])
-                value -= np.floor(value * inverse) * p
-                target[r] = -value if signs[first + r] & 1 else value
+            chosen = table[o, int64((squares[o] >> uint64(8 * (i & 7))) & uint64(255))]
+            for c in range(sums.size):
+                sums[c] += chosen[c]
+        sign, row = 1.0 - 2.0 * (signs[i] & 1), out[i]
+        for c in range(sums.size):
+            value = float64(sums[c])
+            row[c] = sign * (value - np.floor(value * inverse[c]) * p[c])
 
 
 @machine_code
