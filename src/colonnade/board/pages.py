@@ -212,14 +212,18 @@ class Board:
     def ledger_export(self, request: Request) -> Response:
         """Every entry of a ledger, to be checked without it."""
         view = self.named_ledger(request)
-        return download(export(Ledger.open(view.path), None).encode(), f"{view.key}.json")
+        return download(
+            export(Ledger.open(view.path, patience=self.place.patience), None).encode(), f"{view.key}.json"
+        )
 
     def named_ledger(self, request: Request) -> LedgerView:
-        """The ledger that an address names, if it can be read."""
+        """The ledger that an address names; what is wrong with it is raised."""
         key = request.path_params["key"]
-        found = next((one for one in self.place.ledgers() if one.key == key and not one.error), None)
+        found = next((one for one in self.place.ledgers() if one.key == key), None)
         if found is None:
-            raise FileMissing(f"there is no ledger {key!r} here that can be read.")
+            raise FileMissing(f"there is no ledger {key!r} here.")
+        if found.error is not None:
+            raise found.error
         return found
 
     def data(self, request: Request) -> Response:
