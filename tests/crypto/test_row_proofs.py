@@ -255,7 +255,7 @@ def test_weighted_projections_of_shares_are_those_of_the_integers(count: int) ->
     rows = np.random.default_rng(1).integers(-(1 << 20), 1 << 20, size=(count, 12))
     coins, rho = Projections.from_key(bytes(32), rows=count, count=40), uniform(40, SeededRandomness(3))
     parts = rows[:, :9].copy(), rows[:, 9:].copy()
-    found = coins.of_shares(*(FIELD63.encode(part) for part in parts), rho)
+    found = coins.of_shares(FIELD63.encode(parts[0]), FIELD63.encode(parts[1]), rho)
     projected = coins.of_integers(*parts).astype(object)
     for q, prime in enumerate(PRIMES):
         assert np.array_equal(found[q], (rho[q].astype(np.int64).astype(object) @ projected) % prime)

@@ -153,16 +153,15 @@ def _bit_sum(
     """
     coins = Projections.from_key(derived(challenge, "projections"), rows=claims.rows, count=PROJECTIONS)
     columns = coins.of_shares(*shares, weights.rho)
-    places = -(2.0 ** np.arange(claims.bits)) @ bits.astype(np.float64)
-    if first:
-        places += claims.offsets
-    weight, doubled = -claims.weight if first else claims.weight, 2.0 ** np.arange(1, claims.bits + 1)
+    powers: Floats = np.ldexp(1.0, np.arange(claims.bits))
+    places: Floats = (claims.offsets if first else 0.0) - powers @ bits.astype(np.float64)
+    weight = -claims.weight if first else claims.weight
     out = np.empty((3, 4))
     for q, field in enumerate(quartics()):
         prime = field.prime
         projected = field.scaled(field.dot(weights.sigma[q], columns[q]), weight)
         placed = product(weights.whole[q], reduced(places, prime), prime)
-        out[q] = reduced(projected + placed + product(given[q], reduced(doubled, prime), prime), prime)
+        out[q] = reduced(projected + placed + product(given[q], reduced(2.0 * powers, prime), prime), prime)
     return out
 
 

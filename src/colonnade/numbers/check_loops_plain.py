@@ -50,7 +50,8 @@ def add_ring_squares(values: Floats, scale: float, prime: int, one: int, zero: i
 
 def _paired(even: Floats, odd: Floats, sign: float, prime: int, width: int) -> Floats:
     values = even[:, :, :width] + sign * odd[:, :, :width]
-    return values - np.rint(values / prime) * prime
+    values -= np.rint(values / prime) * prime
+    return values
 
 
 def add_pair_squares(even: Floats, odd: Floats, scale: float, prime: int, first: int, total: Floats) -> None:
@@ -135,7 +136,7 @@ def _chosen(signs: Bytes, subsets: Bytes) -> Floats:
 
 
 def coin_weights(weights: Integers, signs: Bytes, subsets: Bytes, primes: Integers, out: Floats) -> None:
-    """out[i, c] = ± Σ_k weights[c, k] over those k for which bit i mod 8 of subsets[i // 8, k] is set, modulo primes[c]."""
+    """out[i, c] = ± Σ_k weights[c, k], modulo primes[c], over k with bit i mod 8 of subsets[i // 8, k] set."""
     chosen = _chosen(np.zeros_like(signs), subsets)
     out[...] = _whole(weights.astype(np.float64) @ chosen).T % primes * (1.0 - 2.0 * (signs & 1))[:, None]
 

@@ -46,7 +46,7 @@ def _add_subsets(rows: Any, subsets: Any, table: Any, total: Any) -> None:
 
 @machine_code
 def coin_weights(weights: Integers, signs: Bytes, subsets: Bytes, primes: Integers, out: Floats) -> None:
-    """out[i, c] = ± Σ_k weights[c, k] over those k for which bit i mod 8 of subsets[i // 8, k] is set, modulo primes[c].
+    """out[i, c] = ± Σ_k weights[c, k], modulo primes[c], over k with bit i mod 8 of subsets[i // 8, k] set.
 
     Bits of eight k and eight rows are turned around, and each row's eight are one place of a table of all sums.
     """
@@ -80,7 +80,7 @@ def coin_weights(weights: Integers, signs: Bytes, subsets: Bytes, primes: Intege
 
 
 @machine_code
-def _turned(square: int) -> int:
+def _turned(square: Any) -> Any:
     """Eight bytes of which bit i of byte k is bit k of byte i, as one word."""
     x = uint64(square)
     t = (x ^ (x >> uint64(7))) & uint64(0x00AA00AA00AA00AA)
@@ -147,7 +147,7 @@ def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) ->
     misses = 0
     for i in range(numbers.size):
         m = numbers[i]
-        x = int64(math.sqrt(float64(m)))
+        x = int64(int(math.sqrt(float64(m))))
         while x * x > m:
             x -= 1
         while (x + 1) * (x + 1) <= m:
@@ -158,7 +158,7 @@ def three_squares(numbers: Integers, roots: NDArray[np.int16], out: Integers) ->
         while x >= 0 and rest >> 2 < roots.size:
             a = int64(roots[rest >> 2])
             if a >= 0:
-                b = int64(math.sqrt(float64(rest - a * a)) + 0.5)
+                b = int64(int(math.sqrt(float64(rest - a * a)) + 0.5))
                 out[i, 0], out[i, 1], out[i, 2] = x, a, b
                 found = True
                 break
