@@ -30,6 +30,20 @@ How much accuracy does privacy cost a table like yours? It depends on how many p
 many columns your tables have once encoded, and a little on how many parties there are. Every number here comes from
 `python -m reproduction --only what_to_expect`; `colonnade plan` takes its estimate from the same law.
 """,
+    "scale.md": """# Scale
+
+What a run costs as people, columns and parties grow, for the two methods that most jobs take: time, bytes and memory,
+how steeply each grows, and where it bends. Every number here comes from `python -m reproduction --only scale`.
+
+Each member is a process of its own on one machine, with a Parquet file of made-up numbers, the same people in the same
+order in each, and talks to the others through sockets. A first run on a few people, which compiles what is compiled,
+is not counted. Time is that of the processor in all members together, from reading files to the opened result, because
+others use the machine too: members with a machine each wait for less. Bytes are what all members send. Memory is the
+peak of the member with most, above what it had before. A slope is the power of a law fitted to the logarithms of the
+larger half of what was run. Where ids have to be matched, that comes on top:
+[about 110 bytes and 3 microseconds an id](plan.md#people-whom-only-some-parties-hold). What is marked as a forecast is
+what [`colonnade plan`](plan.md) foretells from short runs with the same plan.
+""",
 }
 
 

@@ -47,4 +47,5 @@ STUDIES = (
     Study("all_methods", "Every method on several data sets"),
     Study("adult", "Every logistic method on Adult, as the README shows it"),
     Study("what_to_expect", "What to expect", "what-to-expect.md"),
+    Study("scale", "Scale", "scale.md"),
 )

@@ -1,0 +1,227 @@
+"""What moments and margin descent cost against people, columns and parties: time, bytes and memory.
+
+Every run has a process for each member (`scale_processes`) and is kept as soon as it is there, so that an interruption
+loses one. What would take longer than `MOST_SECONDS` of the processor is left to the forecast that `colonnade plan`
+makes of it, and is marked as such.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from colonnade.errors import ColonnadeError
+from colonnade.forecast.pilot_run import Rehearsals
+from colonnade.methods.table import protocol_named
+from colonnade.report.charts import Axes, Chart, Line, Mark, Style, svg
+from reproduction.scale_processes import Shape, asked_of, run_apart
+from reproduction.sections import FIGURES, Part, Picture, Section, Table, timed
+
+METHODS_TRIED = ("moments", "margin")
+TRIED: dict[str, Sequence[int]] = {
+    "rows": (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000),
+    "columns": (10, 20, 50, 100, 200, 400, 800),
+    "parties": (2, 3, 4, 5, 7, 10),
+}
+# Where the other two stand while one is varied.
+PLAIN = {"rows": 5_000, "columns": 20, "parties": 2}
+MOST_SECONDS = 200.0
+MEASURES = {
+    "seconds": ("all_seconds", "processor seconds, all members together"),
+    "bytes": ("bytes", "MB sent, all members together"),
+    "memory": ("memory", "MB of memory, the member with most"),
+}
+WORDS = {"rows": "people", "columns": "columns", "parties": "parties"}
+KEPT = Path("build/scale.json")
+Runs = Mapping[int, Mapping[str, float]]
+COLOURS: dict[str, tuple[str, Mark]] = {"moments": ("#1f5fa8", "circle"), "margin": ("#b5472f", "square")}
+
+
+def study(_data: Path, quick: bool) -> list[Part]:
+    """One section for each of people, columns and parties."""
+    if quick:
+        return [Part(_title("rows"), partial(_section, "rows", (400, 800), kept=None))]
+    return [Part(_title(what), partial(_section, what, values, kept=KEPT)) for what, values in TRIED.items()]
+
+
+def _title(what: str) -> str:
+    return f"Cost against {WORDS[what]}"
+
+
+def _section(what: str, values: Sequence[int], *, kept: Path | None) -> Section:
+    with timed() as watch:
+        found = {method: _runs(method, what, values, kept) for method in METHODS_TRIED}
+    facts = {method: {str(value): dict(run) for value, run in runs.items()} for method, runs in found.items()}
+    return section_of(what, found, seconds=watch.seconds, facts=facts, drawn=kept is not None)
+
+
+def section_of(
+    what: str,
+    found: Mapping[str, Runs],
+    *,
+    seconds: float,
+    facts: Mapping[str, Any],
+    drawn: bool = True,
+) -> Section:
+    """The section about one of people, columns and parties, from what was found."""
+    others = " and ".join(f"{PLAIN[other]:,} {WORDS[other]}" for other in PLAIN if other != what)
+    base = max(run["before"] for runs in found.values() for run in runs.values() if "before" in run)
+    text = f"""
+With {others}, ε = 1 and the default checks.
+
+{chr(10).join(_slopes(what, method, runs) for method, runs in found.items())}
+
+{_BENDS[what]}
+
+Memory is above the {base / 1e6:,.0f} MB that a process has with the library in it.
+"""
+    tables = tuple(_table(what, measure, found) for measure in MEASURES)
+    pictures = tuple(_picture(what, measure, found) for measure in MEASURES) if drawn else ()
+    return Section(_title(what), text, tables, pictures, seconds, facts={"runs": dict(facts)})
+
+
+_BENDS = {
+    "rows": "",
+    "columns": "",
+    "parties": "",
+}
+
+
+def _runs(method: str, what: str, values: Sequence[int], kept: Path | None) -> Runs:
+    """Every value's figures: measured, foretold, or none where the method has no plan."""
+    known: dict[str, dict[str, float]] = (
+        json.loads(kept.read_text(encoding="utf-8")) if kept is not None and kept.exists() else {}
+    )
+    found: dict[int, Mapping[str, float]] = {}
+    for value in values:
+        shape = Shape(**(PLAIN | {what: value}))
+        name = f"{method} {shape}"
+        if name not in known:
+            try:
+                foretold = forecast_of(method, shape)
+                known[name] = foretold if foretold["all_seconds"] > MOST_SECONDS else run_apart(method, shape)
+            except ColonnadeError as error:
+                sys.stdout.write(f"{name}: {error}\n")
+                continue
+            if kept is not None:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_text(json.dumps(known, indent=1), encoding="utf-8")
+            sys.stdout.write(f"{name}: {known[name]['all_seconds']:.2f} s\n")
+            sys.stdout.flush()
+        found[value] = known[name]
+    return found
+
+
+def forecast_of(method: str, shape: Shape) -> dict[str, float]:
+    """What `colonnade plan` foretells of time and bytes, from scenes; its memory is that of all members together."""
+    chosen, asked = protocol_named(method), asked_of(method)
+    schemas = {owner: shape.schema(owner).public(owner) for owner in shape.owners}
+    plan = chosen.request(asked, "equal", ()).plan(shape.group, tuple(schemas.values()), shape.rows)
+    rehearsals = Rehearsals(schemas, draws=1, tries=1, weighed=False)
+    cost = rehearsals.rehearse(chosen, asked, plan).cost
+    return {"all_seconds": cost.seconds, "bytes": float(cost.bytes_sent), "forecast": 1.0}
+
+
+def _measured(runs: Runs, measure: str) -> tuple[list[int], list[float]]:
+    key = MEASURES[measure][0]
+    values = [value for value in sorted(runs) if "forecast" not in runs[value]]
+    return values, [runs[value][key] for value in values]
+
+
+def slope(values: Sequence[float], figures: Sequence[float]) -> tuple[float, float]:
+    """The exponent and the factor of the power law through the larger half, by least squares of logarithms.
+
+    >>> slope([1, 10, 100], [7, 20, 2000])
+    (2.0, 0.2)
+    """
+    start = len(values) // 2 if len(values) > 2 else 0
+    logs = np.log([values[start:], figures[start:]])
+    if len(logs[0]) < 2:
+        return math.nan, math.nan
+    power, intercept = np.polyfit(logs[0], logs[1], 1)
+    return round(float(power), 4), round(float(math.exp(intercept)), 12)
+
+
+def bend(values: Sequence[float], figures: Sequence[float]) -> tuple[list[float], list[float]]:
+    """a, b and c ≥ 0 of a + b·x + c·x², by relative least squares, and where a term overtakes the one before.
+
+    >>> found, bends = bend([10, 100, 1000, 10000], [110, 200, 1100, 10100])
+    >>> [round(term, 3) for term in found], [round(place) for place in bends]
+    ([100.0, 1.0, 0.0], [100])
+    """
+    inputs, wanted = np.asarray(values, dtype=float), np.asarray(figures, dtype=float)
+    unit = inputs.max()
+    terms = np.stack([np.ones_like(inputs), inputs / unit, (inputs / unit) ** 2], axis=1)
+    found = nnls(terms / wanted[:, None], np.ones(len(wanted)))[0] / np.array([1.0, unit, unit**2])
+    present = [power for power in range(3) if found[power] > 0]
+    places = [float((found[low] / found[high]) ** (1.0 / (high - low))) for low, high in pairwise(present)]
+    return list(map(float, found)), [place for place in places if values[0] < place < values[-1]]
+
+
+def _slopes(what: str, method: str, runs: Runs) -> str:
+    powers = {measure: f"{slope(*_measured(runs, measure))[0]:.2f}" for measure in MEASURES}
+    values, figures = _measured(runs, "seconds")
+    bends = [f"{place:,.0f}" for place in bend(values, figures)[1]]
+    place = f"; time bends at about {' and '.join(bends)} {WORDS[what]}" if bends else ""
+    return (
+        f"- `{method}`: over the larger half of what was run time grows with the power {powers['seconds']}, bytes "
+        f"with {powers['bytes']} and memory with {powers['memory']}{place}."
+    )
+
+
+def _shown(measure: str, run: Mapping[str, float]) -> str:
+    key = MEASURES[measure][0]
+    if key not in run:
+        return "not foretold"
+    figure = f"{run[key]:,.2f} s" if measure == "seconds" else f"{run[key] / 1e6:,.1f} MB"
+    return f"{figure}, forecast" if "forecast" in run else figure
+
+
+def _table(what: str, measure: str, found: Mapping[str, Runs]) -> Table:
+    values = sorted({value for runs in found.values() for value in runs})
+    rows = tuple(
+        (
+            f"{value:,}",
+            *(_shown(measure, runs[value]) if value in runs else "no plan" for runs in found.values()),
+        )
+        for value in values
+    )
+    words = MEASURES[measure][1]
+    return Table(words[0].upper() + words[1:], (WORDS[what], *(f"`{method}`" for method in found)), rows)
+
+
+def _picture(what: str, measure: str, found: Mapping[str, Runs]) -> Picture:
+    unit = 1.0 if measure == "seconds" else 1e6
+    key, words = MEASURES[measure]
+    lines: list[Line] = []
+    for method, runs in found.items():
+        colour, mark = COLOURS[method]
+        values, figures = _measured(runs, measure)
+        heights = [max(figure / unit, 1e-3) for figure in figures]
+        lines.append(Line(method, tuple(map(float, values)), tuple(heights), (), Style(colour, (), mark)))
+        power, factor = slope(values, heights)
+        ends = (float(values[len(values) // 2]), float(values[-1]))
+        fitted = tuple(factor * end**power for end in ends)
+        lines.append(Line(f"{method}, slope {power:.2f}", ends, fitted, (), Style(colour, (2, 3))))
+        ahead = [value for value in sorted(runs) if "forecast" in runs[value] and key in runs[value]]
+        if ahead:
+            heights = [runs[value][key] / unit for value in ahead]
+            style = Style(colour, (6, 3), mark, hollow=True)
+            lines.append(Line(f"{method}, forecast", tuple(map(float, ahead)), tuple(heights), (), style))
+    ticks = tuple(map(float, TRIED[what])) if what == "parties" else ()
+    axes = Axes(WORDS[what], words.split(",")[0], log_x=True, log_y=True, ticks=ticks)
+    title = f"{words.split(',')[0]} against {WORDS[what]}"
+    name = f"scale-{what}-{measure}.svg"
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    drawing = svg(Chart(title[0].upper() + title[1:], axes, tuple(lines)))
+    (FIGURES / name).write_text(drawing, encoding="utf-8")
+    return Picture(name, f"{title[0].upper() + title[1:]}, for moments and margin, with fitted slopes")
