@@ -7,7 +7,6 @@ makes of it, and is marked as such.
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,8 +22,8 @@ from colonnade.errors import ColonnadeError
 from colonnade.forecast.pilot_run import Rehearsals
 from colonnade.methods.table import protocol_named
 from colonnade.report.charts import Axes, Chart, Line, Mark, Style, svg
-from reproduction.scale_processes import Shape, asked_of, run_apart
-from reproduction.sections import FIGURES, Part, Picture, Section, Table, timed
+from reproduction.scale_processes import Members, Shape, asked_of
+from reproduction.sections import FIGURES, Part, Picture, Pieces, Section, Table, timed
 
 METHODS_TRIED = ("moments", "margin")
 TRIED: dict[str, Sequence[int]] = {
@@ -34,7 +33,7 @@ TRIED: dict[str, Sequence[int]] = {
 }
 # Where the other two stand while one is varied.
 PLAIN = {"rows": 5_000, "columns": 20, "parties": 2}
-MOST_SECONDS = 200.0
+MOST_SECONDS = 60.0
 MEASURES = {
     "seconds": ("all_seconds", "processor seconds, all members together"),
     "bytes": ("bytes", "MB sent, all members together"),
@@ -59,7 +58,7 @@ def _title(what: str) -> str:
 
 def _section(what: str, values: Sequence[int], *, kept: Path | None) -> Section:
     with timed() as watch:
-        found = {method: _runs(method, what, values, kept) for method in METHODS_TRIED}
+        found = _runs(what, values, kept)
     facts = {method: {str(value): dict(run) for value, run in runs.items()} for method, runs in found.items()}
     return section_of(what, found, seconds=watch.seconds, facts=facts, drawn=kept is not None)
 
@@ -96,29 +95,37 @@ _BENDS = {
 }
 
 
-def _runs(method: str, what: str, values: Sequence[int], kept: Path | None) -> Runs:
-    """Every value's figures: measured, foretold, or none where the method has no plan."""
-    known: dict[str, dict[str, float]] = (
-        json.loads(kept.read_text(encoding="utf-8")) if kept is not None and kept.exists() else {}
-    )
-    found: dict[int, Mapping[str, float]] = {}
-    for value in values:
-        shape = Shape(**(PLAIN | {what: value}))
-        name = f"{method} {shape}"
-        if name not in known:
-            try:
-                foretold = forecast_of(method, shape)
-                known[name] = foretold if foretold["all_seconds"] > MOST_SECONDS else run_apart(method, shape)
-            except ColonnadeError as error:
-                sys.stdout.write(f"{name}: {error}\n")
-                continue
-            if kept is not None:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                kept.write_text(json.dumps(known, indent=1), encoding="utf-8")
-            sys.stdout.write(f"{name}: {known[name]['all_seconds']:.2f} s\n")
-            sys.stdout.flush()
-        found[value] = known[name]
+def _runs(what: str, values: Sequence[int], kept: Path | None) -> Mapping[str, Runs]:
+    """For each method every value's figures: measured, foretold, or none where the method has no plan."""
+    pieces = Pieces(kept)
+    found: dict[str, dict[int, Mapping[str, float]]] = {method: {} for method in METHODS_TRIED}
+    shapes = {value: Shape(**(PLAIN | {what: value})) for value in values}
+    for parties in dict.fromkeys(shape.parties for shape in shapes.values()):
+        with Members(parties) as members:
+            for method, runs in found.items():
+                for value, shape in shapes.items():
+                    if shape.parties != parties:
+                        continue
+                    last = max(runs, default=value)
+                    # Nothing grows faster than a cube; what cannot be long need not be foretold.
+                    short = not runs or runs[last]["all_seconds"] * (value / last) ** 3 < MOST_SECONDS
+                    make = partial(_figures, members, method, shape, short=short)
+                    try:
+                        runs[value] = pieces.get(f"{method} {shape}", make)
+                    except ColonnadeError as error:
+                        sys.stdout.write(f"{method} {shape}: {error}\n")
+                        continue
+                    sys.stdout.write(f"{method} {shape}: {runs[value]['all_seconds']:.2f} s\n")
+                    sys.stdout.flush()
     return found
+
+
+def _figures(members: Members, method: str, shape: Shape, *, short: bool) -> dict[str, float]:
+    if not short:
+        foretold = forecast_of(method, shape)
+        if foretold["all_seconds"] > MOST_SECONDS:
+            return foretold
+    return members.run(method, shape)
 
 
 def forecast_of(method: str, shape: Shape) -> dict[str, float]:

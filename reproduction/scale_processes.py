@@ -1,8 +1,9 @@
-"""A run with a process for each member: what it takes of processor, wire and memory."""
+"""Runs with a process for each member: what they take of processor, wire and memory."""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
 import socket
@@ -12,14 +13,12 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
-from benchmarks.players import ONE_THREAD
+from benchmarks.players import ONE_THREAD, heard, say
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
-from colonnade.errors import PlanError
 from colonnade.ledger import Ledger
 from colonnade.methods.method import Asked
 from colonnade.methods.table import checked_options, protocol_named
@@ -27,6 +26,7 @@ from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
 from colonnade.runtime.run import run_as
 from colonnade.runtime.sockets import LOOPBACK, connect
+from colonnade.runtime.transcript import Traffic
 
 TIMEOUT = 3600.0
 # People of a first run, which compiles kernels and makes tables of noise, and is not counted.
@@ -94,87 +94,117 @@ def asked_of(method: str) -> Asked:
     return Asked("classification", 1.0, 1e-5, 1e-5, options=options)
 
 
-def run_apart(method: str, shape: Shape) -> dict[str, float]:
-    """One run, every member in a process of its own.
+class Members:
+    """All members of a group with so many owners, each a process of its own, started with the first run."""
 
-    `seconds` are of the processor in the member that works most, which is how long it takes where each has a machine
-    of its own and the network is quick; `all_seconds` are those of all members together and `wall` is the clock here.
-    `bytes` are sent by all together. `memory` is the peak of the member that has most, above what it had `before`.
-    """
-    chosen, asked = protocol_named(method), asked_of(method)
-    schemas = tuple(shape.schema(owner).public(owner) for owner in shape.owners)
-    # So that what has no plan is refused here, and not by every process.
-    chosen.request(asked, "equal", ()).plan(shape.group, schemas, shape.rows)
-    members = shape.group.members
-    listening = [socket.create_server((LOOPBACK, 0)) for _ in members]
-    ports = {name: each.getsockname()[1] for name, each in zip(members, listening, strict=True)}
-    for each in listening:
-        each.close()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for once in {replace(shape, rows=FEW), shape}:
-            once.write(folder)
-        command = [sys.executable, "-W", "ignore", "-m", "reproduction.scale_processes", method]
-        environment = {**os.environ, **ONE_THREAD}
-        processes = {
+    def __init__(self, parties: int) -> None:
+        self.parties, self.group = parties, Shape(0, parties, parties).group
+        self._processes: dict[str, subprocess.Popen[str]] = {}
+
+    def _start(self) -> None:
+        listening = [socket.create_server((LOOPBACK, 0)) for _ in self.group.members]
+        ports = {
+            name: each.getsockname()[1] for name, each in zip(self.group.members, listening, strict=True)
+        }
+        for each in listening:
+            each.close()
+        command = [sys.executable, "-W", "ignore", "-m", "reproduction.scale_processes"]
+        self._processes = {
             member: subprocess.Popen(
-                [*command, member, json.dumps(ports), json.dumps(asdict(shape)), name],
+                [*command, member, str(self.parties), json.dumps(ports)],
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env=environment,
+                env={**os.environ, **ONE_THREAD},
             )
-            for member in members
+            for member in self.group.members
         }
-        said = {member: process.communicate()[0] for member, process in processes.items()}
-    failed = [member for member, process in processes.items() if process.returncode]
-    if failed:
-        raise PlanError(f"{method} on {shape}: {', '.join(failed)} stopped")
-    found = [json.loads(text.splitlines()[-1]) for text in said.values()]
-    return {
-        "seconds": max(each["seconds"] for each in found),
-        "all_seconds": sum(each["seconds"] for each in found),
-        "wall": max(each["wall"] for each in found),
-        "bytes": sum(each["bytes"] for each in found),
-        "memory": max(each["memory"] for each in found),
-        "before": max(each["before"] for each in found),
-        "load": os.getloadavg()[0],
-    }
+
+    def __enter__(self) -> Members:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes.values():
+            process.communicate()
+
+    def run(self, method: str, shape: Shape) -> dict[str, float]:
+        """One run, after one on few people that is not counted.
+
+        `seconds` are of the processor in the member that works most, which is how long it takes where each has a
+        machine of its own and the network is quick; `all_seconds` are those of all members together and `wall` is the
+        clock here. `bytes` are sent by all together. `memory` is the peak of the member that has most, above what it
+        had `before`.
+        """
+        chosen, asked = protocol_named(method), asked_of(method)
+        schemas = tuple(shape.schema(owner).public(owner) for owner in shape.owners)
+        # So that what has no plan is refused here, and not by every process.
+        chosen.request(asked, "equal", ()).plan(self.group, schemas, shape.rows)
+        with tempfile.TemporaryDirectory() as folder:
+            for once in {replace(shape, rows=FEW), shape}:
+                once.write(Path(folder))
+            order = json.dumps({"method": method, "shape": asdict(shape), "folder": folder})
+            if not self._processes:
+                self._start()
+            for process in self._processes.values():
+                say(process, order)
+            said = {member: heard(process) for member, process in self._processes.items()}
+        stopped = [member for member, line in said.items() if not line]
+        if stopped:
+            raise SystemExit(f"{method} on {shape}: {', '.join(stopped)} stopped")
+        found = [json.loads(line) for line in said.values()]
+        return {
+            "seconds": max(each["seconds"] for each in found),
+            "all_seconds": sum(each["seconds"] for each in found),
+            "wall": max(each["wall"] for each in found),
+            "bytes": sum(each["bytes"] for each in found),
+            "memory": max(each["memory"] for each in found),
+            "before": max(each["before"] for each in found),
+            "load": os.getloadavg()[0],
+        }
 
 
-async def _play(method: str, member: str, ports: dict[str, int], shape: Shape, folder: Path) -> None:
-    """One member: a small run, then the one that is measured."""
-    chosen, asked = protocol_named(method), asked_of(method)
+async def _play(member: str, parties: int, ports: dict[str, int]) -> None:
+    """One member: a run for every line on standard input."""
     ledger = Ledger.in_memory(member)
-    ledger.set_budget(member, "*", "*", epsilon=1e6, delta=0.5)
+    ledger.set_budget(member, "*", "*", epsilon=1e9, delta=0.5)
     channel = await connect(member, ports)
-    party = Party(
-        name=member, group=shape.group, channel=channel, ledger=ledger, dataset=member, timeout=TIMEOUT
-    )
+    group = Shape(0, parties, parties).group
+    party = Party(name=member, group=group, channel=channel, ledger=ledger, dataset=member, timeout=TIMEOUT)
 
-    async def program(party: Party) -> dict[str, float]:
-        figures: dict[str, float] = {}
-        for size in (replace(shape, rows=FEW), shape):
-            once = replace(party, numbers={}, alignment_numbers={}, opened=set(), run="", tainted=False)
-            once.traffic = type(party.traffic)()
-            table = size.table(member, folder) if once.owns_columns else None
-            before, clock, wall = _peak_from_here(), time.process_time(), time.perf_counter()
-            await chosen.session(asked)(once, table, chosen.request(asked, "equal", ()))
-            figures = {
-                "seconds": time.process_time() - clock,
-                "wall": time.perf_counter() - wall,
-                "bytes": float(once.traffic.bytes_sent),
-                "memory": float(_status("VmHWM") - before),
-                "before": float(before),
-            }
-        return figures
+    async def program(party: Party) -> None:
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            order = json.loads(line)
+            shape = Shape(**order["shape"])
+            for size in (replace(shape, rows=FEW), shape):
+                figures = await _measured(party, order["method"], size, Path(order["folder"]))
+            sys.stdout.write(json.dumps(figures) + "\n")
+            sys.stdout.flush()
 
-    figures: Any = await run_as(party, program)
+    await run_as(party, program)
     await channel.close()
-    sys.stdout.write(json.dumps(figures) + "\n")
+
+
+async def _measured(party: Party, method: str, shape: Shape, folder: Path) -> dict[str, float]:
+    """One run as one member."""
+    chosen, asked = protocol_named(method), asked_of(method)
+    once = replace(
+        party, numbers={}, alignment_numbers={}, opened=set(), run="", tainted=False, traffic=Traffic()
+    )
+    table = shape.table(party.name, folder) if party.owns_columns else None
+    before, clock, wall = _peak_from_here(), time.process_time(), time.perf_counter()
+    await chosen.session(asked)(once, table, chosen.request(asked, "equal", ()))
+    return {
+        "seconds": time.process_time() - clock,
+        "wall": time.perf_counter() - wall,
+        "bytes": float(once.traffic.bytes_sent),
+        "memory": float(_status("VmHWM") - before),
+        "before": float(before),
+    }
 
 
 def _peak_from_here() -> int:
     """Begin to measure the peak of this process anew; the bytes that it holds now (proc(5), clear_refs)."""
+    ctypes.CDLL(None).malloc_trim(0)  # what earlier runs left
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     return _status("VmRSS")
 
@@ -187,12 +217,4 @@ def _status(name: str) -> int:
 
 
 if __name__ == "__main__":
-    asyncio.run(
-        _play(
-            sys.argv[1],
-            sys.argv[2],
-            json.loads(sys.argv[3]),
-            Shape(**json.loads(sys.argv[4])),
-            Path(sys.argv[5]),
-        )
-    )
+    asyncio.run(_play(sys.argv[1], int(sys.argv[2]), json.loads(sys.argv[3])))

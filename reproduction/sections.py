@@ -117,6 +117,35 @@ def load(name: str, *, folder: Path = RESULTS) -> list[Section] | None:
     ]
 
 
+class Pieces:
+    """What a long part has found so far, in a file: what is there is not run again. None: nothing is kept.
+
+    >>> Pieces(None).get("two", lambda: 2)
+    2
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+
+    def get(self, name: str, make: Callable[[], Any]) -> Any:
+        """A piece by its name, made if it is not there; plain values only."""
+        if self.path is None:
+            return make()
+        # Read anew, because other parts may have added theirs.
+        known: dict[str, Any] = (
+            json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
+        )
+        if name not in known:
+            made = make()
+            known = json.loads(self.path.read_text(encoding="utf-8")) if self.path.exists() else {}
+            known[name] = made
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            fresh = self.path.with_suffix(".new")
+            fresh.write_text(json.dumps(known, ensure_ascii=False, indent=1), encoding="utf-8")
+            fresh.replace(self.path)
+        return known[name]
+
+
 @dataclass
 class Watch:
     """How long a block took, once it has ended."""
