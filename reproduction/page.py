@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from reproduction.claims import claims_table
 from reproduction.sections import Section
 from reproduction.studies import STUDIES
 
@@ -21,7 +22,10 @@ run, and why not the others.
 and charges for. Why they differ is told claim by claim in [soundness](soundness.md); here is what it does to results.
 """
 
-
+CLAIMED = """
+What each paper says of its own tables and figures, and what came out. A claim that rests on data that is not at hand is
+not in the list; what the papers claim of privacy, [soundness](soundness.md) goes through.
+"""
 HEADS = {
     "reproduction.md": HEAD,
     "what-to-expect.md": """# What to expect
@@ -50,6 +54,8 @@ what [`colonnade plan`](plan.md) foretells from short runs with the same plan.
 def page(found: Mapping[str, Sequence[Section] | None], name: str = "reproduction.md") -> str:
     """A whole page; studies that were not run are named. A page of one study has its title in its head."""
     parts = [HEADS[name].strip()]
+    if name == "reproduction.md":
+        parts += ["## Whether the claims held", CLAIMED.strip(), claims_table().markdown()]
     here = [study for study in STUDIES if study.page == name]
     for study in here:
         sections = found.get(study.name)

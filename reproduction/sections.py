@@ -76,10 +76,14 @@ class Section:
 
 @dataclass(frozen=True)
 class Part:
-    """A section that can be run by itself, under the title it will have."""
+    """A section that can be run by itself, under the title it will have.
+
+    `beside` is a module that prepares hours of it in pieces, in a process of its own beside the other parts.
+    """
 
     title: str
     run: Callable[[], Section]
+    beside: str = ""
 
 
 def save(name: str, sections: Sequence[Section], *, folder: Path = RESULTS) -> None:
@@ -171,3 +175,15 @@ def spread_text(values: Sequence[float], digits: int = 4) -> str:
         return "no model"
     mean = f"{fmean(values):.{digits}f}"
     return f"{mean} ± {stdev(values):.{digits}f}" if len(values) > 1 else mean
+
+
+def said(seconds: float) -> str:
+    """A length of time, to two digits.
+
+    >>> said(100.0), said(5000.0), said(400_000.0)
+    ('1.7 minutes', '1.4 hours', '4.6 days')
+    """
+    for unit, length in (("days", 86400.0), ("hours", 3600.0)):
+        if seconds >= length:
+            return f"{seconds / length:.2g} {unit}"
+    return f"{seconds / 60:.2g} minutes"

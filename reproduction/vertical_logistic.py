@@ -54,7 +54,11 @@ def study(data: Path, quick: bool) -> list[Part]:
     listed = list(sets.values())
     kept = None if quick else every_digit.KEPT
     size = 50 if quick else every_digit.AT_ONCE
-    digits = Part(every_digit.TITLE, lambda: every_digit.section(listed[0](), keys, kept=kept, at_once=size))
+    digits = Part(
+        every_digit.TITLE,
+        lambda: every_digit.section(listed[0](), keys, kept=kept, at_once=size),
+        beside="" if quick else every_digit.__name__,
+    )
     return [
         *parts,
         digits,

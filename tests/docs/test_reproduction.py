@@ -26,6 +26,8 @@ NAMES = (
     "poisson_binomial",
     "all_methods",
     "what_to_expect",
+    "left_out",
+    "scale",
 )
 
 
@@ -91,6 +93,27 @@ def test_every_table_and_figure_is_listed_with_what_was_run_of_it(
     assert found["cells_run_of_printed"] == round(found["cells_run"] / found["cells_printed"], 3)
 
 
+def test_what_is_said_of_a_claim_stands_in_the_section_that_ran_it() -> None:
+    import re
+
+    from reproduction.claims import CLAIMS
+    from reproduction.sections import load
+    from reproduction.studies import STUDIES
+
+    for claim in CLAIMS:
+        (section,) = [one for one in load(claim.study) or [] if one.title == claim.section]
+        text = section.markdown().replace(",", "")
+        numbers = re.findall(r"\d+(?:\.\d+)?(?:e-\d+)?", claim.found.replace(",", ""))
+        missing = [
+            number for number in numbers if not re.search(rf"(?<![\d.]){re.escape(number)}(?![\d])", text)
+        ]
+        assert not missing, f"{claim.claim}: {missing} is not in {claim.section!r}"
+    papers = {study.name for study in STUDIES if study.name not in ("all_methods", "adult", "left_out")}
+    assert {claim.study for claim in CLAIMS} == {
+        name for name in papers if name not in ("scale", "what_to_expect")
+    }
+
+
 def test_a_reproduction_that_stopped_goes_on_and_loses_no_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,6 +152,48 @@ def test_a_reproduction_that_stopped_goes_on_and_loses_no_part(
     assert [section.title for section in load("made", folder=tmp_path) or []] == ["first", "second"]
     assert "goes on: 1 of 2 parts are done" in capsys.readouterr().out
     assert not (tmp_path / "progress.json").exists(), "the next one begins again"
+
+
+def test_what_takes_hours_is_prepared_beside_the_other_parts_and_comes_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reproduction import __main__ as program
+    from reproduction import sections
+    from reproduction.sections import Part, Section
+    from reproduction.studies import Study
+
+    (tmp_path / "hours.py").write_text(
+        "import pathlib, sys\npathlib.Path(sys.argv[2], 'prepared').write_text('yes')\n", encoding="utf-8"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(sections.keep, "__kwdefaults__", {"folder": tmp_path})
+    ran: list[tuple[str, bool]] = []
+
+    def run(title: str) -> Section:
+        ran.append((title, (tmp_path / "prepared").exists()))
+        return Section(title, "Words.", seconds=1.0)
+
+    parts = [Part("long", partial(run, "long"), beside="hours"), Part("short", partial(run, "short"))]
+    monkeypatch.setattr(Study, "parts", lambda *_, **__: parts)
+    program.run_parts(
+        [Study("made", "Made up")], tmp_path, quick=False, part="", anew=False, progress=tmp_path / "progress"
+    )
+    assert [title for title, _ in ran] == ["short", "long"]
+    assert ran[1] == ("long", True), "it waits for what is prepared"
+
+
+def test_a_piece_that_is_there_is_not_made_again(tmp_path: Path) -> None:
+    from reproduction.sections import Pieces
+
+    made: list[str] = []
+
+    def make() -> dict[str, float]:
+        made.append("once")
+        return {"seconds": 1.5}
+
+    for _ in range(2):
+        assert Pieces(tmp_path / "deep" / "kept.json").get("one", make) == {"seconds": 1.5}
+    assert made == ["once"]
 
 
 @pytest.mark.parametrize("conditional", [False, True])
