@@ -45,8 +45,8 @@ is not counted. Time is that of the processor in all members together, from read
 others use the machine too: members with a machine each wait for less. Bytes are what all members send. Memory is the
 peak of the member with most, above what it had before. A slope is the power of a law fitted to the logarithms of the
 larger half of what was run. Where ids have to be matched, that comes on top:
-[about 110 bytes and 3 microseconds an id](plan.md#people-whom-only-some-parties-hold). What is marked as a forecast is
-what [`colonnade plan`](plan.md) foretells from short runs with the same plan.
+[about 110 bytes and 3 microseconds an id](plan.md#people-whom-only-some-parties-hold). What is marked as a forecast was
+not run: it is the law of the last two runs, carried on. [`colonnade plan`](plan.md) says it for your own job.
 """,
 }
 

@@ -1,8 +1,8 @@
 """What moments and margin descent cost against people, columns and parties: time, bytes and memory.
 
 Every run has a process for each member (`scale_processes`) and is kept as soon as it is there, so that an interruption
-loses one. What would take longer than `MOST_SECONDS` of the processor is left to the forecast that `colonnade plan`
-makes of it, and is marked as such.
+loses one. What would take longer than `MOST_SECONDS` of the processor is a forecast by the law of what was run, and is
+marked as such.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from colonnade.errors import ColonnadeError
-from colonnade.forecast.pilot_run import Rehearsals
-from colonnade.methods.table import protocol_named
 from colonnade.report.charts import Axes, Chart, Line, Mark, Style, svg
-from reproduction.scale_processes import Members, Shape, asked_of
+from reproduction.scale_processes import Members, Shape
 from reproduction.sections import FIGURES, Part, Picture, Pieces, Section, Table, timed
 
 METHODS_TRIED = ("moments", "margin")
@@ -33,7 +31,7 @@ TRIED: dict[str, Sequence[int]] = {
 }
 # Where the other two stand while one is varied.
 PLAIN = {"rows": 5_000, "columns": 20, "parties": 2}
-MOST_SECONDS = 300.0
+MOST_SECONDS = 120.0
 MEASURES = {
     "seconds": ("all_seconds", "processor seconds, all members together"),
     "bytes": ("bytes", "MB sent, all members together"),
@@ -106,10 +104,13 @@ def _runs(what: str, values: Sequence[int], kept: Path | None) -> Mapping[str, R
                 for value, shape in shapes.items():
                     if shape.parties != parties:
                         continue
-                    short = _extrapolated(runs, value) < MOST_SECONDS
-                    make = partial(_figures, members, method, shape, short=short)
+                    law, make = _law(runs, value), partial(members.run, method, shape)
                     try:
-                        runs[value] = pieces.get(f"{method} {shape}", make)
+                        runs[value] = (
+                            pieces.get(f"{method} {shape}", make)
+                            if law["all_seconds"] < MOST_SECONDS
+                            else law
+                        )
                     except ColonnadeError as error:
                         sys.stdout.write(f"{method} {shape}: {error}\n")
                         continue
@@ -118,26 +119,18 @@ def _runs(what: str, values: Sequence[int], kept: Path | None) -> Mapping[str, R
     return found
 
 
-def _extrapolated(runs: Runs, value: int) -> float:
-    """Seconds by a power law through the last two values, at least in proportion; nothing where there are fewer."""
+def _law(runs: Runs, value: int) -> dict[str, float]:
+    """Time and bytes by power laws through the last two values, at least in proportion; none where there are fewer."""
     if len(runs) < 2:
-        return 0.0
-    (x, low), (y, high) = ((each, runs[each]["all_seconds"]) for each in sorted(runs)[-2:])
-    return high * (value / y) ** max(1.0, math.log(high / low) / math.log(y / x))
+        return {"all_seconds": 0.0}
+    before, last = sorted(runs)[-2:]
 
+    def beyond(key: str) -> float:
+        low, high = runs[before][key], runs[last][key]
+        power = max(1.0, math.log(high / low) / math.log(last / before))
+        return high * float((value / last) ** power)
 
-def _figures(members: Members, method: str, shape: Shape, *, short: bool) -> dict[str, float]:
-    return members.run(method, shape) if short else forecast_of(method, shape)
-
-
-def forecast_of(method: str, shape: Shape) -> dict[str, float]:
-    """What `colonnade plan` foretells of time and bytes, from scenes; its memory is that of all members together."""
-    chosen, asked = protocol_named(method), asked_of(method)
-    schemas = {owner: shape.schema(owner).public(owner) for owner in shape.owners}
-    plan = chosen.request(asked, "equal", ()).plan(shape.group, tuple(schemas.values()), shape.rows)
-    rehearsals = Rehearsals(schemas, draws=1, tries=3, weighed=False)
-    cost = rehearsals.rehearse(chosen, asked, plan).cost
-    return {"all_seconds": cost.seconds, "bytes": float(cost.bytes_sent), "forecast": 1.0}
+    return {"all_seconds": beyond("all_seconds"), "bytes": beyond("bytes"), "forecast": 1.0}
 
 
 def _measured(runs: Runs, measure: str) -> tuple[list[int], list[float]]:
