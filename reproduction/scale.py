@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
@@ -57,19 +56,12 @@ def _title(what: str) -> str:
 def _section(what: str, values: Sequence[int], *, kept: Path | None) -> Section:
     with timed() as watch:
         found = _runs(what, values, kept)
-    facts = {method: {str(value): dict(run) for value, run in runs.items()} for method, runs in found.items()}
-    return section_of(what, found, seconds=watch.seconds, facts=facts, drawn=kept is not None)
+    return section_of(what, found, seconds=watch.seconds, drawn=kept is not None)
 
 
-def section_of(
-    what: str,
-    found: Mapping[str, Runs],
-    *,
-    seconds: float,
-    facts: Mapping[str, Any],
-    drawn: bool = True,
-) -> Section:
+def section_of(what: str, found: Mapping[str, Runs], *, seconds: float, drawn: bool = True) -> Section:
     """The section about one of people, columns and parties, from what was found."""
+    facts = {method: {str(value): dict(run) for value, run in runs.items()} for method, runs in found.items()}
     others = " and ".join(f"{PLAIN[other]:,} {WORDS[other]}" for other in PLAIN if other != what)
     base = max(run["before"] for runs in found.values() for run in runs.values() if "before" in run)
     text = f"""
@@ -83,7 +75,7 @@ Memory is above the {base / 1e6:,.0f} MB that a process has with the library in 
 """
     tables = tuple(_table(what, measure, found) for measure in MEASURES)
     pictures = tuple(_picture(what, measure, found) for measure in MEASURES) if drawn else ()
-    return Section(_title(what), text, tables, pictures, seconds, facts={"runs": dict(facts)})
+    return Section(_title(what), text, tables, pictures, seconds, facts={"of": what, "runs": facts})
 
 
 _BENDS = {

@@ -84,6 +84,7 @@ def test_every_table_and_figure_is_listed_with_what_was_run_of_it(
         titles = [section.title for section in load(exhibit.study) or []]
         assert exhibit.section in titles, f"{exhibit.name}: the page has no section {exhibit.section!r}"
         assert 0 <= exhibit.run <= exhibit.printed and (exhibit.run > 0) == (exhibit.state == "run")
+        assert exhibit.state != "forecast" or exhibit.seconds > 0, f"{exhibit.name}: nothing says how long"
         assert exhibit.reason or exhibit.run == exhibit.printed, f"{exhibit.name}: nothing says why"
     monkeypatch.setattr(sys, "argv", ["reproduction", "--list", "--json"])
     main()
@@ -248,6 +249,24 @@ def test_the_law_that_plans_go_by_is_the_one_that_the_study_found() -> None:
     for method, law in LAWS.items():
         again = fitted([point for point in points if point["method"] == method])
         assert astuple(again) == pytest.approx(astuple(law), rel=0.02)
+
+
+def test_the_page_of_scale_is_what_its_runs_say() -> None:
+    from reproduction.scale import METHODS_TRIED, TRIED, bend, section_of, slope
+    from reproduction.sections import load
+
+    sections = load("scale") or []
+    assert list(TRIED) == [section.facts["of"] for section in sections]
+    for section in sections:
+        what, runs = section.facts["of"], section.facts["runs"]
+        found = {method: {int(value): run for value, run in runs[method].items()} for method in METHODS_TRIED}
+        again = section_of(what, found, seconds=section.seconds, drawn=False)
+        assert (again.text, again.tables) == (section.text, section.tables)
+        assert set(found["moments"]) == set(TRIED[what])
+    # The fits know a law when they see one.
+    assert slope((10, 100, 1000), (5, 50, 500)) == pytest.approx((1.0, 0.5))
+    assert bend((10, 100, 1000), (1010, 1100, 2000))[1] == []
+    assert bend((10, 100, 1000, 10000), (1010, 1100, 2000, 11000))[1] == pytest.approx([1000])
 
 
 def test_every_picture_of_the_page_is_there() -> None:
