@@ -23,6 +23,7 @@ from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease
 from colonnade.models.trees import GradientBoostedTrees
 from colonnade.report.charts import Axes, Chart, Level, Line, Style, svg
+from reproduction.judged_quality import TITLE, judged_section
 from reproduction.one_place import DELTA, OnePlace
 from reproduction.sections import FIGURES, Part, Picture, Pieces, Section, Table, load, timed
 from reproduction.skellam_sets import made_up_incomes
@@ -39,6 +40,14 @@ DRAWN = 50_000
 """Invented people on whom a regression is fitted."""
 TOGETHER, EXACT = "Which tool to take", "without privacy"
 KEPT = Path("build/all_methods.json")
+SHOWN = {
+    "margin": Style("#1f5fa8", (), "circle"),
+    "moments": Style("#b5472f", (5, 2), "square"),
+    "moments of ordered bins": Style("#2e7d4f", (1.5, 2), "up"),
+    "regression on a table": Style("#6b4c9a", (6, 2, 1.5, 2), "diamond"),
+    "trees": Style("#8a6d1f", (1.5, 1.5, 5, 1.5), "down"),
+    "functional": Style("#595959", (8, 3), "cross"),
+}
 Scores = NDArray[np.float64]
 Way = Callable[[float], dict[str, Scores]]
 
@@ -47,10 +56,19 @@ def study(data: Path, quick: bool) -> list[Part]:
     """What to take, then a section for each set."""
     if quick:
         few = made_up_incomes(600)
-        return [Part("made up", lambda: _section("made up", few, epsilons=(1.0,), others=("functional",)))]
+        return [
+            Part("made up", lambda: _section("made up", few, epsilons=(1.0,), others=("functional",))),
+            Part(TITLE, lambda: judged_section({"made up": lambda: few}, epsilons=(10.0,), kept=None)),
+        ]
     return [
         Part(TOGETHER, _together),
         *(Part(name, partial(_measured_of, name, data)) for name in SETS),
+        Part(
+            TITLE,
+            lambda: judged_section(
+                {name: partial(read, data) for name, read in SETS.items()}, epsilons=EPSILONS, kept=KEPT
+            ),
+        ),
     ]
 
 
@@ -238,19 +256,41 @@ invented people of the same release, *trees* are boosted from a second release, 
         TOGETHER,
         text,
         (Table(f"Behind a model without privacy, mean over {len(found)} sets", head, tuple(rows)),),
+        (_mean_picture(found),),
     )
+
+
+def _mean_picture(found: Mapping[str, Mapping[str, list[float]]]) -> Picture:
+    """Points of accuracy behind, on average over the sets."""
+    lines = tuple(
+        Line(
+            method,
+            EPSILONS,
+            tuple(
+                max(
+                    0.05,
+                    100
+                    * fmean(facts[EXACT][0] - facts[f"{method}, {epsilon:g}"][0] for facts in found.values()),
+                )
+                for epsilon in EPSILONS
+            ),
+            (),
+            style,
+        )
+        for method, style in SHOWN.items()
+        if all(f"{method}, {epsilon:g}" in facts for facts in found.values() for epsilon in EPSILONS)
+    )
+    words = f"points of accuracy behind a model without privacy, mean over {len(found)} public sets"
+    axes = Axes("ε", "points behind", log_x=True, log_y=True, ticks=EPSILONS)
+    picture = Picture("all-methods-behind.svg", words[0].upper() + words[1:] + ", by method")
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    picture.path.write_text(
+        svg(Chart(f"Behind no privacy, mean over {len(found)} sets", axes, lines)), encoding="utf-8"
+    )
+    return picture
 
 
 def _picture(name: str, facts: Mapping[str, list[float]], epsilons: Sequence[float]) -> Picture:
-    shown = ("margin", "moments", "moments of ordered bins", "regression on a table", "trees", "functional")
-    styles = (
-        Style("#1f5fa8", (), "circle"),
-        Style("#b5472f", (5, 2), "square"),
-        Style("#2e7d4f", (1.5, 2), "up"),
-        Style("#6b4c9a", (6, 2, 1.5, 2), "diamond"),
-        Style("#8a6d1f", (1.5, 1.5, 5, 1.5), "down"),
-        Style("#595959", (8, 3), "cross"),
-    )
     lines = tuple(
         Line(
             method,
@@ -259,7 +299,7 @@ def _picture(name: str, facts: Mapping[str, list[float]], epsilons: Sequence[flo
             (),
             style,
         )
-        for method, style in zip(shown, styles, strict=True)
+        for method, style in SHOWN.items()
         if all(f"{method}, {epsilon:g}" in facts for epsilon in epsilons)
     )
     level = Level(100 * facts[EXACT][1], Style("#999999", (2, 2)), note="no privacy")
