@@ -16,7 +16,7 @@ from pathlib import Path
 
 from reproduction.exhibits import EXHIBITS, listing
 from reproduction.page import write_pages
-from reproduction.sections import Part, keep, load, said
+from reproduction.sections import EFFORT, Part, keep, load, said
 from reproduction.studies import STUDIES, Study
 
 PROGRESS = Path("build/reproduction.json")
@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument(
         "--anew", action="store_true", help="begin again instead of going on where it stopped"
     )
+    parser.add_argument("--full", action="store_true", help="as published also where that takes hours")
     parser.add_argument("--quick", action="store_true", help="tiny runs that only show that the frame works")
     parser.add_argument(
         "--page", action="store_true", help="only write the pages, from the results that are kept"
@@ -46,6 +47,7 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="with --list: one JSON object")
     arguments = parser.parse_args()
+    EFFORT.full = arguments.full
     if arguments.list:
         found = listing()
         share = f"{found['cells_run']} of {found['cells_printed']} cells whose data is at hand were run"

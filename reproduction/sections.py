@@ -14,6 +14,16 @@ RESULTS = Path(__file__).parent / "results"
 FIGURES = Path(__file__).parent.parent / "docs" / "figures" / "reproduction"
 
 
+@dataclass
+class Effort:
+    """How much is run: `full` is as published, also where that takes hours."""
+
+    full: bool = False
+
+
+EFFORT = Effort()
+
+
 @dataclass(frozen=True)
 class Table:
     """One table of the page: a caption, a head, and rows of cells that are already text."""
