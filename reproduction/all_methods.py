@@ -17,12 +17,12 @@ from sklearn.metrics import roc_auc_score
 from benchmarks.public_data import PublicSet, Split, acs_income_texas, adult, binned, credit, phishing
 from colonnade.errors import ColonnadeError
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import Asked
+from colonnade.methods.method import TrainingSpec
 from colonnade.methods.table import METHODS, checked_options, train_with
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease
 from colonnade.models.trees import GradientBoostedTrees
-from colonnade.report.charts import Axes, Chart, Level, Line, Style, svg
+from colonnade.report.charts import Axes, Chart, Level, Series, Style, svg
 from reproduction.judged_quality import TITLE, judged_section
 from reproduction.one_place import DELTA, OnePlace
 from reproduction.sections import FIGURES, Part, Picture, Pieces, Section, Table, load, timed
@@ -134,7 +134,7 @@ def _ways(split: Split, coded: Split, label: str, others: Sequence[str]) -> dict
         options = checked_options(METHODS[method], {})
         try:
             found = train_with(
-                source, method, Asked("classification", epsilon, DELTA, DELTA, options=options)
+                source, method, TrainingSpec("classification", epsilon, DELTA, DELTA, options=options)
             )
         except ColonnadeError:
             return {}
@@ -153,7 +153,7 @@ def _ways(split: Split, coded: Split, label: str, others: Sequence[str]) -> dict
 
 def _exact(split: Split, _epsilon: float) -> dict[str, Scores]:
     source = Federation(split.tables, budget=(1e6, DELTA), public=True)
-    found = train_with(source, "non-private", Asked("classification", 1.0, DELTA, DELTA))
+    found = train_with(source, "non-private", TrainingSpec("classification", 1.0, DELTA, DELTA))
     return {EXACT: _decided(found, split)}
 
 
@@ -263,7 +263,7 @@ invented people of the same release, *trees* are boosted from a second release, 
 def _mean_picture(found: Mapping[str, Mapping[str, list[float]]]) -> Picture:
     """Points of accuracy behind, on average over the sets."""
     lines = tuple(
-        Line(
+        Series(
             method,
             EPSILONS,
             tuple(
@@ -292,7 +292,7 @@ def _mean_picture(found: Mapping[str, Mapping[str, list[float]]]) -> Picture:
 
 def _picture(name: str, facts: Mapping[str, list[float]], epsilons: Sequence[float]) -> Picture:
     lines = tuple(
-        Line(
+        Series(
             method,
             tuple(epsilons),
             tuple(100 * facts[f"{method}, {epsilon:g}"][1] for epsilon in epsilons),

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from colonnade.privacy.guarantee import epsilon_text
-from colonnade.report.charts import Axes, Chart, Line, svg
+from colonnade.report.charts import Axes, Chart, Series, svg
 from reproduction.poisson_binomial_costs import true_epsilon
 from reproduction.sections import FIGURES, Picture, Pieces, Section, Table, timed
 from reproduction.split_training import Data, Setting, Trainer
@@ -94,7 +94,7 @@ def _picture(name: str, found: Curves) -> Picture:
         spread = tuple(stdev(values) for values in steps) if len(runs) > 1 else ()
         label = f"{_name(setting)} {setting.trials or ''} {setting.beta or ''}".strip()
         heights = tuple(fmean(values) for values in steps)
-        lines.append(Line(label, tuple(map(float, range(1, len(steps) + 1))), heights, spread))
+        lines.append(Series(label, tuple(map(float, range(1, len(steps) + 1))), heights, spread))
     picture = Picture(
         f"poisson-binomial-{name.lower()}.svg",
         f"{name} in quadrants: test accuracy by epoch, with the spread",

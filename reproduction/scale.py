@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from colonnade.errors import ColonnadeError
-from colonnade.report.charts import Axes, Chart, Line, Mark, Style, svg
+from colonnade.report.charts import Axes, Chart, Series, Mark, Style, svg
 from reproduction.scale_processes import Members, Shape
 from reproduction.sections import FIGURES, Part, Picture, Pieces, Section, Table, timed
 
@@ -196,21 +196,21 @@ def _table(what: str, measure: str, found: Mapping[str, Runs]) -> Table:
 def _picture(what: str, measure: str, found: Mapping[str, Runs]) -> Picture:
     unit = 1.0 if measure == "seconds" else 1e6
     key, words = MEASURES[measure]
-    lines: list[Line] = []
+    lines: list[Series] = []
     for method, runs in found.items():
         colour, mark = COLOURS[method]
         values, figures = _measured(runs, measure)
         heights = [max(figure / unit, 1e-3) for figure in figures]
-        lines.append(Line(method, tuple(map(float, values)), tuple(heights), (), Style(colour, (), mark)))
+        lines.append(Series(method, tuple(map(float, values)), tuple(heights), (), Style(colour, (), mark)))
         power, factor = slope(values, heights)
         ends = (float(values[len(values) // 2]), float(values[-1]))
         fitted = tuple(factor * end**power for end in ends)
-        lines.append(Line(f"{method}, slope {power:.2f}", ends, fitted, (), Style(colour, (2, 3))))
+        lines.append(Series(f"{method}, slope {power:.2f}", ends, fitted, (), Style(colour, (2, 3))))
         ahead = [value for value in sorted(runs) if "forecast" in runs[value] and key in runs[value]]
         if ahead:
             heights = [runs[value][key] / unit for value in ahead]
             style = Style(colour, (6, 3), mark, hollow=True)
-            lines.append(Line(f"{method}, forecast", tuple(map(float, ahead)), tuple(heights), (), style))
+            lines.append(Series(f"{method}, forecast", tuple(map(float, ahead)), tuple(heights), (), style))
     ticks = tuple(map(float, TRIED[what])) if what == "parties" else ()
     axes = Axes(WORDS[what], words.split(",")[0], log_x=True, log_y=True, ticks=ticks)
     title = f"{words.split(',')[0]} against {WORDS[what]}"

@@ -20,7 +20,7 @@ from benchmarks.players import ONE_THREAD, heard, say
 from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.ledger import Ledger
-from colonnade.methods.method import Asked
+from colonnade.methods.method import TrainingSpec
 from colonnade.methods.table import checked_options, protocol_named
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
@@ -88,10 +88,10 @@ class Shape:
         return Table(owner, folder / f"{owner}-{self.rows}.parquet", self.schema(owner))
 
 
-def asked_of(method: str) -> Asked:
+def asked_of(method: str) -> TrainingSpec:
     """ε = 1 for two classes, with the method's defaults."""
     options = checked_options(protocol_named(method), {})
-    return Asked("classification", 1.0, 1e-5, 1e-5, options=options)
+    return TrainingSpec("classification", 1.0, 1e-5, 1e-5, options=options)
 
 
 class Members:

@@ -19,7 +19,7 @@ from colonnade.methods.encrypted.ideal import IdealDescent
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.protocols.paillier import PaillierKeys, PaillierKeysForTests
 from colonnade.randomness import public_permutation
-from colonnade.report.charts import Axes, Line
+from colonnade.report.charts import Axes, Series
 from colonnade.report.curves import draw
 from reproduction import every_digit
 from reproduction.logistic_sets import BATCH, RATE, Array, LogisticSet, credit, made_up, mnist, request_of
@@ -157,7 +157,9 @@ def _curves(one: LogisticSet, *, seeds: int, drawn: bool) -> Section:
             )
             facts[name] = {"by_epoch": mean.tolist(), "accuracy": accuracies, "sigma": sigma}
             if changes.get("epsilon", 0.5) == 0.5 and "learning_rate" not in changes:
-                lines.append(Line(name, tuple(range(1, one.epochs + 1)), tuple(float(rate) for rate in mean)))
+                lines.append(
+                    Series(name, tuple(range(1, one.epochs + 1)), tuple(float(rate) for rate in mean))
+                )
     picture = Picture(
         f"vertical-logistic-{one.name.split()[0].lower()}.svg",
         f"{one.name}: share of labels read right by criterion 4.2 in each epoch, for each initialisation and defence",

@@ -33,7 +33,7 @@ from colonnade.federation.approval import list_requests
 from colonnade.federation.own_files import LOG, STANDING
 from colonnade.ledger import Ledger
 from colonnade.ledger.export import export, load_export, read_export
-from colonnade.ledger.release import Line, Receipt, Release
+from colonnade.ledger.release import LedgerLine, Receipt, Release
 from colonnade.privacy.events import Gaussian
 from colonnade.randomness import SystemRandomness
 from colonnade.runtime.logged import StepFacts, step_line
@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
         ledger = Ledger.create(tmp_path / f"{party}.ledger", party)
         ledger.set_budget("customers", "*", "*", epsilon=4.0, delta=1e-5)
         event = Gaussian(sensitivity=1.0, sigma=4.0)
-        lines = (Line("server", "record", event), Line("reader", "record", event))
+        lines = (LedgerLine("server", "record", event), LedgerLine("reader", "record", event))
         ledger.charge(Release("r", "8c11", "plan", "a count", "server", lines, False), "customers")
     write_runs(tmp_path / "runs", {**private_run()[0], "time": "2026-05-06T07:08:09+00:00"}, ["first"])
     return tmp_path
@@ -297,7 +297,9 @@ def test_a_run_that_ends_or_begins_is_seen(tmp_path: Path) -> None:
     standing = {"waits": [], "run": "8c11", "step": "steps", "done": 25, "total": 100, "time": now}
     (job / STANDING).write_text(json.dumps({**standing, "began": now - 100}))
     event = Gaussian(sensitivity=1.0, sigma=4.0)
-    release = Release("r", "8c11", "plan", "a count", "server", (Line("server", "record", event),), False)
+    release = Release(
+        "r", "8c11", "plan", "a count", "server", (LedgerLine("server", "record", event),), False
+    )
     assert "nothing yet" in ada.get("/runs/j5").text
     Ledger.open(tmp_path / "bank.ledger").charge(release, "d")
     page = ada.get("/runs/j5").text

@@ -10,7 +10,7 @@ from colonnade import Federation, LogisticRegression, Schema, Table
 from colonnade.errors import InputError, LabelMismatch, PlanError
 from colonnade.federation.job import Job
 from colonnade.methods.margin.method import MarginOptions
-from colonnade.methods.method import Asked
+from colonnade.methods.method import TrainingSpec
 from colonnade.methods.moments.method import MomentsOptions
 from colonnade.methods.table import train_with
 from colonnade.models.class_weights import weighed, weights_of
@@ -46,7 +46,9 @@ def federation(share: float = 0.1, classes: str = '["no", "yes"]', **options: ob
 def test_balanced_weights_are_those_of_the_classes_up_to_noise(method: str) -> None:
     source = federation()
     options = MarginOptions(steps=4) if method == "margin" else MomentsOptions()
-    found = train_with(source, method, Asked("classification", 8.0, 1e-5, options=options, verify="none"))
+    found = train_with(
+        source, method, TrainingSpec("classification", 8.0, 1e-5, options=options, verify="none")
+    )
     model, plain = LogisticRegression(class_weight="balanced").fit(found), LogisticRegression().fit(found)
     share = float((np.random.default_rng(5).uniform(size=PEOPLE) < 0.1).mean())
     assert model.class_weight_["yes"] == pytest.approx(0.5 / share, rel=0.2)

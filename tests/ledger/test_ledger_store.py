@@ -14,7 +14,7 @@ import pytest
 from ledger_samples import DELTA, ledger_with_history, release
 
 from colonnade.errors import LedgerAltered, LedgerError, LedgerLocked
-from colonnade.ledger import Ledger, journal
+from colonnade.ledger import Ledger, entry_store
 from colonnade.ledger.layout import Page
 
 

@@ -27,13 +27,13 @@ from colonnade.crypto.signatures import SigningKey, signed_by
 from colonnade.data.documents import shown
 from colonnade.errors import InputError, NotApproved
 from colonnade.federation.policy import Policy
-from colonnade.federation.policy_terms import People
+from colonnade.federation.policy_terms import Approvers
 from colonnade.federation.preflight import read_book, release_before
 from colonnade.federation.whole_files import make_folder, write_whole
 from colonnade.ledger import Decision, Ledger, Release
 from colonnade.ledger.prospect import Prospect, prospects
 from colonnade.protocols.agreement import digest
-from colonnade.protocols.parts import PartAsked
+from colonnade.protocols.parts import PartSpec
 from colonnade.runtime.identity import NotTrusted, Trust
 from colonnade.runtime.kit import Kit
 
@@ -163,7 +163,7 @@ def _signature(decision: Decision, kit: Kit, key: SigningKey | None) -> tuple[tu
     return tuple(sorted(made.items()))
 
 
-def vouched(decision: Decision, trust: Trust, people: People) -> bool:
+def vouched(decision: Decision, trust: Trust, people: Approvers) -> bool:
     """Whether a decision is signed by somebody who may: a person whom the policy names, else the party's own kit."""
     said = dict(decision.signature)
     try:
@@ -185,7 +185,7 @@ class _Decided:
     """What was decided at a kit's party: policy, trust and each ledger are read once, for any number of requests."""
 
     def __init__(self, kit: Kit) -> None:
-        self._people = Policy.load(kit.site()["policy"]).people or People(1, ())
+        self._people = Policy.load(kit.site()["policy"]).people or Approvers(1, ())
         self._trust = kit.trust()
         self._made: dict[str, tuple[Decision, ...]] = {}
 
@@ -203,7 +203,7 @@ class _Decided:
 
 
 def _counted(
-    made: Iterable[Decision], request: Request, trust: Trust, people: People
+    made: Iterable[Decision], request: Request, trust: Trust, people: Approvers
 ) -> tuple[Decision, ...]:
     """The decisions about what a request shows that are signed by somebody who may decide."""
     return tuple(
@@ -241,7 +241,7 @@ class Asking:
     method: str
     party: str
     timeout: float
-    part: PartAsked | None = None
+    part: PartSpec | None = None
     resumed: bool = False
     text: str = ""
     granted: Request | None = None
@@ -268,7 +268,7 @@ class Asking:
             _write(path, replace(request, state=state))
 
     async def _decided(self, request: Request) -> None:
-        people = cast("People", self.policy.people)
+        people = cast("Approvers", self.policy.people)
         deadline = time.monotonic() + self.timeout
         while True:
             counted = _counted(self.ledger.decisions(request.job), request, self.kit.trust(), people)
@@ -306,7 +306,7 @@ class Asking:
                 f"{', '.join(others)}"
             ),
             costs=tuple(costs.values()),
-            people=cast("People", self.policy.people).number,
+            people=cast("Approvers", self.policy.people).number,
             # What a person is bound to: the job as all members compared it, its cost, and that it was asked then.
             digest=digest({"job": agreed, "dataset": self.dataset, "costs": shown_costs, "asked": asked}),
             asked=asked,

@@ -47,7 +47,7 @@ from colonnade.federation.policy_terms import (
     Alignments,
     AlignmentsForm,
     Approving,
-    People,
+    Approvers,
     alignments_of,
     check_options,
     check_verify,
@@ -116,7 +116,7 @@ class Policy:
     receivers: tuple[str, ...] = ()
     rows: int | None = None
     verify: Verify | None = None
-    people: People | None = None
+    people: Approvers | None = None
     options: tuple[tuple[str, tuple[Accepted, ...]], ...] = ()
 
     @classmethod

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from colonnade.errors import CannotWrite, InputError, LocalProtocolError, RemoteProtocolError
 from colonnade.randomness import KeyedRandomness, SystemRandomness
 from colonnade.runtime.channel import Channel, Frame
-from colonnade.runtime.party import Book
+from colonnade.runtime.party import Accountant
 from colonnade.runtime.wire import Envelope, Message, decode, encode
 
 RESUMED = "resumed"
@@ -43,7 +43,7 @@ _SENT, _RECEIVED = 0, 1
 _PIECE = 1 << 20
 
 
-class OwnCoins:
+class ReplayRandomness:
     """A member's coins for one run, from a key that only the member has: nobody else can repeat them."""
 
     reproducible = False
@@ -196,7 +196,7 @@ def journals_in(folder: Path, members: tuple[str, ...]) -> Mapping[str, Journal]
 class ResumedLedger:
     """A book that is asked again for a charge that it may have made: the same noise for the same release, once."""
 
-    book: Book
+    book: Accountant
 
     def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
         """The receipt of the charge, which is made if it was not."""

@@ -13,7 +13,7 @@ from colonnade.runtime.group import Group
 from colonnade.runtime.transcript import Seen, Traffic
 
 
-class Book(Protocol):
+class Accountant(Protocol):
     """What a protocol needs of a ledger: to be charged, and to keep what was compared and what peers' ledgers say."""
 
     def charge(self, release: Any, dataset: str, *, fresh: bool = False) -> Any:
@@ -62,7 +62,7 @@ class Party:
     name: str
     group: Group
     channel: Channel
-    ledger: Book
+    ledger: Accountant
     randomness: Randomness = field(default_factory=SystemRandomness)
     dataset: str = ""
     shown_ids: int | None = None
@@ -75,7 +75,7 @@ class Party:
     progress: Callable[[str, int, int], None] = silent
     seen: list[Seen] | None = None
     run: str = ""
-    tainted: bool = False
+    seeded: bool = False
     traffic: Traffic = field(default_factory=Traffic)
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
     alignment_numbers: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -121,7 +121,7 @@ def verified(
     """What a ledger or an export says, once it was checked against its chain and the witnesses."""
     from colonnade.ledger.budget import Account
     from colonnade.ledger.export import load_export
-    from colonnade.ledger.room import room
+    from colonnade.ledger.remaining import remaining_epsilon
     from colonnade.report.facts import entries_facts
 
     public = _public(signer)
@@ -147,7 +147,7 @@ def verified(
         entries, extra = ledger.entries(), {}
     facts, book = entries_facts(entries)
     for total in facts["totals"]:
-        total["fits"] = room(book, Account(total["dataset"], total["unit"], total["observer"]))
+        total["fits"] = remaining_epsilon(book, Account(total["dataset"], total["unit"], total["observer"]))
     return {**facts, **extra, "verified": {"entries": len(entries), "receipts": compared}}, entries, ledger
 
 
