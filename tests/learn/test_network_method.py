@@ -24,6 +24,7 @@ from colonnade.methods.method import TrainingSpec, LinearModel, NoOptions
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.network.method import METHOD, NetworkOptions
+from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.table import METHODS, method_named, train_with
 from colonnade.protocols.plans import Task
 

@@ -22,6 +22,7 @@ from colonnade.ledger import CoalitionBound, Ledger, LedgerLine, Release
 from colonnade.ledger.state import LedgerState
 from colonnade.ledger.bounds import Bound, bound
 from colonnade.ledger.budget import Account
+from colonnade.ledger.state import LedgerState
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.glm.penalties import Penalty
 from colonnade.methods.messages.request import IntermediateRequest

@@ -20,6 +20,7 @@ from colonnade.ledger import Cut, Ledger, LedgerLine, Part, Release
 from colonnade.ledger.state import LedgerState
 from colonnade.ledger.budget import Account
 from colonnade.ledger.parts import PARTS
+from colonnade.ledger.state import LedgerState
 from colonnade.privacy.events import Event, Gaussian
 
 KEPT = Path(__file__).parent / "kept"

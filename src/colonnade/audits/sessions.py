@@ -8,6 +8,7 @@ from typing import Any
 
 from colonnade.audits.recorded_randomness import RecordedRandomness
 from colonnade.audits.people import People, schema_of, table_of
+from colonnade.audits.recorded_randomness import RecordedRandomness
 from colonnade.data.schema import PublicSchema
 from colonnade.ledger import Ledger
 from colonnade.protocols.plans import Request

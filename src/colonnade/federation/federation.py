@@ -1,4 +1,4 @@
-"""Organisations that meet in this process: each a separate object with its own table, ledger and coins."""
+"""Organisations that meet in this process: each a separate object with its own table, ledger and randomness."""
 
 from __future__ import annotations
 

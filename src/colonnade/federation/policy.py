@@ -46,6 +46,7 @@ from colonnade.federation.policy_terms import (
     Accepted,
     Alignments,
     AlignmentsForm,
+    Approvers,
     Approving,
     Approvers,
     alignments_of,

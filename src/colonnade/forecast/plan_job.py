@@ -22,6 +22,7 @@ from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
 from colonnade.ledger.state import LedgerState
 from colonnade.ledger.prospect import Prospect, prospects
+from colonnade.ledger.state import LedgerState
 from colonnade.methods.moments.method import noise_of
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.models.selection import units

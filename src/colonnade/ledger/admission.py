@@ -13,6 +13,7 @@ from colonnade.ledger.bounds import bound
 from colonnade.ledger.budget import ANY, Account, Budget
 from colonnade.ledger.opening import Opening
 from colonnade.ledger.release import Receipt, Release
+from colonnade.ledger.state import LedgerState, accounts, left
 from colonnade.privacy.observers import Coalition, parse_observer
 
 

@@ -20,6 +20,7 @@ from colonnade.ledger.chain import GENESIS, Entry, Row, canonical, follow
 from colonnade.ledger.ledger import Ledger
 from colonnade.ledger.opening import Opening
 from colonnade.ledger.release import Receipt
+from colonnade.ledger.state import LedgerState, Total
 
 FORMAT = "colonnade ledger 4"
 _READ = frozenset({*(f"colonnade ledger {number}" for number in (1, 2, 3)), FORMAT})

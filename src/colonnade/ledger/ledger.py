@@ -22,6 +22,7 @@ from colonnade.ledger.layout import FORMAT, Page
 from colonnade.ledger.opening import Opening, first_entry
 from colonnade.ledger.release import Receipt, Release
 from colonnade.ledger.shown import totals_table
+from colonnade.ledger.state import LedgerState, Total, budget_to_data
 
 PATIENCE = 60.0
 IN_MEMORY = "it ends with its process"

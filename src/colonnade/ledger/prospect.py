@@ -10,6 +10,7 @@ from colonnade.ledger.state import LedgerState, accounts, left
 from colonnade.ledger.bounds import bound
 from colonnade.ledger.cost import epsilon_of
 from colonnade.ledger.release import Release
+from colonnade.ledger.state import LedgerState, accounts, left
 
 _DIGITS = 3
 

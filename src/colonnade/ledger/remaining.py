@@ -6,6 +6,7 @@ import math
 
 from colonnade.ledger.state import LedgerState
 from colonnade.ledger.budget import Account
+from colonnade.ledger.state import LedgerState
 from colonnade.privacy.events import Gaussian
 from colonnade.privacy.gdp import gaussian_epsilon
 

@@ -228,8 +228,8 @@ class Method(AnyMethod):
     `views` are what each observer sees of a plan, coalitions included. `checks` are what owners prove about what they
     deal and `scores` what models are judged by. A run of many steps is `resumable`; a short one starts again. `pilots`
     are short runs of which a plan is the weighted sum, `noise` how much a plan adds, `kernel` what it spends most of
-    its time in. `twin` learns what the protocol would from the coins it is given, far quicker, and `paper` simulates
-    the paper's own calibration on public data, where the protocol itself does not run it.
+    its time in. `twin` learns what the protocol would from the randomness it is given, far quicker, and `paper`
+    simulates the paper's own calibration on public data, where the protocol itself does not run it.
     """
 
     request: RequestMaker

@@ -20,6 +20,7 @@ from colonnade.ledger import Ledger
 from colonnade.ledger.state import LedgerState, left
 from colonnade.ledger.budget import Account
 from colonnade.ledger.chain import Entry
+from colonnade.ledger.state import LedgerState, left
 from colonnade.privacy.guarantee import Guarantee
 from colonnade.runtime.group import Group
 

@@ -1,6 +1,6 @@
 """One member's record of one run, so that the run can go on after a crash without anything happening twice.
 
-A member that goes on runs its program again from the beginning: with the same coins, which come from a key in the
+A member that goes on runs its program again from the beginning: with the same randomness, which comes from a key in the
 record, and with the frames that it had received, which are in the record. So it comes to the frames that it had sent,
 and each must be the one in the record, byte for byte; it is sent again only to a peer that did not receive it. Where
 the record ends the run goes on.

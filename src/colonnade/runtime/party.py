@@ -1,4 +1,4 @@
-"""A party: me, the others, how we talk, my coins and my book. Passed first, never global."""
+"""A party: me, the others, how we talk, my randomness and my accountant. Passed first, never global."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Party:
     `remembers` is given the aligned people and the name of a run that trains, before anything is charged; None where it
     trains nothing. `part` says which part of the people a run is about (`colonnade.protocols.parts`); None for all.
     `aligned` is called when the common people are found and before anything is charged.
-    `run` names the run once the parties have agreed on it, and `tainted` says that somebody in it draws from
+    `run` names the run once the parties have agreed on it, and `seeded` says that somebody in it draws from
     a seed, so that its noise protects nobody. `numbers` counts the frames to and from each
     peer, so that a frame that is lost, repeated or moved is noticed; those of `aligning` are counted in
     `alignment_numbers`.
