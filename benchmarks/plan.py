@@ -34,7 +34,7 @@ from colonnade.forecast.alignment_cost import matching_cost
 from colonnade.forecast.clock import Clock
 from colonnade.forecast.forecast import forecast
 from colonnade.forecast.pilot_run import Rehearsals
-from colonnade.methods.method import TrainingSpec, Method
+from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.protocols.alignment import Alignment
 

@@ -21,7 +21,7 @@ from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.federation.federation import Federation
 from colonnade.methods.baselines.gathering import encoded_rows, label_values
 from colonnade.methods.functional.method import FunctionalOptions
-from colonnade.methods.method import TrainingSpec, NoOptions
+from colonnade.methods.method import NoOptions, TrainingSpec
 from colonnade.methods.table import METHODS
 from colonnade.models.input_spec import InputSpec
 from colonnade.privacy.paper.functional_mechanism import logistic_sensitivity

@@ -19,7 +19,7 @@ from colonnade.methods.margin.ideal import descended
 from colonnade.methods.margin.method import learnt as margin_learnt
 from colonnade.methods.margin.plan import MarginPlan
 from colonnade.methods.margin.rows import OwnRows
-from colonnade.methods.method import TrainingSpec, TrainedModel
+from colonnade.methods.method import TrainedModel, TrainingSpec
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.protocol import arranged
 from colonnade.methods.moments.session import OpenedMoments

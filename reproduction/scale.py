@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from colonnade.errors import ColonnadeError
-from colonnade.report.charts import Axes, Chart, Series, Mark, Style, svg
+from colonnade.report.charts import Axes, Chart, Mark, Series, Style, svg
 from reproduction.scale_processes import Members, Shape
 from reproduction.sections import FIGURES, Part, Picture, Pieces, Section, Table, timed
 

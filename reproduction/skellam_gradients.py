@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.public_data import PublicSet, Split
 from colonnade.errors import PlanError
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import TrainingSpec, TrainedModel
+from colonnade.methods.method import TrainedModel, TrainingSpec
 from colonnade.methods.table import METHODS, checked_options, train_with
 from colonnade.models.logistic import LogisticRegression
 from colonnade.models.release import MomentRelease

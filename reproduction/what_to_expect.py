@@ -16,7 +16,7 @@ from benchmarks.public_data import PublicSet, acs_income_texas, adult, credit, p
 from colonnade.data.targets import RealLabel
 from colonnade.errors import PlanError
 from colonnade.federation.federation import Federation
-from colonnade.methods.method import TrainingSpec, TrainedModel
+from colonnade.methods.method import TrainedModel, TrainingSpec
 from colonnade.methods.moments.method import noise_of
 from colonnade.methods.table import train_with
 from colonnade.models.logistic import LogisticRegression

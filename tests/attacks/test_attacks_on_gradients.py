@@ -26,7 +26,7 @@ from colonnade.data.table import Table
 from colonnade.errors import RemoteProtocolError
 from colonnade.federation.federation import Run
 from colonnade.methods.encrypted.ideal import ideal_descent
-from colonnade.methods.encrypted.owner import OwnerTranscript, OwnerState
+from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
 from colonnade.methods.encrypted.protocol import Descended, encrypted_session
 from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.randomness import SeededRandomness, SystemRandomness

@@ -14,7 +14,7 @@ from colonnade.data.targets import ClassLabel, RealLabel
 from colonnade.federation.federation import Federation
 from colonnade.forecast.cost import Cost
 from colonnade.forecast.pilot_run import Rehearsals
-from colonnade.methods.method import TrainingSpec, Method
+from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.protocols.plans import Plan, Task
 from colonnade.runtime.run import Outcome

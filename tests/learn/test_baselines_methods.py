@@ -17,7 +17,7 @@ from colonnade.errors import DataError, PlanError
 from colonnade.methods.baselines import central
 from colonnade.methods.baselines.gathering import gather
 from colonnade.methods.baselines.method import BASELINES, DescentOptions, LaplaceOptions, WalkOptions
-from colonnade.methods.method import TrainingSpec, TrainedModel
+from colonnade.methods.method import TrainedModel, TrainingSpec
 from colonnade.models.release import MomentRelease
 from colonnade.privacy.observers import Reader
 from colonnade.protocols.plans import Task

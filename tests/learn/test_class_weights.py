@@ -48,7 +48,7 @@ def test_balanced_weights_are_those_of_the_classes_up_to_noise(method: str) -> N
     source = federation()
     options = MarginOptions(steps=4) if method == "margin" else MomentsOptions()
     found = train_with(
-        source, method, TrainingSpec("classification", 8.0, 1e-5, options=options, verify="none")
+        source, method, TrainingSpec("classification", 50.0, 1e-5, options=options, verify="none")
     )
     model, plain = LogisticRegression(class_weight="balanced").fit(found), LogisticRegression().fit(found)
     share = float((np.random.default_rng(5).uniform(size=PEOPLE) < 0.1).mean())

@@ -29,7 +29,7 @@ from colonnade.methods.functional.minimise import (
 from colonnade.methods.functional.noise import BlockNoise
 from colonnade.methods.functional.protocol import OpenedObjective, functional_session
 from colonnade.methods.functional.request import FunctionalRequest
-from colonnade.methods.method import TrainingSpec, NoOptions
+from colonnade.methods.method import NoOptions, TrainingSpec
 from colonnade.methods.table import METHODS, train_with
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.spectral import floor_of

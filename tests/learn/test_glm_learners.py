@@ -31,7 +31,7 @@ from colonnade.methods.glm.options import GlmOptions, chosen_loss
 from colonnade.methods.glm.rows import CONSTANT, GAMMA, ClippedRows
 from colonnade.methods.messages.method import METHOD as MESSAGES
 from colonnade.methods.messages.method import PAPER, SPLIT
-from colonnade.methods.method import TrainingSpec, Baseline, Method, NoOptions
+from colonnade.methods.method import Baseline, Method, NoOptions, TrainingSpec
 from colonnade.methods.one_shot.method import METHOD as ONE_SHOT
 from colonnade.methods.one_shot.method import calibrated
 from colonnade.protocols.plans import Task

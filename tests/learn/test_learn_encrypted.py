@@ -18,7 +18,7 @@ from colonnade.methods.encrypted import method as method_encrypted
 from colonnade.methods.encrypted.method import METHOD, EncryptedOptions
 from colonnade.methods.encrypted.owner import OwnerState
 from colonnade.methods.encrypted.protocol import encrypted_session
-from colonnade.methods.method import TrainingSpec, NoOptions
+from colonnade.methods.method import NoOptions, TrainingSpec
 from colonnade.methods.table import METHODS, checked_options
 from colonnade.privacy.paper.figure import LABEL
 from colonnade.randomness import SystemRandomness

@@ -20,9 +20,8 @@ from colonnade.comparison.held_out import HeldOut
 from colonnade.errors import DataError, InputError, NotInstalled, OnlyForPublicData, PlanError
 from colonnade.federation.job import Job
 from colonnade.federation.train import request_of
-from colonnade.methods.method import TrainingSpec, LinearModel, NoOptions
+from colonnade.methods.method import LinearModel, NoOptions, TrainingSpec
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
-from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.network.method import METHOD, NetworkOptions
 from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.table import METHODS, method_named, train_with

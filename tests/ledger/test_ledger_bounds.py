@@ -19,7 +19,6 @@ from ledger_samples import DELTA
 from colonnade.data.schema import PublicSchema, Schema
 from colonnade.errors import BudgetExceeded, InputError
 from colonnade.ledger import CoalitionBound, Ledger, LedgerLine, Release
-from colonnade.ledger.state import LedgerState
 from colonnade.ledger.bounds import Bound, bound
 from colonnade.ledger.budget import Account
 from colonnade.ledger.state import LedgerState

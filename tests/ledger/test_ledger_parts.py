@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from colonnade.errors import BudgetExceeded
 from colonnade.ledger import Cut, Ledger, LedgerLine, Part, Release
-from colonnade.ledger.state import LedgerState
 from colonnade.ledger.budget import Account
 from colonnade.ledger.parts import PARTS
 from colonnade.ledger.state import LedgerState

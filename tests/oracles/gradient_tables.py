@@ -19,7 +19,7 @@ from colonnade.protocols.agreement import meet
 from colonnade.protocols.alignment import align
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import PartyInputs, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 
 NAMES = ("bank", "insurer", "shop", "clinic", "school")
 LABEL = "[label]\ncolumn='y'\nkind='classes'\nclasses={classes}\n"

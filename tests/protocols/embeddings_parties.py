@@ -20,7 +20,7 @@ from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.runtime.group import Group
 from colonnade.runtime.journal import Journal, ReplayRandomness, ResumedLedger
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import PartyInputs, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 
 LABEL = '[label]\ncolumn = "y"\nkind = "classes"\nclasses = ["0", "1"]\n'
 

@@ -23,7 +23,7 @@ from colonnade.protocols.alignment import Alignment, _digest, align
 from colonnade.protocols.id_list import Ids
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import PartyInputs, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message
 
 

@@ -28,7 +28,7 @@ from colonnade.protocols.shared import Shared
 from colonnade.protocols.sharing import lower
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import PartyInputs, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 
 
 def run_plan(plan: MomentsPlan, tables: list[Table], *, record: bool = False) -> Outcome:

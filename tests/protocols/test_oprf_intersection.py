@@ -20,7 +20,7 @@ from colonnade.protocols.intersection import intersect
 from colonnade.protocols.messages import hear, tell
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import PartyInputs, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message, decode
 
 PAIR = Group.of(("bank", "insurer"), active="bank")

@@ -21,7 +21,7 @@ from colonnade.protocols.messages import exchange, tell
 from colonnade.protocols.secure_sum import secure_sum, share_mask_keys
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import PartyInputs, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message, decode
 
 GROUP = Group.of(("a", "b", "c"), active="a")

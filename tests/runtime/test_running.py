@@ -12,7 +12,7 @@ from colonnade.errors import LocalProtocolError, PeerTimeout, PlanError, RemoteP
 from colonnade.protocols.messages import exchange, hear, tell
 from colonnade.runtime.group import Group
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import PartyInputs, Outcome, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, run_here
 from colonnade.runtime.wire import Message
 
 GROUP = Group.of(("bank", "insurer"), active="bank")

@@ -13,7 +13,7 @@ from colonnade.data.table import Table
 from colonnade.ledger import Ledger
 from colonnade.methods.encrypted.exchange import Question
 from colonnade.methods.encrypted.ideal import IdealDescent, ideal_descent
-from colonnade.methods.encrypted.owner import OwnerTranscript, OwnerState
+from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.protocol import Descended, encrypted_session
 from colonnade.methods.encrypted.request import EncryptedRequest

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from colonnade.audits.recorded_randomness import RecordedRandomness
 from colonnade.audits.people import People, schema_of, table_of
 from colonnade.audits.recorded_randomness import RecordedRandomness
 from colonnade.data.schema import PublicSchema
@@ -16,7 +15,7 @@ from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.memory import memory_network
 from colonnade.runtime.party import Party
-from colonnade.runtime.run import PartyInputs, Outcome, Program, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, Program, run_here
 from colonnade.runtime.wire import Message, decode
 
 # Audits are of synthetic or public people, with ledgers that end with them; nothing of it is anybody's budget.
@@ -31,7 +30,7 @@ class Session:
     plan: Any
     outcome: Outcome
     people: People
-    coins: Mapping[str, RecordedRandomness]
+    randomness: Mapping[str, RecordedRandomness]
 
     def result(self, member: str) -> Any:
         """What a member came away with."""

@@ -27,7 +27,7 @@ from colonnade.federation.federation import Federation
 from colonnade.federation.preflight import check_plan
 from colonnade.markup import html_table
 from colonnade.methods.baselines.gathering import TRUST
-from colonnade.methods.method import TrainingSpec, TrainedModel, Method
+from colonnade.methods.method import Method, TrainedModel, TrainingSpec
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import METHODS
 from colonnade.models.fitting import NoiseWarning

@@ -16,7 +16,7 @@ import numpy as np
 from colonnade.conformance.verdict import expect, expect_refusal, judging
 from colonnade.errors import BudgetExceeded
 from colonnade.federation.federation import Federation, Run
-from colonnade.methods.method import TrainingSpec, Found, Kernel, TrainedModel, LinearModel, Method
+from colonnade.methods.method import Found, Kernel, LinearModel, Method, TrainedModel, TrainingSpec
 from colonnade.methods.network.model import NetworkModel
 from colonnade.methods.table import checked_options
 from colonnade.models.release import MomentRelease

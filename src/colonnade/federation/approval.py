@@ -196,7 +196,8 @@ def vouched(decision: Decision, trust: Trust, people: Approvers) -> bool:
 class _Decided:
     """What was decided at a kit's party: policy, trust and each ledger are read once, for any number of requests."""
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, kit: Kit, patience: float) -> None:
+        self._patience = patience
         self._people = Policy.load(kit.site()["policy"]).people or Approvers(1, ())
         self._trust = kit.trust()
         self._made: dict[str, tuple[Decision, ...]] = {}

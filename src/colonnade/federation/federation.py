@@ -32,7 +32,7 @@ from colonnade.randomness import Randomness, SeededRandomness, SystemRandomness
 from colonnade.runtime.group import Group
 from colonnade.runtime.journal import Journal, ReplayRandomness, ResumedLedger, journals_in
 from colonnade.runtime.party import silent
-from colonnade.runtime.run import PartyInputs, Outcome, Program, run_here
+from colonnade.runtime.run import Outcome, PartyInputs, Program, run_here
 
 PlanT = TypeVar("PlanT", bound=Plan)
 

@@ -29,7 +29,7 @@ from colonnade.data.declaring import Name, nearest
 from colonnade.data.documents import Document, Form
 from colonnade.data.quantizer import LEAST_GAMMA_NEAREST, MOST_GAMMA
 from colonnade.errors import GroupMismatch, LabelMismatch, OutOfRange, PlanError
-from colonnade.methods.method import TrainingSpec, Method, NoOptions
+from colonnade.methods.method import Method, NoOptions, TrainingSpec
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import checked_options, default_method, method_named
 from colonnade.models.class_weights import check_options

@@ -48,7 +48,6 @@ from colonnade.federation.policy_terms import (
     AlignmentsForm,
     Approvers,
     Approving,
-    Approvers,
     alignments_of,
     check_options,
     check_verify,

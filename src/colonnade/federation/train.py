@@ -22,7 +22,7 @@ from colonnade.federation.federation import Federation, Run
 from colonnade.federation.job import Job
 from colonnade.federation.own_files import Saves, keep_parts
 from colonnade.methods.glm.losses import DEFAULT_LOSS
-from colonnade.methods.method import Found, TrainedModel, LinearModel, Method, Noise, frame_of
+from colonnade.methods.method import Found, LinearModel, Method, Noise, TrainedModel, frame_of
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.network.estimators import NeuralClassifier, NeuralRegressor
 from colonnade.methods.network.model import NetworkModel

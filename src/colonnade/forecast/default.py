@@ -17,7 +17,7 @@ from colonnade.federation.job import Job
 from colonnade.forecast.forecast import Expected, by_twin
 from colonnade.forecast.pairs import difference
 from colonnade.forecast.pilot_run import Rehearsals
-from colonnade.methods.method import TrainingSpec, Method
+from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.table import METHODS, default_method, protocol_named
 from colonnade.protocols.plans import Plan, Task
 from colonnade.runtime.group import Group

@@ -10,7 +10,7 @@ from typing import Any
 from colonnade.errors import ColonnadeError
 from colonnade.forecast.cost import Cost, cost_data, weighted
 from colonnade.forecast.pilot_run import Rehearsals, Rehearsed
-from colonnade.methods.method import TrainingSpec, Found, Kernel, Method, Noise
+from colonnade.methods.method import Found, Kernel, Method, Noise, TrainingSpec
 from colonnade.protocols.plans import Plan, Task
 from colonnade.randomness import SeededRandomness
 

@@ -18,7 +18,7 @@ from colonnade.forecast.clock import Clock
 from colonnade.forecast.cost import Cost, weighted
 from colonnade.forecast.pilots import MOST_CELLS, Pilot
 from colonnade.forecast.synthetic import Invented
-from colonnade.methods.method import TrainingSpec, Found, TrainedModel, Method
+from colonnade.methods.method import Found, Method, TrainedModel, TrainingSpec
 from colonnade.models.fitting import NoiseWarning
 from colonnade.protocols.alignment import Alignment
 from colonnade.protocols.plans import Plan, Request

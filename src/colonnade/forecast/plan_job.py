@@ -20,7 +20,6 @@ from colonnade.federation.train import request_of, told_of, worth_its_charge
 from colonnade.federation.witnesses import check_ledger
 from colonnade.ledger import Ledger, Release
 from colonnade.ledger.admission import admit
-from colonnade.ledger.state import LedgerState
 from colonnade.ledger.prospect import Prospect, prospects
 from colonnade.ledger.state import LedgerState
 from colonnade.methods.moments.method import noise_of

@@ -14,11 +14,11 @@ from colonnade.federation.party_file import PartyFile
 from colonnade.forecast.cost import Cost
 from colonnade.forecast.forecast import Expected, Forecast, by_twin, forecast
 from colonnade.forecast.pairs import best_of, difference, race
-from colonnade.forecast.pilot_run import Rehearsals, PilotFederation
+from colonnade.forecast.pilot_run import PilotFederation, Rehearsals
 from colonnade.forecast.plan_job import Answer, ask_budgets
 from colonnade.forecast.work import Advance, Work
 from colonnade.methods.baselines.method import without_privacy
-from colonnade.methods.method import TrainingSpec, Method
+from colonnade.methods.method import Method, TrainingSpec
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.table import methods_for
 from colonnade.protocols.plans import Plan

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from colonnade.errors import BudgetExceeded, LedgerAltered, LedgerError
-from colonnade.ledger.state import LedgerState, accounts, left
 from colonnade.ledger.bounds import bound
 from colonnade.ledger.budget import ANY, Account, Budget
 from colonnade.ledger.opening import Opening
@@ -64,7 +63,8 @@ def charged_before(book: LedgerState, release: Release, text: str) -> Receipt | 
     `text` is what would be written. Raises `LedgerError` if the id was charged for something else: the
     second release would leave uncounted.
 
-    >>> charged_before(LedgerState("bank.ledger"), Release("r", "run", "plan", "a count", "server", (), False), "") is None
+    >>> release = Release("r", "run", "plan", "a count", "server", (), False)
+    >>> charged_before(LedgerState("bank.ledger"), release, "") is None
     True
     """
     if release.id not in book.charged:

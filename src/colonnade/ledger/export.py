@@ -15,7 +15,6 @@ from typing import Any
 from colonnade.crypto.signatures import SigningKey, signed_by
 from colonnade.errors import LedgerAltered, LedgerError
 from colonnade.ledger.admission import check_witnesses
-from colonnade.ledger.state import LedgerState, Total
 from colonnade.ledger.chain import GENESIS, Entry, Row, canonical, follow
 from colonnade.ledger.ledger import Ledger
 from colonnade.ledger.opening import Opening

@@ -12,12 +12,11 @@ from typing import Any
 
 from colonnade.errors import LedgerAltered, LedgerError, LedgerNewer, path_of
 from colonnade.ledger.admission import Verified, admit, charged_before, check_witnesses
-from colonnade.ledger.state import LedgerState, Total, budget_to_data
 from colonnade.ledger.budget import Budget, named_account, named_pattern
 from colonnade.ledger.chain import GENESIS, Entry, canonical, follow, now, write
 from colonnade.ledger.comparison import Comparison
 from colonnade.ledger.decision import Decision
-from colonnade.ledger.entry_store import FileEntryStore, EntryStore, MemoryEntryStore
+from colonnade.ledger.entry_store import EntryStore, FileEntryStore, MemoryEntryStore
 from colonnade.ledger.layout import FORMAT, Page
 from colonnade.ledger.opening import Opening, first_entry
 from colonnade.ledger.release import Receipt, Release

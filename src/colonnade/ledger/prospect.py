@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 
-from colonnade.ledger.state import LedgerState, accounts, left
 from colonnade.ledger.bounds import bound
 from colonnade.ledger.cost import epsilon_of
 from colonnade.ledger.release import Release

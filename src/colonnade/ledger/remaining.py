@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from colonnade.ledger.state import LedgerState
 from colonnade.ledger.budget import Account
 from colonnade.ledger.state import LedgerState
 from colonnade.privacy.events import Gaussian

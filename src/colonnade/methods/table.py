@@ -16,7 +16,7 @@ from colonnade.methods.local import method as method_local
 from colonnade.methods.margin import method as method_margin
 from colonnade.methods.margin.request import refusal
 from colonnade.methods.messages import method as method_intermediate
-from colonnade.methods.method import AnyMethod, TrainingSpec, Found, Method
+from colonnade.methods.method import AnyMethod, Found, Method, TrainingSpec
 from colonnade.methods.moments import method as method_moments
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.network import method as method_network

@@ -11,7 +11,7 @@ from colonnade.errors import InputError
 from colonnade.federation.federation import Federation
 from colonnade.federation.no_rows import refuse_rows
 from colonnade.methods.glm.losses import DEFAULT_LOSS
-from colonnade.methods.method import TrainingSpec, TrainedModel, LinearModel, frame_of
+from colonnade.methods.method import LinearModel, TrainedModel, TrainingSpec, frame_of
 from colonnade.methods.table import checked_options, method_named, train_with
 from colonnade.models.input_spec import InputSpec
 from colonnade.models.parameters import at_least

@@ -14,7 +14,7 @@ from colonnade.federation.federation import Federation
 from colonnade.federation.no_rows import refuse_labels, refuse_rows
 from colonnade.methods.glm.losses import LOSSES
 from colonnade.methods.messages.method import METHOD, IntermediateOptions
-from colonnade.methods.method import TrainingSpec, TrainedModel
+from colonnade.methods.method import TrainedModel, TrainingSpec
 from colonnade.models.columns import Rows
 from colonnade.models.estimator import Classifier, Estimator, Regressor
 from colonnade.models.files.content import Saved

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from colonnade.comparison.compare import METRIC_NOTES, Comparison, Row
 from colonnade.comparison.entries import PAPER
-from colonnade.report.charts import Axes, Chart, Level, Series, Mark, Style, svg
+from colonnade.report.charts import Axes, Chart, Level, Mark, Series, Style, svg
 from colonnade.report.compared import compared_text
 from colonnade.report.facts import Facts, guarantee_facts
 from colonnade.report.html import render

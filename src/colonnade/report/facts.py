@@ -17,7 +17,6 @@ import numpy as np
 from colonnade import __version__
 from colonnade.data.schema import PublicSchema
 from colonnade.ledger import Ledger
-from colonnade.ledger.state import LedgerState, left
 from colonnade.ledger.budget import Account
 from colonnade.ledger.chain import Entry
 from colonnade.ledger.state import LedgerState, left

@@ -56,7 +56,8 @@ def model_card(
     >>> from colonnade.models.input_spec import InputSpec
     >>> import numpy as np
     >>> from colonnade.models.privacy import Privacy
-    >>> empty = ModelFile("PCA", InputSpec((), LabelBlock(None)), np.zeros((1, 0)), np.zeros(0), Privacy(()), "moments", "")
+    >>> spec = InputSpec((), LabelBlock(None))
+    >>> empty = ModelFile("PCA", spec, np.zeros((1, 0)), np.zeros(0), Privacy(()), "moments", "")
     >>> model_card(empty, license="mit").splitlines()[:3]
     ['---', 'license: "mit"', 'library_name: "colonnade"']
     """

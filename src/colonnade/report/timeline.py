@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from colonnade.data.spreadsheets import csv_text
-from colonnade.ledger.state import LedgerState
 from colonnade.ledger.chain import Entry
+from colonnade.ledger.state import LedgerState
 from colonnade.report.charts import Axes, Chart, Series
 from colonnade.report.curves import draw
 from colonnade.report.facts import entry_text

@@ -44,7 +44,7 @@ _PIECE = 1 << 20
 
 
 class ReplayRandomness:
-    """A member's coins for one run, from a key that only the member has: nobody else can repeat them."""
+    """A member's randomness for one run, from a key that only the member has: nobody else can repeat it."""
 
     reproducible = False
 

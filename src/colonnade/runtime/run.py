@@ -66,7 +66,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class PartyInputs:
-    """What one party brings to a run in this process: its table, its ledger, its coins."""
+    """What one party brings to a run in this process: its table, its ledger, its randomness."""
 
     ledger: Accountant
     table: Any = None

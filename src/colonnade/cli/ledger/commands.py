@@ -114,42 +114,6 @@ def ledger(
 ledger.__doc__ = f"{ledger.__doc__}\n{EXAMPLE}"
 
 
-def verified(
-    given: Path, witnesses: Sequence[Ledger | Exported], signer: str | None
-) -> tuple[dict[str, Any], tuple[Entry, ...], Ledger | None]:
-    """What a ledger or an export says, once it was checked against its chain and the witnesses."""
-    from colonnade.ledger.budget import Account
-    from colonnade.ledger.export import load_export
-    from colonnade.ledger.remaining import remaining_epsilon
-    from colonnade.report.facts import entries_facts
-
-    public = _public(signer)
-    if given.suffix == ".json":
-        receipts = [receipt for peer in witnesses for receipt in peer.receipts()]
-        exported = load_export(given, signer=public)
-        mine = [receipt for receipt in receipts if receipt.party == exported.party]
-        exported = load_export(given, signer=public, receipts=mine)
-        entries, ledger, compared = exported.entries, None, len(set(mine))
-        extra = {"signer": exported.signer}
-    else:
-        if public is not None:
-            raise typer.BadParameter("--signer is for an export; a ledger itself is not signed.")
-        ledger = opened(given)
-        for peer in witnesses:
-            if peer.party == ledger.party:
-                raise LedgerError(
-                    f"--witness: a ledger of {ledger.party} is no witness for itself. Name a peer's."
-                )
-        compared = ledger.verify(
-            [receipt for peer in witnesses for receipt in peer.receipts(ledger.party)]
-        ).receipts
-        entries, extra = ledger.entries(), {}
-    facts, book = entries_facts(entries)
-    for total in facts["totals"]:
-        total["fits"] = remaining_epsilon(book, Account(total["dataset"], total["unit"], total["observer"]))
-    return {**facts, **extra, "verified": {"entries": len(entries), "receipts": compared}}, entries, ledger
-
-
 def _say_verified(facts: dict[str, Any], witnesses: Sequence[Ledger | Exported]) -> None:
     verified = facts["verified"]
     say(

@@ -19,7 +19,7 @@ from colonnade.methods.baselines.central import exact_release, gaussian_release
 from colonnade.methods.baselines.descent import Law, descend, schedule
 from colonnade.methods.baselines.frank_wolfe import walk, wander
 from colonnade.methods.baselines.gathering import Gathered, gather
-from colonnade.methods.method import TrainingSpec, Baseline, TrainedModel, LinearModel, NoOptions, options_of
+from colonnade.methods.method import Baseline, LinearModel, NoOptions, TrainedModel, TrainingSpec, options_of
 from colonnade.models.privacy import Privacy
 from colonnade.models.release import MomentRelease
 

@@ -27,7 +27,7 @@ from colonnade.methods.glm.solver import solve
 from colonnade.methods.messages.method import SPLIT
 from colonnade.methods.messages.protocol import intermediate_session
 from colonnade.methods.messages.request import IntermediateRequest
-from colonnade.methods.method import TrainingSpec, Baseline, TrainedModel, LinearModel, options_of
+from colonnade.methods.method import Baseline, LinearModel, TrainedModel, TrainingSpec, options_of
 from colonnade.models.privacy import Privacy
 from colonnade.protocols.plans import check_parties
 

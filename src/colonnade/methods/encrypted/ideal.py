@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from colonnade.crypto.packing import from_fixed
-from colonnade.methods.encrypted.owner import OwnerTranscript, OwnerState
+from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.protocols.session import RowSource
 from colonnade.randomness import Randomness

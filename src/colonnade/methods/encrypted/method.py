@@ -22,11 +22,11 @@ from colonnade.methods.encrypted.protocol import Descended, encrypted_session
 from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.methods.encrypted.sigmoid import Approximation
 from colonnade.methods.method import (
-    TrainingSpec,
-    TrainedModel,
     LinearModel,
     Method,
     Noise,
+    TrainedModel,
+    TrainingSpec,
     options_of,
     plan_views,
 )

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from colonnade.crypto.packing import from_fixed
 from colonnade.data.table import Table
 from colonnade.methods.encrypted.exchange import Exchange, Question
-from colonnade.methods.encrypted.owner import OwnerTranscript, OwnerState
+from colonnade.methods.encrypted.owner import OwnerState, OwnerTranscript
 from colonnade.methods.encrypted.plan import EncryptedPlan
 from colonnade.methods.encrypted.request import EncryptedRequest
 from colonnade.protocols.charging import charge_first

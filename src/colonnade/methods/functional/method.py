@@ -28,11 +28,11 @@ from colonnade.methods.functional.plan import FunctionalPlan
 from colonnade.methods.functional.protocol import OpenedObjective, functional_session
 from colonnade.methods.functional.request import FunctionalRequest
 from colonnade.methods.method import (
-    TrainingSpec,
-    TrainedModel,
     LinearModel,
     Method,
     Noise,
+    TrainedModel,
+    TrainingSpec,
     options_of,
     plan_views,
 )

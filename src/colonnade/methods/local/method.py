@@ -13,12 +13,12 @@ from colonnade.forecast.pilots import Pilot, in_blocks, kept
 from colonnade.methods.local.plan import LocalPlan, LocalRequest
 from colonnade.methods.local.protocol import PerturbedMoments, local_session
 from colonnade.methods.method import (
-    TrainingSpec,
-    TrainedModel,
     LinearModel,
     Method,
     Noise,
     NoOptions,
+    TrainedModel,
+    TrainingSpec,
     plan_views,
 )
 from colonnade.models.input_spec import InputSpec

@@ -21,11 +21,11 @@ from colonnade.methods.margin.plan import MOST_STEPS, MarginPlan, Schedule
 from colonnade.methods.margin.request import MarginRequest
 from colonnade.methods.margin.session import MarginTrained, margin_session
 from colonnade.methods.method import (
-    TrainingSpec,
-    TrainedModel,
     LinearModel,
     Method,
     Noise,
+    TrainedModel,
+    TrainingSpec,
     options_of,
     plan_views,
 )

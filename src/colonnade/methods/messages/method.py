@@ -21,11 +21,11 @@ from colonnade.methods.messages.plan import IntermediatePlan
 from colonnade.methods.messages.protocol import TrainedPart, intermediate_session
 from colonnade.methods.messages.request import IntermediateRequest
 from colonnade.methods.method import (
-    TrainingSpec,
-    TrainedModel,
     LinearModel,
     Method,
     Noise,
+    TrainedModel,
+    TrainingSpec,
     options_of,
     plan_views,
 )

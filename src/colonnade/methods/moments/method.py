@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from colonnade.federation.federation import released
 from colonnade.forecast.pilots import Pilot, in_blocks, kept
-from colonnade.methods.method import TrainingSpec, Method, Noise, plan_views
+from colonnade.methods.method import Method, Noise, TrainingSpec, plan_views
 from colonnade.methods.moments.plan import MomentsPlan
 from colonnade.methods.moments.request import MomentsRequest
 from colonnade.methods.moments.session import OpenedMoments, moments_session

@@ -15,7 +15,7 @@ from pydantic import Field
 from colonnade.data.documents import Form
 from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.forecast.pilots import Axis, Pilot, kept, product
-from colonnade.methods.method import TrainingSpec, TrainedModel, Method, Noise, options_of, plan_views
+from colonnade.methods.method import Method, Noise, TrainedModel, TrainingSpec, options_of, plan_views
 from colonnade.methods.moments.plan import DEFAULT_GAMMA
 from colonnade.methods.network.design import Kind
 from colonnade.methods.network.extra import need_networks

@@ -22,7 +22,7 @@ import numpy as np
 
 from colonnade.data.table import Table
 from colonnade.ledger import Release
-from colonnade.methods.network.interfaces import ModelFactory, PartyModels, Floats, check_models
+from colonnade.methods.network.interfaces import Floats, ModelFactory, PartyModels, check_models
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.request import EmbeddingsRequest
 from colonnade.methods.network.steps import Training, label_targets, one_batch

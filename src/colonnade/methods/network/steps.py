@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from colonnade.errors import DataError
 from colonnade.ledger import Release
-from colonnade.methods.network.interfaces import PartyModels, Floats, Fusion
+from colonnade.methods.network.interfaces import Floats, Fusion, PartyModels
 from colonnade.methods.network.plan import EmbeddingsPlan
 from colonnade.methods.network.terms import EMBEDDING_GRID, GRADIENT_GRID, Batch
 from colonnade.protocols.agreement import agree_on_public

@@ -27,11 +27,11 @@ from colonnade.methods.glm.options import (
 from colonnade.methods.glm.rows import CONSTANT
 from colonnade.methods.glm.solver import solve
 from colonnade.methods.method import (
-    TrainingSpec,
-    TrainedModel,
     LinearModel,
     Method,
     Noise,
+    TrainedModel,
+    TrainingSpec,
     options_of,
     plan_views,
 )

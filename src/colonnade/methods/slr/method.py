@@ -17,11 +17,11 @@ from colonnade.errors import OnlyForPublicData, PlanError
 from colonnade.federation.federation import Federation
 from colonnade.forecast.pilots import Axis, Pilot, in_rows, kept, product
 from colonnade.methods.method import (
-    TrainingSpec,
-    TrainedModel,
     LinearModel,
     Method,
     Noise,
+    TrainedModel,
+    TrainingSpec,
     options_of,
     plan_views,
 )
