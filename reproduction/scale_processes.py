@@ -188,7 +188,7 @@ async def _measured(party: Party, method: str, shape: Shape, folder: Path) -> di
     """One run as one member."""
     chosen, asked = protocol_named(method), asked_of(method)
     once = replace(
-        party, numbers={}, alignment_numbers={}, opened=set(), run="", tainted=False, traffic=Traffic()
+        party, numbers={}, alignment_numbers={}, opened=set(), run="", seeded=False, traffic=Traffic()
     )
     table = shape.table(party.name, folder) if party.owns_columns else None
     before, clock, wall = _peak_from_here(), time.process_time(), time.perf_counter()
