@@ -90,12 +90,12 @@ def _section(
         truth = np.asarray(split.test_labels.astype(str) == str(people.label.classes[1]))  # type: ignore[union-attr]
         ways = _ways(split, coded, people.label.column, others)
         pieces = Pieces(kept)
+        exact = pieces.get(f"{name}, {EXACT}", partial(_judged, partial(_exact, split), 0.0, truth))
         found = {
             (way, epsilon): pieces.get(f"{name}, {way}, {epsilon:g}", partial(_judged, made, epsilon, truth))
             for way, made in ways.items()
             for epsilon in epsilons
         }
-        exact = pieces.get(f"{name}, {EXACT}", partial(_judged, partial(_exact, split), 0.0, truth))
     facts = {
         f"{method}, {epsilon:g}": figures
         for (_, epsilon), each in found.items()
@@ -215,7 +215,7 @@ def _together() -> Section:
         if section.title in SETS
     }
     rows, lines = [], []
-    methods = _methods(next(iter(found.values())))
+    methods = list(dict.fromkeys(method for facts in found.values() for method in _methods(facts)))
     for measure, place in (("accuracy", 0), ("AUC", 1)):
         for method in methods:
             cells = []
@@ -225,7 +225,8 @@ def _together() -> Section:
                     for facts in found.values()
                     if f"{method}, {epsilon:g}" in facts
                 ]
-                cells.append(f"{100 * fmean(behind):.1f}" if len(behind) == len(found) else "no plan")
+                some = "" if len(behind) == len(found) else f" ({len(behind)} sets)"
+                cells.append(f"{100 * fmean(behind):.1f}{some}" if behind else "no plan")
             rows.append((measure, method, *cells))
     for epsilon in EPSILONS:
         said = []

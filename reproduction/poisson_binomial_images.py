@@ -14,6 +14,8 @@ from reproduction.sections import FIGURES, Picture, Pieces, Section, Table, time
 from reproduction.split_training import Data, Setting, Trainer
 
 IMAGES_TITLE = "Images in quadrants"
+LOOKED = 5
+"""So many epochs of a curve are in the table."""
 NOISES = ((4, 0.1), (16, 0.1), (16, 0.15))
 SETTINGS = (
     Setting("npq"),
@@ -53,9 +55,8 @@ V100s; two processor cores allow a small convolutional network a party: {sizes},
 0.9; {runs}. P is the paper's, and nothing was chosen on the test images. `python -m reproduction --full` takes all
 digits of MNIST and all images of CIFAR-10 at hand; `networks="resnet18"` is there for those who have the machine.
 """
-    tables = tuple(_table(name, curves, epochs[name]) for name, curves in found.items())
     pictures = tuple(_picture(name, curves) for name, curves in found.items()) if kept else ()
-    return Section(IMAGES_TITLE, text, tables, pictures, watch.seconds)
+    return Section(IMAGES_TITLE, text, (_table(found),), pictures, watch.seconds)
 
 
 def _curve(data: Data, setting: Setting, epochs: int, seed: int) -> list[float]:
@@ -66,25 +67,25 @@ def _name(setting: Setting) -> str:
     return setting.kind.upper() + (", matched" if setting.matched else "")
 
 
-def _table(name: str, found: Curves, epochs: int) -> Table:
-    """The accuracy after some epochs, the last among them."""
-    looked = sorted({1, *(round(epochs * share) for share in (0.25, 0.5, 0.75)), epochs} - {0})
+def _table(found: Mapping[str, Curves]) -> Table:
+    """The accuracy by epoch, of many epochs after some of them, the last among them."""
     rows = []
-    for setting, runs in found.items():
-        noisy = setting.kind == "pbm"
-        cost = epsilon_text(true_epsilon(4, setting.trials, setting.beta, epochs)) if noisy else ""
-        reached = [[run[epoch - 1] for run in runs] for epoch in looked]
-        cells = [
-            f"{fmean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
-            for values in reached
-        ]
-        rows.append((_name(setting), str(setting.trials or ""), str(setting.beta or ""), *cells, cost))
-    head = (
-        *("method", "b", "β"),
-        *(f"epoch {epoch}" for epoch in looked),
-        "ε of these epochs, server",
-    )
-    return Table(f"{name}: test accuracy", head, tuple(rows))
+    for name, curves in found.items():
+        for setting, runs in curves.items():
+            epochs = len(runs[0])
+            looked = sorted({round(1 + place * (epochs - 1) / (LOOKED - 1)) for place in range(LOOKED)})
+            noisy = setting.kind == "pbm"
+            cost = epsilon_text(true_epsilon(4, setting.trials, setting.beta, epochs)) if noisy else ""
+            by_epoch = " ".join(_mean_text([run[epoch - 1] for run in runs]) for epoch in looked)
+            rows.append(
+                (name, _name(setting), str(setting.trials or ""), str(setting.beta or ""), by_epoch, cost)
+            )
+    head = ("set", "method", "b", "β", "test accuracy by epoch", "ε of these epochs, server")
+    return Table(" and ".join(found), head, tuple(rows))
+
+
+def _mean_text(values: Sequence[float]) -> str:
+    return f"{fmean(values):.3f}" + (f" ± {stdev(values):.3f}" if len(values) > 1 else "")
 
 
 def _picture(name: str, found: Curves) -> Picture:

@@ -281,14 +281,24 @@ def test_every_picture_of_the_page_is_there() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_every_study_runs_quickly_where_only_the_frame_is_asked_for(name: str) -> None:
+def test_every_study_runs_quickly_and_gives_the_tables_of_the_page(name: str) -> None:
+    from reproduction.sections import load
     from reproduction.studies import STUDIES
 
     study = next(study for study in STUDIES if study.name == name)
     if not study.exists:
         pytest.skip(f"there is no module for {name}")
     parts = study.parts(Path(os.environ.get("COLONNADE_DATA") or "."), quick=True)
-    assert parts and all(part.run().markdown().startswith(f"### {part.title}") for part in parts)
+    kept = {section.title: section for section in load(name) or []}
+    assert parts
+    for part in parts:
+        section = part.run()
+        assert section.markdown().startswith(f"### {part.title}")
+        assert all(len(row) == len(table.head) for table in section.tables for row in table.rows)
+        if part.title in kept:
+            # The tables of a quick run are those of the page: smaller, with the same columns to begin with.
+            heads = {table.head[0] for table in section.tables}
+            assert heads <= {table.head[0] for table in kept[part.title].tables}, part.title
 
 
 def test_a_study_that_does_not_exist_is_named(
