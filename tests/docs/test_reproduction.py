@@ -260,7 +260,7 @@ def test_the_page_of_scale_is_what_its_runs_say() -> None:
     for section in sections:
         what, runs = section.facts["of"], section.facts["runs"]
         found = {method: {int(value): run for value, run in runs[method].items()} for method in METHODS_TRIED}
-        again = section_of(what, found, seconds=section.seconds, drawn=False)
+        again = section_of(what, found, drawn=False)
         assert (again.text, again.tables) == (section.text, section.tables)
         assert set(found["moments"]) == set(TRIED[what])
     # The fits know a law when they see one.
