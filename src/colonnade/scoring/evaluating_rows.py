@@ -12,7 +12,6 @@ from colonnade.data.schema import Schema
 from colonnade.data.table import Table
 from colonnade.data.targets import ClassLabel
 from colonnade.errors import PlanError
-from colonnade.models.discriminant import probabilities
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.scoring.classes_judged import ClassesJudged, judge_class_rows
 from colonnade.scoring.judgement import Judgement, judge_rows
@@ -21,7 +20,7 @@ from colonnade.scoring.score import Saved, features_of
 
 
 def judge_file(
-    model: Saved, path: Path, *, id_column: str, label: str
+    model: Saved, path: Path, *, id_columns: tuple[str, ...], label: str
 ) -> Judgement | ClassesJudged | NumbersJudged:
     """The judgement of a model on the rows of one file, which has every column of the model and the label."""
     declared = model.frame.label.label
@@ -35,7 +34,7 @@ def judge_file(
             strict=True,
         )
     ]
-    table = Table("rows", path, Schema(id_column, tuple(columns), label=replace(declared, column=label)))
+    table = Table("rows", path, Schema(id_columns, tuple(columns), label=replace(declared, column=label)))
     table.check()
     scores, truth = [], []
     for block in table.blocks():
@@ -51,7 +50,7 @@ def judge_file(
         return judge_numbers(said[:, 0], labels.astype(np.float64), label=label)
     classes = labels.astype(np.int64)
     if found.shape[1] > 1:
-        chances = probabilities(found) if model.reading.answer == "probabilities" else None
+        chances = model.reading.answer == "probabilities"
         return judge_class_rows(found, classes, names=tuple(declared.classes), chances=chances)
     return judge_rows(
         found[:, 0],
