@@ -252,7 +252,7 @@ def test_the_law_that_plans_go_by_is_the_one_that_the_study_found() -> None:
 
 
 def test_the_page_of_scale_is_what_its_runs_say() -> None:
-    from reproduction.scale import METHODS_TRIED, TRIED, bend, section_of, slope
+    from reproduction.scale_page import METHODS_TRIED, TRIED, bend, section_of, slope
     from reproduction.sections import load
 
     sections = load("scale") or []
