@@ -40,8 +40,7 @@ def anchor(title: str) -> str:
     >>> anchor("Table IV: seconds for one training"), anchor("Figure 2: epochs and radius")
     ('table-iv-seconds-for-one-training', 'figure-2-epochs-and-radius')
     """
-    kept = re.sub(r"[^\w\s-]", "", title.lower(), flags=re.ASCII).strip()
-    return re.sub(r"[-\s]+", "-", kept)
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 _TABLE_III = "Table III: accuracy of logistic regression on Adult"
