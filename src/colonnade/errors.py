@@ -318,7 +318,10 @@ class TrainedOn(PrivacyError, number="E504"):
 
 
 class NotApproved(PrivacyError, number="E505"):
-    """Somebody at a party declined the job, or nobody there approved it in time. Peers may know that much."""
+    """Somebody at a party declined the job, or nobody there approved it in time, or two did not submit it.
+
+    Peers may know that much.
+    """
 
     for_peers = True
 
