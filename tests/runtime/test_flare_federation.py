@@ -42,6 +42,7 @@ from colonnade.cli.app import run
 from colonnade.errors import KitError, RemoteProtocolError
 from colonnade.federation.job import Job
 from colonnade.federation.train import protocol_of
+from colonnade.ledger import Ledger
 from colonnade.models.files.linear_file import ModelFile
 from colonnade.models.release import MomentRelease
 from colonnade.runtime.identity import Identity
@@ -223,6 +224,22 @@ def test_an_administrator_may_do_what_its_role_says_and_no_more(tmp_path: Path) 
             session.stop(job_id)
         with Administration(kits["stop"], timeout=PATIENCE_SECONDS) as session:
             session.stop(job_id)
+        an_administrator_who_is_excluded_is_refused_at_once(ours, kits["submit"], kits["view"])
+
+
+def an_administrator_who_is_excluded_is_refused_at_once(ours: Path, excluded: Kit, another: Kit) -> None:
+    """Here and not a test of its own, because starting a server takes longer than all of this."""
+    with Administration(excluded, timeout=PATIENCE_SECONDS) as session:
+        assert session.jobs()
+        assert run(["federation", "exclude", str(ours), "one_who_may_submit", "--administrator"]) == 0
+        with pytest.raises(RemoteProtocolError, match="was excluded from this federation"):
+            session.submit(job_text(), name="test", parties=PARTIES)
+    with pytest.raises(RemoteProtocolError, match="refused"), Administration(excluded, timeout=30):
+        pass
+    with Administration(another, timeout=PATIENCE_SECONDS) as session:
+        assert session.jobs()
+    with pytest.raises(KitError, match="under another name"):
+        add_administrator(ours, "one_who_may_submit", role=MAY["submit"])
 
 
 @pytest.mark.slow
@@ -248,6 +265,9 @@ def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: P
         wait_for_server(kits["admin"], timeout=PATIENCE_SECONDS)
         with running.session_again():
             running.start(*PARTIES)
+            a_job_runs_once_two_administrators_have_signed_it(
+                running, add_administrator(ours, "eve", role="lead")
+            )
             exclude(ours, "shop")
             running.until(sent_away)
             running.until(lambda: running.session.parties() == ["bank"])
@@ -257,6 +277,23 @@ def test_a_party_that_is_excluded_is_sent_away_at_once_and_stays_out(tmp_path: P
             process = begin(kits["shop"])
             running.until(lambda: process.poll() is not None)
             assert sent_away() and running.session.parties() == ["bank"]
+
+
+def a_job_runs_once_two_administrators_have_signed_it(running: Live, eve: Kit) -> None:
+    """Here and not a test of its own, because starting a federation takes longer than all of this."""
+    (running.folder / "bank.policy.toml").write_text(f'submission = "two"\n{policy_text("bank")}')
+    job, admin = running.folder / "job.toml", ["--kit", str(running.kits["admin"].path)]
+    job.write_text(job_text())
+    alone = running.submit(job_text())
+    assert running.wait(alone) != "FINISHED:COMPLETED"
+    assert "two administrators are to submit every job" in (running.outcome("bank", alone) or {})["reason"]
+    assert run(["job", "propose", str(job), *admin]) == 0
+    signed = str(running.folder / "job.proposal.json")
+    assert run(["job", "confirm", signed, "--wait", *admin]) == KitError.exit_code
+    assert run(["job", "confirm", signed, "--wait", "--kit", str(eve.path)]) == 0
+    assert [running.charges(party) for party in PARTIES] == [1, 1]
+    by = [decision.by for decision in Ledger.open(running.folder / "bank.ledger").decisions()]
+    assert by == ["admin@colonnade.local", "eve@colonnade.local"]
 
 
 OURS, FOREIGN = Root.make(), Root.make()
