@@ -42,7 +42,7 @@ sys.path.insert(0, str(ROOT / "tests" / "oracles"))
 from live_federation import Live, federation_of
 from proxies import Proxy, proxied
 from ten_houses import TEN, ten_text, write_one_of_ten
-from two_houses import MEMBERS, PARTIES, job_text, policy_text, split
+from two_houses import MEMBERS, PARTIES, job_text, split
 
 from colonnade.errors import ColonnadeError
 from colonnade.runtime.presence import Presence
@@ -57,8 +57,8 @@ SERVER_RESTARTED = "the server is killed and starts again"
 THREE_JOBS, TEN_PARTIES = "three jobs for one budget", "ten parties"
 # A wait that takes longer is a fault that nobody named, and the whole is ended after so long, whatever it waits for.
 ROW_SECONDS, WHOLE_SECONDS = 300.0, 5400
-# Of jobs that cost this much one fits into what each party of the two has.
-DEAR = 300.0
+# What a job of ε = 1 costs whoever learns most from it fits into this once.
+SCARCE = 1.6
 
 
 def overhead(running: Live) -> tuple[float, bool]:
@@ -166,9 +166,11 @@ def three_for_one_budget(running: Live) -> tuple[bool, int, float]:
     """Three jobs at once, of which a party can pay one: whether one was paid, and each refusal says so."""
     began = time.monotonic()
     for party in PARTIES:
-        (running.folder / f"{party}.policy.toml").write_text(policy_text(party, epsilon=1e6))
+        path = running.folder / f"{party}.toml"
+        text = path.read_text().replace('dataset = "d"', 'dataset = "scarce"')
+        path.write_text(text.replace("epsilon = 500.0", f"epsilon = {SCARCE}"))
     before = {party: running.charges(party) for party in PARTIES}
-    jobs = [running.submit(job_text(epsilon=DEAR)) for _ in range(3)]
+    jobs = [running.submit(job_text()) for _ in range(3)]
     ends = [running.wait(job, timeout=2 * ROW_SECONDS) for job in jobs]
     right = ends.count(ENDED) <= 1
     for job, end in zip(jobs, ends, strict=True):

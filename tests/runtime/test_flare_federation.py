@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 from certificates import DAY, NOW, Root
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from live_federation import PATIENCE_SECONDS, Live, federation_of, free_port, live
+from live_federation import PATIENCE_SECONDS, Live, complaints, federation_of, free_port, live
 from ten_houses import TEN, ten_text, write_one_of_ten
 from two_houses import (
     MEMBERS,
@@ -77,6 +77,7 @@ def test_moments_between_processes_are_bit_for_bit_those_of_one_process(tmp_path
             kept = MomentRelease.load(running.kits[member].run_folder(job_id) / "release.npz")
             assert np.array_equal(kept.matrix, run.result().matrix)
         assert [running.charges(party) for party in PARTIES] == [1, 1]
+        assert not complaints(tmp_path / "kits")
         a_second_process_with_a_kit_is_named_at_both_and_the_older_one_stays(running)
 
 

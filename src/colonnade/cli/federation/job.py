@@ -270,9 +270,7 @@ def wait_for(session: Any, job_id: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         for path in session.download(job_id, Path(folder)).rglob(OUTCOME):
             outcome = json.loads(path.read_text(encoding="utf-8"))
-            facts |= {
-                key: outcome[key] for key in ("state", "reason", "step", "run", "seconds") if key in outcome
-            }
+            facts |= {key: outcome[key] for key in ("state", "reason", "step", "run") if key in outcome}
     if facts["state"].startswith("FINISHED"):
         facts["reason"] = (
             "the server's part of the job left no word. Ask every party for `colonnade job status`, and look at "
